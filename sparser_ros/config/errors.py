@@ -1,0 +1,27 @@
+"""Errors a user can act on: one root, one subclass per kind of input."""
+
+
+class SparserError(Exception):
+    """Root of every error this package raises for bad input or an impossible request."""
+
+
+class ConfigError(SparserError):
+    """A parameter, option or configuration file is wrong; the text names it and says how."""
+
+
+class GraphError(SparserError):
+    """A graph is inconsistent: an unknown key, a bad weight, an ill-formed measurement."""
+
+
+class FormatError(SparserError):
+    """A file cannot be read; the text gives file, line and what was expected."""
+
+    def __init__(self, path: object, line: int | None, message: str) -> None:
+        where = f'{path}:{line}' if line is not None else f'{path}'
+        super().__init__(f'{where}: {message}')
+        self.path = path
+        self.line = line
+
+
+class SolverError(SparserError):
+    """The problem cannot be solved as posed; the text says what is missing."""

@@ -1,0 +1,155 @@
+"""One declaration per option: default, unit, bounds and description, used by every front."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar
+
+from .errors import ConfigError
+
+T = TypeVar('T')
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """What is known of one option beside its type and default."""
+
+    doc: str
+    unit: str = ''
+    lower: float | None = None
+    upper: float | None = None
+    choices: tuple[Any, ...] | None = None
+    live: bool = False
+    """True when the option may change while the node runs (applied at the next solve)."""
+
+
+def option(
+    default: Any,
+    doc: str,
+    *,
+    unit: str = '',
+    lower: float | None = None,
+    upper: float | None = None,
+    choices: tuple[Any, ...] | None = None,
+    live: bool = False,
+) -> Any:
+    """Declare a dataclass field with everything a parameter table needs."""
+    info = OptionInfo(doc, unit, lower, upper, choices, live)
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: type(default)(default), metadata={'option': info})
+    return field(default=default, metadata={'option': info})
+
+
+def section(cls: type[T]) -> T:
+    """Declare a nested group of options."""
+    return field(default_factory=cls)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class FlatOption:
+    """An option under its dotted name, as ROS parameters and YAML files spell it."""
+
+    name: str
+    type: Any
+    default: Any
+    info: OptionInfo
+
+
+def walk(cls: type, prefix: str = '') -> Iterator[FlatOption]:
+    """Yield every option of a config dataclass, nested groups flattened to dotted names."""
+    hints = typing.get_type_hints(cls)
+    for item in fields(cls):
+        kind = hints[item.name]
+        name = prefix + item.name
+        if is_dataclass(kind):
+            yield from walk(kind, name + '.')  # type: ignore[arg-type]
+            continue
+        factory = item.default_factory
+        default = item.default if factory is MISSING else factory()
+        yield FlatOption(name, kind, default, item.metadata['option'])
+
+
+def check(option_: FlatOption, value: Any) -> Any:
+    """Return `value` in the option's type, or raise ConfigError naming option and bound."""
+    info, name = option_.info, option_.name
+    kind = option_.type
+    accepted = typing.get_args(kind) or (kind,)
+    if value is None:
+        if type(None) in accepted:
+            return None
+        raise ConfigError(f'{name}: a value is required ({info.doc})')
+    origin = typing.get_origin(kind)
+    if origin in (tuple, list):
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f'{name}: expected a list, got {value!r}')
+        element = typing.get_args(kind)[0]
+        one = FlatOption(name, element, None, info)
+        return origin(check(one, item) for item in value)
+    if origin is dict or kind is dict:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f'{name}: expected a mapping, got {value!r}')
+        return dict(value)
+    if bool in accepted and isinstance(value, bool):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ConfigError(f'{name}: expected {_spell(accepted)}, got {value!r}')
+    if float in accepted and isinstance(value, (int, float)):
+        value = float(value)
+        if math.isnan(value):
+            raise ConfigError(f'{name}: must not be NaN')
+    elif not isinstance(value, tuple(t for t in accepted if t is not bool)):
+        raise ConfigError(f'{name}: expected {_spell(accepted)}, got {value!r}')
+    if info.choices is not None and value not in info.choices:
+        raise ConfigError(f'{name}: {value!r} is not one of {", ".join(map(str, info.choices))}')
+    if isinstance(value, (int, float)):
+        if info.lower is not None and value < info.lower:
+            raise ConfigError(f'{name}: {value} is below the least allowed value {info.lower}')
+        if info.upper is not None and value > info.upper:
+            raise ConfigError(f'{name}: {value} is above the greatest allowed value {info.upper}')
+    return value
+
+
+def _spell(accepted: tuple[Any, ...]) -> str:
+    return ' or '.join(getattr(t, '__name__', str(t)) for t in accepted if t is not type(None))
+
+
+def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
+    """Build a config dataclass from a nested or dotted mapping.
+
+    Unknown names raise ConfigError naming the nearest option; every value is checked against
+    its bounds.
+    """
+    known = {o.name: o for o in walk(cls)}
+    flat = dict(_flatten(values, known))
+    for name in flat:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f'; did you mean {prefix}{near[0]}?' if near else ''
+            raise ConfigError(f'unknown parameter {prefix}{name}{hint}')
+    checked = {name: check(known[name], value) for name, value in flat.items()}
+    return _assemble(cls, checked, '')
+
+
+def _flatten(values: Mapping[str, Any], known: Mapping[str, Any], prefix: str = '') -> Iterator:
+    for key, value in values.items():
+        name = f'{prefix}{key}'
+        if isinstance(value, Mapping) and name not in known:
+            yield from _flatten(value, known, name + '.')
+        else:
+            yield name, value
+
+
+def _assemble(cls: type, checked: Mapping[str, Any], prefix: str) -> Any:
+    hints = typing.get_type_hints(cls)
+    arguments: dict[str, Any] = {}
+    for item in fields(cls):
+        name = prefix + item.name
+        if is_dataclass(hints[item.name]):
+            arguments[item.name] = _assemble(hints[item.name], checked, name + '.')  # type: ignore[arg-type]
+        elif name in checked:
+            arguments[item.name] = checked[name]
+    return cls(**arguments)

@@ -1,0 +1,83 @@
+"""Sensor data as plain values: what a ROS message, a bag or a simulation comes down to.
+
+Always three-dimensional and in SI units; the front-end projects to the plane in 2D. A sample is
+not validated: the front-end does that, and counts what it refuses with a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OdometrySample:
+    """Pose of a robot in its odometry frame (`nav_msgs/Odometry`)."""
+
+    robot: str
+    stamp_ns: int
+    """0 = unknown; `received_ns` is used."""
+    received_ns: int
+    """Bag time, or the node's clock at reception."""
+    position_xyz: Array
+    quat_xyzw: Array
+    pose_covariance: Array
+    """(6, 6): x y z rx ry rz; its meaning is configured (`odometry_noise`)."""
+    twist_covariance: Array
+    frame_id: str = ''
+    child_frame_id: str = ''
+
+
+@dataclass(frozen=True)
+class RangeSample:
+    """One distance between two radios (`sparser_ros/UwbRange`)."""
+
+    source: str
+    target: str
+    stamp_ns: int
+    received_ns: int
+    range_m: float
+    variance: float
+    """m^2; <= 0 or NaN = configured."""
+    frame_id: str = ''
+    first_path_rssi: float = float('nan')
+    rx_rssi: float = float('nan')
+    los: int = 0
+    """0 unknown, 1 clear, 2 blocked."""
+
+
+@dataclass(frozen=True)
+class ClosureSample:
+    """Pose of one robot at one instant in the frame of another, or of itself, at another."""
+
+    from_robot: str
+    from_stamp_ns: int
+    to_robot: str
+    to_stamp_ns: int
+    received_ns: int
+    position_xyz: Array
+    quat_xyzw: Array
+    covariance: Array
+    """(6, 6): x y z rx ry rz; all zeros = configured."""
+    confidence: float = float('nan')
+    detector: str = ''
+
+
+@dataclass(frozen=True)
+class FixSample:
+    """Absolute position, and perhaps heading, of a robot in the map frame."""
+
+    robot: str
+    stamp_ns: int
+    received_ns: int
+    position_xyz: Array
+    position_covariance: Array
+    """(3, 3)."""
+    quat_xyzw: Array | None = None
+    """None = position only."""
+    orientation_covariance: Array | None = None
+    frame_id: str = ''

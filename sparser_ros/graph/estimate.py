@@ -1,0 +1,62 @@
+"""An estimate: values of all variables of a graph, immutable once made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .graph import Graph
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Poses and landmarks in the map frame, in the order of the graph's tables."""
+
+    rotation: Array
+    """(n, d, d): R_map_body."""
+    translation: Array
+    """(n, d): metres."""
+    landmarks: Array
+    """(m, d): metres."""
+
+    def __post_init__(self) -> None:
+        for array in (self.rotation, self.translation, self.landmarks):
+            array.setflags(write=False)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.translation.shape[1])
+
+    @property
+    def points(self) -> Array:
+        """(n + m, d): stacked positions, poses first."""
+        return np.concatenate([self.translation, self.landmarks])
+
+    def moved(self, rotation: Array, translation: Array) -> Estimate:
+        """The estimate after the rigid motion x -> rotation x + translation."""
+        return Estimate(
+            rotation @ self.rotation,
+            self.translation @ rotation.T + translation,
+            self.landmarks @ rotation.T + translation,
+        )
+
+
+def estimate_of(graph: Graph) -> Estimate:
+    """The values stored in the graph's own vertices."""
+    return Estimate(
+        graph.poses.rotation.copy(), graph.poses.translation.copy(), graph.landmarks.position.copy()
+    )
+
+
+def with_estimate(graph: Graph, estimate: Estimate) -> Graph:
+    """The same graph with the estimate in its vertices."""
+    return graph.replaced(
+        poses=graph.poses.replaced(rotation=estimate.rotation, translation=estimate.translation),
+        landmarks=type(graph.landmarks)(
+            graph.landmarks.names, estimate.landmarks, graph.landmarks.fixed
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Linear algebra under the solver: sparse Cholesky, array backends, compiled kernels."""

@@ -1,0 +1,101 @@
+"""Rotations of SO(2) and SO(3) in batches: exponential, logarithm, quaternions, averaging."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def angle_to_matrix(angle: Array) -> Array:
+    """SO(2) matrices, shape (..., 2, 2), of angles in radians."""
+    angle = np.asarray(angle, dtype=float)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return np.stack(
+        [np.stack([cosine, -sine], axis=-1), np.stack([sine, cosine], axis=-1)], axis=-2
+    )
+
+
+def matrix_to_angle(rotation: Array) -> Array:
+    """Angles in (-pi, pi] of SO(2) matrices, shape (..., 2, 2)."""
+    return np.asarray(np.arctan2(rotation[..., 1, 0], rotation[..., 0, 0]))
+
+
+def quat_to_matrix(quat_xyzw: Array) -> Array:
+    """SO(3) matrices of quaternions x y z w, shape (..., 4); normalises, refuses zero norm."""
+    quat = np.asarray(quat_xyzw, dtype=float)
+    norm = np.linalg.norm(quat, axis=-1, keepdims=True)
+    if not np.all(norm > 1e-6):
+        raise ValueError('a quaternion has (almost) zero norm')
+    x, y, z, w = np.moveaxis(quat / norm, -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def matrix_to_quat(rotation: Array) -> Array:
+    """Unit quaternions x y z w with w >= 0 of SO(3) matrices, shape (..., 3, 3)."""
+    rotation = np.asarray(rotation, dtype=float)
+    xx, yy, zz = rotation[..., 0, 0], rotation[..., 1, 1], rotation[..., 2, 2]
+    # The four rows are proportional to the quaternion; the longest one is well conditioned.
+    candidates = np.stack(
+        [
+            np.stack([1 + xx - yy - zz, rotation[..., 0, 1] + rotation[..., 1, 0],
+                      rotation[..., 0, 2] + rotation[..., 2, 0],
+                      rotation[..., 2, 1] - rotation[..., 1, 2]], axis=-1),
+            np.stack([rotation[..., 0, 1] + rotation[..., 1, 0], 1 - xx + yy - zz,
+                      rotation[..., 1, 2] + rotation[..., 2, 1],
+                      rotation[..., 0, 2] - rotation[..., 2, 0]], axis=-1),
+            np.stack([rotation[..., 0, 2] + rotation[..., 2, 0],
+                      rotation[..., 1, 2] + rotation[..., 2, 1], 1 - xx - yy + zz,
+                      rotation[..., 1, 0] - rotation[..., 0, 1]], axis=-1),
+            np.stack([rotation[..., 2, 1] - rotation[..., 1, 2],
+                      rotation[..., 0, 2] - rotation[..., 2, 0],
+                      rotation[..., 1, 0] - rotation[..., 0, 1], 1 + xx + yy + zz], axis=-1),
+        ],
+        axis=-2,
+    )
+    best = np.argmax(np.linalg.norm(candidates, axis=-1), axis=-1)
+    quat = np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]
+    quat = quat / np.linalg.norm(quat, axis=-1, keepdims=True)
+    return np.where(quat[..., 3:] < 0, -quat, quat)
+
+
+def rotvec_to_matrix(rotvec: Array) -> Array:
+    """SO(3) matrices of rotation vectors, shape (..., 3), by Rodrigues' formula."""
+    rotvec = np.asarray(rotvec, dtype=float)
+    angle = np.linalg.norm(rotvec, axis=-1)[..., None, None]
+    cross = hat(rotvec)
+    return (
+        np.eye(3)
+        + np.sinc(angle / np.pi) * cross
+        + 0.5 * np.sinc(angle / (2 * np.pi)) ** 2 * (cross @ cross)
+    )
+
+
+def matrix_to_rotvec(rotation: Array) -> Array:
+    """Rotation vectors (norm <= pi) of SO(3) matrices, shape (..., 3, 3)."""
+    quat = matrix_to_quat(rotation)
+    sine = np.linalg.norm(quat[..., :3], axis=-1, keepdims=True)
+    angle = 2 * np.arctan2(sine, quat[..., 3:])
+    return quat[..., :3] * np.where(sine > 1e-12, angle / np.maximum(sine, 1e-300), 2.0)
+
+
+def hat(vector: Array) -> Array:
+    """Skew-symmetric matrices, shape (..., 3, 3), with hat(a) b = a x b."""
+    x, y, z = np.moveaxis(np.asarray(vector, dtype=float), -1, 0)
+    zero = np.zeros_like(x)
+    rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def nearest_rotation(matrix: Array) -> Array:
+    """Closest rotations (Frobenius norm) to (..., d, d) matrices: SVD with det = +1."""
+    u, _, vt = np.linalg.svd(matrix)
+    sign = np.linalg.det(u @ vt)
+    u[..., -1] *= sign[..., None]
+    return u @ vt
