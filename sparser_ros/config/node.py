@@ -1,0 +1,117 @@
+"""Options of the ROS node: rates, publishing, queues, files. Nothing here changes the estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .option import option, section
+
+
+@dataclass(frozen=True)
+class QosConfig:
+    """Queue depths; reliability and history can be overridden by `qos_overrides` as well."""
+
+    odometry_depth: int = option(1000, 'queue of each odometry subscription', unit='messages',
+                                 lower=1, upper=1000000)
+    range_depth: int = option(2000, 'queue of each range subscription', unit='messages',
+                              lower=1, upper=1000000)
+    closure_depth: int = option(1000, 'queue of each loop closure subscription',
+                                unit='messages', lower=1, upper=1000000)
+    fix_depth: int = option(100, 'queue of each position fix subscription', unit='messages',
+                            lower=1, upper=1000000)
+    reliability: str = option(
+        'auto',
+        'odometry and ranges: best_effort hears every publisher but may lose messages, reliable '
+        'loses none but hears reliable publishers only, auto follows the publishers it finds',
+        choices=('auto', 'best_effort', 'reliable'),
+    )
+
+
+@dataclass(frozen=True)
+class PublishConfig:
+    """What is published, and how large it may grow."""
+
+    tf: bool = option(True, 'publish map -> odom of every located robot on /tf', live=True)
+    paths: bool = option(True, 'publish ~/path/<robot> after every solve', live=True)
+    poses: bool = option(True, 'publish ~/pose/<robot> (map frame) after every solve', live=True)
+    markers: bool = option(True, 'publish ~/markers for RViz', live=True)
+    beacons: bool = option(True, 'publish ~/beacons after every solve', live=True)
+    path_max_poses: int = option(
+        20000, 'longer paths are thinned evenly to this many poses, the newest kept',
+        unit='poses', lower=2, upper=1000000, live=True,
+    )
+    marker_max_ranges: int = option(
+        2000, 'newest ranges drawn in ~/markers; 0 = none', lower=0, upper=100000, live=True,
+    )
+    marker_max_closures: int = option(
+        5000, 'newest loop closures drawn in ~/markers; 0 = none', lower=0, upper=100000,
+        live=True,
+    )
+    marker_period_s: float = option(
+        1.0, 'least time between two ~/markers', unit='s', lower=0.0, upper=3600.0, live=True,
+    )
+    beacon_sigma_m: float = option(
+        0.1, 'size of a beacon in ~/markers', unit='m', lower=0.001, upper=100.0, live=True,
+    )
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """Rates, tolerances, switches and directories of the ROS node."""
+
+    solve_period_s: float = option(
+        1.0, 'a solve is requested this often, on the steady clock', unit='s',
+        lower=0.02, upper=3600.0, live=True,
+    )
+    tf_rate_hz: float = option(20.0, 'rate of map -> odom', unit='Hz', lower=0.1, upper=200.0)
+    tf_tolerance_s: float = option(
+        0.1, 'map -> odom is stamped this far ahead of now, so that consumers need not wait',
+        unit='s', lower=0.0, upper=10.0, live=True,
+    )
+    poll_rate_hz: float = option(
+        20.0, 'how often the node looks for a finished solution', unit='Hz',
+        lower=1.0, upper=200.0,
+    )
+    intake_period_s: float = option(
+        0.1, 'how often buffered data become keyframes and go to the solver', unit='s',
+        lower=0.005, upper=10.0,
+    )
+    status_period_s: float = option(
+        1.0, 'period of ~/status and /diagnostics', unit='s', lower=0.05, upper=60.0,
+    )
+    flush_after_s: float = option(
+        2.0, 'after this long without new data what waits in the reorder window is resolved',
+        unit='s', lower=0.1, upper=3600.0, live=True,
+    )
+    discovery_period_s: float = option(
+        1.0, 'how often new topics matching a topic pattern are looked for', unit='s',
+        lower=0.1, upper=3600.0,
+    )
+    no_data_warning_s: float = option(
+        10.0, 'warn about inputs silent for this long (wall time)', unit='s',
+        lower=0.5, upper=3600.0, live=True,
+    )
+    no_clock_warning_s: float = option(
+        5.0, 'warn when use_sim_time is set and /clock is silent for this long (wall time)',
+        unit='s', lower=0.5, upper=3600.0, live=True,
+    )
+    reset_on_time_jump: bool = option(
+        True, 'reset when the clock jumps back (a bag that starts over)', live=True,
+    )
+    time_jump_s: float = option(
+        1.0, 'least backward jump of the clock that counts as one', unit='s',
+        lower=0.001, upper=3600.0,
+    )
+    reset_keeps_beacons: bool = option(
+        False, '~/reset keeps the positions of the beacons', live=True,
+    )
+    start_paused: bool = option(False, 'start paused: data are kept, nothing is solved')
+    save_directory: str = option(
+        'sparser_maps', '~/save writes a new folder under this one', live=True,
+    )
+    worker_shutdown_s: float = option(
+        3.0, 'how long the solver process may take to end before it is killed', unit='s',
+        lower=0.1, upper=60.0,
+    )
+    publish: PublishConfig = section(PublishConfig)
+    qos: QosConfig = section(QosConfig)
