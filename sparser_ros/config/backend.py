@@ -1,0 +1,94 @@
+"""Options of the back-end: solver process, solve policy, gauge, observability, journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .option import option, section
+
+
+@dataclass(frozen=True)
+class WatchdogConfig:
+    """When the solver process counts as dead or hung, and how it is brought back."""
+
+    heartbeat_period_s: float = option(
+        0.2, 'the solver process says it is alive this often', unit='s', lower=0.02, upper=10.0)
+    hang_timeout_s: float = option(
+        60.0, 'a solver process that is silent for this long is killed and started again '
+        '(a factorisation of a huge graph is silent while it runs)', unit='s',
+        lower=1.0, upper=3600.0)
+    start_timeout_s: float = option(
+        120.0, 'longest start of the solver process (it may compile kernels)', unit='s',
+        lower=5.0, upper=3600.0)
+    respawn_delay_s: float = option(
+        0.2, 'pause before the first respawn; doubles at every failed start up to 10 s',
+        unit='s', lower=0.0, upper=10.0)
+    close_timeout_s: float = option(
+        2.0, 'wait this long for the solver process to end by itself when closing', unit='s',
+        lower=0.0, upper=60.0)
+
+
+@dataclass(frozen=True)
+class ObservabilityConfig:
+    """When a robot or beacon counts as determined by the measurements."""
+
+    heading_sigma_rad: float = option(
+        0.2, 'a robot is located only if the standard deviation of its heading is below this',
+        unit='rad', lower=1e-3, upper=3.0, live=True)
+    position_sigma_m: float = option(
+        3.0, 'a position counts only if its standard deviation is below this', unit='m',
+        lower=1e-3, upper=1e4, live=True)
+    flip_cost: float = option(
+        12.0, 'a mirrored or turned alternative must cost at least this much more '
+        '(chi-square units) to count as excluded', lower=0.0, upper=1e6, live=True)
+    range_sigma_floor_m: float = option(
+        0.1, 'ranges count with at least this standard deviation when it is decided what they '
+        'determine (biases do not average out)', unit='m', lower=0.0, upper=10.0, live=True)
+
+
+@dataclass(frozen=True)
+class BackendConfig:
+    """When and where to solve, and what `map` is."""
+
+    worker: str = option(
+        'process', 'where the solver runs: a process of its own, or a thread (for debugging: '
+        'the solver holds the interpreter lock)', choices=('process', 'thread'))
+    gauge_robot: str = option(
+        '', 'robot whose first pose is the origin of map where no absolute data fix it; '
+        'empty = the first in `robots`, else the first one seen')
+    gauge_initial_pose: list[float] = option(
+        [], 'initial pose of the gauge robot in map: x y yaw (2D) or x y z roll pitch yaw (3D); '
+        'empty = zero', unit='m, rad')
+    cost_jump_sigma: float = option(
+        6.0, 'a warm start counts as astray, and a solve from scratch follows, when the mean '
+        'whitened residual (rms) of the newest ranges and closures exceeds this',
+        unit='sigma', lower=1.0, upper=1e6, live=True)
+    cost_jump_ratio: float = option(
+        3.0, 'and when it also exceeds this multiple of the rms of the older ones',
+        lower=1.0, upper=1e6, live=True)
+    full_solve_growth: float = option(
+        1.5, 'try a solve from scratch again whenever the graph has grown by this factor since '
+        'the last one; 0 = never', lower=0.0, upper=1e3, live=True)
+    full_solve_trials: int = option(
+        3, 'starts tried by a solve from scratch before its best is taken', lower=1, upper=100,
+        live=True)
+    idle_polish_after_s: float = option(
+        3.0, 'when no data arrive for this long, one solve from scratch checks the last '
+        'estimate; 0 = never', unit='s', lower=0.0, upper=3600.0, live=True)
+    min_ranges: int = option(
+        3, 'no solve before this many ranges, closures, sightings or absolute data in all, '
+        'unless a single robot is gauge and trivial', lower=0, upper=100000)
+    rejected_weight: float = option(
+        0.1, 'measurements below this robust weight are reported as rejected', lower=0.0,
+        upper=1.0, live=True)
+    journal: str = option(
+        '', 'file that keeps every increment, so that a restarted node goes on where it was; '
+        'empty = none')
+    replay_solve_period_s: float = option(
+        5.0, '`sparser replay` solves every so many seconds of data time', unit='s',
+        lower=0.05, upper=3600.0)
+    truth_topics: dict[str, str] = option(
+        {}, '`sparser replay` compares robots with these ground-truth topics '
+        '(robot: PoseStamped, PoseWithCovarianceStamped or Odometry topic)')
+    observability: ObservabilityConfig = section(ObservabilityConfig)
+    watchdog: WatchdogConfig = section(WatchdogConfig)
