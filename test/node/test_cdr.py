@@ -1,0 +1,58 @@
+"""Messages laid out by numpy are what rclpy reads back, field by field."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('visualization_msgs', reason='needs visualization_msgs')
+
+from nav_msgs.msg import Path
+from rclpy.serialization import deserialize_message, serialize_message
+from visualization_msgs.msg import MarkerArray
+
+from sparser_ros.node import markers
+from sparser_ros.node.cdr import path_bytes
+
+
+@pytest.mark.parametrize('frame', ['map', 'm', 'world', 'some/map_1', ''])
+@pytest.mark.parametrize('count', [0, 1, 2, 57])
+def test_path_round_trip(frame, count):
+    rng = np.random.default_rng(count)
+    stamps = 1_700_000_000_123_456_789 + np.arange(count, dtype=np.int64) * 1_234_567_891
+    positions, quats = rng.normal(size=(count, 3)), rng.normal(size=(count, 4))
+    data = path_bytes(5_000_000_007, frame, stamps, positions, quats)
+    message = deserialize_message(data, Path)
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (5, 7)
+    assert message.header.frame_id == frame
+    assert len(message.poses) == count
+    for k, pose in enumerate(message.poses):
+        assert pose.header.frame_id == frame
+        assert pose.header.stamp.sec * 10**9 + pose.header.stamp.nanosec == stamps[k]
+        point, turn = pose.pose.position, pose.pose.orientation
+        assert [point.x, point.y, point.z] == positions[k].tolist()
+        assert [turn.x, turn.y, turn.z, turn.w] == quats[k].tolist()
+    assert len(serialize_message(message)) == len(data)
+
+
+def test_marker_array_round_trip():
+    rng = np.random.default_rng(1)
+    segments = rng.normal(size=(9001, 2, 3))
+    lines = markers.line_list('ranges', segments, (0.1, 0.2, 0.3, 0.4), 0.05)
+    text = markers.Marker('beacons', 7, markers.TEXT, position_xyz=(1.0, 2.0, 3.0), text='Turm ü')
+    shown = {('ranges', 0), ('ranges', 9), ('old', 3)}
+    everything, now = markers.with_deletions([*lines, text], shown)
+    assert now == {('ranges', 0), ('ranges', 1), ('beacons', 7)}
+    data = markers.marker_array_bytes(1_500_000_000, 'map', everything)
+    message = deserialize_message(data, MarkerArray)
+    assert len(serialize_message(message)) == len(data)
+    first, second, label, *gone = message.markers
+    assert len(first.points) == markers.MAX_POINTS
+    assert len(first.points) + len(second.points) == 2 * len(segments)
+    points = [[p.x, p.y, p.z] for p in (*first.points, *second.points)]
+    np.testing.assert_array_equal(points, segments.reshape(-1, 3))
+    assert first.header.frame_id == 'map' and first.header.stamp.nanosec == 500_000_000
+    assert first.type == first.LINE_LIST and first.color.a == pytest.approx(0.4)
+    assert (label.ns, label.id, label.text) == ('beacons', 7, 'Turm ü')
+    assert label.type == label.TEXT_VIEW_FACING and label.pose.position.y == 2.0
+    assert label.pose.orientation.w == 1.0
+    assert [(m.ns, m.id, m.action) for m in gone] == [('old', 3, 2), ('ranges', 9, 2)]
