@@ -1,0 +1,176 @@
+# Installs what is missing: system packages, a virtual environment, ROS, our messages. Sourced by
+# dev/run with ROOT set; leaves MODE, VENV, INSTALL and OVERLAY. Stamp files hold a hash of what a
+# step read, so that it runs again only after its inputs changed. Where a ROS 2 installation is
+# sourced, that one is used; elsewhere the wheels of dev/requirements-ros.txt are.
+
+CACHE="$ROOT/.cache"
+LOG="$CACHE/setup.log"
+
+say() { echo "sparser_ros: $*" >&2; }
+die() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+logged() {
+    "$@" >>"$LOG" 2>&1 && return
+    tail -n 40 "$LOG" >&2
+    die "failed: $* (whole output: $LOG)"
+}
+has_module() {
+    python3 -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))" 2>/dev/null
+}
+
+if [ -n "${ROS_DISTRO:-}" ] && has_module rclpy; then
+    MODE="$ROS_DISTRO"
+    VENV="$ROOT/.venv-$MODE"
+    REQUIREMENTS=("$ROOT/dev/requirements.txt")
+else
+    MODE=wheels
+    VENV="$ROOT/.venv"
+    REQUIREMENTS=("$ROOT/dev/requirements.txt" "$ROOT/dev/requirements-ros.txt")
+fi
+INSTALL="$ROOT/install"
+OVERLAY="$CACHE/overlay"
+
+# ------------------------------------------------------------------------------ system packages
+
+SUITESPARSE=/usr/include/suitesparse/SuiteSparse_config.h
+
+# True for a Python that can make virtual environments and compile extensions.
+usable_python() {
+    have "$1" && "$1" -c "
+import ensurepip, os, sys, sysconfig, venv
+assert sys.version_info >= (3, 10) and ('$MODE' != 'wheels' or sys.version_info < (3, 14))
+assert os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h'))" 2>/dev/null
+}
+
+find_python() {
+    local name names=(python3)
+    [ "$MODE" != wheels ] || names+=(python3.13 python3.12 python3.11 python3.10)
+    for name in "${names[@]}"; do
+        ! usable_python "$name" || { command -v "$name"; return; }
+    done
+    return 1
+}
+
+install_system_packages() {
+    local missing=() sudo=()
+    { have c++ && have make; } || missing+=(build-essential)
+    have cmake || missing+=(cmake)
+    [ -e "$SUITESPARSE" ] || missing+=(libsuitesparse-dev)
+    find_python >/dev/null || missing+=(python3 python3-dev python3-venv)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    have apt-get || die "please install the equivalent of: ${missing[*]}"
+    if [ "$(id -u)" != 0 ]; then
+        have sudo || die "as root, please: apt-get install ${missing[*]}"
+        sudo=(sudo)
+    fi
+    say "installing ${missing[*]} (apt)"
+    logged "${sudo[@]}" apt-get update
+    logged "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+# What the package.xml names, on a machine with ROS; what comes by pip goes into the environment.
+install_ros_dependencies() {
+    have rosdep || { say 'no rosdep here: taking the ROS dependencies as installed'; return; }
+    say 'installing the dependencies in package.xml (rosdep)'
+    rosdep install -y -r --from-paths "$ROOT" --ignore-src --skip-keys \
+        'python3-numba python3-rich python3-rosbags-pip python3-scikit-sparse-pip python3-threadpoolctl' \
+        >>"$LOG" 2>&1 || say "rosdep could not install everything (see $LOG); going on"
+}
+
+# ------------------------------------------------------------------------------ Python packages
+
+# scikit-sparse 0.5 needs SuiteSparse 7.4; 0.4.16 compiles on what is older.
+scikit_sparse() {
+    awk '/#define SUITESPARSE_MAIN_VERSION/ {major = $3}
+         /#define SUITESPARSE_SUB_VERSION/ {minor = $3}
+         END {print (1000 * major + minor >= 7004) ? "scikit-sparse>=0.5,<0.6" : "scikit-sparse>=0.4.16,<0.5"}' \
+        "$SUITESPARSE"
+}
+
+install_python_packages() {
+    local python options=() wanted=() list
+    python="$(find_python)" || die 'no CPython 3.10 to 3.13 with venv and headers: please install one'
+    if [ "$MODE" = wheels ]; then
+        [ "$(uname -m)" = x86_64 ] || die 'the ROS wheels are for x86-64: please source a ROS 2 installation'
+    else
+        options=(--system-site-packages)
+        # The message modules of this ROS were compiled against its NumPy.
+        python3 -c 'import numpy; print(f"numpy=={numpy.__version__}")' >"$CACHE/constraints.txt"
+        wanted=(--constraint "$CACHE/constraints.txt")
+    fi
+    if [ ! -x "$VENV/bin/python" ]; then
+        say "making ${VENV#"$ROOT/"} with $python"
+        logged "$python" -m venv "${options[@]}" "$VENV"
+    fi
+    for list in "${REQUIREMENTS[@]}"; do wanted+=(-r "$list"); done
+    say 'installing Python packages (about two minutes the first time)'
+    logged "$VENV/bin/python" -m pip install --disable-pip-version-check --no-input \
+        "${wanted[@]}" "$(scikit_sparse)"
+    [ "$MODE" != wheels ] || logged "$VENV/bin/python" "$ROOT/dev/fix_wheels.py"
+}
+
+# ------------------------------------------------------------------------------------- messages
+
+# colcon_build BUILD_NAME INSTALL_DIR PATH…
+colcon_build() {
+    local name="$1" install="$2"
+    shift 2
+    (
+        [ "$MODE" != wheels ] || export AMENT_PREFIX_PATH="$VENV" CMAKE_PREFIX_PATH="$VENV" PATH="$VENV/bin:$PATH"
+        cd "$ROOT"
+        colcon --log-base "log/$name" build --paths "$@" --build-base "build/$name" \
+            --install-base "$install" --cmake-args -DBUILD_TESTING=OFF \
+            -DPython3_EXECUTABLE="$(command -v python3)"
+    ) >>"$LOG" 2>&1
+}
+
+build_workspace() {
+    local name missing=() overlay=
+    say 'building the messages (about half a minute)'
+    rm -rf "$ROOT/build" "$INSTALL" "$ROOT/log" "$OVERLAY"
+    # CMake refuses exported include directories below the source directory, and NumPy's lies in
+    # our virtual environment; seen through this link it does not.
+    mkdir -p "$CACHE/src"
+    ln -sfn ../.. "$CACHE/src/sparser_ros"
+    for name in tf2_msgs tf_transformations; do
+        { [ "$MODE" != wheels ] && has_module "$name"; } || missing+=("test/overlay/$name")
+    done
+    if [ ${#missing[@]} -gt 0 ]; then
+        colcon_build overlay "$OVERLAY" "${missing[@]}" &
+        overlay=$!
+    fi
+    colcon_build main "$INSTALL" .cache/src/sparser_ros || { tail -n 40 "$LOG" >&2; die "colcon build failed ($LOG)"; }
+    [ -z "$overlay" ] || wait "$overlay" || { tail -n 40 "$LOG" >&2; die "building the overlay failed ($LOG)"; }
+}
+
+# --------------------------------------------------------------------------------------- set-up
+
+hash_of() { { echo "$MODE"; cat "$@"; } | sha256sum | cut -d ' ' -f 1; }
+stamped() { [ -e "$1" ] && [ "$(<"$1")" = "$2" ]; }
+
+set_up() {
+    local packages workspace
+    packages="$(hash_of "${REQUIREMENTS[@]}" "$ROOT/dev/setup.sh" "$ROOT/dev/fix_wheels.py")"
+    workspace="$(find "$ROOT"/{CMakeLists.txt,package.xml,msg} "$ROOT/test/overlay" -type f -print | LC_ALL=C sort)"
+    # shellcheck disable=SC2086
+    workspace="$(hash_of $workspace) $VENV"
+    if stamped "$VENV/.stamp" "$packages" && stamped "$INSTALL/.stamp" "$workspace"; then return; fi
+    mkdir -p "$CACHE"
+    (
+        flock 9
+        if ! stamped "$VENV/.stamp" "$packages"; then
+            : >"$LOG"
+            install_system_packages
+            [ "$MODE" = wheels ] || install_ros_dependencies
+            install_python_packages
+            echo "$packages" >"$VENV/.stamp"
+        fi
+        if ! stamped "$INSTALL/.stamp" "$workspace"; then
+            build_workspace
+            echo "$workspace" >"$INSTALL/.stamp"
+        fi
+    ) 9>"$CACHE/setup.lock"
+}
+
+set_up
