@@ -1,0 +1,163 @@
+"""ROS parameters derived from the configuration dataclasses: declared, checked, kept current."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
+from rclpy.exceptions import ParameterException
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from ..config import ConfigError, FlatOption, build, check, walk
+from ..config.sparser import SparserConfig
+
+OURS_TOO = ('use_sim_time', 'start_type_description_service')
+OF_ROS = ('qos_overrides.',)
+
+
+class Parameters:
+    """The node's parameters as one `SparserConfig`.
+
+    Every option becomes a parameter; mappings such as `radios` take any names below them.
+    Unknown names, wrong types and values out of bounds raise ConfigError at the start, and are
+    refused with the reason afterwards. Only live options can change while the node runs.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._options = {option.name: option for option in walk(SparserConfig)}
+        self._listeners: list[Callable[[SparserConfig], None]] = []
+        overrides = dict(node._parameter_overrides)
+        refuse_unknown(overrides, self._options)
+        self._values: dict[str, Any] = {}
+        for option in self._options.values():
+            if _is_mapping(option):
+                self._declare_mapping(option, overrides)
+            else:
+                self._declare(option, overrides.get(option.name))
+        self.config = build(SparserConfig, self._values)
+        node.add_on_set_parameters_callback(self._validate)
+        node.add_post_set_parameters_callback(self._apply)
+
+    def on_change(self, listener: Callable[[SparserConfig], None]) -> None:
+        """Call `listener(config)` after every change of a live option."""
+        self._listeners.append(listener)
+
+    def _declare(self, option: FlatOption, override: Parameter | None) -> None:
+        if override is not None:
+            _refuse_whole_number(option, override)
+            check(option, _plain(override.value))
+        default = list(option.default) if isinstance(option.default, tuple) else option.default
+        try:
+            parameter = self._node.declare_parameter(option.name, default, descriptor(option))
+        except ParameterException as error:
+            raise ConfigError(f'{option.name}: {error}') from None
+        if parameter.value is not None:
+            self._values[option.name] = _plain(parameter.value)
+
+    def _declare_mapping(self, option: FlatOption, overrides: Mapping[str, Parameter]) -> None:
+        prefix = option.name + '.'
+        nested: dict[str, Any] = {}
+        for name, parameter in sorted(overrides.items()):
+            if not name.startswith(prefix):
+                continue
+            about = ParameterDescriptor(
+                description=option.info.doc, read_only=True, dynamic_typing=True)
+            self._node.declare_parameter(name, parameter.value, about)
+            _put(nested, name[len(prefix):].split('.'), _plain(parameter.value))
+        if nested:
+            self._values[option.name] = nested
+
+    def _validate(self, parameters: Iterable[Parameter]) -> SetParametersResult:
+        try:
+            self._changed(parameters)
+        except ConfigError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _changed(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
+        values = dict(self._values)
+        for parameter in parameters:
+            option = self._options.get(parameter.name)
+            if option is not None:
+                values[option.name] = check(option, _plain(parameter.value))
+        build(SparserConfig, values)
+        return values
+
+    def _apply(self, parameters: Iterable[Parameter]) -> None:
+        values = self._changed(parameters)
+        if values == self._values:
+            return
+        self._values = values
+        self.config = build(SparserConfig, values)
+        for listener in self._listeners:
+            listener(self.config)
+
+
+def descriptor(option: FlatOption) -> ParameterDescriptor:
+    """What ROS tools show of an option: description, unit, bounds, choices, live or not."""
+    info = option.info
+    unit = f' [{info.unit}]' if info.unit else ''
+    accepted = typing.get_args(option.type) or (option.type,)
+    about = ParameterDescriptor(
+        description=info.doc + unit,
+        read_only=not info.live,
+        # ROS has no empty list of a type and no null: those options check their own type.
+        dynamic_typing=isinstance(option.default, (list, tuple)) or type(None) in accepted,
+    )
+    if info.choices is not None:
+        about.additional_constraints = 'one of ' + ', '.join(map(str, info.choices))
+    if info.lower is None and info.upper is None:
+        return about
+    if option.type is int:
+        about.integer_range = [IntegerRange(
+            from_value=int(-2**63 if info.lower is None else info.lower),
+            to_value=int(2**63 - 1 if info.upper is None else info.upper), step=1)]
+    elif option.type is float:
+        about.floating_point_range = [FloatingPointRange(
+            from_value=float(-sys.float_info.max if info.lower is None else info.lower),
+            to_value=float(sys.float_info.max if info.upper is None else info.upper))]
+    return about
+
+
+def refuse_unknown(overrides: Iterable[str], options: Mapping[str, FlatOption]) -> None:
+    """Raise ConfigError listing every override that names no parameter, with the nearest one."""
+    mappings = tuple(o.name + '.' for o in options.values() if _is_mapping(o))
+    faults = []
+    for name in overrides:
+        if name in options or name in OURS_TOO or name.startswith(OF_ROS + mappings):
+            continue
+        near = difflib.get_close_matches(name, options, n=1)
+        faults.append(name + (f' (did you mean {near[0]}?)' if near else ''))
+    if faults:
+        raise ConfigError('unknown parameter: ' + ', '.join(faults))
+
+
+def _is_mapping(option: FlatOption) -> bool:
+    return option.type is dict or typing.get_origin(option.type) is dict
+
+
+def _refuse_whole_number(option: FlatOption, override: Parameter) -> None:
+    if option.type is float and override.type_ == Parameter.Type.INTEGER:
+        raise ConfigError(
+            f'{option.name}: ROS parameters are strict about types: write {override.value}.0')
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if hasattr(value, 'tolist') or isinstance(value, tuple) else value
+
+
+def _put(target: dict[str, Any], path: list[str], value: Any) -> None:
+    for name in path[:-1]:
+        target = target.setdefault(name, {})
+    target[path[-1]] = value

@@ -1,0 +1,108 @@
+"""map -> odom of every located robot: values from solutions, stamps from a timer of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..linalg.rotations import matrix_to_quat
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A rigid motion in 3D: x -> rotation x + translation."""
+
+    rotation: Array
+    """(3, 3)."""
+    translation: Array
+    """(3,): metres."""
+
+    def __matmul__(self, other: Transform) -> Transform:
+        return Transform(self.rotation @ other.rotation,
+                         self.rotation @ other.translation + self.translation)
+
+    def inverse(self) -> Transform:
+        """The motion back."""
+        return Transform(self.rotation.T, -self.rotation.T @ self.translation)
+
+    @property
+    def quat_xyzw(self) -> Array:
+        """(4,): the rotation as a unit quaternion."""
+        return np.asarray(matrix_to_quat(self.rotation))
+
+
+def lifted(rotation: Array, translation: Array) -> Transform:
+    """A motion of the plane or of space, as one of space."""
+    d = len(translation)
+    full, offset = np.eye(3), np.zeros(3)
+    full[:d, :d], offset[:d] = rotation, translation
+    return Transform(full, offset)
+
+
+def planar_quats(rotation: Array) -> Array:
+    """Quaternions x y z w (n, 4) of rotations (n, d, d), d = 2 or 3."""
+    if rotation.shape[-1] == 3:
+        return np.asarray(matrix_to_quat(rotation))
+    half = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]) / 2
+    quats = np.zeros((len(rotation), 4))
+    quats[:, 2], quats[:, 3] = np.sin(half), np.cos(half)
+    return quats
+
+
+def spatial(points: Array) -> Array:
+    """Points (n, d) as (n, 3), z = 0 in the plane."""
+    points = np.asarray(points, dtype=float)
+    if points.shape[1] == 3:
+        return points
+    return np.column_stack([points, np.zeros(len(points))])
+
+
+class MapToOdom:
+    """The transforms now valid, and stamps that only ever grow.
+
+    tf2 refuses a stamp that it has seen and consumers fail on one that goes back, so a stopped
+    clock silences the broadcast; only a new solution is still sent, one microsecond on.
+    """
+
+    RESEND_NS = 1000
+
+    def __init__(self, tolerance_ns: int) -> None:
+        self.tolerance_ns = tolerance_ns
+        self._transforms: dict[str, Transform] = {}
+        self._changed = False
+        self._last_stamp_ns = 0
+
+    @property
+    def transforms(self) -> Mapping[str, Transform]:
+        """T_map_odom by robot."""
+        return self._transforms
+
+    def update(self, transforms: Mapping[str, Transform]) -> None:
+        """Replace all transforms by those of a new solution."""
+        self._transforms = dict(transforms)
+        self._changed = True
+
+    def clear(self, *, restart_stamps: bool = False) -> None:
+        """Forget the transforms; after a jump back in time stamps start again as well."""
+        self._transforms = {}
+        self._changed = False
+        if restart_stamps:
+            self._last_stamp_ns = 0
+
+    def next_stamp_ns(self, now_ns: int) -> int | None:
+        """Stamp of a broadcast now, or None when there is nothing to say or no time to say it."""
+        if not self._transforms or now_ns <= 0:
+            return None
+        stamp = now_ns + self.tolerance_ns
+        if stamp <= self._last_stamp_ns:
+            if not self._changed:
+                return None
+            stamp = self._last_stamp_ns + self.RESEND_NS
+        self._last_stamp_ns = stamp
+        self._changed = False
+        return stamp
