@@ -42,7 +42,7 @@ def squared_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     pose, point = graph.pose_priors, graph.point_priors
 
     def square(array: Array) -> Array:
-        return np.sum(array.reshape(len(array), -1) ** 2, axis=1)
+        return np.sum(array**2, axis=tuple(range(1, array.ndim)))
 
     turn = rotation[rel.j] - rotation[rel.i] @ rel.rotation
     move = translation[rel.j] - translation[rel.i] - np.einsum(

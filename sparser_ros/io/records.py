@@ -1,0 +1,195 @@
+"""Line records of graph files: one keyword and a fixed number of fields per line.
+
+Fields are converted a whole column at a time; only when that fails are lines looked at one by
+one, to name the first faulty line and field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import FormatError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """All records of one keyword, in file order."""
+
+    path: Path
+    fields: tuple[str, ...]
+    """Names of the fields; the first is the keyword itself."""
+    lines: list[int]
+    """Line number of every record, from 1."""
+    tokens: list[str]
+    """Fields of all records, one after the other."""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def tag(self) -> str:
+        return self.fields[0]
+
+    def words(self, field: int) -> list[str]:
+        """One text field of every record."""
+        return self.tokens[field :: len(self.fields)]
+
+    def numbers(self, first: int, count: int) -> Array:
+        """(n, count): finite numbers of `count` adjacent fields; FormatError names the first bad."""
+        values = np.empty((len(self), count))
+        for k in range(count):
+            words = self.words(first + k)
+            try:
+                values[:, k] = list(map(float, words))
+            except ValueError:
+                row = next(r for r, word in enumerate(words) if not _is_number(word))
+                self.expected('a number', row, first + k)
+        if not np.all(np.isfinite(values)):
+            row, k = np.argwhere(~np.isfinite(values))[0]
+            self.expected('a finite number', int(row), first + int(k))
+        return values
+
+    def integers(self, field: int) -> NDArray[np.int64]:
+        """(n,): one field of non-negative integers."""
+        words = self.words(field)
+        try:
+            values = np.array(list(map(int, words)), dtype=np.int64)
+        except (ValueError, OverflowError):
+            row = next(r for r, word in enumerate(words) if not _is_index(word))
+            self.expected('an integer', row, field)
+        if np.any(values < 0):
+            self.expected('an integer >= 0', int(np.argmax(values < 0)), field)
+        return values
+
+    def expected(self, what: str, row: int, field: int) -> NoReturn:
+        """Raise FormatError: the field of a record is not what it must be."""
+        got = self.tokens[row * len(self.fields) + field]
+        self.fail(row, f'expected {what} for {self.fields[field]}, got {got!r}')
+
+    def fail(self, row: int, message: str) -> NoReturn:
+        """Raise FormatError at a record's line."""
+        raise FormatError(self.path, self.lines[row], f'{self.tag}: {message}')
+
+    def require(self, good: NDArray[np.bool_], message: str) -> None:
+        """Raise FormatError at the first record for which `good` is false."""
+        if not np.all(good):
+            self.fail(int(np.argmin(good)), message)
+
+
+@dataclass
+class Lines:
+    """The lines of one keyword, not yet taken apart."""
+
+    numbers: list[int]
+    texts: list[str]
+
+
+def read_records(path: Path | str) -> dict[str, Lines]:
+    """The lines of a file by keyword, without blank lines and lines that start with #."""
+    records: dict[str, Lines] = {}
+    for number, line in enumerate(read_lines(Path(path)), start=1):
+        head = line.split(None, 1)
+        if not head or head[0].startswith('#'):
+            continue
+        lines = records.get(head[0])
+        if lines is None:
+            lines = records[head[0]] = Lines([], [])
+        lines.numbers.append(number)
+        lines.texts.append(line)
+    return records
+
+
+def as_blocks(
+    path: Path, records: Mapping[str, Lines], grammar: Mapping[str, str]
+) -> dict[str, Block]:
+    """The fields of all records; `grammar` maps a keyword to its line in words.
+
+    Raises FormatError for an unknown keyword or a wrong number of fields.
+    """
+    unknown = [tag for tag in records if tag not in grammar]
+    if unknown:
+        tag = min(unknown, key=lambda t: records[t].numbers[0])
+        raise FormatError(
+            path, records[tag].numbers[0],
+            f'expected one of {", ".join(sorted(grammar))}; got {tag[:40]!r}')
+    return {tag: _block(path, grammar[tag], lines) for tag, lines in records.items()}
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file without their ends; FormatError when it cannot be read."""
+    try:
+        return path.read_text(encoding='utf-8').splitlines()
+    except OSError as error:
+        raise FormatError(path, None, f'cannot be read: {error.strerror or error}') from None
+    except UnicodeDecodeError:
+        raise FormatError(path, None, 'is not a text file') from None
+
+
+def _block(path: Path, usage: str, lines: Lines) -> Block:
+    fields = tuple(usage.split())
+    width = len(fields)
+    tokens = ' '.join(lines.texts).split()
+    if len(tokens) != width * len(lines.texts) or any(t != fields[0] for t in tokens[::width]):
+        for number, text in zip(lines.numbers, lines.texts, strict=True):
+            count = len(text.split())
+            if count != width:
+                raise FormatError(
+                    path, number, f'{fields[0]}: expected {width} fields ({usage}), got {count}')
+    return Block(path, fields, lines.numbers, tokens)
+
+
+def replace_values(
+    path: Path | str, tags: Mapping[str, tuple[int, int]], value: Mapping[str, str]
+) -> Iterator[str]:
+    """The lines of a file with the values of vertex lines replaced, all other lines as they are.
+
+    `tags` maps a vertex keyword to (field of the name, first field of the value); `value` maps a
+    name to the text of its new value.
+    """
+    for line in read_lines(Path(path)):
+        words = line.split()
+        if words and words[0] in tags:
+            name, first = tags[words[0]]
+            yield ' '.join([*words[:first], value[words[name]]])
+        else:
+            yield line
+
+
+def symmetric(upper: Array, size: int) -> Array:
+    """(k, size, size) matrices of upper triangles given row by row, (k, size (size + 1) / 2)."""
+    row, column = np.triu_indices(size)
+    matrix = np.empty((len(upper), size, size))
+    matrix[:, row, column] = upper
+    matrix[:, column, row] = upper
+    return matrix
+
+
+def upper_diagonal(diagonal: Array) -> Array:
+    """(k, size (size + 1) / 2): upper triangles, row by row, of diagonal matrices (k, size)."""
+    size = diagonal.shape[1]
+    row, column = np.triu_indices(size)
+    return np.where(row == column, diagonal[:, row], 0.0)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_index(word: str) -> bool:
+    try:
+        np.int64(int(word))
+    except (ValueError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,47 @@
+"""Stamps as text: decimal seconds (or nanoseconds) in files, int nanoseconds inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+
+SECOND = 1_000_000_000
+NANOSECONDS_ABOVE = 1e14
+"""A stamp beyond this is in nanoseconds: as seconds it would lie three million years ahead."""
+
+
+def parse_stamp(text: str) -> int:
+    """Int nanoseconds of a decimal stamp, exact to the digits given; ValueError if it is none."""
+    whole, dot, fraction = text.partition('.')
+    if whole.isdecimal() and (fraction.isdecimal() or not fraction):
+        seconds = int(whole)
+        if seconds > NANOSECONDS_ABOVE:
+            return seconds
+        return seconds * SECOND + int(fraction[:9].ljust(9, '0'))
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f'not a stamp: {text!r}') from None
+    if not value.is_finite() or abs(value) >= 2**63:
+        raise ValueError(f'not a stamp: {text!r}')
+    scale = 1 if abs(value) > NANOSECONDS_ABOVE else SECOND
+    return int(value * scale)
+
+
+def parse_stamps(texts: Iterable[str]) -> list[int]:
+    """Stamps of a column; equal texts, such as the zeros of files without times, cost nothing."""
+    known: dict[str, int] = {}
+    stamps = []
+    for text in texts:
+        stamp = known.get(text)
+        if stamp is None:
+            stamp = known[text] = parse_stamp(text)
+        stamps.append(stamp)
+    return stamps
+
+
+def format_stamp(stamp_ns: int) -> str:
+    """Seconds with nine decimals."""
+    sign = '-' if stamp_ns < 0 else ''
+    seconds, rest = divmod(abs(stamp_ns), SECOND)
+    return f'{sign}{seconds}.{rest:09d}'
