@@ -72,10 +72,8 @@ class Grammar:
             self.range: 'ts A B range variance',
             self.offset_range: f'ts A B range variance {levers}',
         }
-        fields |= {
-            tag: f'ts FROM TO {step} {spin} {pose_cov}'
-            for tag in (self.relative, self.odometry, self.loop)
-        }
+        edge = f'ts FROM TO {step} {spin} {pose_cov}'
+        fields |= dict.fromkeys((self.relative, self.odometry, self.loop), edge)
         return {tag: f'{tag} {words}' for tag, words in fields.items()}
 
     @property

@@ -43,7 +43,7 @@ class Block:
         return self.tokens[field :: len(self.fields)]
 
     def numbers(self, first: int, count: int) -> Array:
-        """(n, count): finite numbers of `count` adjacent fields; FormatError names the first bad."""
+        """(n, count): finite numbers of `count` adjacent fields; FormatError at the first bad."""
         values = np.empty((len(self), count))
         for k in range(count):
             words = self.words(first + k)

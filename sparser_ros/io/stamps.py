@@ -12,7 +12,7 @@ NANOSECONDS_ABOVE = 1e14
 
 def parse_stamp(text: str) -> int:
     """Int nanoseconds of a decimal stamp, exact to the digits given; ValueError if it is none."""
-    whole, dot, fraction = text.partition('.')
+    whole, _, fraction = text.partition('.')
     if whole.isdecimal() and (fraction.isdecimal() or not fraction):
         seconds = int(whole)
         if seconds > NANOSECONDS_ABOVE:
