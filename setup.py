@@ -1,0 +1,5 @@
+"""`pip install .` of the ROS-free part; everything is declared in pyproject.toml."""
+
+from setuptools import setup
+
+setup()

@@ -1,0 +1,56 @@
+"""What all tests share: the real data where it is, a ROS domain of their own, no process left."""
+
+import ctypes
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before anything imports rclpy: parallel test runs, and robots on the same network, stay apart.
+os.environ['ROS_DOMAIN_ID'] = str(1 + secrets.randbelow(100))
+os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture(scope='session')
+def data_dir() -> Path:
+    """Directory with the real data sets; the test is skipped where there is none."""
+    path = os.environ.get('SPARSER_DATA')
+    if not path:
+        pytest.skip('real data sets are not here: SPARSER_DATA is not set')
+    directory = Path(path)
+    if not directory.is_dir():
+        pytest.fail(f'SPARSER_DATA={path} is not a directory')
+    return directory
+
+
+def _children() -> dict[int, str]:
+    """Live children of this process: command line by process id."""
+    children = {}
+    for stat in Path('/proc').glob('[0-9]*/stat'):
+        try:
+            state, parent = stat.read_text().rpartition(')')[2].split()[:2]
+            command = (stat.parent / 'cmdline').read_bytes().replace(b'\0', b' ').decode()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        # The resource tracker of multiprocessing lives as long as its parent, by design.
+        if int(parent) == os.getpid() and state != 'Z' and 'resource_tracker' not in command:
+            children[int(stat.parent.name)] = command
+    return children
+
+
+@pytest.fixture(scope='session', autouse=True)
+def no_process_left_behind() -> Iterator[None]:
+    """Fails the session if a child, or a child of a dead child, outlives it by five seconds."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = _children().keys()
+    yield
+    end = time.monotonic() + 5
+    while (left := {p: c for p, c in _children().items() if p not in before}):
+        if time.monotonic() > end:
+            pytest.fail(f'processes left behind by the tests: {left}')
+        time.sleep(0.1)

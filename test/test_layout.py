@@ -1,0 +1,135 @@
+"""The shape of the package: imports point downwards, ROS stays in node/, the repository is lean."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / 'sparser_ros'
+
+# From top to bottom; a folder imports from itself and from those after it.
+LAYERS = [
+    'node', 'cli', 'backend', 'frontend', 'io', 'plot', 'solver', 'graph', 'linalg', 'config',
+]
+# `sparser play` publishes through ROS, and loads it only when it runs.
+REACHES_UP = {('cli/play.py', 'node')}
+
+ROS = re.compile(
+    r'(rclpy|rclcpp|rosidl\w*|builtin_interfaces|\w+_interfaces|\w+_msgs|std_srvs|tf2_\w+|launch\w*'
+    r'|ament_\w+|tf_transformations|diagnostic_updater|rosbag2_py|sparser_ros\.(msg|srv))(\.|$)'
+)
+
+MODULES = sorted(PACKAGE.rglob('*.py'))
+LAYERED = [path for path in MODULES if path.parent != PACKAGE]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """(absolute module name, whether imported when the module is) for each import statement."""
+    tree = ast.parse(path.read_text(), str(path))
+    deferred = {
+        id(inner)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for inner in ast.walk(outer)
+    }
+    package = path.relative_to(ROOT).parent.parts
+    found = []
+    for statement in ast.walk(tree):
+        eager = id(statement) not in deferred
+        if isinstance(statement, ast.Import):
+            found += [(alias.name, eager) for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            base = list(package[: len(package) - statement.level + 1]) if statement.level else []
+            module = '.'.join([*base, *([statement.module] if statement.module else [])])
+            # `from sparser_ros import node` names a module by its alias.
+            found += [(f'{module}.{alias.name}', eager) for alias in statement.names]
+    return found
+
+
+def test_every_folder_has_a_layer():
+    folders = {path.relative_to(PACKAGE).parts[0] for path in LAYERED}
+    assert folders == set(LAYERS)
+
+
+@pytest.mark.parametrize('path', LAYERED, ids=name_of)
+def test_imports_point_downwards(path: Path):
+    layer = path.relative_to(PACKAGE).parts[0]
+    for module, eager in imports(path):
+        parts = module.split('.')
+        if parts[0] != 'sparser_ros' or len(parts) < 2 or parts[1] not in LAYERS:
+            continue
+        allowed = LAYERS.index(parts[1]) >= LAYERS.index(layer) or (
+            (name_of(path), parts[1]) in REACHES_UP and not eager
+        )
+        assert allowed, f'{name_of(path)} imports {module}, which lies above {layer}/'
+
+
+@pytest.mark.parametrize('path', [p for p in MODULES if p.parts[-2] != 'node'], ids=name_of)
+def test_only_the_node_knows_ros(path: Path):
+    for module, _ in imports(path):
+        assert not ROS.match(module), f'{name_of(path)} imports {module}'
+
+
+def test_everything_but_the_node_imports_without_ros():
+    script = r'''
+import importlib, pathlib, re, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if re.match(sys.argv[1], name):
+            raise ModuleNotFoundError(f'{name} is blocked')
+
+sys.meta_path.insert(0, Blocked())
+for path in sorted(pathlib.Path('sparser_ros').rglob('*.py')):
+    module = '.'.join(path.with_suffix('').parts).removesuffix('.__init__')
+    if not module.startswith('sparser_ros.node') and not module.endswith('__main__'):
+        importlib.import_module(module)
+        print(module)
+'''
+    done = subprocess.run(
+        [sys.executable, '-c', script, ROS.pattern],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 'sparser_ros.config' in done.stdout.split()
+
+
+def tracked_files() -> list[Path]:
+    """Files of the repository, committed or about to be."""
+    git = subprocess.run(
+        ['git', 'ls-files', '-co', '--exclude-standard'],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )
+    if git.returncode:
+        pytest.skip(f'not a git checkout: {git.stderr.strip()}')
+    return [path for name in git.stdout.splitlines() if (path := ROOT / name).is_file()]
+
+
+def test_no_large_file():
+    large = {str(p): p.stat().st_size for p in tracked_files() if p.stat().st_size > 1_000_000}
+    assert not large
+
+
+def test_no_registry_address():
+    address = re.compile(r'pypi[.]org|python[h]osted|index[-_]url|find[-_]links', re.IGNORECASE)
+    for path in tracked_files():
+        found = address.search(path.read_bytes().decode('utf-8', 'replace'))
+        assert not found, f'{path} names a package registry: {found.group()}'
+
+
+def test_scripts_import_only_when_run():
+    """A spawned child re-imports the main script: that must start and import nothing."""
+    for script in (ROOT / 'scripts').iterdir():
+        body = ast.parse(script.read_text()).body
+        docstring, guard = body
+        assert isinstance(docstring, ast.Expr)
+        assert isinstance(guard, ast.If)
+        assert ast.unparse(guard.test) == "__name__ == '__main__'"
