@@ -1,0 +1,87 @@
+"""Message types of bags: the standard ones and ours, without a ROS installation.
+
+The definitions repeat `msg/*.msg` without comments (a test compares them), so that they are
+found the same way from a checkout, a colcon install and `pip install`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.typesys.store import Typestore
+
+UWB_RANGE = 'sparser_ros/msg/UwbRange'
+LOOP_CLOSURE = 'sparser_ros/msg/LoopClosure'
+SOLVER_STATUS = 'sparser_ros/msg/SolverStatus'
+ODOMETRY = 'nav_msgs/msg/Odometry'
+POSE_FIX = 'geometry_msgs/msg/PoseWithCovarianceStamped'
+
+DEFINITIONS = {
+    UWB_RANGE: """
+uint8 LOS_UNKNOWN=0
+uint8 LOS_CLEAR=1
+uint8 LOS_BLOCKED=2
+std_msgs/Header header
+string source
+string target
+float64 range
+float64 variance
+float32 first_path_rssi
+float32 rx_rssi
+uint8 los
+""",
+    LOOP_CLOSURE: """
+std_msgs/Header header
+string from_robot
+builtin_interfaces/Time from_stamp
+string to_robot
+builtin_interfaces/Time to_stamp
+geometry_msgs/PoseWithCovariance relative_pose
+float32 confidence
+string detector
+""",
+    SOLVER_STATUS: """
+uint8 STATE_WAITING=0
+uint8 STATE_RUNNING=1
+uint8 STATE_PAUSED=2
+uint8 STATE_DEGRADED=3
+uint8 STATE_ERROR=4
+std_msgs/Header header
+uint8 state
+uint32 robots
+uint32 robots_located
+string[] robot_names
+string[] robot_states
+string[] robot_missing
+uint32 keyframes
+uint32 beacons
+uint32 ranges
+uint32 closures
+uint32 rejected
+uint32 waiting
+uint64 received
+uint64 dropped
+float64 cost
+float64 cost_relaxed
+uint32 iterations
+float64 solve_seconds
+float64 latency
+bool full_solve
+bool solving
+bool certified
+float64 suboptimality
+uint32 worker_restarts
+string text
+""",
+}
+
+
+def typestore(store: Stores = Stores.ROS2_HUMBLE) -> Typestore:
+    """A fresh store of the standard types of a distribution, and ours."""
+    types = get_typestore(store)
+    definitions: dict[str, Any] = {}
+    for name, text in DEFINITIONS.items():
+        definitions.update(get_types_from_msg(text, name))
+    types.register(definitions)
+    return types

@@ -1,0 +1,59 @@
+"""TUM trajectories: `stamp x y z qx qy qz qw`, one file per robot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import Estimate, Graph
+from ..linalg.rotations import matrix_to_angle, matrix_to_quat
+from . import atomic
+from .stamps import SECOND, format_stamp
+
+Array = NDArray[np.float64]
+
+
+def write(
+    directory: Path | str, graph: Graph, estimate: Estimate, stamps: NDArray[np.int64]
+) -> list[Path]:
+    """Write `<robot>.tum` for every robot that has poses; returns the paths.
+
+    `stamps` (n,) are int nanoseconds per pose; for a robot whose stamps do not increase (no
+    times in the file) the pose's number stands in, as seconds. Files are written atomically.
+    """
+    positions_xyz, quat_xyzw = planted(estimate)
+    paths = []
+    for number, robot in enumerate(graph.robots):
+        rows = np.flatnonzero(graph.poses.robot == number)
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(graph.poses.index[rows], kind='stable')]
+        times = np.asarray(stamps)[rows]
+        if np.any(np.diff(times) <= 0):
+            times = graph.poses.index[rows] * SECOND
+        values = np.column_stack([positions_xyz[rows], quat_xyzw[rows]])
+        lines = [
+            f'{format_stamp(stamp)} ' + ' '.join(f'{x:.9f}' for x in row)
+            for stamp, row in zip(times.tolist(), values.tolist(), strict=True)
+        ]
+        path = Path(directory) / f'{safe_name(robot)}.tum'
+        atomic.write_text(path, '\n'.join(lines) + '\n')
+        paths.append(path)
+    return paths
+
+
+def planted(estimate: Estimate) -> tuple[Array, Array]:
+    """Positions (n, 3) and quaternions x y z w (n, 4) with w >= 0; a plane lies at z = 0."""
+    if estimate.dimension == 3:
+        return np.asarray(estimate.translation), matrix_to_quat(estimate.rotation)
+    half = matrix_to_angle(estimate.rotation) / 2
+    zero = np.zeros_like(half)
+    quat = np.column_stack([zero, zero, np.sin(half), np.cos(half)])
+    return np.column_stack([estimate.translation, zero]), quat
+
+
+def safe_name(name: str) -> str:
+    """A robot's name as a file name: namespaces must not become folders."""
+    return name.strip('/').replace('/', '_') or '_'
