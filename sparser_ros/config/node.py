@@ -50,8 +50,17 @@ class PublishConfig:
     marker_period_s: float = option(
         1.0, 'least time between two ~/markers', unit='s', lower=0.0, upper=3600.0, live=True,
     )
-    beacon_sigma_m: float = option(
-        0.1, 'size of a beacon in ~/markers', unit='m', lower=0.001, upper=100.0, live=True,
+    beacon_size_m: float = option(
+        0.3, 'radius of a beacon in ~/beacons and ~/markers', unit='m', lower=0.001, upper=100.0,
+        live=True,
+    )
+    pose_sigma_m: float = option(
+        0.3, 'position noise stated in ~/pose/<robot>: configured, not estimated', unit='m',
+        lower=0.0, upper=1e4, live=True,
+    )
+    pose_sigma_rad: float = option(
+        0.1, 'rotation noise stated in ~/pose/<robot>: configured, not estimated', unit='rad',
+        lower=0.0, upper=10.0, live=True,
     )
 
 
@@ -109,9 +118,8 @@ class NodeConfig:
     save_directory: str = option(
         'sparser_maps', '~/save writes a new folder under this one', live=True,
     )
-    worker_shutdown_s: float = option(
-        3.0, 'how long the solver process may take to end before it is killed', unit='s',
-        lower=0.1, upper=60.0,
+    solver_niceness: int = option(
+        5, 'the solver process yields the processor to the node by this much', lower=0, upper=19,
     )
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

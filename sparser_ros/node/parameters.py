@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import sys
+import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -125,8 +125,8 @@ def descriptor(option: FlatOption) -> ParameterDescriptor:
             to_value=int(2**63 - 1 if info.upper is None else info.upper), step=1)]
     elif option.type is float:
         about.floating_point_range = [FloatingPointRange(
-            from_value=float(-sys.float_info.max if info.lower is None else info.lower),
-            to_value=float(sys.float_info.max if info.upper is None else info.upper))]
+            from_value=float(-math.inf if info.lower is None else info.lower),
+            to_value=float(math.inf if info.upper is None else info.upper))]
     return about
 
 

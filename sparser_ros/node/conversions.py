@@ -1,0 +1,25 @@
+"""Small conversions between numpy and message fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+
+
+def time_message(stamp_ns: int) -> Time:
+    """A stamp of int nanoseconds as a message."""
+    sec, nanosec = divmod(int(stamp_ns), 10**9)
+    return Time(sec=sec, nanosec=nanosec)
+
+
+def stamp_ns(message: Any) -> int:
+    """A `builtin_interfaces/Time` as int nanoseconds."""
+    return int(message.sec) * 10**9 + int(message.nanosec)
+
+
+def fill_pose(point: Any, quat: Any, position_xyz: NDArray, quat_xyzw: NDArray) -> None:
+    """Write (3,) and (4,) into message fields x y z and x y z w."""
+    point.x, point.y, point.z = map(float, position_xyz)
+    quat.x, quat.y, quat.z, quat.w = map(float, quat_xyzw)

@@ -1,0 +1,41 @@
+"""Entry point of the node: `ros2 run sparser_ros sparser_node` or `python -m` this module."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the node until it is told to stop; 0 = stopped, 2 = bad parameters."""
+    import rclpy
+    from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+    from rclpy.logging import get_logger
+
+    from ..config import ConfigError
+    from .node import SparserNode
+
+    # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
+    sys.setswitchinterval(0.001)
+    rclpy.init(args=None if arguments is None else list(arguments))
+    node = None
+    executor = SingleThreadedExecutor()
+    try:
+        node = SparserNode()
+        executor.add_node(node)
+        executor.spin()
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except ConfigError as error:
+        get_logger('sparser').fatal(str(error))
+        return 2
+    finally:
+        if node is not None:
+            node.destroy_node()
+        executor.shutdown(timeout_sec=1.0)
+        rclpy.try_shutdown()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""The ROS node: timers and wiring. All work is elsewhere, all of it short."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import time
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.clock import Clock, ClockType, JumpThreshold
+from rclpy.duration import Duration
+from rclpy.node import Node
+
+from ..backend.solution import Location, Solution
+from ..config.sparser import SparserConfig
+from ..msg import SolverStatus
+from .parameters import Parameters
+from .pipeline import Pipeline
+from .publishers import Publishers
+from .qos import STATUS
+from .services import Services
+from .status import diagnostics_message, status_message
+from .subscriptions import Subscriptions
+from .timing import CallbackTimes
+from .watch import Watch
+
+
+class SparserNode(Node):
+    """Odometry, ranges and loop closures in; map -> odom, paths, beacons and status out.
+
+    Solve, TF and status timers run on the steady clock, because a timer of the node's clock never
+    fires once `/clock` stops; stamps come from the node's clock.
+    """
+
+    def __init__(self, name: str = 'sparser', **options: Any) -> None:
+        super().__init__(name, **options)
+        self.parameters = Parameters(self)
+        config = self.parameters.config
+        self.times = CallbackTimes()
+        self.pipeline = Pipeline(config)
+        self._latency_s = math.nan
+        self._jumped_back = False
+        self._located: dict[str, Location] = {}
+        self._worker_pid: int | None = None
+        self._restarts = 0
+        try:
+            self.outputs = Publishers(self, config, self.pipeline)
+            self.inputs = Subscriptions(self, config, self.pipeline, self.times)
+            self._commands = Services(self, self.pipeline, self.reset)
+            self._watch = Watch(self, self.inputs)
+            self._status = self.create_publisher(SolverStatus, '~/status', STATUS)
+            self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', STATUS)
+            self._timers_of(config)
+            self._jump = self.get_clock().create_jump_callback(
+                JumpThreshold(
+                    min_forward=None, on_clock_change=False,
+                    min_backward=Duration(nanoseconds=-int(config.node.time_jump_s * 1e9))),
+                post_callback=self._on_time_jump)
+        except BaseException:
+            self.pipeline.close()
+            raise
+        self.parameters.on_change(self._configure)
+        self._log_start(config)
+        gc.collect()
+        # What exists now lives as long as the node: later collections need not look at it.
+        gc.freeze()
+
+    def _timers_of(self, config: SparserConfig) -> None:
+        steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
+        self._solve_timer = None
+        for name, period, callback in (
+            ('tf', 1.0 / node.tf_rate_hz, self.outputs.broadcast),
+            ('intake', node.intake_period_s, self._intake),
+            ('poll', 1.0 / node.poll_rate_hz, self._poll),
+            ('solve', node.solve_period_s, self.pipeline.request_solve),
+            ('status', node.status_period_s, self._report),
+            ('diagnostics', node.status_period_s, self._diagnose),
+            ('discovery', node.discovery_period_s, self.inputs.discover),
+        ):
+            timer = self.create_timer(period, self.times.timed(name, callback), clock=steady)
+            if name == 'solve':
+                self._solve_timer = timer
+
+    def _configure(self, config: SparserConfig) -> None:
+        self.pipeline.configure(config)
+        self.outputs.configure(config)
+        if self._solve_timer is not None:
+            self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
+
+    def _intake(self) -> None:
+        if self._jumped_back:
+            self._jumped_back = False
+            self.reset('the clock jumped back', restart_stamps=True)
+        self.pipeline.intake()
+
+    def _poll(self) -> None:
+        solution = self.pipeline.poll()
+        if solution is not None:
+            self._latency_s = (
+                self.get_clock().now().nanoseconds - solution.newest_stamp_ns) * 1e-9
+            self.outputs.publish(solution)
+            self._log_locations(solution)
+            self._report()
+        else:
+            self.outputs.work(time.monotonic())
+
+    def _report(self) -> None:
+        self._status.publish(status_message(
+            self.pipeline, self.get_clock().now().nanoseconds, self._watch.warnings,
+            self._latency_s))
+
+    def _diagnose(self) -> None:
+        self._watch.look()
+        self._watch_worker()
+        self._diagnostics.publish(diagnostics_message(
+            self.pipeline, self.get_clock().now().nanoseconds, self.get_name(), self.times,
+            self._watch.warnings, self.inputs.summary()))
+
+    def _watch_worker(self) -> None:
+        state = self.pipeline.worker.state
+        if state.restarts > self._restarts:
+            self._restarts = state.restarts
+            self.get_logger().error(
+                f'the solver process ended; started again (restart {state.restarts}); '
+                'all data are sent to it once more')
+        if state.pid and state.pid != self._worker_pid:
+            self._worker_pid = state.pid
+            try:
+                os.setpriority(os.PRIO_PROCESS, state.pid, self.pipeline.config.node.solver_niceness)
+            except OSError as error:
+                self.get_logger().warning(f'the solver keeps its priority: {error}')
+
+    def _log_locations(self, solution: Solution) -> None:
+        for item in solution.robots:
+            if self._located.get(item.robot) != item.location:
+                self._located[item.robot] = item.location
+                missing = f': {item.missing}' if item.missing else ''
+                self.get_logger().info(f'{item.robot} is {item.location.value}{missing}')
+
+    def _on_time_jump(self, _jump: Any) -> None:
+        # Only a note: resetting inside the jump callback would deadlock with the clock's lock.
+        if self.pipeline.config.node.reset_on_time_jump:
+            self._jumped_back = True
+
+    def reset(self, why: str, *, restart_stamps: bool = False) -> None:
+        """Forget all data and withdraw everything published in `map`."""
+        self.get_logger().warning(f'reset: {why}')
+        self.pipeline.reset(keep_beacons=self.pipeline.config.node.reset_keeps_beacons)
+        self.outputs.clear(restart_stamps=restart_stamps)
+        self._located = {}
+        self._latency_s = math.nan
+
+    def _log_start(self, config: SparserConfig) -> None:
+        frames = config.frames
+        lines = [f'{config.dimension}D, robots: {", ".join(config.robots)}']
+        for robot in config.robots:
+            lines.append(
+                f'  {robot}: {frames.map} -> {config.topic(frames.odom, robot)} -> '
+                f'{config.topic(frames.base, robot)}')
+        lines += [f'  {line}' for line in self.inputs.describe()]
+        lines.append(
+            f'  solver: {config.backend.worker}, arrays {config.solver.backend}, kernel '
+            f'{config.solver.robust.kernel}, every {config.node.solve_period_s} s')
+        sim_time = self.get_parameter('use_sim_time').value
+        lines.append(f'  time: {"/clock" if sim_time else "system"}')
+        self.get_logger().info('\n'.join(lines))
+
+    def destroy_node(self) -> None:
+        """End the solver process, then the node."""
+        gc.unfreeze()
+        self._jump.unregister()
+        self.pipeline.close()
+        super().destroy_node()

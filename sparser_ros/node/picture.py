@@ -1,0 +1,115 @@
+"""One solution made ready to publish: transforms, paths and lines as arrays in `map`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend.solution import Location, Solution
+from ..graph import Ranges, RelativePoses
+from .keyframes import Keyframes
+from .transforms import Transform, lifted, planar_quats, spatial
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Keyframes of one located robot in `map`."""
+
+    stamps_ns: Index
+    positions_xyz: Array
+    quats_xyzw: Array
+
+
+def map_to_odom(solution: Solution, keyframes: Keyframes) -> dict[str, Transform]:
+    """T_map_odom of every located robot, from its newest keyframe in the solution.
+
+    T_map_odom = T_map_base(k) inv(T_odom_base(k)): the odometry pose stored with the keyframe
+    makes a look-up in the hot path unnecessary.
+    """
+    transforms = {}
+    for robot, row in newest_rows(solution, keyframes).items():
+        here = lifted(solution.estimate.rotation[row], solution.estimate.translation[row])
+        transforms[robot] = here @ lifted(*keyframes.odometry(row)).inverse()
+    return transforms
+
+
+def newest_rows(solution: Solution, keyframes: Keyframes) -> dict[str, int]:
+    """Row of the newest keyframe in the solution, of every located robot."""
+    solved = len(solution.estimate.translation)
+    newest = {}
+    for item in solution.robots:
+        rows = keyframes.rows(item.robot, solved)
+        if item.location is Location.LOCATED and len(rows):
+            newest[item.robot] = int(rows[-1])
+    return newest
+
+
+def trajectory(
+    solution: Solution, keyframes: Keyframes, robot: str, max_poses: int
+) -> Trajectory:
+    """Path of one robot, thinned evenly to `max_poses`, first and newest kept."""
+    rows = keyframes.rows(robot, len(solution.estimate.translation))
+    if len(rows) > max_poses:
+        rows = rows[np.linspace(0, len(rows) - 1, max_poses).round().astype(np.int64)]
+    return Trajectory(
+        keyframes.stamps_ns(rows),
+        spatial(solution.estimate.translation[rows]),
+        planar_quats(solution.estimate.rotation[rows]),
+    )
+
+
+def drawable(solution: Solution, keyframes: Keyframes) -> NDArray[np.bool_]:
+    """(n + m,): true for points that may be shown in `map`, poses first.
+
+    Poses of located robots and the newest keyframe of position-only ones; located landmarks.
+    """
+    solved = len(solution.estimate.translation)
+    shown = np.zeros(solved, dtype=bool)
+    for item in solution.robots:
+        rows = keyframes.rows(item.robot, solved)
+        if item.location is Location.LOCATED:
+            shown[rows] = True
+        elif item.location is Location.POSITION_ONLY and len(rows):
+            shown[rows[-1]] = True
+    return np.concatenate([shown, solution.landmark_located])
+
+
+def newest(tables: Sequence[Ranges | RelativePoses], count: int) -> list:
+    """The last tables of a stream that together hold at least `count` rows."""
+    chosen: list = []
+    total = 0
+    for table in reversed(tables):
+        if total >= count:
+            break
+        chosen.append(table)
+        total += len(table)
+    return chosen[::-1]
+
+
+def range_segments(solution: Solution, ranges: Ranges) -> tuple[Array, Index]:
+    """Antenna positions (k, 2, 3) of the ranges in the solution, and their rows in `ranges`."""
+    estimate = solution.estimate
+    n, m = len(estimate.translation), len(estimate.landmarks)
+    rows = np.flatnonzero(
+        (ranges.source < n) & (ranges.target < n) & (ranges.source >= -m) & (ranges.target >= -m))
+    part = ranges.take(rows)
+    ends = [
+        _antennas(solution, part.source, part.lever_source),
+        _antennas(solution, part.target, part.lever_target),
+    ]
+    return np.stack([spatial(end) for end in ends], axis=1), rows
+
+
+def _antennas(solution: Solution, endpoint: Index, lever: Array) -> Array:
+    estimate = solution.estimate
+    n = len(estimate.translation)
+    positions = estimate.points[np.where(endpoint >= 0, endpoint, n + ~endpoint)]
+    pose = endpoint >= 0
+    positions[pose] += np.einsum('kij,kj->ki', estimate.rotation[endpoint[pose]], lever[pose])
+    return positions

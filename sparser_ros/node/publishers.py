@@ -1,0 +1,156 @@
+"""Everything the node publishes after a solve, and TF between solves."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
+from nav_msgs.msg import Path
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
+
+from ..backend.solution import Solution
+from ..config.sparser import SparserConfig
+from .cdr import path_bytes
+from .conversions import fill_pose, time_message
+from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
+from .picture import map_to_odom, trajectory
+from .pipeline import Pipeline
+from .qos import LATCHED, STATUS, TRANSFORMS
+from .scene import beacon_markers, scene_markers
+from .transforms import MapToOdom, lifted
+
+
+class Publishers:
+    """Publishes a solution piece by piece, so that no callback takes long.
+
+    `publish(solution)` queues the pieces; `work()` publishes one of them. TF is independent of
+    all that: `broadcast()` sends the newest transforms whenever it is called.
+    """
+
+    def __init__(self, node: Node, config: SparserConfig, pipeline: Pipeline) -> None:
+        self._node = node
+        self._config = config
+        self._pipeline = pipeline
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._shown: set[tuple[str, int]] = set()
+        self._last_markers_s = -1e18
+        self._markers_due: Solution | None = None
+        self.map_to_odom = MapToOdom(int(config.node.tf_tolerance_s * 1e9))
+        self._tf = node.create_publisher(TFMessage, '/tf', TRANSFORMS)
+        self._paths: dict[str, Publisher] = {}
+        self._poses: dict[str, Publisher] = {}
+        for robot in config.robots:
+            self._paths[robot] = node.create_publisher(Path, f'~/path/{robot}', LATCHED)
+            self._poses[robot] = node.create_publisher(
+                PoseWithCovarianceStamped, f'~/pose/{robot}', STATUS)
+        self._markers = node.create_publisher(MarkerArray, '~/markers', LATCHED)
+        self._beacons = node.create_publisher(MarkerArray, '~/beacons', LATCHED)
+
+    def configure(self, config: SparserConfig) -> None:
+        """Apply changed live options."""
+        self._config = config
+        self.map_to_odom.tolerance_ns = int(config.node.tf_tolerance_s * 1e9)
+
+    def publish(self, solution: Solution) -> None:
+        """Take over the transforms at once and queue the rest, replacing what is still queued."""
+        publish, keyframes = self._config.node.publish, self._pipeline.keyframes
+        self.map_to_odom.update(map_to_odom(solution, keyframes))
+        self._jobs.clear()
+        for robot in self.map_to_odom.transforms:
+            if publish.poses:
+                self._jobs.append(lambda robot=robot: self._publish_pose(robot))
+            if publish.paths:
+                self._jobs.append(lambda robot=robot: self._publish_path(robot, solution))
+        if publish.beacons:
+            self._jobs.append(lambda: self._publish_beacons(solution))
+        self._markers_due = solution if publish.markers else None
+
+    def work(self, steady_s: float) -> None:
+        """Publish one piece, if there is one."""
+        if self._jobs:
+            self._jobs.popleft()()
+        elif self._markers_due is not None and self._markers.get_subscription_count() and (
+            steady_s - self._last_markers_s >= self._config.node.publish.marker_period_s
+        ):
+            solution, self._markers_due = self._markers_due, None
+            self._last_markers_s = steady_s
+            self._publish_markers(solution)
+
+    def broadcast(self) -> None:
+        """Send map -> odom of every located robot, stamped ahead of now."""
+        if not self._config.node.publish.tf:
+            return
+        stamp = self.map_to_odom.next_stamp_ns(self._now_ns())
+        if stamp is None:
+            return
+        frames = self._config.frames
+        message = TFMessage()
+        for robot, transform in self.map_to_odom.transforms.items():
+            one = TransformStamped()
+            one.header.stamp = time_message(stamp)
+            one.header.frame_id = frames.map
+            one.child_frame_id = self._config.topic(frames.odom, robot)
+            fill_pose(one.transform.translation, one.transform.rotation,
+                      transform.translation, transform.quat_xyzw)
+            message.transforms.append(one)
+        self._tf.publish(message)
+
+    def clear(self, *, restart_stamps: bool) -> None:
+        """Withdraw everything after a reset: no TF, empty paths, no markers."""
+        self._jobs.clear()
+        self._markers_due = None
+        self.map_to_odom.clear(restart_stamps=restart_stamps)
+        frame, now = self._config.frames.map, self._now_ns()
+        none = np.zeros(0, dtype=np.int64)
+        for publisher in self._paths.values():
+            publisher.publish(path_bytes(now, frame, none, np.zeros((0, 3)), np.zeros((0, 4))))
+        wipe = marker_array_bytes(now, frame, [Marker('', 0, action=DELETE_ALL)])
+        self._markers.publish(wipe)
+        self._beacons.publish(wipe)
+        self._shown = set()
+
+    def _now_ns(self) -> int:
+        return int(self._node.get_clock().now().nanoseconds)
+
+    def _publish_path(self, robot: str, solution: Solution) -> None:
+        path = trajectory(solution, self._pipeline.keyframes, robot,
+                          self._config.node.publish.path_max_poses)
+        stamp = int(path.stamps_ns[-1]) if len(path.stamps_ns) else self._now_ns()
+        self._paths[robot].publish(path_bytes(
+            stamp, self._config.frames.map, path.stamps_ns, path.positions_xyz,
+            path.quats_xyzw))
+
+    def _publish_pose(self, robot: str) -> None:
+        newest = self._pipeline.frontend.latest_odometry(robot)
+        transform = self.map_to_odom.transforms.get(robot)
+        if newest is None or transform is None:
+            return
+        stamp_ns, rotation, translation = newest
+        pose = transform @ lifted(rotation, translation)
+        message = PoseWithCovarianceStamped()
+        message.header.stamp = time_message(stamp_ns)
+        message.header.frame_id = self._config.frames.map
+        fill_pose(message.pose.pose.position, message.pose.pose.orientation,
+                  pose.translation, pose.quat_xyzw)
+        publish = self._config.node.publish
+        message.pose.covariance = np.diag(
+            [publish.pose_sigma_m ** 2] * 3 + [publish.pose_sigma_rad ** 2] * 3).ravel()
+        self._poses[robot].publish(message)
+
+    def _publish_beacons(self, solution: Solution) -> None:
+        markers = beacon_markers(solution, self._pipeline.keyframes,
+                                 self._config.node.publish.beacon_size_m)
+        self._beacons.publish(
+            marker_array_bytes(self._now_ns(), self._config.frames.map, markers))
+
+    def _publish_markers(self, solution: Solution) -> None:
+        markers = scene_markers(solution, self._pipeline.keyframes, self._pipeline.ranges,
+                                self._pipeline.closures, self._config.node.publish)
+        complete, self._shown = with_deletions(markers, self._shown)
+        self._markers.publish(
+            marker_array_bytes(self._now_ns(), self._config.frames.map, complete))

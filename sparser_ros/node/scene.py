@@ -1,0 +1,110 @@
+"""What RViz shows: beacons, ranges, loop closures, and what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend.solution import Location, Solution
+from ..backend.store import concatenated
+from ..config.node import PublishConfig
+from ..graph import Ranges, RelativePoses
+from .keyframes import Keyframes
+from .markers import SPHERE, TEXT, Color, Marker, line_list
+from .picture import drawable, newest, range_segments
+from .transforms import spatial
+
+KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
+ESTIMATED: Color = (0.2, 0.7, 1.0, 1.0)
+UNDETERMINED: Color = (0.9, 0.4, 0.9, 1.0)
+RANGE: Color = (0.3, 0.8, 0.4, 0.25)
+CLOSURE: Color = (0.2, 0.3, 0.9, 0.8)
+REJECTED: Color = (0.9, 0.1, 0.1, 0.8)
+LABEL: Color = (1.0, 1.0, 1.0, 0.9)
+
+
+def beacon_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
+    """One sphere per located beacon, its name as text; then robots without known heading."""
+    scale = (2 * size, 2 * size, 2 * size)
+    markers = []
+    positions = spatial(solution.estimate.landmarks)
+    for k in np.flatnonzero(solution.landmark_located):
+        color = KNOWN if keyframes.landmark_fixed[k] else ESTIMATED
+        markers += _labelled('beacons', int(k), positions[k], keyframes.landmarks[k], scale, color)
+    solved = len(solution.estimate.translation)
+    for number, item in enumerate(solution.robots):
+        rows = keyframes.rows(item.robot, solved)
+        if item.location is Location.POSITION_ONLY and len(rows):
+            here = spatial(solution.estimate.translation[rows[-1:]])[0]
+            markers += _labelled('position_only', number, here, item.robot, scale, UNDETERMINED)
+    return markers
+
+
+def scene_markers(
+    solution: Solution, keyframes: Keyframes, ranges: Sequence[Ranges],
+    closures: Sequence[RelativePoses], publish: PublishConfig,
+) -> list[Marker]:
+    """Lines of the newest ranges and closures, rejected ones in red, beacons and labels."""
+    shown = drawable(solution, keyframes)
+    width = publish.beacon_size_m / 4
+    return [
+        *beacon_markers(solution, keyframes, publish.beacon_size_m),
+        *_range_lines(solution, shown, ranges, publish.marker_max_ranges, width),
+        *_closure_lines(solution, shown, closures, publish.marker_max_closures, width),
+    ]
+
+
+def _labelled(
+    namespace: str, number: int, position: NDArray, name: str,
+    scale: tuple[float, float, float], color: Color,
+) -> list[Marker]:
+    x, y, z = map(float, position)
+    return [
+        Marker(namespace, number, SPHERE, position_xyz=(x, y, z), scale=scale, color=color,
+               text=name),
+        Marker(namespace + '_names', number, TEXT, position_xyz=(x, y, z + scale[2]),
+               scale=(0.0, 0.0, 1.5 * scale[2]), color=LABEL, text=name),
+    ]
+
+
+def _range_lines(
+    solution: Solution, shown: NDArray, tables: Sequence[Ranges], count: int, width: float
+) -> list[Marker]:
+    recent = newest(tables, count)
+    if not recent:
+        return []
+    total = sum(map(len, tables))
+    ranges = concatenated(recent)
+    first = total - len(ranges)
+    segments, rows = range_segments(solution, ranges)
+    n = len(solution.estimate.translation)
+    part = ranges.take(rows)
+    visible = shown[_points(part.source, n)] & shown[_points(part.target, n)]
+    doubted = {item.index for item in solution.rejected if item.type == 'ranges'}
+    bad = np.isin(rows + first, list(doubted))
+    return [
+        *line_list('ranges', segments[visible & ~bad][-count:], RANGE, width),
+        *line_list('ranges_rejected', segments[visible & bad][-count:], REJECTED, 2 * width),
+    ]
+
+
+def _closure_lines(
+    solution: Solution, shown: NDArray, tables: Sequence[RelativePoses], count: int, width: float
+) -> list[Marker]:
+    recent = newest(tables, count)
+    if not recent:
+        return []
+    i = np.concatenate([table.i for table in recent])[-count:]
+    j = np.concatenate([table.j for table in recent])[-count:]
+    n = len(solution.estimate.translation)
+    solved = (i < n) & (j < n)
+    i, j = i[solved], j[solved]
+    visible = shown[i] & shown[j]
+    ends = spatial(solution.estimate.translation)
+    return line_list('closures', np.stack([ends[i], ends[j]], axis=1)[visible], CLOSURE, width)
+
+
+def _points(endpoint: NDArray[np.int64], n_poses: int) -> NDArray[np.int64]:
+    return np.where(endpoint >= 0, endpoint, n_poses + ~endpoint)

@@ -1,0 +1,95 @@
+"""`~/solve`, `~/reset`, `~/pause`, `~/save`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
+from std_srvs.srv import SetBool, Trigger
+
+from . import saving
+from .awaiting import Background, Condition
+from .pipeline import Pipeline
+
+SOLVE_TIMEOUT_S = 300.0
+SAVE_TIMEOUT_S = 300.0
+
+
+class Services:
+    """The node's services; long ones answer when done and hold up nothing meanwhile."""
+
+    def __init__(self, node: Node, pipeline: Pipeline, reset: Callable[[str], None]) -> None:
+        self._node = node
+        self._pipeline = pipeline
+        self._reset = reset
+        # A suspended coroutine keeps its callback group busy: long services need their own.
+        self._group = ReentrantCallbackGroup()
+        node.create_service(Trigger, '~/solve', self._solve, callback_group=self._group)
+        node.create_service(Trigger, '~/save', self._save, callback_group=self._group)
+        node.create_service(Trigger, '~/reset', self._handle_reset)
+        node.create_service(SetBool, '~/pause', self._pause)
+
+    async def _solve(
+        self, _request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        """Solve everything received so far, paused or not, and answer with the outcome."""
+        pipeline = self._pipeline
+        pipeline.intake()
+        before = pipeline.solution
+        if not pipeline.request_solve(force=True):
+            response.message = 'nothing to solve: no keyframe yet'
+            return response
+        wanted = pipeline.newest_sequence
+
+        def solved() -> bool:
+            now = pipeline.solution
+            return now is not None and now is not before and now.sequence >= wanted
+
+        if not await Condition(solved, SOLVE_TIMEOUT_S):
+            response.message = f'no solution within {SOLVE_TIMEOUT_S:.0f} s'
+            return response
+        solution = pipeline.solution
+        assert solution is not None
+        response.success = solution.status.solved
+        response.message = f'{solution.status.value}: {solution.message}'
+        return response
+
+    async def _save(
+        self, _request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        """Write graph and trajectories of the newest solution; the answer names the folder."""
+        pipeline = self._pipeline
+        solution = pipeline.solution
+        if solution is None:
+            response.message = 'nothing to save: there is no solution yet'
+            return response
+        graph_of, directory = pipeline.graph_of, pipeline.config.node.save_directory
+        work = Background(
+            lambda: saving.save(directory, graph_of(solution.sequence), solution))
+        if not await Condition(work.done, SAVE_TIMEOUT_S):
+            response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
+        elif work.error is not None:
+            response.message = f'not saved: {work.error}'
+            self._node.get_logger().error(response.message)
+        else:
+            response.success = True
+            response.message = str(work.result)
+            self._node.get_logger().info(f'saved to {work.result}')
+        return response
+
+    def _handle_reset(
+        self, _request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        """Forget all data (the beacons too unless `node.reset_keeps_beacons`)."""
+        self._reset('requested by ~/reset')
+        response.success, response.message = True, 'all data forgotten'
+        return response
+
+    def _pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        """true: keep data but do not solve; false: go on."""
+        self._pipeline.paused = request.data
+        response.success = True
+        response.message = 'paused' if request.data else 'running'
+        self._node.get_logger().info(response.message)
+        return response

@@ -1,0 +1,168 @@
+"""`~/status` and `/diagnostics`: one look says what arrives, what is solved and what is missing."""
+
+from __future__ import annotations
+
+import math
+import resource
+from collections.abc import Mapping
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from ..backend.solution import Location, Solution
+from ..msg import SolverStatus
+from .conversions import time_message
+from .pipeline import Pipeline
+from .timing import CallbackTimes
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+STATE_NAMES = {
+    SolverStatus.STATE_WAITING: 'waiting',
+    SolverStatus.STATE_RUNNING: 'running',
+    SolverStatus.STATE_PAUSED: 'paused',
+    SolverStatus.STATE_DEGRADED: 'degraded',
+    SolverStatus.STATE_ERROR: 'error',
+}
+
+
+def totals(counters: Mapping[str, Any]) -> tuple[int, int]:
+    """Messages received and refused over all kinds of input."""
+    kinds = [kind for kind in counters.values() if isinstance(kind, Mapping)]
+    received = sum(int(kind['received']) for kind in kinds)
+    dropped = sum(sum(kind['dropped'].values()) for kind in kinds)
+    return received, dropped
+
+
+def state_of(pipeline: Pipeline, warnings: list[str]) -> int:
+    """The state that `~/status` reports."""
+    solution = pipeline.solution
+    if pipeline.worker.state.restarting:
+        return int(SolverStatus.STATE_ERROR)
+    if pipeline.paused:
+        return int(SolverStatus.STATE_PAUSED)
+    if solution is None:
+        return int(SolverStatus.STATE_WAITING)
+    if solution.status.value == 'failed':
+        return int(SolverStatus.STATE_ERROR)
+    if warnings or not solution.status.solved:
+        return int(SolverStatus.STATE_DEGRADED)
+    return int(SolverStatus.STATE_RUNNING)
+
+
+def status_message(
+    pipeline: Pipeline, now_ns: int, warnings: list[str], latency_s: float
+) -> SolverStatus:
+    """The whole state as one message."""
+    message = SolverStatus()
+    message.header.stamp = time_message(now_ns)
+    message.header.frame_id = pipeline.config.frames.map
+    message.state = state_of(pipeline, warnings)
+    solution, counts, worker = pipeline.solution, pipeline.counts, pipeline.worker.state
+    known = dict.fromkeys(pipeline.config.robots, ('unlocated', 'no solution yet'))
+    if solution is not None:
+        known.update({r.robot: (r.location.value, r.missing) for r in solution.robots})
+    message.robots = len(known)
+    message.robots_located = sum(
+        state == Location.LOCATED.value for state, _ in known.values())
+    message.robot_names = list(known)
+    message.robot_states = [state for state, _ in known.values()]
+    message.robot_missing = [missing for _, missing in known.values()]
+    message.keyframes = counts.keyframes
+    message.beacons = len(pipeline.keyframes.landmarks)
+    message.ranges, message.closures = counts.ranges, counts.closures
+    message.waiting = counts.waiting
+    message.received, message.dropped = totals(pipeline.frontend.counters.as_dict())
+    message.solving = worker.busy
+    message.worker_restarts = worker.restarts
+    message.latency = latency_s
+    message.cost = message.cost_relaxed = message.suboptimality = math.nan
+    texts = list(warnings)
+    if solution is not None:
+        _add_solution(message, solution)
+        if not solution.status.solved:
+            texts.append(f'{solution.message} {solution.status.advice}')
+    message.text = '; '.join(texts)
+    return message
+
+
+def _add_solution(message: SolverStatus, solution: Solution) -> None:
+    stats = solution.stats
+    message.rejected = len(solution.rejected)
+    message.cost = _number(stats.cost_final)
+    message.cost_relaxed = _number(stats.cost_relaxed)
+    message.suboptimality = _number(stats.suboptimality)
+    message.iterations = stats.iterations
+    message.solve_seconds = solution.seconds
+    message.full_solve = solution.full
+    message.certified = bool(stats.certified)
+
+
+def diagnostics_message(
+    pipeline: Pipeline, now_ns: int, name: str, times: CallbackTimes, warnings: list[str],
+    inputs: Mapping[str, str],
+) -> DiagnosticArray:
+    """Inputs, graph, solver and callbacks as `diagnostic_msgs`."""
+    solution, worker = pipeline.solution, pipeline.worker.state
+    counters = pipeline.frontend.counters.as_dict()
+    state = STATE_NAMES[state_of(pipeline, warnings)]
+    greatest, slowest = times.greatest()
+    statuses = [
+        _status(f'{name}: inputs', WARN if warnings else OK,
+                '; '.join(warnings) or 'receiving', {**inputs, **_flat(counters)}),
+        _status(f'{name}: graph', OK, state, {
+            'keyframes': pipeline.counts.keyframes, 'ranges': pipeline.counts.ranges,
+            'closures': pipeline.counts.closures, 'waiting': pipeline.counts.waiting,
+            'beacons': len(pipeline.keyframes.landmarks),
+            'settled': settled(pipeline),
+        }),
+        _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
+            'solving': worker.busy, 'restarts': worker.restarts, 'pid': worker.pid,
+            **({} if solution is None else _figures(solution)),
+        }),
+        _status(f'{name}: callbacks', WARN if greatest > 0.02 else OK,
+                f'longest {1e3 * greatest:.1f} ms ({slowest})',
+                {f'{kind}.{key}': f'{value:.3f}' for kind, row in times.summary().items()
+                 for key, value in row.items()}),
+        _status(f'{name}: memory', OK, '', {
+            'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}),
+    ]
+    message = DiagnosticArray(status=statuses)
+    message.header.stamp = time_message(now_ns)
+    return message
+
+
+def settled(pipeline: Pipeline) -> bool:
+    """True when everything received is in the newest solution and no solve is under way."""
+    return bool(
+        pipeline.flushed and pipeline.up_to_date and not pipeline.worker.state.busy
+        and not pipeline.worker.state.restarting)
+
+
+def _figures(solution: Solution) -> dict[str, Any]:
+    return {
+        'status': solution.status.value, 'cost': solution.stats.cost_final,
+        'iterations': solution.stats.iterations, 'seconds': f'{solution.seconds:.3f}',
+        'full': solution.full, 'rejected': len(solution.rejected),
+        'backend': solution.stats.backend, 'rank': solution.stats.rank,
+        **{key: f'{value:.6g}' for key, value in solution.extra.items()},
+    }
+
+
+def _status(name: str, level: bytes, text: str, values: Mapping[str, Any]) -> DiagnosticStatus:
+    return DiagnosticStatus(
+        level=level, name=name, message=text, hardware_id='none',
+        values=[KeyValue(key=str(key), value=str(value)) for key, value in values.items()])
+
+
+def _flat(values: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f'{prefix}{key}.'))
+        else:
+            flat[f'{prefix}{key}'] = value
+    return flat
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
