@@ -55,11 +55,12 @@ class SolverConfig:
     max_cg_steps: int = option(2000, 'most CG steps of one trust-region iteration',
                                lower=1, upper=1000000)
     gradient_tolerance: float = option(
-        1e-6, 'stop when the Riemannian gradient norm falls below this share of 1 + cost',
+        1e-12, 'stop when the squared preconditioned gradient norm, an estimate of the cost still '
+        'to gain, falls below this share of the cost',
         lower=0.0, upper=1.0,
     )
     cost_tolerance: float = option(
-        1e-8, 'stop when an accepted step lowers the cost by less than this share',
+        1e-6, 'stop when an accepted step lowers the cost by less than this share',
         lower=0.0, upper=1.0,
     )
     target_cost: float | None = option(

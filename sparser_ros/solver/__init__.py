@@ -1,0 +1,6 @@
+"""The SPARSER method: separable quadratic problems on rotations and bearings."""
+
+from .result import SolveResult, SolveStats, SolveStatus
+from .solve import solve
+
+__all__ = ['SolveResult', 'SolveStats', 'SolveStatus', 'solve']

@@ -1,0 +1,128 @@
+"""Starts of a solve: random, odometry, chordal, or the values stored in the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from ..graph import Estimate, Graph, estimate_of
+from ..linalg.cholesky import factorize
+from ..linalg.rotations import nearest_rotation
+from .problem import QuadraticProblem
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+def rotation_components(graph: Graph) -> tuple[int, Index]:
+    """Number and label (n,) of the groups of poses whose relative rotations are measured."""
+    n, rel = graph.n_poses, graph.relative_poses
+    links = sp.coo_matrix((np.ones(len(rel)), (rel.i, rel.j)), shape=(n, n))
+    count, label = connected_components(links, directed=False)
+    return int(count), label
+
+
+def chordal_rotations(graph: Graph) -> Array:
+    """(n, d, d): least squares on rotations without constraints, then projected to SO(d).
+
+    One sparse Cholesky (Carlone et al. 2015). Each group of poses without a rotation prior has
+    its first pose held at the identity; groups do not know of each other.
+    """
+    n, d, rel, prior = graph.n_poses, graph.dimension, graph.relative_poses, graph.pose_priors
+    m, q = len(rel), len(prior)
+    eye = np.eye(d)
+    rows = np.arange(m * d).reshape(m, d)
+    of = np.arange(n * d).reshape(n, d)
+    extra = m * d + np.arange(q * d).reshape(q, d)
+    values = np.concatenate(
+        [np.ones(m * d), -np.swapaxes(rel.rotation, 1, 2).ravel(), np.ones(q * d)])
+    row = np.concatenate([rows.ravel(), np.repeat(rows.ravel(), d), extra.ravel()])
+    column = np.concatenate(
+        [of[rel.j].ravel(), np.repeat(of[rel.i], d, axis=0).ravel(), of[prior.i].ravel()])
+    A = sp.csr_matrix((values, (row, column)), shape=((m + q) * d, n * d))
+    weight = np.repeat(np.concatenate([rel.kappa, prior.kappa]), d)
+    target = np.zeros(((m + q) * d, d))
+    target[m * d :] = np.swapaxes(prior.rotation, 1, 2).reshape(q * d, d)
+    _, label = rotation_components(graph)
+    _, first = np.unique(label, return_index=True)
+    grounded = np.zeros(label.max(initial=-1) + 1, dtype=bool)
+    grounded[label[prior.i[prior.kappa > 0]]] = True
+    pinned = first[~grounded]
+    held = np.zeros(n * d, dtype=bool)
+    held[of[pinned].ravel()] = True
+    x = np.zeros((n * d, d))
+    x[held] = np.tile(eye, (len(pinned), 1))
+    target -= A @ x
+    A_free = A[:, ~held]
+    normal = (A_free.T @ sp.diags(weight) @ A_free).tocsc()
+    x[~held] = factorize(normal).solve(A_free.T @ (weight[:, None] * target))
+    return nearest_rotation(np.swapaxes(x.reshape(n, d, d), 1, 2))
+
+
+def odometry_estimate(graph: Graph) -> Estimate:
+    """Poses composed along odometry, chain by chain; every chain starts where its file says.
+
+    Each chain (consecutive odometry edges) starts at its first pose's stored value when that is
+    a rotation, so the values of a live graph's increments serve as they are.
+    """
+    guess = estimate_of(graph)
+    rotation, translation = guess.rotation.copy(), guess.translation.copy()
+    rel = graph.relative_poses
+    edges = np.flatnonzero(rel.odometry)
+    follow = np.full(graph.n_poses, -1, dtype=np.int64)
+    follow[rel.j[edges]] = edges
+    for chain in _chains(follow, rel.i):
+        _compose(chain, follow, rel.rotation, rel.translation, rotation, translation)
+    return Estimate(rotation, translation, guess.landmarks)
+
+
+def _chains(follow: Index, source: Index) -> list[Index]:
+    """Poses of each odometry chain in order."""
+    n = len(follow)
+    successor = np.full(n, -1, dtype=np.int64)
+    has = follow >= 0
+    successor[source[follow[has]]] = np.flatnonzero(has)
+    chains = []
+    for start in np.flatnonzero(~has):
+        chain = [int(start)]
+        while successor[chain[-1]] >= 0:
+            chain.append(int(successor[chain[-1]]))
+        chains.append(np.asarray(chain))
+    return chains
+
+
+def _compose(
+    chain: Index, follow: Index, turns: Array, moves: Array, rotation: Array, translation: Array
+) -> None:
+    """Fill one chain in place by a scan that composes in log2(len) vectorised rounds."""
+    if len(chain) == 1:
+        return
+    edges = follow[chain[1:]]
+    R, t = turns[edges].copy(), moves[edges].copy()
+    stride = 1
+    while stride < len(R):
+        t[stride:] = t[:-stride] + np.einsum('kij,kj->ki', R[:-stride], t[stride:])
+        R[stride:] = R[:-stride] @ R[stride:]
+        stride *= 2
+    first = chain[0]
+    rotation[chain[1:]] = nearest_rotation(rotation[first] @ R)
+    translation[chain[1:]] = translation[first] + t @ rotation[first].T
+
+
+def start_point(problem: QuadraticProblem, init: str, rank: int, seed: int) -> Array:
+    """Start of the trust region at the given rank (rows, rank) for a named initialisation."""
+    graph, manifold = problem.graph, problem.manifold
+    if init == 'random':
+        return manifold.random_point(rank, np.random.default_rng(seed))
+    if init == 'file':
+        y = problem.pack(estimate_of(graph))
+    elif init == 'odometry':
+        y = problem.pack(odometry_estimate(graph))
+    elif init == 'chordal':
+        guess = odometry_estimate(graph)
+        y = problem.pack(Estimate(chordal_rotations(graph), guess.translation, guess.landmarks))
+    else:
+        raise ValueError(f'unknown init {init!r}')
+    return manifold.lift(y, rank)

@@ -1,0 +1,116 @@
+"""One quadratic problem: cost tr(X^T Q X), Q = A^T Omega A, A = [A_c | A_f] (paper, problem 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from ..graph import Estimate, Graph, range_vectors
+from ..linalg.rotations import nearest_rotation
+from .manifold import Manifold
+from .rows import MEASUREMENTS, Columns, ground_fixed
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+class QuadraticProblem:
+    """The residual rows of a graph with one free column deleted per ungrounded component.
+
+    Attributes: `A` (rows, n_c) CSR; `C` (rows, n_f) CSR, the column-space basis of A_f; `omega`
+    (rows,) weights; `kept` (n_f,) point of each column of C; `manifold` of X_c.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        d, n, k = graph.dimension, graph.n_poses, len(graph.ranges)
+        self.manifold = Manifold(d, n, k, homogenised=graph.anchored)
+        at = Columns(d, n, k)
+        positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
+        fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
+        blocks = [rows for rows in (build(graph, at) for build in MEASUREMENTS) if len(rows)]
+        for block in blocks:
+            if np.any(fixed):
+                ground_fixed(block, positions, fixed, at)
+        starts = np.cumsum([0] + [len(block) for block in blocks])
+        m = int(starts[-1])
+        self.A = _stack([block.constrained for block in blocks], starts, (m, self.manifold.rows))
+        A_f = _stack([block.free for block in blocks], starts, (m, n + graph.n_landmarks))
+        self.omega = np.concatenate([np.zeros(0)] + [block.weight for block in blocks])
+        self.rows_of = [
+            (block.table, slice(starts[b], starts[b + 1]), block.measurement)
+            for b, block in enumerate(blocks)
+        ]
+        self.kept = column_basis(A_f, fixed)
+        self.C = A_f[:, self.kept].tocsr()
+
+    @property
+    def n_points(self) -> int:
+        return self.graph.n_poses + self.graph.n_landmarks
+
+    def weights(self, robust: dict[str, Array] | None) -> Array:
+        """Row weights Omega with the robust weight of each row's measurement folded in."""
+        if not robust:
+            return self.omega
+        omega = self.omega.copy()
+        for table, rows, measurement in self.rows_of:
+            if table in robust:
+                omega[rows] *= robust[table][measurement]
+        return omega
+
+    def pack(self, estimate: Estimate) -> Array:
+        """The rank-d point of an estimate: rotations, and bearings along the antennas."""
+        vectors = range_vectors(self.graph, estimate)
+        norm = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = np.zeros(self.manifold.d)
+        unit[0] = 1
+        bearings = np.where(norm > 1e-9, vectors / np.maximum(norm, 1e-300), unit)
+        return self.manifold.pack(estimate.rotation, bearings)
+
+    def unpack(self, y: Array, points: Array) -> Estimate:
+        """The estimate of a rank-d point and its points (n + m, d) from back-substitution."""
+        n = self.graph.n_poses
+        landmarks = points[n:].copy()
+        fixed = self.graph.landmarks.fixed
+        landmarks[fixed] = self.graph.landmarks.position[fixed]
+        blocks = y[: n * self.manifold.d].reshape(n, self.manifold.d, self.manifold.d)
+        return Estimate(nearest_rotation(np.swapaxes(blocks, 1, 2)), points[:n].copy(), landmarks)
+
+
+def _stack(
+    parts: list[list[tuple[Index, Index, Array]]], starts: Index, shape: tuple[int, int]
+) -> sp.csr_matrix:
+    entries = [
+        (rows + starts[b], columns, values)
+        for b, block in enumerate(parts)
+        for rows, columns, values in block
+    ]
+    if not entries:
+        return sp.csr_matrix(shape)
+    rows, columns, values = (np.concatenate(column) for column in zip(*entries, strict=True))
+    return sp.csr_matrix((values, (rows, columns)), shape=shape)
+
+
+def column_basis(A_f: sp.csr_matrix, fixed: NDArray[np.bool_]) -> Index:
+    """Columns of A_f that span its range (METHOD section 1; paper, section IV-B and app. C).
+
+    Points are joined by the rows that hold two of them. A component that some row grounds (a lone
+    entry) keeps every column; any other loses its first, the translation gauge. Known points
+    (`fixed`) have no column.
+    """
+    points = A_f.shape[1]
+    per_row = np.diff(A_f.indptr)
+    pair = A_f.indptr[:-1][per_row == 2]
+    first, second = A_f.indices[pair], A_f.indices[pair + 1]
+    links = sp.coo_matrix((np.ones(len(pair)), (first, second)), shape=(points, points))
+    n_components, label = connected_components(links, directed=False)
+    grounded = np.zeros(n_components, dtype=bool)
+    grounded[label[A_f.indices[A_f.indptr[:-1][per_row == 1]]]] = True
+    keep = ~fixed
+    label = np.where(fixed, -1, label)
+    _, representative = np.unique(label[keep], return_index=True)
+    candidates = np.flatnonzero(keep)[representative]
+    keep[candidates[~grounded[label[candidates]]]] = False
+    return np.flatnonzero(keep)

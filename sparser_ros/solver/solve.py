@@ -1,0 +1,192 @@
+"""One solve from a graph to a trajectory: start, low-rank relaxation, rounding, refinement."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import SolverConfig, SolverError
+from ..graph import Estimate, Graph
+from ..graph import cost as graph_cost
+from ..linalg.blas import single_threaded_blas
+from .initialization import rotation_components, start_point
+from .newton import NewtonPreconditioner
+from .preconditioner import RegularisedQ
+from .problem import QuadraticProblem
+from .result import SolveResult, SolveStats, SolveStatus
+from .rounding import reduce_rank, round_to_rotations
+from .schur import SchurOperator
+from .trust_region import StoppingRule, TrustRegionRun, minimise
+
+Array = NDArray[np.float64]
+Progress = Callable[[str, int, float], None]
+
+_RELAXED_RANK = 5
+_ROUNDING_GAP = 1.25
+"""Refined over relaxed cost beyond which rounding is tried again one rank at a time."""
+
+
+def solve(
+    graph: Graph,
+    config: SolverConfig,
+    *,
+    initial: Estimate | None = None,
+    progress: Progress | None = None,
+) -> SolveResult:
+    """Solve a graph; the estimate's frame is arbitrary where nothing absolute fixes it.
+
+    With `initial` the solve is a rank-d refinement from it. `progress(stage, iteration, cost)` is
+    called at every accepted step. Raises SolverError or GraphError when the problem is ill-posed;
+    running out of iterations or time is no error: the best iterate comes back with its status.
+    """
+    graph.validate()
+    if graph.n_poses == 0:
+        raise SolverError('the graph has no poses: nothing to solve')
+    with single_threaded_blas():
+        return _Solve(graph, config, progress).run(initial)
+
+
+@dataclass
+class _Tally:
+    """Figures that add up over the stages of a solve."""
+
+    iterations: int = 0
+    cg_steps: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def count(self, run: TrustRegionRun) -> TrustRegionRun:
+        self.iterations += run.iterations
+        self.cg_steps += run.cg_steps
+        return run
+
+
+class _Solve:
+    """The stages of one solve, in the order in which they run."""
+
+    def __init__(self, graph: Graph, config: SolverConfig, progress: Progress | None) -> None:
+        self.start = time.perf_counter()
+        self.graph, self.config, self.progress = graph, config, progress
+        self.deadline = (
+            self.start + config.time_limit_s if config.time_limit_s > 0 else math.inf)
+        self.tally = _Tally()
+        self.problem = QuadraticProblem(graph)
+        self.schur = SchurOperator(self.problem)
+        self._clock('setup', self.start)
+
+    def run(self, initial: Estimate | None) -> SolveResult:
+        relaxed: TrustRegionRun | None = None
+        if initial is not None:
+            init, rank = 'initial', self.graph.dimension
+            started = self.problem.pack(initial)
+        else:
+            init, rank = self._plan()
+            started = start_point(self.problem, init, rank, self.config.seed)
+        if rank > self.graph.dimension or self.config.target_cost is not None:
+            relaxed = self._relax(started)
+            if self.config.target_cost is not None:
+                return self._result(relaxed, relaxed, init, rank, final=False)
+            refined = self._descend(relaxed)
+        else:
+            refined = self._refine(started)
+        return self._result(refined, relaxed, init, rank, final=True)
+
+    def _plan(self) -> tuple[str, int]:
+        """Start and rank: chordal at rank d where the relative poses determine all rotations."""
+        d = self.graph.dimension
+        init, rank = self.config.init, self.config.rank
+        chained = rotation_components(self.graph)[0] == 1 and not len(self.graph.ranges)
+        if init == 'auto':
+            init = 'chordal' if chained else 'random'
+            rank = rank or (d if chained else max(_RELAXED_RANK, d))
+        rank = rank or (max(_RELAXED_RANK, d) if init == 'random' else d)
+        if rank < d:
+            raise SolverError(f'rank {rank} is below the dimension {d}')
+        return init, rank
+
+    def _relax(self, y: Array) -> TrustRegionRun:
+        """Low-rank relaxation by the matrix-free trust region (paper, section VI)."""
+        t = time.perf_counter()
+        preconditioner = RegularisedQ(self.schur)
+        self._clock('setup', t)
+        t = time.perf_counter()
+        run = minimise(
+            self.schur, self.problem.manifold, y, preconditioner,
+            self._rule(target=self.config.target_cost), self._observer('relax'))
+        self._clock('solve', t)
+        return self.tally.count(run)
+
+    def _descend(self, relaxed: TrustRegionRun) -> TrustRegionRun:
+        """Rounding to rank d and refinement; one rank at a time where the jump costs too much."""
+        manifold, d = self.problem.manifold, self.graph.dimension
+        best = self._refine(round_to_rotations(manifold, relaxed.y))
+        if best.cost > _ROUNDING_GAP * relaxed.cost + 1e-9 and relaxed.y.shape[1] > d + 1:
+            y = relaxed.y
+            for rank in range(y.shape[1] - 1, d, -1):
+                y = self._refine(reduce_rank(manifold, y, rank), newton=rank == d + 1).y
+            other = self._refine(round_to_rotations(manifold, y))
+            best = min(best, other, key=lambda run: run.cost)
+        return best
+
+    def _refine(self, y: Array, newton: bool = True) -> TrustRegionRun:
+        """Trust region at the rank of y, preconditioned by the exact Hessian's factor."""
+        t = time.perf_counter()
+        preconditioner = NewtonPreconditioner(self.schur) if newton else RegularisedQ(self.schur)
+        run = minimise(
+            self.schur, self.problem.manifold, y, preconditioner,
+            self._rule(), self._observer('refine'))
+        self._clock('refine', t)
+        return self.tally.count(run)
+
+    def _rule(self, target: float | None = None) -> StoppingRule:
+        config = self.config
+        return StoppingRule(
+            max_iterations=config.max_iterations,
+            max_cg_steps=config.max_cg_steps,
+            gradient_tolerance=config.gradient_tolerance,
+            cost_tolerance=config.cost_tolerance,
+            target_cost=-math.inf if target is None else target,
+            deadline=self.deadline,
+        )
+
+    def _observer(self, stage: str) -> Callable[[int, float, Array], None] | None:
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda iteration, cost, _: progress(stage, iteration, cost)
+
+    def _clock(self, stage: str, since: float) -> None:
+        seconds = self.tally.seconds
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - since
+
+    def _result(
+        self, run: TrustRegionRun, relaxed: TrustRegionRun | None, init: str, rank: int,
+        final: bool,
+    ) -> SolveResult:
+        problem = self.problem
+        y = run.y if final else round_to_rotations(problem.manifold, run.y)
+        estimate = problem.unpack(y, self.schur.points(y))
+        stats = SolveStats(
+            rank=rank, init=init, formulation=self.config.formulation, backend='cpu',
+            kernel=self.config.robust.kernel, iterations=self.tally.iterations,
+            cg_steps=self.tally.cg_steps, seconds=self.tally.seconds,
+            cost_relaxed=None if relaxed is None else relaxed.cost,
+            cost_final=graph_cost(self.graph, estimate) if final else None,
+            trace=tuple((run if relaxed is None else relaxed).trace),
+        )
+        status = run.status
+        if not final and self.config.target_cost is not None and status is SolveStatus.CONVERGED:
+            status = SolveStatus.STALLED
+        finite = all(
+            np.all(np.isfinite(a))
+            for a in (estimate.rotation, estimate.translation, estimate.landmarks))
+        if not finite:
+            return SolveResult(
+                None, SolveStatus.FAILED,
+                'the solution is not finite: weights differ too much in scale, or a variable is '
+                'determined by no measurement', replace(stats, cost_final=None))
+        return SolveResult(estimate, status, status.advice, stats)
