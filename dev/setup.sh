@@ -126,7 +126,7 @@ colcon_build() {
 }
 
 build_workspace() {
-    local name missing=() overlay=
+    local name missing=() overlay='' failed=''
     say 'building the messages (about half a minute)'
     rm -rf "$ROOT/build" "$INSTALL" "$ROOT/log" "$OVERLAY"
     # CMake refuses exported include directories below the source directory, and NumPy's lies in
@@ -140,8 +140,9 @@ build_workspace() {
         colcon_build overlay "$OVERLAY" "${missing[@]}" &
         overlay=$!
     fi
-    colcon_build main "$INSTALL" .cache/src/sparser_ros || { tail -n 40 "$LOG" >&2; die "colcon build failed ($LOG)"; }
-    [ -z "$overlay" ] || wait "$overlay" || { tail -n 40 "$LOG" >&2; die "building the overlay failed ($LOG)"; }
+    colcon_build main "$INSTALL" .cache/src/sparser_ros || failed=1
+    [ -z "$overlay" ] || wait "$overlay" || failed=1
+    [ -z "$failed" ] || { tail -n 40 "$LOG" >&2; die "colcon build failed (whole output: $LOG)"; }
 }
 
 # --------------------------------------------------------------------------------------- set-up
