@@ -4,7 +4,6 @@ With `mode:=offline` the bag is read directly, at full speed and without topics,
 and back end (`sparser replay`).
 """
 
-from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, IncludeLaunchDescription
 from launch.conditions import IfCondition
 from launch.launch_description_sources import PythonLaunchDescriptionSource
@@ -14,6 +13,8 @@ from launch.substitutions import (
     PythonExpression,
 )
 from launch_ros.substitutions import FindPackageShare
+
+from launch import LaunchDescription
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -4,7 +4,6 @@
     ros2 launch sparser_ros sparser.launch.py params_file:=my.yaml bag:=my_bag rviz:=true
 """
 
-from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, GroupAction
 from launch.conditions import IfCondition
 from launch.substitutions import (
@@ -14,6 +13,8 @@ from launch.substitutions import (
 )
 from launch_ros.actions import Node, PushRosNamespace, SetParameter, SetRemap
 from launch_ros.substitutions import FindPackageShare
+
+from launch import LaunchDescription
 
 ARGUMENTS = (
     ('params_file', None, 'YAML file with the parameters of the node'),

@@ -128,7 +128,8 @@ class SparserNode(Node):
         if state.pid and state.pid != self._worker_pid:
             self._worker_pid = state.pid
             try:
-                os.setpriority(os.PRIO_PROCESS, state.pid, self.pipeline.config.node.solver_niceness)
+                os.setpriority(os.PRIO_PROCESS, state.pid,
+                               self.pipeline.config.node.solver_niceness)
             except OSError as error:
                 self.get_logger().warning(f'the solver keeps its priority: {error}')
 

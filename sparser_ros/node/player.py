@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
 from ..io.bag import BagReader
+from .subscriptions import message_type
 
 LATCHED_SUFFIX = 'tf_static'
 DEPTH = 5000
@@ -35,18 +35,6 @@ class PlayReport:
     """How late the latest message was sent, wall time."""
     unheard: tuple[str, ...] = ()
     """Topics without a subscriber when the bag began."""
-
-
-def message_type(name: str) -> Any:
-    """The class of `package/msg/Name`; ConfigError where it is not installed."""
-    package, _, rest = name.partition('/')
-    module, _, kind = rest.rpartition('/')
-    try:
-        return getattr(importlib.import_module(f'{package}.{module or "msg"}'), kind)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f'message type {name} is not available ({error}); install the package {package} and '
-            'source its workspace') from None
 
 
 class Player(Node):

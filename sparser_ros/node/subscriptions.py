@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import importlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from rclpy.node import Node
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from rclpy.subscription import Subscription
 
-from ..config import SparserError
+from ..config import ConfigError, SparserError
 from ..config.sparser import SparserConfig
+from ..frontend.inputs import Inputs, Route
 from .pipeline import Pipeline
 from .qos import input_profile
-from .sources import Source, message_type, sources
 from .timing import CallbackTimes
 
 try:
@@ -25,14 +25,15 @@ except ImportError:  # before Iron
     from rclpy.qos_event import SubscriptionEventCallbacks
 
 RATE_MEMORY = 0.9
+PRECIOUS = ('closures', 'fixes')
+"""Rare kinds of input: asked for reliably, and their silence is no fault."""
 
 
 @dataclass
 class Input:
     """One topic: what arrived, when, and how it is heard."""
 
-    topic: str
-    source: Source
+    route: Route
     reliable: bool
     subscription: Subscription | None = None
     count: int = 0
@@ -46,12 +47,16 @@ class Input:
     """Node clock minus the stamp of the newest message."""
     downgrade: bool = False
     problem: str = ''
-    last_error: str = ''
+
+    @property
+    def topic(self) -> str:
+        """Name as configured."""
+        return self.route.topic
 
     @property
     def optional(self) -> bool:
         """True when silence is no fault."""
-        return self.source.optional
+        return self.route.kind in PRECIOUS
 
     def publishers(self, node: Node) -> int:
         """How many publishers the topic has."""
@@ -78,13 +83,10 @@ class Subscriptions:
     inputs: dict[str, Input] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._patterns: list[Source] = []
+        self._routes = Inputs(self.config)
         self._refused: dict[str, str] = {}
-        for source in sources(self.config):
-            if source.pattern is None:
-                self._subscribe(source.topic, source)
-            else:
-                self._patterns.append(source)
+        for route in self._routes.routes:
+            self._subscribe(route)
         self.discover()
 
     def discover(self) -> None:
@@ -92,63 +94,69 @@ class Subscriptions:
         for item in self.inputs.values():
             if item.downgrade:
                 self._downgrade(item)
-        if not self._patterns:
+        if not self._routes.has_patterns:
             return
         for topic, kinds in self.node.get_topic_names_and_types():
             if topic in self.inputs or topic in self._refused:
                 continue
-            for source in self._patterns:
-                assert source.pattern is not None
-                if re.fullmatch(source.pattern, topic) is None:
-                    continue
-                if source.type not in kinds:
-                    self._refused[topic] = f'{topic} matches, but is no {source.type}'
-                    continue
-                self._subscribe(topic, source)
+            route = self._routes.match(topic, kinds[0])
+            if route is None or route.topic in self.inputs:
+                continue
+            try:
+                self._subscribe(route)
                 self.node.get_logger().info(f'found {topic}')
-                break
+            except ConfigError as error:
+                self._refused[topic] = f'{topic}: {error}'
 
-    def _subscribe(self, topic: str, source: Source) -> None:
+    def _subscribe(self, route: Route) -> None:
+        if route.topic in self.inputs:  # one topic may give both keyframes and closures
+            return
         wish = self.config.node.qos.reliability
-        item = Input(topic, source, reliable=source.precious or wish != 'best_effort')
-        self.inputs[topic] = item
+        item = Input(route, reliable=route.kind in PRECIOUS or wish != 'best_effort')
         self._open(item)
+        self.inputs[route.topic] = item
 
     def _open(self, item: Input) -> None:
         node = self.node
         resolved = node.resolve_topic_name(item.topic)
         chosen = f'qos_overrides.{resolved}.subscription.reliability' in node._parameter_overrides
-        may_change = not chosen and not item.source.precious and (
+        may_change = not chosen and not item.optional and (
             self.config.node.qos.reliability == 'auto')
         policies = [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH]
         if not may_change:
             policies.append(QoSPolicyKind.RELIABILITY)
-        handle = item.source.handler(self.pipeline, item.topic)
+        kind = item.route.kind
         item.subscription = node.create_subscription(
-            message_type(item.source.type), item.topic,
-            self.times.timed(item.source.kind, self._callback(item, handle)),
-            input_profile(item.source.depth, reliable=item.reliable),
+            message_type(item.route.type), item.topic,
+            self.times.timed(kind, self._callback(item)),
+            input_profile(self._depth(kind), reliable=item.reliable),
             event_callbacks=SubscriptionEventCallbacks(
                 incompatible_qos=lambda _: self._incompatible(item, may_change),
                 message_lost=lambda event: self._lost(item, event.total_count)),
             qos_overriding_options=QoSOverridingOptions(policies),
         )
 
-    def _callback(self, item: Input, handle: Callable[[Any, int], int | None]) -> Callable:
-        clock, pipeline = self.node.get_clock(), self.pipeline
+    def _depth(self, kind: str) -> int:
+        qos = self.config.node.qos
+        return {'odometry': qos.odometry_depth, 'ranges': qos.range_depth,
+                'closures': qos.closure_depth, 'fixes': qos.fix_depth}[kind]
+
+    def _callback(self, item: Input) -> Callable[[Any], None]:
+        clock, pipeline, decode = self.node.get_clock(), self.pipeline, item.route.decode
 
         def callback(message: Any) -> None:
             now = clock.now().nanoseconds
+            stamp = 0
             try:
-                stamp = handle(message, now)
+                for sample in decode(message, now):
+                    pipeline.frontend.add(sample)
+                    stamp = getattr(sample, 'stamp_ns', stamp)
             except (SparserError, ValueError, TypeError, AttributeError, IndexError) as error:
                 item.failed += 1
-                item.last_error = str(error)
                 self.node.get_logger().error(
                     f'{item.topic}: a message cannot be read: {error}',
                     throttle_duration_sec=5.0)
-                stamp = None
-            item.arrived(None if not stamp else (now - stamp) * 1e-9)
+            item.arrived((now - stamp) * 1e-9 if stamp else None)
             pipeline.touched()
 
         return callback
@@ -194,7 +202,20 @@ class Subscriptions:
     def describe(self) -> Iterable[str]:
         """One line per input, for the log."""
         for item in self.inputs.values():
-            yield (f'{item.source.kind}: {self.node.resolve_topic_name(item.topic)} '
-                   f'[{item.source.type}]')
-        for source in self._patterns:
-            yield f'{source.kind}: topics like {source.pattern} [{source.type}]'
+            yield (f'{item.route.kind}: {self.node.resolve_topic_name(item.topic)} '
+                   f'[{item.route.type}]')
+        for name, source in self.config.range_inputs().items():
+            if source.adapter == 'pair_topic':
+                yield f'ranges: topics like {source.topic} (ranges.inputs.{name})'
+
+
+def message_type(name: str) -> Any:
+    """The class of `package/msg/Name`; ConfigError where it is not installed."""
+    package, _, rest = name.partition('/')
+    module, _, kind = rest.rpartition('/')
+    try:
+        return getattr(importlib.import_module(f'{package}.{module or "msg"}'), kind)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f'message type {name} is not available ({error}): install the package {package} and '
+            'source its workspace') from None
