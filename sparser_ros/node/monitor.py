@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from ..config import SparserError
 from ..msg import SolverStatus
 from .conversions import stamp_ns
 from .qos import STATUS, TRANSFORMS
+
+CLOCK_STOPPED_S = 0.1
 
 
 @dataclass
@@ -88,10 +91,8 @@ class Monitor:
         self._thread.start()
 
     def _spin(self) -> None:
-        try:
+        with contextlib.suppress(ExternalShutdownException):
             self._executor.spin()
-        except ExternalShutdownException:
-            pass
 
     def _on_transforms(self, message: TFMessage) -> None:
         now = time.monotonic()
@@ -112,7 +113,8 @@ class Monitor:
 
     def _gap(self, record: TransformRecord, now: float) -> None:
         # TF cannot go on when the clock has stopped: only time with a clock counts.
-        end = min(now, self.seen.last_clock_steady_s) if self.seen.clock_count else now
+        tick = self.seen.last_clock_steady_s
+        end = tick if self.seen.clock_count and now - tick > CLOCK_STOPPED_S else now
         gap = end - record.last_steady_s
         if gap > record.greatest_gap_s:
             record.greatest_gap_s, record.gap_at_s = gap, now - self.begin

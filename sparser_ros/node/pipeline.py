@@ -28,8 +28,7 @@ class GraphCounts:
 class Pipeline:
     """Data in, solutions out; nothing here blocks.
 
-    `steady` is a monotonic clock in seconds. Increments are numbered from 0 again after a reset;
-    solutions of the time before it are recognised by `generation` and dropped.
+    `steady` is a monotonic clock in seconds.
     """
 
     def __init__(

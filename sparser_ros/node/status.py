@@ -35,8 +35,8 @@ def totals(counters: Mapping[str, Any]) -> tuple[int, int]:
 
 def state_of(pipeline: Pipeline, warnings: list[str]) -> int:
     """The state that `~/status` reports."""
-    solution = pipeline.solution
-    if pipeline.worker.state.restarting:
+    solution, worker = pipeline.solution, pipeline.worker.state
+    if worker.restarting and worker.restarts:
         return int(SolverStatus.STATE_ERROR)
     if pipeline.paused:
         return int(SolverStatus.STATE_PAUSED)
@@ -133,9 +133,7 @@ def diagnostics_message(
 
 def settled(pipeline: Pipeline) -> bool:
     """True when everything received is in the newest solution and no solve is under way."""
-    return bool(
-        pipeline.flushed and pipeline.up_to_date and not pipeline.worker.state.busy
-        and not pipeline.worker.state.restarting)
+    return bool(pipeline.flushed and pipeline.up_to_date and pipeline.worker.state.settled)
 
 
 def _figures(solution: Solution) -> dict[str, Any]:
