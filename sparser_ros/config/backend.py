@@ -67,17 +67,14 @@ class BackendConfig:
         3.0, 'and when it also exceeds this multiple of the rms of the older ones',
         lower=1.0, upper=1e6, live=True)
     full_solve_growth: float = option(
-        1.5, 'try a solve from scratch again whenever the graph has grown by this factor since '
+        2.0, 'try a solve from scratch again whenever the graph has grown by this factor since '
         'the last one; 0 = never', lower=0.0, upper=1e3, live=True)
     full_solve_trials: int = option(
-        3, 'starts tried by a solve from scratch before its best is taken', lower=1, upper=100,
+        1, 'seeds tried by a solve from scratch before its best is taken', lower=1, upper=100,
         live=True)
     idle_polish_after_s: float = option(
         3.0, 'when no data arrive for this long, one solve from scratch checks the last '
         'estimate; 0 = never', unit='s', lower=0.0, upper=3600.0, live=True)
-    min_ranges: int = option(
-        3, 'no solve before this many ranges, closures, sightings or absolute data in all, '
-        'unless a single robot is gauge and trivial', lower=0, upper=100000)
     rejected_weight: float = option(
         0.1, 'measurements below this robust weight are reported as rejected', lower=0.0,
         upper=1.0, live=True)
@@ -85,7 +82,7 @@ class BackendConfig:
         '', 'file that keeps every increment, so that a restarted node goes on where it was; '
         'empty = none')
     replay_solve_period_s: float = option(
-        5.0, '`sparser replay` solves every so many seconds of data time', unit='s',
+        10.0, '`sparser replay` solves every so many seconds of data time', unit='s',
         lower=0.05, upper=3600.0)
     truth_topics: dict[str, str] = option(
         {}, '`sparser replay` compares robots with these ground-truth topics '

@@ -1,0 +1,71 @@
+"""What is solved this time, and what `map` is for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config.backend import BackendConfig
+from ..graph import Graph
+from .bodies import Bodies, connected_part, find_bodies
+from .gauge import anchors_determine, gauge_body, without_anchors
+from .part import Part, extract
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The part of a graph that is connected to the frame of map."""
+
+    graph: Graph
+    """The whole graph, without absolute data where these do not fix the frame."""
+    bodies: Bodies
+    anchored: bool
+    gauge: int | None
+    """Body whose first pose is the origin; None where anchored."""
+    mask: Mask
+    """(b + m,): bodies and landmarks that are solved."""
+    part: Part
+
+    def name(self, variable: int) -> str:
+        """A name of a body or landmark that stays the same while the graph grows."""
+        count = len(self.bodies)
+        if variable < count:
+            return f'body {int(self.bodies.first[variable])}'
+        return f'landmark {variable - count}'
+
+    def names(self, mask: Mask) -> frozenset[str]:
+        """Names of the masked (b + m,) variables."""
+        return frozenset(self.name(v) for v in np.flatnonzero(mask).tolist())
+
+    def named(self, names: frozenset[str]) -> Mask:
+        """(b + m,): true where a variable's name is among `names`."""
+        return np.array([self.name(v) in names for v in range(len(self.mask))], dtype=bool)
+
+    @property
+    def gauge_row(self) -> int:
+        """Row of the origin pose in the part."""
+        assert self.gauge is not None
+        return int(np.searchsorted(self.part.poses, self.bodies.first[self.gauge]))
+
+
+def frame_of(graph: Graph, robots: Sequence[str], config: BackendConfig) -> Frame | None:
+    """The frame of a graph; None while nothing can be placed in map."""
+    if graph.n_poses == 0:
+        return None
+    anchored = graph.anchored and anchors_determine(graph)
+    if graph.anchored and not anchored:
+        graph = without_anchors(graph)
+    bodies = find_bodies(graph)
+    gauge = gauge_body(graph, bodies, tuple(robots), config.gauge_robot)
+    if gauge is None and not anchored:
+        return None
+    mask = connected_part(graph, bodies, -1 if gauge is None else gauge, anchored)
+    if anchored and not np.any(mask[:len(bodies)]):
+        return None
+    part = extract(graph, mask[:len(bodies)][bodies.of_pose], mask[len(bodies):])
+    return Frame(graph, bodies, anchored, None if anchored else gauge, mask, part)

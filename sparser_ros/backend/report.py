@@ -1,0 +1,79 @@
+"""What a solution says about robots and doubted measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import Estimate, Graph, squared_residuals
+from ..graph.precision import chi_square_kappa
+from ..solver.result import SolveStats
+from .bodies import Bodies
+from .observability import Observability
+from .part import Part
+from .solution import Location, Rejected, RobotLocation
+
+
+def robots_of(
+    graph: Graph, bodies: Bodies | None, mask: NDArray[np.bool_] | None,
+    seen: Observability | None, configured: Sequence[str],
+) -> tuple[RobotLocation, ...]:
+    """State of every robot, the graph's first, then configured ones without data.
+
+    A robot is where its newest body is.
+    """
+    result = []
+    for number, robot in enumerate(graph.robots):
+        if bodies is None or seen is None or mask is None:
+            result.append(RobotLocation(robot, Location.UNLOCATED, 'nothing placed in map yet'))
+            continue
+        own = np.flatnonzero(bodies.robot == number)
+        if len(own) == 0:
+            result.append(RobotLocation(robot, Location.UNLOCATED, 'no odometry yet'))
+        elif not mask[own[-1]]:
+            result.append(RobotLocation(
+                robot, Location.UNLOCATED,
+                'no range or closure ties it to the robots or beacons located in map'))
+        else:
+            result.append(
+                RobotLocation(robot, seen.location[own[-1]], seen.missing[own[-1]]))
+    known = set(graph.robots)
+    result.extend(
+        RobotLocation(robot, Location.UNLOCATED, 'no odometry yet')
+        for robot in configured if robot not in known)
+    return tuple(result)
+
+
+def rejected_of(
+    graph: Graph, estimate: Estimate, part: Part, stats: SolveStats, threshold: float
+) -> tuple[Rejected, ...]:
+    """Measurements whose robust weight is below the threshold, rows of the whole graph."""
+    result: list[Rejected] = []
+    if not stats.weights:
+        return ()
+    squares = whitened_squares(graph, estimate)
+    ends = {
+        'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
+        'sightings': (graph.sightings.i, graph.sightings.point),
+        'ranges': (graph.ranges.source, graph.ranges.target),
+    }
+    for name, weights in stats.weights.items():
+        if name not in ends:
+            continue
+        for k in np.flatnonzero(weights < threshold).tolist():
+            row = int(part.rows[name][k])
+            result.append(Rejected(
+                row, name, graph.endpoint_name(int(ends[name][0][row])),
+                graph.endpoint_name(int(ends[name][1][row])), float(weights[k]),
+                float(np.sqrt(squares[name][row]))))
+    return tuple(result)
+
+
+def whitened_squares(graph: Graph, estimate: Estimate) -> dict[str, NDArray[np.float64]]:
+    """Squared residuals in chi-square units (2D rotations count with half their weight)."""
+    tables = graph.relative_poses
+    kappa = chi_square_kappa(tables.kappa, graph.dimension)
+    return squared_residuals(
+        graph.replaced(relative_poses=tables.replaced(kappa=kappa)), estimate)

@@ -1,0 +1,241 @@
+"""The incremental session: increments in, solutions in `map` out.
+
+A solve continues the last estimate (rank d), unless the picture has changed: then it also starts
+from scratch (low rank) and keeps the better of the two. Only what is connected to the frame of
+`map` is solved; what the measurements determine there is judged afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import SparserError
+from ..graph import Estimate, Graph, Increment, cost
+from ..solver.result import SolveResult, SolveStats, SolveStatus
+from .bodies import find_bodies
+from .frame import Frame, frame_of
+from .gauge import at_origin, initial_pose
+from .observability import Observability, observe
+from .policy import Picture, astray, full_solve_reason, picture
+from .report import rejected_of, robots_of
+from .runner import Runner, value_of
+from .solution import Location, Solution
+from .store import GraphStore
+from .warm_start import continued, placed
+
+if TYPE_CHECKING:
+    from ..config.sparser import SparserConfig
+
+
+class Session:
+    """Holds the graph, the last estimate and what is known about it."""
+
+    def __init__(self, config: SparserConfig) -> None:
+        self.config = config
+        self._store = GraphStore(config.dimension)
+        self._pose = initial_pose(config.backend, config.dimension)
+        self._runner = Runner()
+        self._estimate: Estimate | None = None
+        self._anchored = False
+        self._picture: Picture | None = None
+        """At the last solve from scratch."""
+        self._placed: frozenset[str] = frozenset()
+        self._located: frozenset[str] = frozenset()
+        self._cleared: frozenset[str] = frozenset()
+        self._solved_rows = (0, 0)
+
+    @property
+    def graph(self) -> Graph:
+        """The sum of all increments so far."""
+        return self._store.graph
+
+    @property
+    def sequence(self) -> int:
+        """Newest increment included; -1 = none."""
+        return self._store.sequence
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The last estimate, of the graph as it was then."""
+        return self._estimate
+
+    def add(self, increment: Increment, *, first: int | None = None) -> bool:
+        """Append an increment (or a merged one from `first` on); False if already included."""
+        return self._store.add(increment, first=first)
+
+    def restore(self, estimate: Estimate) -> None:
+        """Go on from an estimate of the first poses and landmarks of the graph."""
+        graph = self.graph
+        if len(estimate.rotation) > graph.n_poses or len(estimate.landmarks) > graph.n_landmarks:
+            raise SparserError('the estimate to restore has more variables than the graph')
+        frame = frame_of(graph, self.config.robots, self.config.backend)
+        if frame is None:
+            return
+        bodies = frame.bodies
+        covered = np.concatenate([
+            bodies.first < len(estimate.rotation),
+            np.arange(graph.n_landmarks) < len(estimate.landmarks)])
+        self._estimate, self._anchored = estimate, frame.anchored
+        self._placed = frame.names(covered & frame.mask)
+        self._picture = picture(frame.graph, bodies, frame.mask, frame.anchored)
+        guess = continued(frame.graph, bodies, estimate)
+        self._remember(frame, self._observe(frame, guess))
+
+    def solve(self, full: bool | None = None) -> Solution:
+        """Solve what is there; `full` forces (True) or forbids (False) a start from scratch."""
+        begin = time.perf_counter()
+        frame = frame_of(self.graph, self.config.robots, self.config.backend)
+        if frame is None:
+            return self._nothing()
+        guess = self._guess(frame)
+        now = picture(frame.graph, frame.bodies, frame.mask, frame.anchored)
+        scratch = now.rows > 0 and (
+            bool(self._reason(frame, now)) if full is None else full)
+        if self._estimate is None and scratch:
+            result = self._from_scratch(frame, None, guess)
+        else:
+            result = self._runner.run(frame, self.config, guess)
+            scratch = scratch or (full is None and self._astray(frame, result, now))
+            if scratch:
+                result = self._from_scratch(frame, result, guess)
+        whole = self._in_map(frame, guess, result)
+        seen = self._observe(frame, whole)
+        if full is None and not scratch and now.rows > 0 and self._newly_located(frame, seen):
+            # While a robot was undetermined every basin was as good; now one of them is best.
+            scratch = True
+            result = self._from_scratch(frame, result, guess)
+            whole = self._in_map(frame, guess, result)
+            seen = self._observe(frame, whole)
+        if scratch:
+            self._picture = now
+        self._estimate, self._anchored = whole, frame.anchored
+        self._placed = frame.names(frame.mask)
+        self._remember(frame, seen)
+        self._solved_rows = (len(frame.graph.ranges), len(frame.graph.relative_poses))
+        return self._solution(frame, result, whole, seen, scratch, begin)
+
+    def _reason(self, frame: Frame, now: Picture) -> str:
+        located = frame.named(self._located)[:len(frame.bodies)]
+        unlocated = set(np.flatnonzero(frame.mask[:len(frame.bodies)] & ~located).tolist())
+        return full_solve_reason(
+            self._picture, now, unlocated, self.config.backend, self.config.dimension)
+
+    def _guess(self, frame: Frame) -> Estimate:
+        """A start in map: old values, odometry, and new variables placed among the old."""
+        bodies = frame.bodies
+        guess = continued(frame.graph, bodies, self._estimate)
+        known = frame.named(self._placed)
+        if frame.anchored != self._anchored:
+            known[:] = False
+        if frame.gauge is not None and not known[frame.gauge]:
+            rows = bodies.of_pose == frame.gauge
+            own = at_origin(guess, int(bodies.first[frame.gauge]), self._pose)
+            guess = Estimate(
+                np.where(rows[:, None, None], own.rotation, guess.rotation),
+                np.where(rows[:, None], own.translation, guess.translation), guess.landmarks)
+            known[frame.gauge] = True
+        known[len(bodies):] |= frame.graph.landmarks.fixed
+        floor = self.config.backend.observability.range_sigma_floor_m
+        return placed(frame.graph, bodies, guess, known | ~frame.mask, floor)[0]
+
+    def _from_scratch(
+        self, frame: Frame, warm: SolveResult | None, guess: Estimate
+    ) -> SolveResult:
+        """The best of low-rank solves and the warm result, or, lacking that, the placed start."""
+        trials = [
+            self._runner.run_from_scratch(frame, self.config)
+            for _ in range(self.config.backend.full_solve_trials)]
+        if warm is None:
+            warm = self._runner.run(frame, self.config, guess)
+        best = min(trials, key=value_of)
+        return warm if value_of(warm) <= value_of(best) * (1 + 1e-6) else best
+
+    def _astray(self, frame: Frame, result: SolveResult, now: Picture) -> bool:
+        if result.estimate is None or self._picture is None:
+            return False
+        if now.rows < 1.1 * self._picture.rows:
+            return False
+        rows = frame.part.rows
+        before = (
+            int(np.searchsorted(rows['ranges'], self._solved_rows[0])),
+            int(np.searchsorted(rows['relative_poses'], self._solved_rows[1])))
+        return astray(
+            frame.part.graph, result.estimate, before, result.stats.weights,
+            self.config.backend)
+
+    def _in_map(self, frame: Frame, guess: Estimate, result: SolveResult) -> Estimate:
+        """The whole estimate: the solved part moved to the gauge, the rest as it was."""
+        if result.estimate is None:
+            return guess
+        part = result.estimate
+        if frame.gauge is not None:
+            part = at_origin(part, frame.gauge_row, self._pose)
+        return frame.part.into(guess, part)
+
+    def _observe(self, frame: Frame, whole: Estimate) -> Observability:
+        cleared = frozenset(np.flatnonzero(frame.named(self._cleared)).tolist())
+        return observe(
+            frame.graph, whole, frame.bodies, frame.gauge, self.config.backend.observability,
+            cleared)
+
+    def _newly_located(self, frame: Frame, seen: Observability) -> bool:
+        return not frame.names(_determined(frame, seen)) <= self._located
+
+    def _remember(self, frame: Frame, seen: Observability) -> None:
+        located = _determined(frame, seen)
+        sure = np.concatenate([
+            np.array([where is Location.LOCATED for where in seen.location], dtype=bool),
+            seen.landmark_located])
+        self._located = frame.names(located)
+        self._cleared = frame.names(sure & frame.mask)
+
+    def _solution(
+        self, frame: Frame, result: SolveResult, whole: Estimate, seen: Observability,
+        full: bool, begin: float,
+    ) -> Solution:
+        stats = result.stats
+        if stats.cost_relaxed is None:
+            stats = replace(stats, cost_relaxed=self._runner.cost_relaxed)
+        return Solution(
+            sequence=self._store.sequence,
+            estimate=whole,
+            robots=robots_of(frame.graph, frame.bodies, frame.mask, seen, self.config.robots),
+            landmark_located=seen.landmark_located & frame.mask[len(frame.bodies):],
+            status=result.status,
+            message=result.message,
+            stats=stats,
+            full=full,
+            rejected=rejected_of(
+                frame.graph, whole, frame.part, stats, self.config.backend.rejected_weight),
+            newest_stamp_ns=self._store.newest_stamp_ns,
+            seconds=time.perf_counter() - begin,
+            extra={'cost_part': cost(frame.part.graph, frame.part.of(whole))},
+        )
+
+    def _nothing(self) -> Solution:
+        graph = self.graph
+        stats = SolveStats(
+            self.config.dimension, 'none', self.config.solver.formulation, 'cpu', 'none')
+        return Solution(
+            sequence=self._store.sequence,
+            estimate=continued(graph, find_bodies(graph), None),
+            robots=robots_of(graph, None, None, None, self.config.robots),
+            landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
+            status=SolveStatus.FAILED,
+            message='nothing to place in map yet: odometry of the gauge robot, or data that tie '
+            'a robot to known beacons, are missing',
+            stats=stats,
+            full=False,
+            newest_stamp_ns=self._store.newest_stamp_ns,
+        )
+
+
+def _determined(frame: Frame, seen: Observability) -> np.ndarray:
+    """(b + m,): bodies in the part with at least a position; no landmarks."""
+    mask = np.zeros(len(frame.mask), dtype=bool)
+    mask[:len(frame.bodies)] = [where is not Location.UNLOCATED for where in seen.location]
+    return mask & frame.mask
