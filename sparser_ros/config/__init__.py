@@ -1,18 +1,24 @@
 """Every default, unit, bound and description, and the errors users see; imports nothing."""
 
+from .backend import BackendConfig
 from .errors import ConfigError, FormatError, GraphError, SolverError, SparserError
+from .node import NodeConfig
 from .option import FlatOption, OptionInfo, build, check, option, section, walk
 from .solver import RobustConfig, SolverConfig
+from .sparser import SparserConfig
 
 __all__ = [
+    'BackendConfig',
     'ConfigError',
     'FlatOption',
     'FormatError',
     'GraphError',
+    'NodeConfig',
     'OptionInfo',
     'RobustConfig',
     'SolverConfig',
     'SolverError',
+    'SparserConfig',
     'SparserError',
     'build',
     'check',

@@ -1,0 +1,19 @@
+"""Stamped sensor data to graph: validation, keyframes, range filter, attachment. No ROS."""
+
+from .counters import Counters
+from .decode import Refused
+from .frontend import Frontend
+from .inputs import Inputs, Route
+from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
+
+__all__ = [
+    'ClosureSample',
+    'Counters',
+    'FixSample',
+    'Frontend',
+    'Inputs',
+    'OdometrySample',
+    'RangeSample',
+    'Refused',
+    'Route',
+]

@@ -1,0 +1,184 @@
+"""Options of the front-end: topics, frames, keyframes, and what each sensor is trusted with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .option import option
+
+
+@dataclass(frozen=True)
+class FramesConfig:
+    """Frame names (REP-105); `{robot}` stands for the robot's name."""
+
+    map: str = option('map', 'global frame')
+    odom: str = option('{robot}/odom', 'odometry frame of a robot')
+    base: str = option('{robot}/base_link', 'body frame of a robot')
+
+
+@dataclass(frozen=True)
+class StampsConfig:
+    """How stamps of different sources and topics are brought together."""
+
+    reorder_window_s: float = option(
+        0.2, 'data wait this long (data time) so that topics may arrive in any order', unit='s',
+        lower=0.0, upper=60.0)
+    timeout_s: float = option(
+        2.0, 'a range, closure or fix waits at most this long (data time) for odometry that '
+        'covers its stamp', unit='s', lower=0.0, upper=600.0)
+    backward_jump_s: float = option(
+        1.0, 'odometry this much older than the newest counts as time going backwards', unit='s',
+        lower=0.0, upper=3600.0)
+    max_future_s: float = option(
+        3600.0, 'stamps further ahead of the other sources than this are refused; 0 = never',
+        unit='s', lower=0.0)
+
+
+@dataclass(frozen=True)
+class OdometryConfig:
+    """Odometry input and the noise that is assumed where messages do not say."""
+
+    topic: str = option('/{robot}/odom', 'nav_msgs/Odometry topic of each robot')
+    time_offsets: dict[str, float] = option(
+        {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
+    sigma_m_per_sqrt_m: float = option(
+        0.02, 'translation noise after one metre of travel (grows with the square root)',
+        unit='m/sqrt(m)', lower=0.0, upper=100.0)
+    sigma_m_per_sqrt_rad: float = option(
+        0.01, 'translation noise after one radian of turning', unit='m/sqrt(rad)', lower=0.0,
+        upper=100.0)
+    sigma_m_per_sqrt_s: float = option(
+        0.002, 'translation noise after one second', unit='m/sqrt(s)', lower=1e-9, upper=100.0)
+    sigma_rad_per_sqrt_m: float = option(
+        0.01, 'heading noise after one metre of travel', unit='rad/sqrt(m)', lower=0.0,
+        upper=10.0)
+    sigma_rad_per_sqrt_rad: float = option(
+        0.02, 'heading noise after one radian of turning', unit='rad/sqrt(rad)', lower=0.0,
+        upper=10.0)
+    sigma_rad_per_sqrt_s: float = option(
+        0.001, 'heading noise after one second', unit='rad/sqrt(s)', lower=1e-9, upper=10.0)
+    history_s: float = option(
+        120.0, 'raw odometry is kept this long; older stamps are interpolated between keyframes',
+        unit='s', lower=1.0, upper=1e5)
+    max_interpolation_gap_s: float = option(
+        2.0, 'no interpolation between odometry messages further apart', unit='s', lower=0.0,
+        upper=3600.0)
+    max_extrapolation_s: float = option(
+        0.25, 'odometry is extended at most this far beyond its ends', unit='s', lower=0.0,
+        upper=60.0)
+
+
+@dataclass(frozen=True)
+class KeyframesConfig:
+    """Which odometry messages become poses of the graph."""
+
+    every_message: bool = option(False, 'every odometry message is a keyframe')
+    distance_m: float = option(
+        0.5, 'a keyframe after this much travel; 0 = every message, .inf = not by distance',
+        unit='m', lower=0.0)
+    angle_rad: float = option(
+        0.35, 'a keyframe after this much turning; 0 = every message, .inf = not by angle',
+        unit='rad', lower=0.0)
+    time_s: float = option(
+        5.0, 'a keyframe after this time; 0 = every message, .inf = not by time', unit='s',
+        lower=0.0)
+
+
+@dataclass(frozen=True)
+class RangesConfig:
+    """UWB ranges: sources, gates and noise."""
+
+    inputs: dict[str, dict] = option(
+        {'uwb': {'topic': '/uwb/ranges', 'adapter': 'uwb_range'}},
+        'sources by name: topic, adapter, type, scale, radio_format, fields')
+    unknown_radios: str = option(
+        'beacon', 'a radio that `radios` does not name is an unknown beacon, or is ignored',
+        choices=('beacon', 'ignore'))
+    min_m: float = option(0.05, 'shorter ranges are refused', unit='m', lower=0.0, upper=1e5)
+    max_m: float = option(300.0, 'longer ranges are refused', unit='m', lower=0.0, upper=1e6)
+    scale: float = option(1.0, 'ranges are multiplied by this', lower=1e-6, upper=1e6)
+    bias_m: float = option(
+        0.0, 'then this is subtracted (and the bias_m of both radios)', unit='m')
+    use_message_variance: bool = option(
+        True, 'take the variance of the message where it is positive')
+    sigma_m: float = option(
+        0.15, 'standard deviation where the message has none', unit='m', lower=1e-6, upper=1e3)
+    sigma_per_m: float = option(
+        0.0, 'added to it in quadrature, times the range', lower=0.0, upper=10.0)
+    min_sigma_m: float = option(
+        0.001, 'least standard deviation believed', unit='m', lower=1e-9, upper=10.0)
+    merge_window_s: float = option(
+        0.02, 'the two directions of one exchange, at most this far apart, count once '
+        '(distinct ranges of a pair come some 60 ms apart)', unit='s', lower=0.0, upper=0.049)
+    min_interval_s: float = option(
+        0.0, 'of each pair of radios keep at most one range in this time; 0 = all', unit='s',
+        lower=0.0, upper=3600.0)
+    nlos: str = option(
+        'ignore', 'what to do with ranges marked as without line of sight',
+        choices=('ignore', 'inflate', 'drop'))
+    nlos_sigma_scale: float = option(
+        5.0, 'factor on the standard deviation for nlos: inflate', lower=1.0, upper=1e3)
+    nlos_rssi_gap_db: float = option(
+        0.0, 'total minus first-path power above which a range of unknown line of sight counts '
+        'as blocked (10 is common); 0 = not used', unit='dB', lower=0.0, upper=100.0)
+    min_rssi_dbm: float = option(
+        -1000.0, 'ranges with less total power are refused', unit='dBm', upper=0.0)
+    attach: str = option(
+        'exact', 'exact: a range between keyframes acts on the nearest one through a lever arm '
+        'that holds the odometry in between; nearest: as if taken at the nearest keyframe',
+        choices=('exact', 'nearest'))
+    time_offsets: dict[str, float] = option(
+        {}, 'seconds added to the stamps, by source radio ("*" = all others)', unit='s')
+
+
+@dataclass(frozen=True)
+class ClosuresConfig:
+    """Loop closures within and between robots: sources, gates and noise."""
+
+    inputs: dict[str, dict] = option(
+        {'closures': {'topic': '/loop_closures', 'adapter': 'loop_closure'}},
+        'sources by name: topic, adapter, type, keyframe_topic, keyframe_type, robots, '
+        'covariance_order')
+    sigma_m: float = option(
+        0.1, 'translation noise where the message has none', unit='m', lower=1e-6, upper=1e3)
+    sigma_rad: float = option(
+        0.03, 'rotation noise where the message has none', unit='rad', lower=1e-6, upper=10.0)
+    min_confidence: float = option(
+        0.0, 'closures of less confidence are refused (unknown confidence passes)', lower=0.0,
+        upper=1.0)
+    max_translation_m: float = option(
+        0.0, 'longer closures are refused; 0 = no limit', unit='m', lower=0.0)
+    time_offsets: dict[str, float] = option(
+        {}, 'seconds added to the stamps, by detector ("*" = all others)', unit='s')
+
+
+@dataclass(frozen=True)
+class FixesConfig:
+    """Absolute positions and poses in the map frame."""
+
+    topic: str = option('', 'topic of each robot, such as /{robot}/fix; empty = none')
+    type: str = option(
+        'geometry_msgs/msg/PoseWithCovarianceStamped', 'message type',
+        choices=('geometry_msgs/msg/PoseWithCovarianceStamped', 'sensor_msgs/msg/NavSatFix'))
+    use: str = option(
+        'auto', 'what to take from a pose: pose, position, or what its covariance vouches for',
+        choices=('auto', 'position', 'pose'))
+    max_heading_sigma_rad: float = option(
+        1.0, 'auto: the heading counts if its standard deviation is below this', unit='rad',
+        lower=1e-3, upper=10.0)
+    sigma_m: float = option(
+        1.0, 'position noise where the message has none', unit='m', lower=1e-6, upper=1e4)
+    sigma_rad: float = option(
+        0.1, 'heading noise where the message has none (use: pose)', unit='rad', lower=1e-6,
+        upper=10.0)
+    min_interval_s: float = option(
+        0.0, 'keep at most one fix of a robot in this time; 0 = all', unit='s', lower=0.0)
+    lever_arms: dict[str, list] = option(
+        {}, 'antenna or sensor in the base frame, x y z by robot name', unit='m')
+    datum: list[float] = option(
+        [], 'latitude, longitude (deg) and ellipsoidal height (m) of the map origin for NavSatFix',
+        unit='deg, deg, m')
+    datum_heading_rad: float = option(
+        0.0, 'direction of the map x axis, counter-clockwise from east', unit='rad')
+    time_offsets: dict[str, float] = option(
+        {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')

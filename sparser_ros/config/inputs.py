@@ -1,0 +1,116 @@
+"""What the named entries of `radios`, `ranges.inputs` and `closures.inputs` may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from .errors import ConfigError
+from .option import build, option
+
+T = TypeVar('T')
+
+
+@dataclass(frozen=True)
+class RadioSpec:
+    """One radio: carried by a robot, or a beacon with or without a known position."""
+
+    robot: str = option('', 'robot that carries the radio')
+    lever_arm: list[float] = option(
+        [], 'antenna in the base frame: x y z (x y in 2D: height unknown)', unit='m')
+    beacon: str = option('', 'beacon that the radio is; its name in results')
+    position: list[float] = option([], 'known position of the beacon in map', unit='m')
+    sigma_m: float = option(
+        0.0, 'standard deviation of that position per axis; 0 = exact', unit='m', lower=0.0)
+    height_m: float | None = option(
+        None, 'height of a beacon without known position (2D: slant ranges)', unit='m')
+    bias_m: float = option(
+        0.0, 'subtracted from every range of this radio (antenna delay)', unit='m')
+
+
+@dataclass(frozen=True)
+class RangeInput:
+    """One source of ranges: a topic, its message type and how to read it."""
+
+    topic: str = option(
+        '/uwb/ranges', 'topic; {robot} stands for every robot; with adapter pair_topic a regular '
+        'expression with the groups source and target')
+    adapter: str = option(
+        'uwb_range', 'how to read the message',
+        choices=('uwb_range', 'pair_topic', 'fields', 'linktrack'))
+    type: str = option('', 'message type; empty = the usual one of the adapter')
+    scale: float = option(
+        1.0, 'metres per unit of the message (0.001 for millimetres)', unit='m',
+        lower=1e-9, upper=1e6)
+    radio_format: str = option(
+        '', 'radio name made of {id} and, for linktrack, {role}; empty = {id}, linktrack '
+        '{role}{id}')
+    fields: dict[str, str] = option(
+        {}, 'adapter fields: paths into the message for list, source, target, range, variance, '
+        'sigma, stamp, first_path_rssi, rx_rssi, los, nlos')
+
+
+@dataclass(frozen=True)
+class ClosureInput:
+    """One source of loop closures."""
+
+    topic: str = option('/loop_closures', 'topic; {robot} stands for every robot')
+    adapter: str = option(
+        'loop_closure', 'how to read the message',
+        choices=('loop_closure', 'kimera', 'swarm_slam', 'rtabmap'))
+    type: str = option('', 'message type; empty = the usual one of the adapter')
+    keyframe_topic: str = option(
+        '', 'topic that gives the stamps of keyframe ids (swarm_slam: keyframe_odom, kimera: '
+        'pose graph), where the closure itself does not')
+    keyframe_type: str = option('', 'its message type; empty = the usual one of the adapter')
+    robots: dict[str, str] = option(
+        {}, 'robot names by the robot id of the front-end; empty = position in `robots`')
+    covariance_order: str = option(
+        'auto', 'order of covariance rows; auto = as the adapter usually has it',
+        choices=('auto', 'translation_first', 'rotation_first'))
+
+
+RANGE_TYPES = {
+    'uwb_range': 'sparser_ros/msg/UwbRange',
+    'pair_topic': 'sensor_msgs/msg/Range',
+    'linktrack': 'nlink_parser_ros2_interfaces/msg/LinktrackNodeframe3',
+}
+CLOSURE_TYPES = {
+    'loop_closure': 'sparser_ros/msg/LoopClosure',
+    'kimera': 'pose_graph_tools_msgs/msg/PoseGraph',
+    'swarm_slam': 'cslam_common_interfaces/msg/InterRobotLoopClosure',
+    'rtabmap': 'rtabmap_msgs/msg/MapData',
+}
+KEYFRAME_TYPES = {
+    'kimera': 'pose_graph_tools_msgs/msg/PoseGraph',
+    'swarm_slam': 'cslam_common_interfaces/msg/KeyframeOdom',
+    'rtabmap': 'rtabmap_msgs/msg/MapData',
+}
+FIELD_NAMES = (
+    'list', 'source', 'target', 'range', 'variance', 'sigma', 'stamp', 'first_path_rssi',
+    'rx_rssi', 'los', 'nlos',
+)
+
+
+def named(cls: type[T], entries: Mapping[Any, Any], prefix: str) -> dict[str, T]:
+    """Build every entry of a mapping; errors name the entry, as in `radios.17.lever_arm`."""
+    result: dict[str, T] = {}
+    allowed = ', '.join(f.name for f in fields(cls))  # type: ignore[arg-type]
+    for key, value in entries.items():
+        name = f'{prefix}.{key}'
+        if not isinstance(value, Mapping):
+            raise ConfigError(f'{name}: expected a mapping with some of {allowed}; got {value!r}')
+        try:
+            result[str(key)] = build(cls, value, f'{name}.')
+        except ConfigError as error:
+            text = str(error)
+            raise ConfigError(text if f'{name}.' in text else f'{name}.{text}') from None
+    return result
+
+
+def check_vector(values: list[float], sizes: tuple[int, ...], name: str) -> None:
+    """Raise ConfigError unless the list is empty or has an allowed length."""
+    if values and len(values) not in sizes:
+        wanted = ' or '.join(map(str, sizes))
+        raise ConfigError(f'{name}: expected {wanted} numbers, got {len(values)}')

@@ -1,0 +1,221 @@
+"""The whole configuration: what a YAML file or the node's parameters say, checked at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .backend import BackendConfig
+from .errors import ConfigError
+from .frontend import (
+    ClosuresConfig,
+    FixesConfig,
+    FramesConfig,
+    KeyframesConfig,
+    OdometryConfig,
+    RangesConfig,
+    StampsConfig,
+)
+from .inputs import FIELD_NAMES, ClosureInput, RadioSpec, RangeInput, check_vector, named
+from .node import NodeConfig
+from .option import build, option, section, walk
+from .solver import SolverConfig
+
+ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
+"""Parameters that rclpy itself owns; they may stand in the same file."""
+
+
+@dataclass(frozen=True)
+class SparserConfig:
+    """All options of front-end, back-end, solver and node."""
+
+    dimension: int = option(2, 'plane (2) or space (3)', choices=(2, 3))
+    robots: list[str] = option(['robot'], 'names of the robots; the first is the default gauge')
+    odometry_noise: str = option(
+        'configured', 'meaning of odometry covariances: pose.covariance of the increment since '
+        'the previous message, or of the whole way; twist.covariance; or the configured noise',
+        choices=('pose_increment', 'pose_accumulated', 'twist', 'configured'))
+    radios: dict[str, dict] = option(
+        {}, 'what a radio name is: {robot, lever_arm, bias_m} or {beacon, position, sigma_m, '
+        'height_m, bias_m}; a radio named like a robot is that robot')
+    frames: FramesConfig = section(FramesConfig)
+    stamps: StampsConfig = section(StampsConfig)
+    odometry: OdometryConfig = section(OdometryConfig)
+    keyframes: KeyframesConfig = section(KeyframesConfig)
+    ranges: RangesConfig = section(RangesConfig)
+    closures: ClosuresConfig = section(ClosuresConfig)
+    fixes: FixesConfig = section(FixesConfig)
+    solver: SolverConfig = section(SolverConfig)
+    backend: BackendConfig = section(BackendConfig)
+    node: NodeConfig = section(NodeConfig)
+
+    def __post_init__(self) -> None:
+        robots = list(self.robots)
+        if not robots or not all(robots) or len(set(robots)) < len(robots):
+            raise ConfigError(f'robots: expected distinct, non-empty names, got {robots}')
+        for name, template in (
+            ('odometry.topic', self.odometry.topic), ('fixes.topic', self.fixes.topic),
+            ('frames.odom', self.frames.odom), ('frames.base', self.frames.base),
+        ):
+            if template and len(robots) > 1 and '{robot}' not in template:
+                raise ConfigError(
+                    f'{name}: {template!r} must contain {{robot}} with several robots')
+        gauge = self.backend.gauge_robot
+        if gauge and gauge not in robots:
+            raise ConfigError(f'backend.gauge_robot: {gauge!r} is not in robots {robots}')
+        if self.ranges.min_m >= self.ranges.max_m:
+            raise ConfigError(f'ranges.min_m: {self.ranges.min_m} must be below ranges.max_m')
+        self._check_fixes()
+        self._check_radios()
+        self._check_inputs()
+
+    def _check_fixes(self) -> None:
+        check_vector(self.fixes.datum, (3,), 'fixes.datum')
+        if self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum:
+            raise ConfigError('fixes.datum: NavSatFix needs latitude, longitude and height of the '
+                              'map origin')
+        for robot, lever in self.fixes.lever_arms.items():
+            if robot not in self.robots:
+                raise ConfigError(f'fixes.lever_arms.{robot}: no such robot')
+            check_vector(lever, (2, 3), f'fixes.lever_arms.{robot}')
+
+    def _check_radios(self) -> None:
+        for name, spec in self.radio_specs().items():
+            where = f'radios.{name}'
+            if bool(spec.robot) == bool(spec.beacon):
+                raise ConfigError(f'{where}: give either robot or beacon')
+            if spec.robot and spec.robot not in self.robots:
+                raise ConfigError(f'{where}.robot: {spec.robot!r} is not in robots '
+                                  f'{list(self.robots)}')
+            sizes = (2, 3) if self.dimension == 2 else (3,)
+            check_vector(spec.lever_arm, sizes, f'{where}.lever_arm')
+            check_vector(spec.position, sizes, f'{where}.position')
+            if spec.beacon and spec.lever_arm:
+                raise ConfigError(f'{where}.lever_arm: a beacon has none; use position')
+            if spec.robot and (spec.position or spec.height_m is not None):
+                raise ConfigError(f'{where}: a radio on a robot has a lever_arm, no position')
+
+    def _check_inputs(self) -> None:
+        for name, spec in self.range_inputs().items():
+            where = f'ranges.inputs.{name}'
+            if spec.adapter == 'pair_topic':
+                try:
+                    groups = set(re.compile(spec.topic).groupindex)
+                except re.error as error:
+                    raise ConfigError(f'{where}.topic: not a regular expression: {error}') from None
+                if not {'source', 'target'} <= groups:
+                    raise ConfigError(f'{where}.topic: needs the groups (?P<source>…) and '
+                                      f'(?P<target>…)')
+            if spec.adapter == 'fields':
+                if not spec.type:
+                    raise ConfigError(f'{where}.type: adapter fields needs the message type')
+                for key in spec.fields:
+                    if key not in FIELD_NAMES:
+                        raise ConfigError(f'{where}.fields.{key}: not one of '
+                                          f'{", ".join(FIELD_NAMES)}')
+                for key in ('target', 'range'):
+                    if key not in spec.fields:
+                        raise ConfigError(f'{where}.fields.{key}: a path is required')
+                if 'source' not in spec.fields and '{robot}' not in spec.topic:
+                    raise ConfigError(f'{where}.fields.source: give a path, or a topic with '
+                                      f'{{robot}}, whose radio is then the source')
+        for name, closure in self.closure_inputs().items():
+            where = f'closures.inputs.{name}'
+            for robot in closure.robots.values():
+                if robot not in self.robots:
+                    raise ConfigError(f'{where}.robots: {robot!r} is not in robots')
+            if closure.adapter == 'rtabmap' and '{robot}' not in closure.topic \
+                    and len(self.robots) > 1:
+                raise ConfigError(f'{where}.topic: rtabmap messages do not name their robot; '
+                                  f'the topic must contain {{robot}}')
+
+    def radio_specs(self) -> dict[str, RadioSpec]:
+        """The entries of `radios`."""
+        return named(RadioSpec, self.radios, 'radios')
+
+    def range_inputs(self) -> dict[str, RangeInput]:
+        """The entries of `ranges.inputs`."""
+        return named(RangeInput, self.ranges.inputs, 'ranges.inputs')
+
+    def closure_inputs(self) -> dict[str, ClosureInput]:
+        """The entries of `closures.inputs`."""
+        return named(ClosureInput, self.closures.inputs, 'closures.inputs')
+
+    def topic(self, template: str, robot: str) -> str:
+        """A topic or frame name of one robot."""
+        return template.replace('{robot}', robot)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> SparserConfig:
+        """From nested or dotted names (`ranges.max_m`, `radios.17.robot`), as ROS has them."""
+        nested = _nested({k: v for k, v in values.items()
+                          if not any(k == o or k.startswith(o + '.') for o in ROS_OWN)})
+        return build(cls, nested)
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, **overrides: Any) -> SparserConfig:
+        """From a file in the ROS form (`/**: ros__parameters:`) or plain; errors name the file."""
+        values = load_yaml(path)
+        try:
+            return cls.from_mapping({**values, **overrides})
+        except ConfigError as error:
+            raise ConfigError(f'{path}: {error}') from None
+
+
+def load_yaml(path: str | Path) -> dict[str, Any]:
+    """The parameters in a YAML file, whichever of the two forms it has."""
+    try:
+        with open(path, encoding='utf-8') as stream:
+            data = yaml.safe_load(stream)
+    except OSError as error:
+        raise ConfigError(f'{path}: cannot be read: {error.strerror}') from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, 'problem_mark', None)
+        where = f'{path}:{mark.line + 1}' if mark else f'{path}'
+        raise ConfigError(f'{where}: not YAML: {getattr(error, "problem", error)}') from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError(f'{path}: expected a mapping of parameters')
+    blocks = [v['ros__parameters'] for v in data.values()
+              if isinstance(v, dict) and 'ros__parameters' in v]
+    if not blocks:
+        return data
+    merged: dict[str, Any] = {}
+    for block in blocks:
+        if not isinstance(block, dict):
+            raise ConfigError(f'{path}: ros__parameters must be a mapping')
+        merged.update(block)
+    return merged
+
+
+def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Dotted names unfolded and keys spelled as text.
+
+    The fields of radios and inputs may hold dots themselves (field paths), but only as values.
+    """
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        *path, last = str(key).split('.')
+        place = result
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f'{key}: {part!r} is both a value and a group')
+        if isinstance(value, Mapping):
+            inner = _nested(value)
+            old = place.get(last)
+            place[last] = {**old, **inner} if isinstance(old, dict) else inner
+        else:
+            place[last] = value
+    return result
+
+
+def option_names() -> tuple[str, ...]:
+    """Every option under its dotted name."""
+    return tuple(o.name for o in walk(SparserConfig))

@@ -1,0 +1,158 @@
+"""Which topics to listen to, and how each is decoded: the same table for node and replay."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import SparserConfig
+from ..config.inputs import (
+    CLOSURE_TYPES,
+    KEYFRAME_TYPES,
+    RANGE_TYPES,
+    ClosureInput,
+    RangeInput,
+)
+from . import decode
+from .adapters.fields import Fields
+from .adapters.kimera import Kimera
+from .adapters.linktrack import LinkTrack
+from .adapters.pair_topic import PairTopic
+from .adapters.rtabmap import RtabMap
+from .adapters.swarm_slam import SwarmSlam
+from .geodesy import Datum
+
+Decoder = Callable[[Any, int], Iterator[decode.Sample]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One topic and what its messages become."""
+
+    topic: str
+    type: str
+    """Message type, as in `nav_msgs/msg/Odometry`."""
+    kind: str
+    """One of `counters.KINDS`."""
+    decode: Decoder
+    """(message, received_ns) -> samples."""
+
+
+class Inputs:
+    """The routes of a configuration; adapters keep what they must remember in here."""
+
+    def __init__(self, config: SparserConfig) -> None:
+        self._config = config
+        self._patterns: list[tuple[re.Pattern[str], RangeInput]] = []
+        self._routes: list[Route] = []
+        self._types: dict[str, tuple[str, ...]] = {}
+        for robot in config.robots:
+            self._add(config.odometry.topic, robot, 'nav_msgs/msg/Odometry', 'odometry',
+                      functools.partial(_odometry, robot))
+        datum = None
+        if config.fixes.datum:
+            latitude, longitude, height = config.fixes.datum
+            datum = Datum(latitude, longitude, height, config.fixes.datum_heading_rad)
+        if config.fixes.topic:
+            for robot in config.robots:
+                self._add(config.fixes.topic, robot, config.fixes.type, 'fixes',
+                          functools.partial(_fix, robot, datum))
+        for source in config.range_inputs().values():
+            self._ranges(source)
+        for closure in config.closure_inputs().values():
+            self._closures(closure)
+        self._found = {_key(route.topic): route for route in self._routes}
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Topics whose names are known beforehand."""
+        return tuple(self._routes)
+
+    @property
+    def has_patterns(self) -> bool:
+        """True if some topics are known by a regular expression only (look for them)."""
+        return bool(self._patterns)
+
+    def match(self, topic: str, type_name: str = '') -> Route | None:
+        """The route of an existing topic; None = not an input of ours."""
+        found = self._found.get(_key(topic))
+        if found is not None:
+            return found
+        for pattern, source in self._patterns:
+            hit = pattern.fullmatch(topic) or pattern.fullmatch('/' + _key(topic)) \
+                or pattern.fullmatch(_key(topic))
+            if hit:
+                route = Route(topic, type_name or source.type or RANGE_TYPES['pair_topic'],
+                              'ranges', PairTopic(hit['source'], hit['target'], source))
+                self._found[_key(topic)] = route
+                return route
+        return None
+
+    def _add(self, template: str, robot: str, type_name: str, kind: str,
+             decoder: Decoder) -> None:
+        self._routes.append(
+            Route(self._config.topic(template, robot), type_name, kind, decoder))
+
+    def _robots(self, template: str) -> list[str]:
+        return list(self._config.robots) if '{robot}' in template else ['']
+
+    def _ranges(self, source: RangeInput) -> None:
+        if source.adapter == 'pair_topic':
+            self._patterns.append((re.compile(source.topic), source))
+            return
+        type_name = source.type or RANGE_TYPES[source.adapter]
+        linktrack = LinkTrack(source)
+        for robot in self._robots(source.topic):
+            decoder: Decoder = linktrack
+            if source.adapter == 'uwb_range':
+                decoder = functools.partial(_uwb_range, source.scale)
+            elif source.adapter == 'fields':
+                decoder = Fields(source, robot)
+            self._add(source.topic, robot, type_name, 'ranges', decoder)
+
+    def _closures(self, source: ClosureInput) -> None:
+        robots = self._config.robots
+        type_name = source.type or CLOSURE_TYPES[source.adapter]
+        adapter: Any = {'kimera': Kimera, 'swarm_slam': SwarmSlam, 'rtabmap': RtabMap}.get(
+            source.adapter, lambda *_: _loop_closure)(source, robots)
+        for template, kind in (
+            (source.topic, type_name),
+            (source.keyframe_topic,
+             source.keyframe_type or KEYFRAME_TYPES.get(source.adapter, '')),
+        ):
+            if not template:
+                continue
+            for robot in self._robots(template):
+                decoder: Decoder = adapter
+                if source.adapter in ('swarm_slam', 'rtabmap'):
+                    decoder = functools.partial(
+                        adapter, robot=robot or (robots[0] if len(robots) == 1 else ''))
+                self._add(template, robot, kind, 'closures', decoder)
+
+
+def _key(topic: str) -> str:
+    return topic.lstrip('/')
+
+
+def _odometry(robot: str, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
+    yield decode.odometry(msg, robot, received_ns)
+
+
+def _fix(robot: str, datum: Datum | None, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
+    yield decode.fix(msg, robot, received_ns, datum)
+
+
+def _uwb_range(scale: float, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
+    sample = decode.uwb_range(msg, received_ns)
+    if scale != 1.0:
+        sample = decode.RangeSample(**{
+            **vars(sample), 'range_m': sample.range_m * scale,
+            'variance': sample.variance * scale**2})
+    yield sample
+
+
+def _loop_closure(msg: Any, received_ns: int) -> Iterator[decode.Sample]:
+    yield decode.loop_closure(msg, received_ns)

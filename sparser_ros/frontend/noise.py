@@ -1,0 +1,166 @@
+"""Covariance of odometry: what messages say, what is configured, and how increments add up."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config.frontend import OdometryConfig
+from ..linalg.rotations import hat, quat_to_matrix
+from .motion import Pose, Vector
+
+Array = NDArray[np.float64]
+PLANAR = (0, 1, 5)
+"""Rows of x, y and yaw in a ROS covariance (x y z rx ry rz)."""
+
+
+def fault(covariance: Array, dimension: int) -> str:
+    """Why a (6, 6) covariance cannot be used, or ''; in 2D only x, y and yaw are looked at."""
+    rows = covariance.tolist()
+    if dimension == 2:
+        rows = [[rows[i][j] for j in PLANAR] for i in PLANAR]
+    diagonal = [row[i] for i, row in enumerate(rows)]
+    total = sum(map(sum, rows))
+    if not math.isfinite(total):
+        return 'not_finite'
+    if not any(diagonal) and total == 0.0:
+        return 'zero'
+    if min(diagonal) <= 0.0:
+        return 'not_positive'
+    if total == sum(diagonal) and not any(
+        rows[i][j] for i in range(len(rows)) for j in range(i)
+    ):
+        return ''
+    matrix = np.array(rows)
+    matrix = (matrix + matrix.T) / 2
+    return '' if np.linalg.eigvalsh(matrix)[0] > -1e-9 * max(diagonal) else 'not_positive'
+
+
+def configured(distance: float, angle: float, seconds: float, options: OdometryConfig
+               ) -> tuple[float, float]:
+    """Variances per axis (translation, rotation) of a random walk along that motion."""
+    o = options
+    seconds = max(seconds, 1e-9)
+    return (
+        o.sigma_m_per_sqrt_m**2 * distance + o.sigma_m_per_sqrt_rad**2 * angle
+        + o.sigma_m_per_sqrt_s**2 * seconds,
+        o.sigma_rad_per_sqrt_m**2 * distance + o.sigma_rad_per_sqrt_rad**2 * angle
+        + o.sigma_rad_per_sqrt_s**2 * seconds,
+    )
+
+
+class PlaneNoise:
+    """Covariances (xx, xy, yy, xt, yt, tt) of planar motions; translation noise is expressed in
+    the frame the motion starts from, as in the cost."""
+
+    zero: Vector = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+    def of(self, covariance: Array) -> Vector:
+        """The planar part of a ROS covariance."""
+        c = covariance.tolist()
+        return (c[0][0], (c[0][1] + c[1][0]) / 2, c[1][1], (c[0][5] + c[5][0]) / 2,
+                (c[1][5] + c[5][1]) / 2, c[5][5])
+
+    def isotropic(self, translation: float, rotation: float) -> Vector:
+        return (translation, 0.0, translation, 0.0, 0.0, rotation)
+
+    def append(self, total: Vector, motion: Pose, step: Pose, noise: Vector) -> Vector:
+        """Covariance of `motion` (covariance `total`) followed by `step` (covariance `noise`).
+
+        First order: d(t_ac) = d(t_ab) + R_ab (d(t_bc) + d(yaw_ab) x t_bc), and headings add.
+        """
+        cosine, sine = math.cos(motion[2]), math.sin(motion[2])
+        u = -(sine * step[0] + cosine * step[1])
+        v = cosine * step[0] - sine * step[1]
+        xx, xy, yy, xt, yt, tt = total
+        bxx, bxy, byy, bxt, byt, btt = noise
+        return (
+            xx + 2 * u * xt + u * u * tt
+            + cosine * cosine * bxx - 2 * cosine * sine * bxy + sine * sine * byy,
+            xy + u * yt + v * xt + u * v * tt
+            + cosine * sine * (bxx - byy) + (cosine * cosine - sine * sine) * bxy,
+            yy + 2 * v * yt + v * v * tt
+            + sine * sine * bxx + 2 * cosine * sine * bxy + cosine * cosine * byy,
+            xt + u * tt + cosine * bxt - sine * byt,
+            yt + v * tt + sine * bxt + cosine * byt,
+            tt + btt,
+        )
+
+    def difference(self, start: Pose, end: Pose, before: Vector, after: Vector) -> Vector:
+        """Covariance of the motion between two poses whose covariances in the odometry frame are
+        given (translation and rotation about fixed axes): the inverse of `append`."""
+        # The heading error before turns the motion: d(t_end) has d(yaw_start) x (t_end - t_start).
+        u, v = -(end[1] - start[1]), end[0] - start[0]
+        xx, xy, yy, xt, yt, tt = before
+        a = after[0] - (xx + 2 * u * xt + u * u * tt)
+        b = after[1] - (xy + u * yt + v * xt + u * v * tt)
+        c = after[2] - (yy + 2 * v * yt + v * v * tt)
+        d, e = after[3] - (xt + u * tt), after[4] - (yt + v * tt)
+        cosine, sine = math.cos(start[2]), -math.sin(start[2])
+        return (
+            cosine * cosine * a - 2 * cosine * sine * b + sine * sine * c,
+            cosine * sine * (a - c) + (cosine * cosine - sine * sine) * b,
+            sine * sine * a + 2 * cosine * sine * b + cosine * cosine * c,
+            cosine * d - sine * e, sine * d + cosine * e, after[5] - tt,
+        )
+
+    def variances(self, noise: Vector) -> tuple[float, float]:
+        """Mean variances per axis: translation (m^2) and rotation (rad^2)."""
+        return ((noise[0] + noise[2]) / 2, noise[5])
+
+
+class SpaceNoise:
+    """Covariances (6, 6), translation first; translation noise in the frame the motion starts
+    from, rotation noise in the frame it ends in."""
+
+    zero: Array = np.zeros((6, 6))
+
+    def of(self, covariance: Array) -> Array:
+        return (covariance + covariance.T) / 2
+
+    def isotropic(self, translation: float, rotation: float) -> Array:
+        return np.diag([translation] * 3 + [rotation] * 3)
+
+    def append(self, total: Array, motion: Pose, step: Pose, noise: Array) -> Array:
+        """Covariance of `motion` (covariance `total`) followed by `step` (covariance `noise`)."""
+        if total is self.zero:
+            return noise
+        turn = quat_to_matrix(np.array(motion[3:]))
+        first, second = np.eye(6), np.eye(6)
+        first[:3, 3:] = -turn @ hat(np.array(step[:3]))
+        first[3:, 3:] = quat_to_matrix(np.array(step[3:])).T
+        second[:3, :3] = turn
+        return first @ total @ first.T + second @ noise @ second.T
+
+    def difference(self, start: Pose, end: Pose, before: Array, after: Array) -> Array:
+        """As `PlaneNoise.difference`."""
+        move, back = np.eye(6), np.zeros((6, 6))
+        move[:3, 3:] = -hat(np.array(end[:3]) - np.array(start[:3]))
+        back[:3, :3] = quat_to_matrix(np.array(start[3:])).T
+        back[3:, 3:] = quat_to_matrix(np.array(end[3:])).T
+        return back @ (after - move @ before @ move.T) @ back.T
+
+    def variances(self, noise: Array) -> tuple[float, float]:
+        """Mean variances per axis: translation (m^2) and rotation (rad^2)."""
+        diagonal = np.diagonal(noise)
+        return float(np.mean(diagonal[:3])), float(np.mean(diagonal[3:]))
+
+
+class Noise(Protocol):
+    """What both models offer; a covariance is opaque to everyone else."""
+
+    @property
+    def zero(self) -> Any: ...
+    def of(self, covariance: Array) -> Any: ...
+    def isotropic(self, translation: float, rotation: float) -> Any: ...
+    def append(self, total: Any, motion: Pose, step: Pose, noise: Any) -> Any: ...
+    def difference(self, start: Pose, end: Pose, before: Any, after: Any) -> Any: ...
+    def variances(self, noise: Any) -> tuple[float, float]: ...
+
+
+def noise_model(dimension: int) -> Noise:
+    """The covariance algebra of the plane (2) or of space (3)."""
+    return PlaneNoise() if dimension == 2 else SpaceNoise()

@@ -1,0 +1,208 @@
+"""Odometry of one robot: recent poses, keyframes, and the noise between consecutive keyframes."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import SparserConfig
+from .keyframes import KeyframeRule
+from .motion import Geometry, Pose
+from .noise import Noise, configured, fault
+from .stamps import nanoseconds
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OdometryEdge:
+    """Motion from keyframe `number - 1` to keyframe `number`."""
+
+    number: int
+    motion: Pose
+    translation_variance: float
+    """Mean per axis, m^2."""
+    rotation_variance: float
+    """Mean per axis, rad^2."""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """An instant of a robot: its nearest keyframe and the odometry from there to the instant."""
+
+    robot: int
+    number: int
+    offset: Pose
+
+
+class Track:
+    """Poses of one robot in its odometry frame, in time order."""
+
+    def __init__(self, robot: int, config: SparserConfig, space: Geometry, noise: Noise) -> None:
+        options = config.odometry
+        self._robot = robot
+        self._space = space
+        self._noise = noise
+        self._options = options
+        self._mode = config.odometry_noise
+        self._exact = config.ranges.attach == 'exact'
+        self._rule = KeyframeRule(config.keyframes, space)
+        self._history_ns = nanoseconds(options.history_s)
+        self._gap_ns = nanoseconds(options.max_interpolation_gap_s)
+        self._reach_ns = nanoseconds(options.max_extrapolation_s)
+        # Exact attachments may take any near keyframe, the nearest one needs to be the nearest.
+        self._window_ns = nanoseconds(
+            config.stamps.reorder_window_s if self._exact else config.stamps.timeout_s)
+        self.stamps: list[int] = []
+        self.poses: list[Pose] = []
+        self.keyframe_stamps: list[int] = []
+        self.keyframe_poses: list[Pose] = []
+        self.edges: list[OdometryEdge] = []
+        """Edges into keyframes that `take_edges` has not handed out yet."""
+        self.rows: list[int] = []
+        """Pose rows of the keyframes handed out so far."""
+        self._restart(None)
+
+    def _restart(self, covariance: Any) -> None:
+        """Begin to accumulate at a new keyframe."""
+        self._motion = self._space.identity
+        self._total: Any = self._noise.zero
+        self._path = 0.0
+        self._turn = 0.0
+        self._covariance = covariance
+
+    def add(self, stamp_ns: int, pose: Pose, pose_covariance: Array,
+            twist_covariance: Array) -> str:
+        """Append a pose newer than all others; returns a warning, '' = none."""
+        if not self.stamps:
+            self._append(stamp_ns, pose)
+            warning, usable = self._usable(pose_covariance) \
+                if self._mode == 'pose_accumulated' else ('', None)
+            self._keyframe(stamp_ns, pose, usable)
+            return warning
+        space, last = self._space, self.poses[-1]
+        step = space.between(last, pose)
+        seconds = (stamp_ns - self.stamps[-1]) * 1e-9
+        distance, angle = space.distance(step), space.angle(step)
+        self._path += distance
+        self._turn += angle
+        self._append(stamp_ns, pose)
+        warning, usable = '', None
+        if self._mode in ('pose_increment', 'twist'):
+            source = pose_covariance if self._mode == 'pose_increment' else twist_covariance
+            warning, usable = self._usable(source)
+            if usable is None:
+                usable = self._noise.isotropic(
+                    *configured(distance, angle, seconds, self._options))
+            elif self._mode == 'twist':
+                usable = self._noise.of(np.asarray(source) * seconds**2)
+            self._total = self._noise.append(self._total, self._motion, step, usable)
+        elif self._mode == 'pose_accumulated':
+            warning, usable = self._usable(pose_covariance)
+        motion = space.between(self.keyframe_poses[-1], pose)
+        self._motion = motion
+        if self._rule.chosen(motion, stamp_ns - self.keyframe_stamps[-1]):
+            variances, doubt = self._variances(stamp_ns, pose, usable)
+            self.edges.append(OdometryEdge(len(self.keyframe_stamps), motion, *variances))
+            self._keyframe(stamp_ns, pose, usable)
+            warning = warning or doubt
+        return warning
+
+    def _usable(self, covariance: Array) -> tuple[str, Any]:
+        reason = fault(covariance, self._space.dimension)
+        return (f'covariance_{reason}', None) if reason else ('', self._noise.of(covariance))
+
+    def _variances(self, stamp_ns: int, pose: Pose, covariance: Any) -> tuple[Any, str]:
+        """Variances of the edge into a keyframe at this pose, and a warning."""
+        seconds = (stamp_ns - self.keyframe_stamps[-1]) * 1e-9
+        fallback = configured(self._path, self._turn, seconds, self._options)
+        if self._mode == 'configured':
+            return fallback, ''
+        if self._mode != 'pose_accumulated':
+            return self._noise.variances(self._total), ''
+        if covariance is None or self._covariance is None:
+            return fallback, ''
+        grown = self._noise.variances(self._noise.difference(
+            self.keyframe_poses[-1], pose, self._covariance, covariance))
+        if min(grown) <= 0:
+            return fallback, 'covariance_not_growing'
+        return grown, ''
+
+    def _append(self, stamp_ns: int, pose: Pose) -> None:
+        self.stamps.append(stamp_ns)
+        self.poses.append(pose)
+        # Cutting in large steps keeps the cost per message constant.
+        if len(self.stamps) >= 512 and len(self.stamps) % 256 == 0:
+            old = bisect.bisect_left(self.stamps, stamp_ns - self._history_ns)
+            if old > len(self.stamps) // 4:
+                del self.stamps[:old], self.poses[:old]
+
+    def _keyframe(self, stamp_ns: int, pose: Pose, covariance: Any) -> None:
+        self.keyframe_stamps.append(stamp_ns)
+        self.keyframe_poses.append(pose)
+        self._restart(covariance)
+
+    def take_edges(self) -> list[OdometryEdge]:
+        """Edges that no increment holds yet."""
+        edges, self.edges = self.edges, []
+        return edges
+
+    def locate(self, stamp_ns: int, final: bool) -> Attachment | str | None:
+        """The attachment of an instant; None = wait for odometry; a text = why there is none.
+
+        The next keyframe counts as a neighbour only within a fixed window, so that the choice
+        does not depend on how late the question is asked. `final` = do not wait.
+        """
+        if not self.stamps:
+            return 'no_odometry' if final else None
+        newest = self.stamps[-1]
+        after = bisect.bisect_right(self.keyframe_stamps, stamp_ns)
+        if after == len(self.keyframe_stamps) and not final \
+                and newest < stamp_ns + self._window_ns:
+            return None
+        covered = self.keyframe_stamps[0] <= stamp_ns <= newest
+        pose = self._pose_at(stamp_ns) if self._exact or not covered else self.poses[-1]
+        if isinstance(pose, str):
+            return pose
+        number = max(after - 1, 0)
+        if 0 < after < len(self.keyframe_stamps):
+            ahead = self.keyframe_stamps[after] - stamp_ns
+            if ahead <= self._window_ns and ahead < stamp_ns - self.keyframe_stamps[number]:
+                number = after
+        offset = self._space.identity
+        if self._exact and self.keyframe_stamps[number] != stamp_ns:
+            offset = self._space.between(self.keyframe_poses[number], pose)
+        return Attachment(self._robot, number, offset)
+
+    def _pose_at(self, stamp_ns: int) -> Pose | str:
+        """Pose by interpolation, or a bit of extrapolation; a text = why there is none."""
+        stamps, poses = self.stamps, self.poses
+        if stamp_ns < stamps[0] and stamps[0] > self.keyframe_stamps[0]:
+            # What was pruned survives as keyframes.
+            stamps, poses = self.keyframe_stamps, self.keyframe_poses
+            gap_ns = 1 << 62
+        else:
+            gap_ns = self._gap_ns
+        after = bisect.bisect_left(stamps, stamp_ns)
+        if after < len(stamps) and stamps[after] == stamp_ns:
+            return poses[after]
+        if after == 0 or after == len(stamps):
+            end = 0 if after == 0 else len(stamps) - 1
+            if abs(stamp_ns - stamps[end]) > self._reach_ns:
+                return 'before_odometry' if after == 0 else 'after_odometry'
+            first = max(min(after - 1, len(stamps) - 2), 0)
+            second = first + 1
+            if second >= len(stamps) or stamps[second] - stamps[first] > gap_ns:
+                return poses[end]
+        else:
+            first, second = after - 1, after
+            if stamps[second] - stamps[first] > gap_ns:
+                near = first if 2 * stamp_ns <= stamps[first] + stamps[second] else second
+                return poses[near] if abs(stamp_ns - stamps[near]) <= self._reach_ns \
+                    else 'odometry_gap'
+        share = (stamp_ns - stamps[first]) / (stamps[second] - stamps[first])
+        return self._space.interpolate(poses[first], poses[second], share)

@@ -1,0 +1,99 @@
+"""Radio names: which robot carries a radio and where, or which beacon it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..config import SparserConfig
+from .motion import Vector
+
+
+@dataclass(frozen=True)
+class Radio:
+    """One end of a range."""
+
+    robot: str
+    """'' for a beacon."""
+    beacon: str
+    """'' for a radio on a robot."""
+    lever: Vector
+    """Antenna in the base frame (d,); zero for a beacon."""
+    height_m: float
+    """Above the plane of the robots' bases; NaN = unknown."""
+    bias_m: float = 0.0
+
+
+@dataclass(frozen=True)
+class Beacon:
+    """A landmark that a range may create."""
+
+    name: str
+    position: tuple[float, ...] | None
+    """(d,) in map; None = unknown."""
+    sigma_m: float = 0.0
+    """0 = the position is exact."""
+
+    @property
+    def fixed(self) -> bool:
+        return self.position is not None and self.sigma_m == 0.0
+
+
+class Radios:
+    """All configured radios, and those that are met on the way."""
+
+    def __init__(self, config: SparserConfig) -> None:
+        d = config.dimension
+        self._ignore_unknown = config.ranges.unknown_radios == 'ignore'
+        self._zero = (0.0,) * d
+        self._radios: dict[str, Radio] = {
+            name: Radio(name, '', self._zero, math.nan) for name in config.robots}
+        self.beacons: dict[str, Beacon] = {}
+        for name, spec in config.radio_specs().items():
+            if spec.robot:
+                lever = [*spec.lever_arm, 0.0, 0.0, 0.0][:d] if spec.lever_arm else self._zero
+                height = spec.lever_arm[2] if len(spec.lever_arm) == 3 else math.nan
+                self._radios[name] = Radio(spec.robot, '', tuple(lever), height, spec.bias_m)
+                continue
+            height = spec.height_m if spec.height_m is not None else math.nan
+            if len(spec.position) == 3:
+                height = spec.position[2]
+            self._radios[name] = Radio('', spec.beacon, self._zero, height, spec.bias_m)
+            position = tuple(spec.position[:d]) if spec.position else None
+            if position is not None or spec.beacon not in self.beacons:
+                self.beacons[spec.beacon] = Beacon(spec.beacon, position, spec.sigma_m)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._radios
+
+    def find(self, name: str) -> Radio | None:
+        """The radio of that name; None = not configured and unknown radios are ignored."""
+        radio = self._radios.get(name)
+        if radio is None and name and not self._ignore_unknown:
+            radio = self._radios[name] = Radio('', name, self._zero, math.nan)
+            self.beacons.setdefault(name, Beacon(name, None))
+        return radio
+
+    def beacon(self, name: str) -> Beacon:
+        return self.beacons[name]
+
+    def know(self, positions: Mapping[str, Sequence[float]], sigma_m: float) -> None:
+        """Take over beacon positions found earlier, as priors; configured ones stay."""
+        for name, position in positions.items():
+            old = self.beacons.get(name)
+            values = tuple(float(v) for v in position[: len(self._zero)])
+            if (old is None or old.position is None) and np.all(np.isfinite(values)):
+                self.find(name)
+                self.beacons[name] = Beacon(name, values, sigma_m)
+
+
+def flatten_range(distance_m: float, variance: float, rise_m: float) -> tuple[float, float] | None:
+    """Slant range reduced to the plane, with the variance propagated; None if shorter than the
+    rise. r = sqrt(d^2 - h^2), dr/dd = d / r."""
+    square = distance_m**2 - rise_m**2
+    if square <= 0:
+        return None
+    return math.sqrt(square), variance * distance_m**2 / square

@@ -1,0 +1,185 @@
+"""Ranges on their way in: gates, noise, duplicates, and the two directions of one exchange."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from ..config import SparserConfig
+from .counters import KindCounters
+from .radios import Radio, Radios, flatten_range
+from .samples import RangeSample
+from .stamps import nanoseconds
+
+BLOCKED = 2
+
+
+@dataclass
+class PendingRange:
+    """A range that passed the gates and waits for its time."""
+
+    stamp_ns: int
+    source: str
+    target: str
+    antenna: str
+    """Antenna frame of the source, '' = configured."""
+    ends: tuple[Radio, Radio]
+    distance_m: float
+    variance: float
+    merged: bool = False
+    """True once the other direction of the exchange was added, or for that other direction."""
+    gone: bool = False
+
+
+@dataclass
+class PairHistory:
+    """What one pair of radios has waiting, and what it sent last."""
+
+    waiting: list[PendingRange] = field(default_factory=list)
+    recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=4))
+    last_kept_ns: int | None = None
+
+
+class RangeFilter:
+    """Checks, corrects, and releases ranges in the order of their stamps.
+
+    A range is released once data time has passed its stamp by the reorder and merge windows, so
+    the outcome does not depend on the order in which topics deliver.
+    """
+
+    def __init__(self, config: SparserConfig, radios: Radios, counters: KindCounters) -> None:
+        self._options = config.ranges
+        self._planar = config.dimension == 2
+        self._radios = radios
+        self._counters = counters
+        self._merge_ns = nanoseconds(config.ranges.merge_window_s)
+        self._interval_ns = nanoseconds(config.ranges.min_interval_s)
+        self._wait_ns = nanoseconds(config.stamps.reorder_window_s) + self._merge_ns
+        self._heap: list[tuple[int, str, str, int, PendingRange]] = []
+        self._serial = 0
+        self._pairs: dict[tuple[str, str], PairHistory] = {}
+
+    def add(self, sample: RangeSample, stamp_ns: int) -> bool:
+        """Take a range in, or count why not."""
+        pending = self._checked(sample, stamp_ns)
+        if isinstance(pending, str):
+            return self._counters.drop(pending)
+        history = self._pairs.setdefault(_pair(pending), PairHistory())
+        for known in (*history.waiting, *history.recent):
+            if known.stamp_ns == stamp_ns and known.source == pending.source \
+                    and known.antenna == pending.antenna:
+                return self._counters.drop('duplicate')
+        for known in history.recent:
+            if not known.merged and self._opposite(known, pending):
+                # Its other direction left already: nothing to average with any more.
+                known.merged = True
+                self._counters.merged += 1
+                return True
+        history.waiting.append(pending)
+        self._serial += 1
+        heapq.heappush(
+            self._heap, (stamp_ns, pending.source, pending.target, self._serial, pending))
+        self._counters.waiting += 1
+        return True
+
+    def _checked(self, sample: RangeSample, stamp_ns: int) -> PendingRange | str:
+        o = self._options
+        raw = sample.range_m
+        if not math.isfinite(raw):
+            return 'not_finite'
+        if raw <= 0:
+            return 'not_positive'
+        if sample.source == sample.target:
+            return 'self_range'
+        source, target = self._radios.find(sample.source), self._radios.find(sample.target)
+        if source is None or target is None or not sample.source or not sample.target:
+            return 'unknown_radio'
+        if source.robot == target.robot and source.beacon == target.beacon:
+            return 'self_range'
+        if source.beacon and target.beacon and self._radios.beacon(source.beacon).fixed \
+                and self._radios.beacon(target.beacon).fixed:
+            return 'between_known_beacons'
+        distance = o.scale * raw - o.bias_m - source.bias_m - target.bias_m
+        if distance < o.min_m or distance <= 0:
+            return 'too_short'
+        if distance > o.max_m:
+            return 'too_long'
+        if sample.rx_rssi < o.min_rssi_dbm:
+            return 'weak_signal'
+        variance = self._variance(sample, distance)
+        if sample.los == BLOCKED or (
+            sample.los == 0 and o.nlos_rssi_gap_db > 0
+            and sample.rx_rssi - sample.first_path_rssi > o.nlos_rssi_gap_db
+        ):
+            if o.nlos == 'drop':
+                return 'blocked'
+            if o.nlos == 'inflate':
+                variance *= o.nlos_sigma_scale**2
+                self._counters.warnings['blocked'] += 1
+        if sample.frame_id and sample.frame_id != sample.source and source.robot:
+            antenna = self._radios.find(sample.frame_id) if sample.frame_id in self._radios \
+                else None
+            if antenna is not None and antenna.robot == source.robot:
+                source = antenna
+            else:
+                self._counters.warnings['unknown_antenna_frame'] += 1
+        rise = target.height_m - source.height_m
+        if self._planar and math.isfinite(rise) and rise != 0.0:
+            flat = flatten_range(distance, variance, rise)
+            if flat is None:
+                return 'shorter_than_height_difference'
+            distance, variance = flat
+        return PendingRange(stamp_ns, sample.source, sample.target, sample.frame_id,
+                            (source, target), distance, variance)
+
+    def _variance(self, sample: RangeSample, distance: float) -> float:
+        o = self._options
+        given = sample.variance
+        if o.use_message_variance and math.isfinite(given) and given > 0:
+            variance = given * o.scale**2
+        else:
+            variance = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
+        return max(variance, o.min_sigma_m**2)
+
+    def _opposite(self, one: PendingRange, other: PendingRange) -> bool:
+        return (one.source == other.target and one.target == other.source
+                and abs(one.stamp_ns - other.stamp_ns) <= self._merge_ns)
+
+    def release(self, newest_ns: int, flush: bool) -> list[PendingRange]:
+        """Ranges whose time has come, oldest first; they still count as waiting."""
+        ready: list[PendingRange] = []
+        while self._heap and (flush or self._heap[0][0] + self._wait_ns <= newest_ns):
+            pending = heapq.heappop(self._heap)[-1]
+            if pending.gone:
+                continue
+            history = self._pairs[_pair(pending)]
+            history.waiting.remove(pending)
+            partner = min(
+                (p for p in history.waiting if self._opposite(pending, p)),
+                key=lambda p: p.stamp_ns, default=None)
+            if partner is not None:
+                history.waiting.remove(partner)
+                partner.gone = pending.merged = True
+                # One exchange seen twice: the errors are common, so the noise stays the same.
+                pending.distance_m = (pending.distance_m + partner.distance_m) / 2
+                pending.variance = min(pending.variance, partner.variance)
+                self._counters.merged += 1
+                self._counters.waiting -= 1
+            history.recent.append(pending)
+            last = history.last_kept_ns
+            if self._interval_ns and last is not None \
+                    and abs(pending.stamp_ns - last) < self._interval_ns:
+                self._counters.waiting -= 1
+                self._counters.drop('decimated')
+                continue
+            history.last_kept_ns = pending.stamp_ns
+            ready.append(pending)
+        return ready
+
+
+def _pair(pending: PendingRange) -> tuple[str, str]:
+    """The pair of radios, whichever direction."""
+    return (pending.source, pending.target) if pending.source < pending.target \
+        else (pending.target, pending.source)
