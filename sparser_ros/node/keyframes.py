@@ -15,7 +15,7 @@ class GrowingArray:
     """An array that grows at the end; doubling keeps appending cheap at any length."""
 
     def __init__(self, shape: tuple[int, ...], dtype: type) -> None:
-        self._data = np.zeros((256, *shape), dtype=dtype)
+        self._data: NDArray = np.zeros((256, *shape), dtype=dtype)
         self._size = 0
 
     def append(self, rows: NDArray) -> None:

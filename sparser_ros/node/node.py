@@ -90,9 +90,11 @@ class SparserNode(Node):
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
     def _intake(self) -> None:
+        wanted = self.pipeline.config.node.reset_on_time_jump
         if self._jumped_back:
-            self._jumped_back = False
             self.reset('the clock jumped back', restart_stamps=True)
+        elif wanted and self.pipeline.frontend.time_jump:
+            self.reset('the stamps of the odometry jumped back')
         self.pipeline.intake()
 
     def _poll(self) -> None:
@@ -150,6 +152,7 @@ class SparserNode(Node):
         self.get_logger().warning(f'reset: {why}')
         self.pipeline.reset(keep_beacons=self.pipeline.config.node.reset_keeps_beacons)
         self.outputs.clear(restart_stamps=restart_stamps)
+        self._jumped_back = False
         self._located = {}
         self._latency_s = math.nan
 

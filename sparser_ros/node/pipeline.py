@@ -10,7 +10,7 @@ from ..backend.solution import Solution
 from ..backend.store import GraphStore
 from ..backend.worker import SolverWorker
 from ..config.sparser import SparserConfig
-from ..frontend import Frontend
+from ..frontend.frontend import Frontend
 from ..graph import Graph, Increment, Ranges, RelativePoses
 from .keyframes import Keyframes
 
@@ -130,14 +130,23 @@ class Pipeline:
 
     def reset(self, *, keep_beacons: bool) -> None:
         """Forget all data; beacons stay where they are known to be if asked for."""
-        self.frontend.reset(keep_beacons=keep_beacons)
+        positions = self._located_beacons() if keep_beacons else None
+        self.frontend.reset(keep_beacons=keep_beacons, positions=positions)
         self.worker.reset()
         self._begin()
+
+    def _located_beacons(self) -> dict[str, list[float]]:
+        if self.solution is None:
+            return {}
+        located = self.solution.landmark_located
+        return {
+            name: self.solution.estimate.landmarks[k].tolist()
+            for k, name in enumerate(self.keyframes.landmarks[:len(located)]) if located[k]
+        }
 
     def configure(self, config: SparserConfig) -> None:
         """Apply changed live options from the next solve on."""
         self.config = config
-        self.frontend.configure(config)
         self.worker.configure(config)
 
     def close(self) -> None:

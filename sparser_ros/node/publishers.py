@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
@@ -63,11 +64,11 @@ class Publishers:
         self._jobs.clear()
         for robot in self.map_to_odom.transforms:
             if publish.poses:
-                self._jobs.append(lambda robot=robot: self._publish_pose(robot))
+                self._jobs.append(partial(self._publish_pose, robot))
             if publish.paths:
-                self._jobs.append(lambda robot=robot: self._publish_path(robot, solution))
+                self._jobs.append(partial(self._publish_path, robot, solution))
         if publish.beacons:
-            self._jobs.append(lambda: self._publish_beacons(solution))
+            self._jobs.append(partial(self._publish_beacons, solution))
         self._markers_due = solution if publish.markers else None
 
     def work(self, steady_s: float) -> None:

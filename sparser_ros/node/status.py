@@ -142,6 +142,8 @@ def _figures(solution: Solution) -> dict[str, Any]:
         'iterations': solution.stats.iterations, 'seconds': f'{solution.seconds:.3f}',
         'full': solution.full, 'rejected': len(solution.rejected),
         'backend': solution.stats.backend, 'rank': solution.stats.rank,
+        'init': solution.stats.init, 'formulation': solution.stats.formulation,
+        'kernel': solution.stats.kernel, 'cg_steps': solution.stats.cg_steps,
         **{key: f'{value:.6g}' for key, value in solution.extra.items()},
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import time
 from collections.abc import Callable, Iterable
@@ -12,9 +13,10 @@ from rclpy.node import Node
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from rclpy.subscription import Subscription
 
-from ..config import ConfigError, SparserError
+from ..config import ConfigError
 from ..config.sparser import SparserConfig
 from ..frontend.inputs import Inputs, Route
+from .conversions import stamp_ns
 from .pipeline import Pipeline
 from .qos import input_profile
 from .timing import CallbackTimes
@@ -37,8 +39,6 @@ class Input:
     reliable: bool
     subscription: Subscription | None = None
     count: int = 0
-    failed: int = 0
-    """Messages that could not be converted at all."""
     lost: int = 0
     """Messages that the middleware says it lost."""
     last_steady_s: float = 0.0
@@ -131,8 +131,8 @@ class Subscriptions:
             self.times.timed(kind, self._callback(item)),
             input_profile(self._depth(kind), reliable=item.reliable),
             event_callbacks=SubscriptionEventCallbacks(
-                incompatible_qos=lambda _: self._incompatible(item, may_change),
-                message_lost=lambda event: self._lost(item, event.total_count)),
+                incompatible_qos=functools.partial(self._incompatible, item, may_change),
+                message_lost=functools.partial(self._lost, item)),
             qos_overriding_options=QoSOverridingOptions(policies),
         )
 
@@ -142,26 +142,19 @@ class Subscriptions:
                 'closures': qos.closure_depth, 'fixes': qos.fix_depth}[kind]
 
     def _callback(self, item: Input) -> Callable[[Any], None]:
-        clock, pipeline, decode = self.node.get_clock(), self.pipeline, item.route.decode
+        clock, pipeline, route = self.node.get_clock(), self.pipeline, item.route
 
         def callback(message: Any) -> None:
             now = clock.now().nanoseconds
-            stamp = 0
-            try:
-                for sample in decode(message, now):
-                    pipeline.frontend.add(sample)
-                    stamp = getattr(sample, 'stamp_ns', stamp)
-            except (SparserError, ValueError, TypeError, AttributeError, IndexError) as error:
-                item.failed += 1
-                self.node.get_logger().error(
-                    f'{item.topic}: a message cannot be read: {error}',
-                    throttle_duration_sec=5.0)
-            item.arrived((now - stamp) * 1e-9 if stamp else None)
+            pipeline.frontend.feed(route, message, now)
+            header = getattr(message, 'header', None)
+            stamp = 0 if header is None else stamp_ns(header.stamp)
+            item.arrived((now - stamp) * 1e-9 if stamp and now else None)
             pipeline.touched()
 
         return callback
 
-    def _incompatible(self, item: Input, may_change: bool) -> None:
+    def _incompatible(self, item: Input, may_change: bool, _event: Any) -> None:
         """A best-effort publisher cannot satisfy a reliable request: ask for less, if allowed."""
         if not (item.reliable and may_change):
             item.problem = (
@@ -177,8 +170,8 @@ class Subscriptions:
         self._open(item)
         self.node.get_logger().info(f'{item.topic}: heard as best effort, like its publisher')
 
-    def _lost(self, item: Input, total: int) -> None:
-        item.lost = total
+    def _lost(self, item: Input, event: Any) -> None:
+        item.lost = int(event.total_count)
 
     def warnings(self) -> dict[str, str]:
         """What is wrong with inputs, by kind."""
@@ -193,7 +186,7 @@ class Subscriptions:
         now = time.monotonic()
         return {
             item.topic: (
-                f'{item.count} received, {item.failed} unreadable, {item.lost} lost'
+                f'{item.count} received, {item.lost} lost'
                 + (f', {1 / item.period_s:.1f} Hz, last {now - item.last_steady_s:.1f} s ago'
                    if item.count > 1 and item.period_s > 0 else ''))
             for item in self.inputs.values()

@@ -28,12 +28,16 @@ class Watch:
     def look(self) -> None:
         """Bring `warnings` up to date."""
         found = {**self._silence(), **self._clock(), **self._time_mismatch(),
-                 **self._inputs.warnings()}
+                 **self._inputs.warnings(), **self._data()}
         for kind, text in found.items():
             if kind not in self._logged:
                 self._node.get_logger().warning(text)
         self._logged = set(found)
         self.warnings = list(found.values())
+
+    def _data(self) -> dict[str, str]:
+        texts = self._node.pipeline.frontend.warnings
+        return {f'data {number}': text for number, text in enumerate(texts)}
 
     def _silence(self) -> dict[str, str]:
         limit, now = self._node.pipeline.config.node.no_data_warning_s, time.monotonic()

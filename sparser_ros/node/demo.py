@@ -1,0 +1,235 @@
+"""`./dev/demo`: plays a bag in time into the real node, watches it, and writes the map.
+
+    python -m sparser_ros.node.demo [GRAPH.pyfg | BAG] [--rate R] [--config C.yaml]
+
+Exit code 0: everything arrived or is accounted for, the node settled and every robot is located;
+2: bad input; 3: not settled, or a robot is not located.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .demo_input import DemoInput
+    from .monitor import Monitor
+    from .processes import Child
+
+START_TIMEOUT_S = 60.0
+SAVE_TIMEOUT_S = 120.0
+DEFAULT_SECONDS = 120.0
+SOLVED, BAD_INPUT, UNFINISHED = 0, 2, 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo; returns its exit code."""
+    from ..config import SparserError
+    from .demo_input import add_arguments
+
+    parser = argparse.ArgumentParser(prog='dev/demo', description=(__doc__ or '').split('\n')[0])
+    add_arguments(parser)
+    args = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with tempfile.TemporaryDirectory(prefix='sparser_demo_') as scratch:
+            return run(args, Path(scratch))
+    except SparserError as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print('demo: interrupted', file=sys.stderr)
+        return 130
+
+
+def run(args: argparse.Namespace, scratch: Path) -> int:
+    """Prepare, play, wait, save, report."""
+    import os
+
+    from .demo_input import prepare, write_parameters
+    from .demo_report import report_of, summary
+    from .monitor import Monitor
+    from .processes import Child, isolated_environment
+
+    begin = time.monotonic()
+    say('preparing the data')
+    data = prepare(args.input, args.config, scratch, args.seed)
+    rate = args.rate or default_rate(data.bag)
+    out = emptied(args.out)
+    parameters = {**data.parameters}
+    node_options = {**parameters.get('node', {}), 'save_directory': str(scratch / 'saved')}
+    write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
+    write_parameters(out / 'parameters.yaml', parameters)
+    environment = isolated_environment()
+    # The monitor lives in this process; the children get the same domain.
+    os.environ.update(environment)
+    monitor = Monitor()
+    with contextlib.closing(monitor), Child(
+        node_command(scratch / 'parameters.yaml'), out / 'node.log', environment
+    ) as node:
+        await_start(monitor, node)
+        say(f'playing {data.name} at {rate:g} times real time')
+        played = play(data, rate, args.clock, scratch, out, environment, monitor, node)
+        say('end of the data; waiting for the last solution')
+        settled_after = settle(monitor, node, args.settle)
+        monitor.close_gaps()
+        saved = save(monitor)
+        node_exit = node.stop()
+        report = report_of(data, saved, monitor.seen, played, settled_after,
+                           time.monotonic() - begin, rate)
+        report['node_exit_code'] = node_exit
+    (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
+    collect(saved, out, data)
+    print(summary(report, out))
+    return SOLVED if report['passed'] else UNFINISHED
+
+
+def node_command(parameters: Path) -> list[str]:
+    """The node on a bag's time."""
+    return [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
+            str(parameters), '-p', 'use_sim_time:=true']
+
+
+def default_rate(bag: Path) -> float:
+    """Real time, or as much faster as keeps the run within two minutes."""
+    from ..io.bag import BagReader
+
+    reader = BagReader(bag)
+    return max(1.0, (reader.end_ns - reader.start_ns) * 1e-9 / DEFAULT_SECONDS)
+
+
+def emptied(out: Path) -> Path:
+    """The folder, empty; refuses to empty one that is not ours."""
+    from ..config import ConfigError
+
+    if out.exists() and any(out.iterdir()) and not (out / 'parameters.yaml').exists():
+        raise ConfigError(f'--out {out}: not empty and not from an earlier demo; name another one')
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    return out
+
+
+def await_start(monitor: Monitor, node: Child) -> None:
+    """Wait for the node's first status; SparserError with its output when none comes."""
+    from ..config import SparserError
+    from .monitor import wait_until
+
+    heard = wait_until(
+        lambda: monitor.seen.status is not None or node.poll() is not None, START_TIMEOUT_S)
+    if not heard or node.poll() is not None:
+        raise SparserError(f'the node did not start:\n{node.tail()}')
+
+
+def play(
+    data: DemoInput, rate: float, clock_hz: float, scratch: Path, out: Path,
+    environment: dict[str, str], monitor: Monitor, node: Child,
+) -> dict[str, Any]:
+    """Play the bag to its end; returns the player's report."""
+    from ..config import SparserError
+    from ..io.bag import BagReader
+    from .monitor import wait_until
+    from .processes import Child
+
+    reader = BagReader(data.bag)
+    seconds = (reader.end_ns - reader.start_ns) * 1e-9 / rate
+    report = scratch / 'played.json'
+    command = [sys.executable, '-m', 'sparser_ros', 'play', str(data.bag), '--rate', str(rate),
+               '--clock', str(clock_hz), '--wait', '20', '--report', str(report)]
+    with progress(seconds, monitor) as tick, Child(
+        command, scratch / 'player.log', environment
+    ) as player:
+        ended = wait_until(
+            lambda: player.poll() is not None or node.poll() is not None,
+            seconds + 120.0, period_s=0.2, meanwhile=tick)
+        if node.poll() is not None:
+            raise SparserError(f'the node ended by itself:\n{node.tail()}')
+        if not ended or player.poll() != 0 or not report.exists():
+            raise SparserError(f'the bag was not played to its end:\n{player.tail()}')
+    played: dict[str, Any] = json.loads(report.read_text(encoding='utf-8'))
+    return played
+
+
+def settle(monitor: Monitor, node: Child, timeout_s: float) -> float | None:
+    """Wait until the node says that its solution holds everything; seconds, None = it did not."""
+    from ..config import SparserError
+    from .monitor import wait_until
+
+    begin = time.monotonic()
+    # What was said before the last message came does not count.
+    monitor.seen.diagnostics.pop('graph', None)
+    time.sleep(min(1.0, timeout_s))
+    monitor.seen.diagnostics.pop('graph', None)
+    done = wait_until(
+        lambda: monitor.seen.settled or node.poll() is not None, timeout_s - 1.0, period_s=0.1)
+    if node.poll() is not None:
+        raise SparserError(f'the node ended by itself:\n{node.tail()}')
+    return time.monotonic() - begin if done else None
+
+
+def save(monitor: Monitor) -> Path | None:
+    """Let the node save; returns the folder, None when it has nothing to save."""
+    response = monitor.call('save', SAVE_TIMEOUT_S)
+    if not response.success:
+        say(f'the node did not save: {response.message}')
+        return None
+    return Path(response.message)
+
+
+def collect(saved: Path | None, out: Path, data: DemoInput) -> None:
+    """Trajectories, graph and picture into the folder of results."""
+    if saved is None:
+        return
+    for path in sorted(saved.iterdir()):
+        shutil.copy(path, out / path.name)
+    from .demo_report import draw
+
+    draw(saved / 'map.pyfg', out / 'map.png', data)
+
+
+def say(text: str) -> None:
+    """One line on stdout."""
+    print(f'demo: {text}', flush=True)
+
+
+@contextlib.contextmanager
+def progress(seconds: float, monitor: Monitor) -> Iterator[Any]:
+    """A bar on a terminal, a line every ten seconds elsewhere; yields the function to call."""
+    begin = time.monotonic()
+
+    def state() -> str:
+        status = monitor.seen.status
+        if status is None:
+            return ''
+        return (f'{status.robots_located}/{status.robots} robots located, {status.keyframes} '
+                f'keyframes, {status.ranges} ranges, cost {status.cost:.1f}')
+
+    if sys.stdout.isatty():
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        with Progress(BarColumn(), TimeRemainingColumn(), TextColumn('{task.description}')) as bar:
+            task = bar.add_task('', total=max(seconds, 1e-3))
+            yield lambda: bar.update(
+                task, completed=min(time.monotonic() - begin, seconds), description=state())
+        return
+    last = [begin]
+
+    def line() -> None:
+        now = time.monotonic()
+        if now - last[0] >= 10.0:
+            last[0] = now
+            say(f'{now - begin:.0f} of {seconds:.0f} s: {state()}')
+
+    yield line
+
+
+if __name__ == '__main__':
+    sys.exit(main())

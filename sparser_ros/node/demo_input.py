@@ -1,0 +1,119 @@
+"""What the demo plays: a bag and the node's parameters for it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config import FormatError
+from ..config.sparser import SparserConfig, load_yaml
+from ..graph import Graph
+from ..io import graph_bag, graph_file, ros_yaml
+from ..io.bag import BagReader, is_bag
+from ..io.graph_config import node_config
+
+GRAPH_SUFFIXES = ('.pyfg', '.g2o')
+
+
+@dataclass(frozen=True)
+class DemoInput:
+    """A bag, the parameters that fit it, and the graph it was made of."""
+
+    name: str
+    bag: Path
+    parameters: dict[str, Any]
+    graph: Graph | None = None
+    """None for a recording."""
+
+
+def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int = 0) -> DemoInput:
+    """Make the bag where it does not exist yet; FormatError or ConfigError for bad input."""
+    given = load_yaml(config) if config is not None else {}
+    if source is None:
+        name, bag, parameters, graph = _simulated(scratch, seed)
+    elif source.suffix in GRAPH_SUFFIXES:
+        graph = graph_file.read(source)
+        name, bag, parameters = source.stem, scratch / 'bag', node_config(graph)
+        graph_bag.write(bag, graph)
+    elif is_bag(source):
+        name, bag, graph = source.stem, source, None
+        parameters = {} if 'robots' in given else {'robots': robots_in(source)}
+    else:
+        raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
+    parameters = merged(parameters, given)
+    SparserConfig.from_mapping(parameters)
+    return DemoInput(name, bag, parameters, graph)
+
+
+def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], None]:
+    from ..io.simulation import demo_bag
+
+    bag = scratch / 'bag'
+    parameters = demo_bag(bag, seed=seed)
+    return 'simulation', bag, parameters, None
+
+
+def robots_in(bag: Path) -> list[str]:
+    """Robots that have a topic `/<robot>/odom`; FormatError when there is none."""
+    topics = BagReader(bag).topics
+    robots = sorted(
+        match[1] for topic, kind in topics.items()
+        if kind == 'nav_msgs/msg/Odometry' and (match := re.fullmatch(r'/([^/]+)/odom', topic)))
+    if not robots:
+        raise FormatError(
+            bag, None, 'no topic /<robot>/odom of nav_msgs/Odometry; pass --config with `robots` '
+            f'and the topics. It has: {", ".join(sorted(topics))}')
+    return robots
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings, the second winning."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def write_parameters(path: Path, parameters: Mapping[str, Any]) -> None:
+    """Write a ROS parameter file; empty lists, which ROS cannot type, are left out."""
+    ros_yaml.write(path, _sendable(parameters))
+
+
+def _sendable(values: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            inner = _sendable(value)
+            if inner:
+                result[str(key)] = inner
+        elif isinstance(value, (list, tuple)):
+            if any(isinstance(item, float) for item in value):
+                value = [float(item) for item in value]
+            if value:
+                result[str(key)] = list(value)
+        elif value is not None:
+            result[str(key)] = value
+    return result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `./dev/demo`."""
+    parser.add_argument('input', nargs='?', type=Path, metavar='GRAPH.pyfg | BAG',
+                        help='what to play; default: a bundled simulation')
+    parser.add_argument('--rate', type=float, metavar='R',
+                        help='times real time (default: 1 for a bag, else at most two minutes)')
+    parser.add_argument('--config', type=Path, metavar='C.yaml',
+                        help='parameters of the node, over those that fit the input')
+    parser.add_argument('--out', type=Path, default=Path('out'), metavar='DIR',
+                        help='results; emptied first (default out)')
+    parser.add_argument('--settle', type=float, default=60.0, metavar='S',
+                        help='longest wait for the last solution after the end (default 60)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of the simulation')
+    parser.add_argument('--clock', type=float, default=100.0, metavar='HZ',
+                        help='rate of /clock in wall time (default 100)')

@@ -1,0 +1,76 @@
+"""Child processes that never outlive their parent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+HIGHEST_DOMAIN = 101
+"""Above it, the ports of DDS meet those that Linux hands out by itself."""
+
+
+def isolated_environment(domain: int | None = None) -> dict[str, str]:
+    """The environment with a DDS domain of its own on this machine."""
+    chosen = random.SystemRandom().randint(1, HIGHEST_DOMAIN) if domain is None else domain
+    environment = {**os.environ, 'ROS_DOMAIN_ID': str(chosen)}
+    if environment.get('ROS_DISTRO') == 'humble':
+        environment['ROS_LOCALHOST_ONLY'] = '1'
+    else:
+        environment['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+    return environment
+
+
+class Child:
+    """A process in a group of its own; leaving the context ends the whole group."""
+
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.command = list(command)
+        self.log = log
+        self._stream = log.open('wb')
+        self._process = subprocess.Popen(
+            self.command, stdout=self._stream, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, env=None if environment is None else dict(environment),
+            start_new_session=True)
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is the group's as well."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Exit code, or None while it runs."""
+        return self._process.poll()
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of its output."""
+        text = self.log.read_text(encoding='utf-8', errors='replace')
+        return '\n'.join(text.splitlines()[-lines:])
+
+    def stop(self, timeout_s: float = 8.0) -> int | None:
+        """Interrupt it, and kill whatever of its group is left; returns its exit code."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout_s)
+        self._signal(signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5.0)
+        self._stream.close()
+        return self._process.returncode
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
