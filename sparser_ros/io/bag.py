@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import (
@@ -35,6 +35,7 @@ UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
 
 # Version 8 is the newest that Humble's player reads; later players read it as well.
 METADATA_VERSION = 8
+W = TypeVar('W', bound='BagWriter')
 STORAGES = {'sqlite3': StoragePlugin.SQLITE3, 'mcap': StoragePlugin.MCAP}
 
 
@@ -170,7 +171,7 @@ class BagWriter:
         self._connections: dict[str, Connection] = {}
         self._stack = ExitStack()
 
-    def __enter__(self) -> BagWriter:
+    def __enter__(self: W) -> W:
         self._target = self._stack.enter_context(atomic.replacing(self.path))
         self._folder = self._target.with_name(f'{self._target.stem}.folder') \
             if self._single_file else self._target
@@ -204,6 +205,10 @@ class BagWriter:
         """Declare a topic; `latched` for data that late joiners need, such as /tf_static."""
         self._connections[topic] = self._writer.add_connection(
             topic, msgtype, typestore=self.store, offered_qos_profiles=[_profile(latched)])
+
+    def has_topic(self, topic: str) -> bool:
+        """True once a topic was declared."""
+        return topic in self._connections
 
     def write(self, topic: str, bag_time_ns: int, msg: Any) -> None:
         """Append one message; the order of calls does not matter to readers."""

@@ -1,0 +1,163 @@
+"""`sparser solve`: a graph file to its optimal trajectory."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..config import ConfigError, FlatOption, SolverConfig, build, walk
+from ..graph import Estimate, Graph, estimate_of
+
+NOT_CONVERGED = 3
+
+# Flags that are solver options: flag, option name, metavar.
+OPTIONS = (
+    ('--init', 'init', None),
+    ('--rank', 'rank', 'P'),
+    ('--seed', 'seed', 'K'),
+    ('--target-cost', 'target_cost', 'F'),
+    ('--time-limit', 'time_limit_s', 'S'),
+    ('--max-iterations', 'max_iterations', 'N'),
+)
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Declare `sparser solve`."""
+    parser = subparsers.add_parser(
+        'solve', help='solve a graph file',
+        description='Solve a .pyfg or .g2o graph. Exit code 0: solved; 2: bad input; '
+        '3: not converged, the best iterate is written.')
+    parser.add_argument('graph', type=Path, metavar='GRAPH', help='.pyfg or .g2o file')
+    known = {o.name: o for o in walk(SolverConfig)}
+    for flag, name, metavar in OPTIONS:
+        _add_option(parser, flag, known[name], metavar)
+    parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
+    parser.add_argument('--output', type=Path, metavar='SOLVED_GRAPH',
+                        help='write the graph with the solved values in its vertices')
+    parser.add_argument('--tum', type=Path, metavar='DIR', help='write <robot>.tum into DIR')
+    parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    parser.set_defaults(run=run)
+
+
+def _add_option(
+    parser: argparse.ArgumentParser, flag: str, option: FlatOption, metavar: str | None
+) -> None:
+    info = option.info
+    unit = f' [{info.unit}]' if info.unit else ''
+    default = '' if option.default is None else f' (default {option.default})'
+    if option.type is bool:
+        parser.add_argument(flag, dest=option.name, action='store_const', const=True,
+                            help=f'{info.doc}{unit}')
+        return
+    kind: Any = {'int': int, 'str': str}.get(getattr(option.type, '__name__', ''), float)
+    parser.add_argument(flag, dest=option.name, type=kind, choices=info.choices, metavar=metavar,
+                        help=f'{info.doc}{unit}{default}')
+
+
+def config_of(args: argparse.Namespace) -> SolverConfig:
+    """The solver options of a command line; ConfigError names the flag that is out of bounds."""
+    values = {name: getattr(args, name) for _, name, _ in OPTIONS}
+    try:
+        return build(SolverConfig, {k: v for k, v in values.items() if v is not None})
+    except ConfigError as error:
+        text = str(error)
+        for flag, name, _ in OPTIONS:
+            if text.startswith(f'{name}:'):
+                text = flag + text[len(name):]
+        raise ConfigError(text) from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Solve the graph; 0 solved, 3 not converged."""
+    config = config_of(args)
+    _check_outputs(args)
+    start = time.perf_counter()
+    from ..io import graph_file
+
+    graph = graph_file.read(args.graph).validate()
+    load = time.perf_counter() - start
+    from ..solver import solve
+    from .progress import solve_progress
+
+    with solve_progress() as progress:
+        result = solve(graph, config, progress=progress)
+    estimate = result.estimate
+    seconds = {'load': load, 'total': time.perf_counter() - start}
+    truth = reference(args.graph, graph)
+    if estimate is not None:
+        estimate = in_file_frame(graph, estimate, truth)
+        _write(args, graph, estimate, truth, result)
+    if args.report:
+        from ..io import report
+
+        report.write(args.report, report.build(
+            graph, result.stats, result.status, estimate=estimate, message=result.message,
+            dataset=args.graph.stem, seconds=seconds, truth=truth))
+    _summary(graph, result, seconds['total'])
+    return 0 if result.status.solved else NOT_CONVERGED
+
+
+def reference(path: Path, graph: Graph) -> Estimate | None:
+    """Truth or reference in the vertices of a .pyfg; those of a .g2o are an initial guess."""
+    if path.suffix.lower() != '.pyfg' or not np.any(graph.poses.translation):
+        return None
+    return estimate_of(graph)
+
+
+def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> Estimate:
+    """The estimate where the file's values are, if no measurement fixes the frame.
+
+    Aligned with the reference where there is one, else with the first pose.
+    """
+    from ..linalg.alignment import align
+
+    if graph.anchored:
+        return estimate
+    if truth is not None and graph.n_poses > graph.dimension:
+        return estimate.moved(*align(estimate.translation, truth.translation))
+    turn = graph.poses.rotation[0] @ estimate.rotation[0].T
+    return estimate.moved(turn, graph.poses.translation[0] - turn @ estimate.translation[0])
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    """Refuse before solving what could not be written after it."""
+    if args.output and args.output.suffix.lower() != args.graph.suffix.lower():
+        raise ConfigError(
+            f'--output: expected a name ending in {args.graph.suffix}, like the input, '
+            f'got {args.output}')
+
+
+def _write(
+    args: argparse.Namespace, graph: Graph, estimate: Estimate, truth: Estimate | None,
+    result: Any,
+) -> None:
+    from ..graph import with_estimate
+    from ..io import graph_file, tum
+
+    if args.output:
+        graph_file.rewrite_vertices(args.graph, args.output, with_estimate(graph, estimate))
+    if args.tum:
+        tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
+    if args.plot:
+        from ..plot import map as map_plot
+
+        map_plot.save(
+            args.plot, graph, estimate, truth=truth, weights=result.stats.weights,
+            cost=result.stats.cost_final)
+
+
+def _summary(graph: Graph, result: Any, seconds: float) -> None:
+    stats = result.stats
+    cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
+    shown = 'none' if cost is None else f'{cost:.8g}'
+    print(
+        f'{graph.name}: {graph.n_poses} poses, {graph.n_landmarks} landmarks, '
+        f'{len(graph.relative_poses)} relative poses, {len(graph.ranges)} ranges\n'
+        f'{result.status.value}: cost {shown} after {stats.iterations} iterations, '
+        f'{seconds:.2f} s')
+    if not result.status.solved:
+        print(result.message)

@@ -1,0 +1,212 @@
+"""A graph as a bag: what sensors would have sent, so that the node rebuilds the graph.
+
+Needs a front-end that makes every odometry message a pose, reads `pose.covariance` as that of
+the increment since the previous message and attaches a range to the pose nearest in time;
+`graph_config.py` gives the parameters that say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import GraphError
+from ..graph import Graph, RelativePoses
+from ..graph.precision import rotation_variance, translation_variance
+from ..linalg.rotations import angle_to_matrix, matrix_to_angle, matrix_to_quat
+from .graph_config import Radios
+from .graph_stamps import pose_stamps, range_stamps
+from .sensor_bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
+from .tum import safe_name
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass
+class BagReport:
+    """What went into a bag and what a bag cannot hold."""
+
+    odometry: int = 0
+    ranges: int = 0
+    closures: int = 0
+    fixes: int = 0
+    sightings_left_out: int = 0
+    ranges_ambiguous: list[int] = field(default_factory=list)
+    """Rows of ranges for which no stamp is nearest to both poses."""
+    ranges_merged: list[int] = field(default_factory=list)
+    """Rows of ranges that a front-end will take for the other direction of another one."""
+
+
+def write(
+    path: Path | str, graph: Graph, *, storage: str | None = None, overwrite: bool = False
+) -> BagReport:
+    """Write the messages of a graph; GraphError where odometry does not join all poses."""
+    stamp_ns = pose_stamps(graph)
+    odometry = _odometry(graph)
+    radios = Radios(graph)
+    times = range_stamps(graph, stamp_ns)
+    report = BagReport(
+        sightings_left_out=len(graph.sightings),
+        ranges_ambiguous=np.flatnonzero(times.wrong_pose).tolist(),
+        ranges_merged=np.flatnonzero(times.merged).tolist())
+    with SensorBagWriter(path, storage, overwrite=overwrite) as bag:
+        report.odometry = _write_odometry(bag, graph, odometry, stamp_ns)
+        report.ranges = _write_ranges(bag, graph, radios, times.stamp_ns)
+        report.closures = _write_closures(bag, graph, odometry, stamp_ns)
+        report.fixes = _write_fixes(bag, graph, stamp_ns)
+    return report
+
+
+# -- odometry --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Odometry:
+    """The graph's odometry in the order of robots and poses."""
+
+    order: Index
+    """(n,): poses, robot by robot, in order."""
+    start: NDArray[np.bool_]
+    """(n,): true at the first pose of each robot."""
+    edge: Index
+    """(n,): relative pose that leads to the pose; -1 at the first of each robot."""
+
+
+def _odometry(graph: Graph) -> _Odometry:
+    """One edge from each pose to the next; GraphError where there is none."""
+    poses, table = graph.poses, graph.relative_poses
+    order = np.lexsort((poses.index, poses.robot))
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    start = np.diff(poses.robot[order], prepend=-1) != 0
+    edge = np.full(len(order), -1)
+    rows = np.flatnonzero(table.odometry & (place[table.j] == place[table.i] + 1))
+    edge[place[table.j[rows[::-1]]]] = rows[::-1]
+    edge[start] = -1
+    missing = (edge < 0) & ~start
+    if np.any(missing):
+        k = int(np.argmax(missing))
+        raise GraphError(
+            f'no odometry between {graph.endpoint_name(int(order[k - 1]))} and '
+            f'{graph.endpoint_name(int(order[k]))}: a bag needs it between all poses of a robot')
+    return _Odometry(order, start, edge)
+
+
+def _write_odometry(
+    bag: SensorBagWriter, graph: Graph, odometry: _Odometry, stamp_ns: Index
+) -> int:
+    """Composed odometry poses with the covariance of the step that leads to them."""
+    table, d = graph.relative_poses, graph.dimension
+    rotation, translation = _composed(table, odometry, d)
+    quat = _quats(rotation)
+    edge = np.maximum(odometry.edge, 0)
+    weights = np.ones((2, len(edge)))
+    if len(table):
+        weights = np.stack([table.tau[edge], table.kappa[edge]])
+    move, turn = translation_variance(weights[0]), rotation_variance(weights[1], d)
+    names = [safe_name(robot) for robot in graph.robots]
+    for k, pose in enumerate(odometry.order.tolist()):
+        covariance = np.zeros((6, 6)) if odometry.start[k] else isotropic(move[k], turn[k])
+        bag.odometry(
+            names[graph.poses.robot[pose]], int(stamp_ns[pose]), _xyz(translation[k]), quat[k],
+            covariance)
+    return len(odometry.order)
+
+
+def _composed(table: RelativePoses, odometry: _Odometry, d: int) -> tuple[Array, Array]:
+    """Poses in each robot's odometry frame, which starts at its first pose."""
+    n = len(odometry.order)
+    rotation, translation = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
+    if d == 2:
+        # In the plane headings add up, and each step turns by the heading before it.
+        step = np.where(odometry.start, 0.0, _angles(table)[odometry.edge]) if len(table) else 0.0
+        heading = _restarted(np.broadcast_to(step, (n,)).astype(float)[:, None], odometry.start)
+        rotation = angle_to_matrix(heading[:, 0])
+        if len(table):
+            before = np.concatenate([rotation[:1], rotation[:-1]])
+            move = np.einsum('kij,kj->ki', before, table.translation[odometry.edge])
+            translation = _restarted(np.where(odometry.start[:, None], 0.0, move), odometry.start)
+        return rotation, translation
+    for k in np.flatnonzero(~odometry.start).tolist():
+        edge = odometry.edge[k]
+        rotation[k] = rotation[k - 1] @ table.rotation[edge]
+        translation[k] = translation[k - 1] + rotation[k - 1] @ table.translation[edge]
+    return rotation, translation
+
+
+def _angles(table: RelativePoses) -> Array:
+    return matrix_to_angle(table.rotation)
+
+
+def _restarted(steps: Array, start: NDArray[np.bool_]) -> Array:
+    """Running sums that begin anew at each start."""
+    total = np.cumsum(steps, axis=0)
+    first = np.maximum.accumulate(np.where(start, np.arange(len(start)), 0))
+    return total - total[first]
+
+
+# -- measurements ----------------------------------------------------------------------------
+
+
+def _write_ranges(bag: SensorBagWriter, graph: Graph, radios: Radios, stamp_ns: Index) -> int:
+    ranges = graph.ranges
+    variance = 1 / ranges.precision
+    for k in np.argsort(stamp_ns, kind='stable').tolist():
+        bag.uwb_range(
+            radios.name(int(ranges.source[k]), ranges.lever_source[k]),
+            radios.name(int(ranges.target[k]), ranges.lever_target[k]),
+            int(stamp_ns[k]), float(ranges.distance_m[k]), float(variance[k]))
+    return len(ranges)
+
+
+def _write_closures(
+    bag: SensorBagWriter, graph: Graph, odometry: _Odometry, stamp_ns: Index
+) -> int:
+    """Every relative pose that odometry messages do not carry."""
+    table, d = graph.relative_poses, graph.dimension
+    rows = np.setdiff1d(np.arange(len(table)), odometry.edge)
+    names = [safe_name(robot) for robot in graph.robots]
+    quat = _quats(table.rotation)
+    move, turn = translation_variance(table.tau), rotation_variance(table.kappa, d)
+    for k in rows.tolist():
+        i, j = int(table.i[k]), int(table.j[k])
+        bag.loop_closure(
+            names[graph.poses.robot[i]], int(stamp_ns[i]),
+            names[graph.poses.robot[j]], int(stamp_ns[j]),
+            _xyz(table.translation[k]), quat[k], isotropic(move[k], turn[k]), 'graph')
+    return len(rows)
+
+
+def _write_fixes(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int:
+    """Pose priors and position priors of poses; those of beacons are configuration."""
+    names = [safe_name(robot) for robot in graph.robots]
+    priors, d = graph.pose_priors, graph.dimension
+    quat = _quats(priors.rotation)
+    for k, i in enumerate(priors.i.tolist()):
+        turn = float(rotation_variance(priors.kappa[k], d)) if priors.kappa[k] > 0 else \
+            UNKNOWN_HEADING_VARIANCE
+        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), _xyz(priors.translation[k]),
+                quat[k], isotropic(1 / priors.tau[k], turn))
+    points = graph.point_priors.take(graph.point_priors.point >= 0)
+    for k, i in enumerate(points.point.tolist()):
+        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), _xyz(points.position[k]),
+                np.array([0.0, 0.0, 0.0, 1.0]),
+                isotropic(1 / points.precision[k], UNKNOWN_HEADING_VARIANCE))
+    return len(priors) + len(points)
+
+
+def _xyz(point: Array) -> Array:
+    return np.append(point, 0.0) if len(point) == 2 else point
+
+
+def _quats(rotation: Array) -> Array:
+    """(n, 4) quaternions x y z w of rotations of the plane or of space."""
+    if rotation.shape[-1] == 3:
+        return matrix_to_quat(rotation)
+    half = matrix_to_angle(rotation) / 2
+    zero = np.zeros_like(half)
+    return np.column_stack([zero, zero, np.sin(half), np.cos(half)])

@@ -1,0 +1,131 @@
+"""The report of a run as JSON: what was solved, how, how well and how fast."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import Estimate, Graph, squared_residuals
+from ..graph.precision import chi_square_kappa
+from ..linalg.alignment import aligned_errors
+from ..solver.result import SolveStats, SolveStatus
+from . import atomic
+
+REJECTED_BELOW = 0.1
+"""Robust weight under which a measurement counts as rejected."""
+
+
+def build(
+    graph: Graph,
+    stats: SolveStats,
+    status: SolveStatus,
+    *,
+    estimate: Estimate | None,
+    message: str = '',
+    dataset: str = '',
+    seconds: Mapping[str, float] | None = None,
+    truth: Estimate | None = None,
+    rejected: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """All fields of a report; None where something was not run or is not known.
+
+    `seconds` adds load and total to the solver's stages. `truth` is in the order of the graph's
+    poses. `rejected` replaces the list that is otherwise derived from the robust weights.
+    """
+    times: dict[str, float | None] = dict.fromkeys(
+        ('load', 'setup', 'solve', 'refine', 'certify', 'total'))
+    times.update(stats.seconds)
+    times.update(seconds or {})
+    if rejected is None:
+        rejected = [] if estimate is None else rejected_of(graph, estimate, stats)
+    return {
+        'dataset': dataset or graph.name,
+        'dimension': graph.dimension,
+        'robots': list(graph.robots),
+        'n_poses': graph.n_poses,
+        'n_landmarks': graph.n_landmarks,
+        'n_relative': len(graph.relative_poses),
+        'n_closures': int(np.count_nonzero(~graph.relative_poses.odometry)),
+        'n_sightings': len(graph.sightings),
+        'n_ranges': len(graph.ranges),
+        'n_priors': len(graph.pose_priors) + len(graph.point_priors),
+        'rank': stats.rank,
+        'init': stats.init,
+        'formulation': stats.formulation,
+        'backend': stats.backend,
+        'kernel': stats.kernel,
+        'status': status.value,
+        'message': message,
+        'iterations': stats.iterations,
+        'cg_steps': stats.cg_steps,
+        'seconds': times,
+        'cost_relaxed': stats.cost_relaxed,
+        'cost_final': stats.cost_final,
+        'cost_robust': stats.cost_robust,
+        'certified': stats.certified,
+        'suboptimality': stats.suboptimality,
+        'lambda_min': stats.lambda_min,
+        'rejected': rejected,
+        'ate_m': ate(estimate, truth),
+        'trace': [list(point) for point in stats.trace],
+    }
+
+
+def write(path: Path | str, report: Mapping[str, Any]) -> None:
+    """Write a report atomically; numbers that are not finite become null."""
+    atomic.write_text(path, json.dumps(_plain(report), indent=1, allow_nan=False) + '\n')
+
+
+def whitened(graph: Graph, estimate: Estimate) -> dict[str, NDArray[np.float64]]:
+    """Residuals in sigmas by table; rotations of the plane with their true weight."""
+    table = graph.relative_poses
+    table = table.replaced(kappa=chi_square_kappa(table.kappa, graph.dimension))
+    squares = squared_residuals(graph.replaced(relative_poses=table), estimate)
+    return {name: np.sqrt(values) for name, values in squares.items()}
+
+
+def rejected_of(graph: Graph, estimate: Estimate, stats: SolveStats) -> list[dict[str, Any]]:
+    """Measurements with a robust weight below a tenth, the kind by the name of its table."""
+    ends = {
+        'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
+        'sightings': (graph.sightings.i, graph.sightings.point),
+        'ranges': (graph.ranges.source, graph.ranges.target),
+    }
+    residuals = whitened(graph, estimate)
+    return [
+        {
+            'index': row,
+            'type': name,
+            'from': graph.endpoint_name(int(ends[name][0][row])),
+            'to': graph.endpoint_name(int(ends[name][1][row])),
+            'weight': float(weights[row]),
+            'whitened_residual': float(residuals[name][row]),
+        }
+        for name, weights in stats.weights.items() if name in ends
+        for row in np.flatnonzero(weights < REJECTED_BELOW).tolist()
+    ]
+
+
+def ate(estimate: Estimate | None, truth: Estimate | None) -> float | None:
+    """Mean position error in metres after rigid alignment of all poses; None without a truth."""
+    if estimate is None or truth is None or not len(truth.translation):
+        return None
+    return float(np.mean(aligned_errors(estimate.translation, truth.translation)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

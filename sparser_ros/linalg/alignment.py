@@ -1,0 +1,23 @@
+"""Rigid alignment of point sets (Umeyama 1991, without scale)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .rotations import nearest_rotation
+
+Array = NDArray[np.float64]
+
+
+def align(points: Array, reference: Array) -> tuple[Array, Array]:
+    """Rotation (d, d) and translation (d,) that best carry points (n, d) onto the reference."""
+    centre, reference_centre = points.mean(axis=0), reference.mean(axis=0)
+    rotation = nearest_rotation((reference - reference_centre).T @ (points - centre))
+    return rotation, reference_centre - rotation @ centre
+
+
+def aligned_errors(points: Array, reference: Array) -> Array:
+    """(n,): distances to the reference after the best rigid alignment."""
+    rotation, translation = align(points, reference)
+    return np.asarray(np.linalg.norm(points @ rotation.T + translation - reference, axis=1))

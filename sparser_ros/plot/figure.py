@@ -1,0 +1,42 @@
+"""Figures without a display, saved whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..config import SparserError
+
+# Okabe and Ito's palette: tellable apart with colour-vision deficiency, and on grey paper.
+COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B8A800', '#444444')
+REJECTED = '#D62728'
+FAINT = '#8A8A8A'
+
+
+@contextmanager
+def figure(path: Path | str, width_in: float, height_in: float) -> Iterator[Any]:
+    """Give a matplotlib figure; saved to `path` (.png, .svg, .pdf) when the block ends well.
+
+    Raises SparserError where matplotlib is missing or the file cannot be written.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SparserError('pictures need matplotlib: pip install matplotlib') from None
+    drawing = Figure(figsize=(width_in, height_in), dpi=150, layout='constrained')
+    FigureCanvasAgg(drawing)
+    yield drawing
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f'.{path.name}.', dir=path.parent) as scratch:
+            temporary = Path(scratch) / path.name
+            drawing.savefig(temporary)
+            os.replace(temporary, path)
+    except (OSError, ValueError) as error:
+        raise SparserError(f'{path}: cannot be drawn: {error}') from None

@@ -1,0 +1,164 @@
+"""The map: trajectories, beacons, closures and ranges from above, or in space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import Estimate, Graph
+from .figure import COLOURS, FAINT, REJECTED, figure
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MOST_LINKS = 1500
+"""More ranges or closures than this are thinned out evenly: lines would hide the map."""
+MOST_LABELS = 30
+
+
+def save(
+    path: Path | str,
+    graph: Graph,
+    estimate: Estimate,
+    *,
+    truth: Estimate | None = None,
+    weights: Mapping[str, Array] | None = None,
+    cost: float | None = None,
+    title: str = '',
+) -> None:
+    """Draw a map; `truth` in the frame of the estimate, `weights` robust weights by table."""
+    wide = graph.dimension == 2
+    with figure(path, 8.0 if wide else 7.5, 7.0) as drawing:
+        axes = drawing.add_subplot(projection=None if wide else '3d')
+        canvas = _Canvas(axes, graph, estimate, weights or {})
+        canvas.links()
+        if truth is not None:
+            canvas.truth(truth)
+        canvas.trajectories()
+        canvas.landmarks()
+        canvas.rejected()
+        canvas.finish(title or _title(graph, cost))
+
+
+def _title(graph: Graph, cost: float | None) -> str:
+    parts = [graph.name] if graph.name else []
+    parts.append(f'{graph.n_poses} poses')
+    if len(graph.ranges):
+        parts.append(f'{len(graph.ranges)} ranges')
+    if cost is not None:
+        parts.append(f'cost {cost:.6g}')
+    return ' · '.join(parts)
+
+
+class _Canvas:
+    """One pair of axes, two- or three-dimensional."""
+
+    def __init__(
+        self, axes: Any, graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
+    ) -> None:
+        self.axes, self.graph, self.estimate = axes, graph, estimate
+        self.doubted = {name: values < 0.1 for name, values in weights.items()}
+
+    def trajectories(self) -> None:
+        """One line per robot, a ring where it starts and a dot where it ends."""
+        for number, robot in enumerate(self.graph.robots):
+            track = self.estimate.translation[self._rows(number)]
+            if not len(track):
+                continue
+            colour = COLOURS[number % len(COLOURS)]
+            self.axes.plot(*track.T, color=colour, linewidth=1.4, label=robot, zorder=4)
+            self.axes.plot(*track[:1].T, 'o', color=colour, markerfacecolor='white',
+                           markersize=7, zorder=5)
+            self.axes.plot(*track[-1:].T, 'o', color=colour, markersize=6, zorder=5)
+
+    def truth(self, truth: Estimate) -> None:
+        """The reference as thin broken lines."""
+        for number in range(len(self.graph.robots)):
+            track = truth.translation[self._rows(number)]
+            self.axes.plot(*track.T, color=FAINT, linewidth=0.9, linestyle=(0, (4, 2)),
+                           label='reference' if number == 0 else None, zorder=2)
+
+    def landmarks(self) -> None:
+        """Triangles with names."""
+        position = self.estimate.landmarks
+        if not len(position):
+            return
+        self.axes.plot(*position.T, '^', color='black', markersize=8, markeredgecolor='white',
+                       linestyle='none', label='beacons', zorder=6)
+        if len(position) > MOST_LABELS:
+            return
+        for name, point in zip(self.graph.landmarks.names, position, strict=True):
+            if self.graph.dimension == 2:
+                self.axes.annotate(name, point, xytext=(6, 6), textcoords='offset points',
+                                   fontsize=8, zorder=7)
+            else:
+                self.axes.text(*point, f' {name}', fontsize=8)
+
+    def links(self) -> None:
+        """Loop closures and ranges, faintly."""
+        graph = self.graph
+        table = graph.relative_poses
+        keep = ~table.odometry & ~self._doubted('relative_poses', len(table))
+        self._lines(table.i[keep], table.j[keep], COLOURS[4], 0.35, 'loop closures')
+        keep = ~self._doubted('ranges', len(graph.ranges))
+        self._lines(graph.ranges.source[keep], graph.ranges.target[keep], FAINT, 0.10, 'ranges')
+
+    def rejected(self) -> None:
+        """What the robust kernel doubts, in red."""
+        graph, source, target = self.graph, [], []
+        for name, ends in (
+            ('relative_poses', (graph.relative_poses.i, graph.relative_poses.j)),
+            ('ranges', (graph.ranges.source, graph.ranges.target)),
+            ('sightings', (graph.sightings.i, graph.sightings.point)),
+        ):
+            doubted = self._doubted(name, len(ends[0]))
+            source.append(ends[0][doubted])
+            target.append(ends[1][doubted])
+        self._lines(np.concatenate(source), np.concatenate(target), REJECTED, 0.5, 'rejected')
+
+    def finish(self, title: str) -> None:
+        """Equal axes in metres, a legend, a title."""
+        axes = self.axes
+        axes.set_title(title, fontsize=11)
+        axes.set_xlabel('x [m]')
+        axes.set_ylabel('y [m]')
+        axes.set_aspect('equal', adjustable='datalim' if self.graph.dimension == 2 else 'box')
+        if self.graph.dimension == 3:
+            axes.set_zlabel('z [m]')
+        else:
+            axes.grid(True, linewidth=0.4, color='#DDDDDD')
+            axes.set_axisbelow(True)
+            for side in ('top', 'right'):
+                axes.spines[side].set_visible(False)
+        handles, names = axes.get_legend_handles_labels()
+        if handles:
+            legend = axes.legend(
+                handles, names, loc='best', fontsize=8, framealpha=0.9, ncols=1 + len(names) // 8)
+            for line in legend.get_lines():
+                line.set_alpha(1.0)
+
+    def _lines(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], colour: str, alpha: float,
+        label: str,
+    ) -> None:
+        if not len(source):
+            return
+        step = -(-len(source) // MOST_LINKS)
+        points = self.estimate.points
+        a, b = (points[self.graph.points(end[::step])] for end in (source, target))
+        gap = np.full_like(a, np.nan)
+        # One broken line is drawn much faster than many lines.
+        path = np.stack([a, b, gap], axis=1).reshape(-1, a.shape[1])
+        self.axes.plot(*path.T, color=colour, alpha=alpha, linewidth=0.6, label=label,
+                       zorder=3 if label == 'rejected' else 1)
+
+    def _doubted(self, name: str, count: int) -> Mask:
+        return self.doubted.get(name, np.zeros(count, dtype=bool))
+
+    def _rows(self, robot: int) -> NDArray[np.int64]:
+        rows = np.flatnonzero(self.graph.poses.robot == robot)
+        return rows[np.argsort(self.graph.poses.index[rows], kind='stable')]
