@@ -40,6 +40,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
                         help='write the graph with the solved values in its vertices')
     parser.add_argument('--tum', type=Path, metavar='DIR', help='write <robot>.tum into DIR')
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    parser.add_argument('--residuals', type=Path, metavar='P.png',
+                        help='draw histograms of the residuals')
     parser.set_defaults(run=run)
 
 
@@ -75,14 +77,13 @@ def run(args: argparse.Namespace) -> int:
     """Solve the graph; 0 solved, 3 not converged."""
     config = config_of(args)
     _check_outputs(args)
-    start = time.perf_counter()
     from ..io import graph_file
-
-    graph = graph_file.read(args.graph).validate()
-    load = time.perf_counter() - start
     from ..solver import solve
     from .progress import solve_progress
 
+    start = time.perf_counter()
+    graph = graph_file.read(args.graph).validate()
+    load = time.perf_counter() - start
     with solve_progress() as progress:
         result = solve(graph, config, progress=progress)
     estimate = result.estimate
@@ -148,6 +149,11 @@ def _write(
         map_plot.save(
             args.plot, graph, estimate, truth=truth, weights=result.stats.weights,
             cost=result.stats.cost_final)
+    if args.residuals:
+        from ..io.report import whitened
+        from ..plot import residuals
+
+        residuals.save(args.residuals, whitened(graph, estimate), graph.name)
 
 
 def _summary(graph: Graph, result: Any, seconds: float) -> None:

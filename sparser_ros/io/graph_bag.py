@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config import GraphError
-from ..graph import Graph, RelativePoses
+from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
-from ..linalg.rotations import angle_to_matrix, matrix_to_angle, matrix_to_quat
+from .chain import compose
 from .graph_config import Radios
 from .graph_stamps import pose_stamps, range_stamps
 from .sensor_bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
-from .tum import safe_name
+from .tum import quats, safe_name, xyz
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -101,52 +101,22 @@ def _write_odometry(
 ) -> int:
     """Composed odometry poses with the covariance of the step that leads to them."""
     table, d = graph.relative_poses, graph.dimension
-    rotation, translation = _composed(table, odometry, d)
-    quat = _quats(rotation)
-    edge = np.maximum(odometry.edge, 0)
-    weights = np.ones((2, len(edge)))
-    if len(table):
-        weights = np.stack([table.tau[edge], table.kappa[edge]])
-    move, turn = translation_variance(weights[0]), rotation_variance(weights[1], d)
+    n = len(odometry.order)
+    steps, moves = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
+    move, turn = np.zeros(n), np.zeros(n)
+    on = ~odometry.start
+    edge = odometry.edge[on]
+    steps[on], moves[on] = table.rotation[edge], table.translation[edge]
+    move[on], turn[on] = translation_variance(table.tau[edge]), rotation_variance(
+        table.kappa[edge], d)
+    rotation, translation = compose(steps, moves, odometry.start)
+    quat = quats(rotation)
     names = [safe_name(robot) for robot in graph.robots]
     for k, pose in enumerate(odometry.order.tolist()):
-        covariance = np.zeros((6, 6)) if odometry.start[k] else isotropic(move[k], turn[k])
         bag.odometry(
-            names[graph.poses.robot[pose]], int(stamp_ns[pose]), _xyz(translation[k]), quat[k],
-            covariance)
+            names[graph.poses.robot[pose]], int(stamp_ns[pose]), xyz(translation[k]), quat[k],
+            isotropic(move[k], turn[k]))
     return len(odometry.order)
-
-
-def _composed(table: RelativePoses, odometry: _Odometry, d: int) -> tuple[Array, Array]:
-    """Poses in each robot's odometry frame, which starts at its first pose."""
-    n = len(odometry.order)
-    rotation, translation = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
-    if d == 2:
-        # In the plane headings add up, and each step turns by the heading before it.
-        step = np.where(odometry.start, 0.0, _angles(table)[odometry.edge]) if len(table) else 0.0
-        heading = _restarted(np.broadcast_to(step, (n,)).astype(float)[:, None], odometry.start)
-        rotation = angle_to_matrix(heading[:, 0])
-        if len(table):
-            before = np.concatenate([rotation[:1], rotation[:-1]])
-            move = np.einsum('kij,kj->ki', before, table.translation[odometry.edge])
-            translation = _restarted(np.where(odometry.start[:, None], 0.0, move), odometry.start)
-        return rotation, translation
-    for k in np.flatnonzero(~odometry.start).tolist():
-        edge = odometry.edge[k]
-        rotation[k] = rotation[k - 1] @ table.rotation[edge]
-        translation[k] = translation[k - 1] + rotation[k - 1] @ table.translation[edge]
-    return rotation, translation
-
-
-def _angles(table: RelativePoses) -> Array:
-    return matrix_to_angle(table.rotation)
-
-
-def _restarted(steps: Array, start: NDArray[np.bool_]) -> Array:
-    """Running sums that begin anew at each start."""
-    total = np.cumsum(steps, axis=0)
-    first = np.maximum.accumulate(np.where(start, np.arange(len(start)), 0))
-    return total - total[first]
 
 
 # -- measurements ----------------------------------------------------------------------------
@@ -170,14 +140,14 @@ def _write_closures(
     table, d = graph.relative_poses, graph.dimension
     rows = np.setdiff1d(np.arange(len(table)), odometry.edge)
     names = [safe_name(robot) for robot in graph.robots]
-    quat = _quats(table.rotation)
+    quat = quats(table.rotation)
     move, turn = translation_variance(table.tau), rotation_variance(table.kappa, d)
     for k in rows.tolist():
         i, j = int(table.i[k]), int(table.j[k])
         bag.loop_closure(
             names[graph.poses.robot[i]], int(stamp_ns[i]),
             names[graph.poses.robot[j]], int(stamp_ns[j]),
-            _xyz(table.translation[k]), quat[k], isotropic(move[k], turn[k]), 'graph')
+            xyz(table.translation[k]), quat[k], isotropic(move[k], turn[k]), 'graph')
     return len(rows)
 
 
@@ -185,28 +155,15 @@ def _write_fixes(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int:
     """Pose priors and position priors of poses; those of beacons are configuration."""
     names = [safe_name(robot) for robot in graph.robots]
     priors, d = graph.pose_priors, graph.dimension
-    quat = _quats(priors.rotation)
+    quat = quats(priors.rotation)
     for k, i in enumerate(priors.i.tolist()):
         turn = float(rotation_variance(priors.kappa[k], d)) if priors.kappa[k] > 0 else \
             UNKNOWN_HEADING_VARIANCE
-        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), _xyz(priors.translation[k]),
+        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), xyz(priors.translation[k]),
                 quat[k], isotropic(1 / priors.tau[k], turn))
     points = graph.point_priors.take(graph.point_priors.point >= 0)
     for k, i in enumerate(points.point.tolist()):
-        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), _xyz(points.position[k]),
+        bag.fix(names[graph.poses.robot[i]], int(stamp_ns[i]), xyz(points.position[k]),
                 np.array([0.0, 0.0, 0.0, 1.0]),
                 isotropic(1 / points.precision[k], UNKNOWN_HEADING_VARIANCE))
     return len(priors) + len(points)
-
-
-def _xyz(point: Array) -> Array:
-    return np.append(point, 0.0) if len(point) == 2 else point
-
-
-def _quats(rotation: Array) -> Array:
-    """(n, 4) quaternions x y z w of rotations of the plane or of space."""
-    if rotation.shape[-1] == 3:
-        return matrix_to_quat(rotation)
-    half = matrix_to_angle(rotation) / 2
-    zero = np.zeros_like(half)
-    return np.column_stack([zero, zero, np.sin(half), np.cos(half)])

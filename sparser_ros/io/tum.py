@@ -46,12 +46,23 @@ def write(
 
 def planted(estimate: Estimate) -> tuple[Array, Array]:
     """Positions (n, 3) and quaternions x y z w (n, 4) with w >= 0; a plane lies at z = 0."""
-    if estimate.dimension == 3:
-        return np.asarray(estimate.translation), matrix_to_quat(estimate.rotation)
-    half = matrix_to_angle(estimate.rotation) / 2
+    return xyz(estimate.translation), quats(estimate.rotation)
+
+
+def xyz(points: Array) -> Array:
+    """Points (..., 2) of the plane at z = 0, or points (..., 3) as they are."""
+    if points.shape[-1] == 3:
+        return points
+    return np.concatenate([points, np.zeros((*points.shape[:-1], 1))], axis=-1)
+
+
+def quats(rotation: Array) -> Array:
+    """Quaternions x y z w (n, 4), w >= 0, of rotations of the plane (about z) or of space."""
+    if rotation.shape[-1] == 3:
+        return matrix_to_quat(rotation)
+    half = matrix_to_angle(rotation) / 2
     zero = np.zeros_like(half)
-    quat = np.column_stack([zero, zero, np.sin(half), np.cos(half)])
-    return np.column_stack([estimate.translation, zero]), quat
+    return np.column_stack([zero, zero, np.sin(half), np.cos(half)])
 
 
 def safe_name(name: str) -> str:

@@ -1,0 +1,243 @@
+"""A simulated field: robots that meander, odometry that drifts, ranges with noise and outliers.
+
+Everything is a function of the configuration and its seed. Trajectories are sums of sines, so
+that true poses are known at any time, not only at messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config.simulation import SimulationConfig
+from ..linalg.rotations import angle_to_matrix, rotvec_to_matrix
+from .chain import compose
+from .stamps import SECOND
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+START_NS = 1_700_000_000 * SECOND
+WAVES = 5
+CLOSURE_DISTANCE_M = 6.0
+CLOSURE_SIGMA_M, CLOSURE_SIGMA_RAD = 0.1, 0.03
+DROPOUT = 0.1
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One robot's true motion."""
+
+    centre: Array
+    """(d,): metres."""
+    amplitude: Array
+    """(d, waves): metres."""
+    frequency: Array
+    """(d, waves): rad/s."""
+    phase: Array
+
+    def poses(self, seconds: Array) -> tuple[Array, Array]:
+        """True rotations (n, d, d) and translations (n, d); robots look where they go."""
+        angle = self.frequency * seconds[:, None, None] + self.phase
+        position = self.centre + np.sum(self.amplitude * np.sin(angle), axis=2)
+        velocity = np.sum(self.amplitude * self.frequency * np.cos(angle), axis=2)
+        heading = np.arctan2(velocity[:, 1], velocity[:, 0])
+        if position.shape[1] == 2:
+            return angle_to_matrix(heading), position
+        zero = np.zeros_like(heading)
+        climb = np.arctan2(velocity[:, 2], np.hypot(velocity[:, 0], velocity[:, 1]))
+        turn = rotvec_to_matrix(np.column_stack([zero, zero, heading]))
+        return turn @ rotvec_to_matrix(np.column_stack([zero, -climb, zero])), position
+
+
+@dataclass(frozen=True)
+class Track:
+    """What one robot's odometry says, and the truth at the same instants."""
+
+    stamp_ns: Index
+    rotation: Array
+    """(n, d, d): in the odometry frame, which starts at the first pose."""
+    translation: Array
+    step_rotation: Array
+    """(n, d, d): noisy step that leads to each pose; the first is none."""
+    step_translation: Array
+    translation_variance: Array
+    """(n,): m^2 per axis of that step; 0 for the first."""
+    rotation_variance: Array
+    """(n,): rad^2 per axis."""
+    true_rotation: Array
+    true_translation: Array
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """UWB ranges in order of time; ends are robots 0 … R - 1, then beacons."""
+
+    stamp_ns: Index
+    source: Index
+    target: Index
+    range_m: Array
+    variance: Array
+    outlier: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Closures:
+    """Relative poses between odometry messages: rows of two robots' tracks."""
+
+    from_robot: Index
+    from_row: Index
+    to_robot: Index
+    to_row: Index
+    rotation: Array
+    translation: Array
+    false: NDArray[np.bool_]
+
+
+class Simulation:
+    """One simulated run."""
+
+    def __init__(self, config: SimulationConfig) -> None:
+        self.config = config
+        self.robots = tuple(robot_names(config.robots))
+        self.beacon_names = tuple(f'L{k}' for k in range(config.beacons))
+        # Streams of their own keep one sensor's data the same when another's options change.
+        streams = [
+            np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(5)]
+        self.motions = [self._motion(streams[0]) for _ in self.robots]
+        self.beacons = self._beacons(streams[1])
+        self.tracks = [self._track(motion, streams[2]) for motion in self.motions]
+        self.exchanges = self._exchanges(streams[3])
+        self.closures = self._closures(streams[4])
+
+    @property
+    def lever(self) -> Array:
+        """(d,): antenna in the body frame."""
+        return np.eye(self.config.dimension)[0] * self.config.lever_arm
+
+    @property
+    def duration_s(self) -> float:
+        return self.config.minutes * 60
+
+    def _motion(self, random: np.random.Generator) -> Motion:
+        config = self.config
+        d = config.dimension
+        wave = np.arange(1, WAVES + 1)
+        amplitude = 0.6 * config.radius / wave * random.uniform(0.7, 1.3, (d, WAVES))
+        frequency = wave * random.uniform(0.8, 1.2, (d, WAVES))
+        if d == 3:
+            amplitude[2] *= 0.1
+        rms_speed = np.sqrt(np.sum((amplitude * frequency) ** 2) / 2)
+        frequency *= config.speed / rms_speed
+        return Motion(
+            random.normal(0, 0.1 * config.radius, d), amplitude, frequency,
+            random.uniform(0, 2 * np.pi, (d, WAVES)))
+
+    def _beacons(self, random: np.random.Generator) -> Array:
+        """(b, d): around the field, unevenly."""
+        count, d = self.config.beacons, self.config.dimension
+        angle = 2 * np.pi * (np.arange(count) + random.uniform(-0.3, 0.3, count)) / max(count, 1)
+        distance = self.config.radius * random.uniform(0.8, 1.3, count)
+        height = random.uniform(0, 0.2 * self.config.radius, count)
+        return np.column_stack(
+            [distance * np.cos(angle), distance * np.sin(angle), height])[:, :d]
+
+    def _track(self, motion: Motion, random: np.random.Generator) -> Track:
+        config, d = self.config, self.config.dimension
+        period = SECOND / config.odometry_rate
+        n = max(2, int(self.duration_s * config.odometry_rate))
+        # Clocks of robots tick at different instants, and not quite evenly.
+        ticks = (np.arange(n) + random.uniform() + random.uniform(-0.05, 0.05, n)) * period
+        stamp_ns = START_NS + ticks.astype(np.int64)
+        rotation, translation = motion.poses((stamp_ns - START_NS) / SECOND)
+        step_rotation = np.swapaxes(np.roll(rotation, 1, axis=0), 1, 2) @ rotation
+        step_translation = np.einsum(
+            'kji,kj->ki', np.roll(rotation, 1, axis=0), np.diff(translation, axis=0, prepend=0))
+        length = np.linalg.norm(step_translation, axis=1)
+        move = config.drift_m**2 * length + 1e-8
+        turn = config.drift_rad**2 * length + 1e-10
+        start = np.arange(n) == 0
+        move[0] = turn[0] = 0.0
+        step_translation = step_translation + np.sqrt(move)[:, None] * random.normal(size=(n, d))
+        step_rotation = step_rotation @ _noise(np.sqrt(turn), d, random)
+        composed, position = compose(step_rotation, step_translation, start)
+        return Track(stamp_ns, composed, position, step_rotation, step_translation, move, turn,
+                     rotation, translation)
+
+    def _exchanges(self, random: np.random.Generator) -> Exchanges:
+        """Each robot asks beacons and robots in turn; some answers get lost, some come too long."""
+        config, robots = self.config, len(self.robots)
+        parts = []
+        count = int(self.duration_s * config.range_rate)
+        for robot in range(robots):
+            peers = np.setdiff1d(np.arange(robots + config.beacons), [robot])
+            if not len(peers) or not count:
+                continue
+            slot = np.arange(count)
+            seconds = (slot + random.uniform(0.1, 0.9, count)) / config.range_rate
+            parts.append(np.column_stack([
+                seconds * SECOND, np.full(count, robot),
+                random.permutation(peers)[slot % len(peers)]]).astype(np.int64))
+        table = np.concatenate(parts) if parts else np.zeros((0, 3), dtype=np.int64)
+        table = table[np.argsort(table[:, 0], kind='stable')]
+        stamp, source, target = table.T
+        distance = np.linalg.norm(
+            self._antenna(source, stamp) - self._antenna(target, stamp), axis=1)
+        variance = config.range_sigma**2 + (config.range_sigma_per_m * distance) ** 2
+        outlier = random.uniform(size=len(table)) < config.outliers
+        measured = distance + np.sqrt(variance) * random.normal(size=len(table))
+        measured += np.where(outlier, random.exponential(config.outlier_bias, len(table)), 0.0)
+        heard = (random.uniform(size=len(table)) > DROPOUT) & (distance < config.max_range) & (
+            measured > config.range_sigma)
+        # A radio tells the noise of the range it measured, which is what it knows.
+        told = config.range_sigma**2 + (config.range_sigma_per_m * measured) ** 2
+        return Exchanges(
+            START_NS + stamp[heard], source[heard], target[heard], measured[heard], told[heard],
+            outlier[heard])
+
+    def _antenna(self, end: Index, stamp: Index) -> Array:
+        """(k, d): true antenna positions of robots or beacons at stamps since the start."""
+        position = np.zeros((len(end), self.config.dimension))
+        beacon = end >= len(self.robots)
+        position[beacon] = self.beacons[end[beacon] - len(self.robots)]
+        for number, motion in enumerate(self.motions):
+            rows = end == number
+            rotation, translation = motion.poses(stamp[rows] / SECOND)
+            position[rows] = translation + rotation @ self.lever
+        return position
+
+    def _closures(self, random: np.random.Generator) -> Closures:
+        """Pairs of places close to each other, and some that only pretend to be."""
+        config, d = self.config, self.config.dimension
+        robot = np.concatenate([np.full(len(t.stamp_ns), k) for k, t in enumerate(self.tracks)])
+        row = np.concatenate([np.arange(len(t.stamp_ns)) for t in self.tracks])
+        position = np.concatenate([t.true_translation for t in self.tracks])
+        rotation = np.concatenate([t.true_rotation for t in self.tracks])
+        a, b = random.integers(len(row), size=(2, 400 * max(config.closures, 1)))
+        apart = (robot[a] != robot[b]) | (np.abs(row[a] - row[b]) > 30 * config.odometry_rate)
+        near = np.linalg.norm(position[a] - position[b], axis=1) < CLOSURE_DISTANCE_M
+        false = np.flatnonzero(apart & ~near)[: round(config.closures * config.false_closures)]
+        true = np.flatnonzero(apart & near)[: config.closures - len(false)]
+        rows = np.concatenate([true, false])
+        a, b, wrong = a[rows], b[rows], np.arange(len(rows)) >= len(true)
+        turn = np.swapaxes(rotation[a], 1, 2) @ rotation[b]
+        move = np.einsum('kji,kj->ki', rotation[a], position[b] - position[a])
+        move[wrong] = random.uniform(-3, 3, (len(false), d))
+        move = move + CLOSURE_SIGMA_M * random.normal(size=move.shape)
+        turn = turn @ _noise(np.full(len(rows), CLOSURE_SIGMA_RAD), d, random)
+        return Closures(robot[a], row[a], robot[b], row[b], turn, move, wrong)
+
+
+def robot_names(count: int) -> list[str]:
+    """A, B, C …, without L; then R25, R26 …"""
+    letters = 'ABCDEFGHIJKMNOPQRSTUVWXYZ'
+    return [letters[k] if k < len(letters) else f'R{k}' for k in range(count)]
+
+
+def _noise(sigma: Array, d: int, random: np.random.Generator) -> Array:
+    """(n, d, d): random small rotations."""
+    if d == 2:
+        return angle_to_matrix(sigma * random.normal(size=len(sigma)))
+    return rotvec_to_matrix(sigma[:, None] * random.normal(size=(len(sigma), 3)))
