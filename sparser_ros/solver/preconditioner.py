@@ -20,7 +20,8 @@ class RegularisedQ:
     """
 
     def __init__(
-        self, schur: SchurOperator, *, condition: float = 1e6, scale: float = 0.0, beta: float = 0.01
+        self, schur: SchurOperator, *, condition: float = 1e6, scale: float = 1e-6,
+        beta: float = 0.01,
     ) -> None:
         full = schur.full()
         n_c = schur.shape[0]

@@ -62,10 +62,10 @@ class TrustRegionRun:
     trace: list[tuple[float, float]] = field(default_factory=list)
 
 
-_RADIUS_START = 1e3
 _ACCEPT = 0.05
 _SHRINK = 0.25
 _FORCING = 0.1
+_SMALL_STEPS = 3
 
 
 def minimise(
@@ -136,7 +136,8 @@ def minimise(
             run.trace.append((time.perf_counter() - start, cost))
             if observer is not None:
                 observer(run.iterations, cost, y)
-            if small_steps >= 2 or (small_steps and not step.at_boundary):
+            interior = not step.at_boundary and step.decrement <= 1e-3 * abs(cost)
+            if small_steps >= _SMALL_STEPS or (small_steps and interior):
                 run.status = SolveStatus.CONVERGED
                 break
         elif abs(change) <= 1e-13 * abs(cost) and abs(predicted) <= 1e-13 * abs(cost):
