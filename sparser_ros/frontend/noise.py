@@ -21,19 +21,23 @@ def fault(covariance: Array, dimension: int) -> str:
     """Why a (6, 6) covariance cannot be used, or ''; in 2D only x, y and yaw are looked at."""
     rows = covariance.tolist()
     if dimension == 2:
-        rows = [[rows[i][j] for j in PLANAR] for i in PLANAR]
-    diagonal = [row[i] for i, row in enumerate(rows)]
-    total = sum(map(sum, rows))
-    if not math.isfinite(total):
+        x, y, yaw = rows[0], rows[1], rows[5]
+        diagonal = [x[0], y[1], yaw[5]]
+        # Sums of magnitudes are finite only if every entry is.
+        beside = abs(x[1]) + abs(x[5]) + abs(y[0]) + abs(y[5]) + abs(yaw[0]) + abs(yaw[1])
+    else:
+        diagonal = [row[i] for i, row in enumerate(rows)]
+        beside = sum(sum(map(abs, row)) for row in rows) - sum(map(abs, diagonal))
+    if not math.isfinite(sum(diagonal) + beside):
         return 'not_finite'
-    if not any(diagonal) and total == 0.0:
-        return 'zero'
+    if not any(diagonal):
+        return 'zero' if beside == 0.0 else 'not_positive'
     if min(diagonal) <= 0.0:
         return 'not_positive'
-    if total == sum(diagonal) and not any(
-        rows[i][j] for i in range(len(rows)) for j in range(i)
-    ):
+    if beside == 0.0:
         return ''
+    if dimension == 2:
+        rows = [[rows[i][j] for j in PLANAR] for i in PLANAR]
     matrix = np.array(rows)
     matrix = (matrix + matrix.T) / 2
     return '' if np.linalg.eigvalsh(matrix)[0] > -1e-9 * max(diagonal) else 'not_positive'

@@ -14,6 +14,8 @@ from .samples import RangeSample
 from .stamps import nanoseconds
 
 BLOCKED = 2
+RECENT = 8
+"""Ranges of a pair among which duplicates and other directions are looked for."""
 
 
 @dataclass
@@ -38,7 +40,7 @@ class PairHistory:
     """What one pair of radios has waiting, and what it sent last."""
 
     waiting: list[PendingRange] = field(default_factory=list)
-    recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=4))
+    recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=RECENT))
     last_kept_ns: int | None = None
 
 
@@ -67,7 +69,7 @@ class RangeFilter:
         if isinstance(pending, str):
             return self._counters.drop(pending)
         history = self._pairs.setdefault(_pair(pending), PairHistory())
-        for known in (*history.waiting, *history.recent):
+        for known in (*history.waiting[-RECENT:], *history.recent):
             if known.stamp_ns == stamp_ns and known.source == pending.source \
                     and known.antenna == pending.antenna:
                 return self._counters.drop('duplicate')

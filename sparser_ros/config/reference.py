@@ -1,0 +1,145 @@
+"""The commented reference file `config/sparser.yaml`, written from the declarations.
+
+`python -m sparser_ros.config.reference > config/sparser.yaml` brings it up to date; a test
+compares.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import typing
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+import yaml
+
+from .option import OptionInfo
+from .sparser import SparserConfig
+
+HEADER = """\
+# All parameters of sparser_ros with their defaults.
+#
+# Copy this file, keep the lines you change, and give it to the node (params_file:=my.yaml), or to
+# `sparser replay --config my.yaml`. Unknown names and values out of bounds are errors that say
+# what was meant. Lines marked "live" can be changed while the node runs.
+#
+# Units are SI; "{robot}" stands for the name of each robot.
+"""
+EXAMPLES = {
+    'radios': """\
+      "17": {robot: robot, lever_arm: [0.1, 0.0, 0.3]}   # radio 17 sits on robot, antenna there
+      L14: {beacon: L14, position: [4.0, 2.5, 1.8]}      # known position: fixes the map frame
+      L15: {beacon: L15, position: [9.0, 2.5, 1.8], sigma_m: 0.1}   # known within 10 cm
+      L16: {beacon: L16, height_m: 2.0}                  # unknown position, known height (2D)""",
+    'odometry.time_offsets': """\
+        robot: 0.05                           # its stamps are 50 ms early""",
+    'ranges.time_offsets': """\
+        "17": -0.02""",
+    'closures.time_offsets': """\
+        kimera: 0.0""",
+    'fixes.time_offsets': """\
+        robot: 0.0""",
+    'fixes.lever_arms': """\
+        robot: [0.0, 0.0, 0.5]""",
+    'fixes.datum': '[52.0, 4.4, 10.0]',
+    'backend.gauge_initial_pose': '[0.0, 0.0, 0.0]',
+    'backend.truth_topics': """\
+        robot: /mocap/robot/pose""",
+    'solver.target_cost': '100.0',
+}
+"""What an option without default could look like; ROS files know neither null nor empty lists."""
+MORE_INPUTS = """\
+        # tags:                               # both radios in the topic name
+        #   topic: '/uwb/tof/(?P<source>\\w+)/(?P<target>\\w+)/distance'
+        #   adapter: pair_topic
+        #   type: sensor_msgs/msg/Range
+        # anchors:                            # any message, by field paths
+        #   topic: /{robot}/ranges
+        #   adapter: fields
+        #   type: my_msgs/msg/Ranges
+        #   scale: 0.001                      # millimetres
+        #   fields: {list: ranges, target: id, range: distance, sigma: std, stamp: header.stamp}
+        # linktrack:
+        #   topic: /{robot}/nlink_linktrack_nodeframe3
+        #   adapter: linktrack"""
+MORE_CLOSURES = """\
+        # swarm:
+        #   topic: /cslam/inter_robot_loop_closure
+        #   adapter: swarm_slam
+        #   keyframe_topic: /{robot}/cslam/keyframe_odom
+        #   robots: {"0": robot}"""
+APPENDIX = {'ranges.inputs': MORE_INPUTS, 'closures.inputs': MORE_CLOSURES}
+
+
+def reference(cls: type = SparserConfig) -> str:
+    """The text of the file."""
+    lines = ['/**:', '  ros__parameters:', *_section(cls, '', 4)]
+    return HEADER + '\n'.join(lines) + '\n'
+
+
+def _section(cls: type, prefix: str, indent: int) -> Iterator[str]:
+    pad = ' ' * indent
+    hints = typing.get_type_hints(cls)
+    for item in fields(cls):
+        kind, name = hints[item.name], prefix + item.name
+        if is_dataclass(kind):
+            yield ''
+            summary = ' '.join((kind.__doc__ or '').split('\n\n')[0].split())
+            yield from _comment(summary, pad)
+            yield f'{pad}{item.name}:'
+            yield from _section(kind, name + '.', indent + 2)  # type: ignore[arg-type]
+            continue
+        info: OptionInfo = item.metadata['option']
+        factory = item.default_factory
+        default = item.default if factory is MISSING else factory()
+        yield from _comment(_describe(info), pad)
+        if default is None or default in ([], {}):
+            yield from _example(name, item.name, pad)
+        elif isinstance(default, dict):
+            yield f'{pad}{item.name}:'
+            text = yaml.safe_dump(default, sort_keys=False, default_flow_style=False, width=200)
+            yield from textwrap.indent(text, pad + '  ').splitlines()
+            if name in APPENDIX:
+                yield APPENDIX[name]
+        else:
+            yield f'{pad}{item.name}: {_spell(default)}'
+
+
+def _describe(info: OptionInfo) -> str:
+    notes = []
+    if info.unit:
+        notes.append(info.unit)
+    if info.choices:
+        notes.append(' | '.join(map(str, info.choices)))
+    elif info.lower is not None or info.upper is not None:
+        lower = '' if info.lower is None else f'{info.lower:g}'
+        upper = '' if info.upper is None else f'{info.upper:g}'
+        notes.append(f'{lower} .. {upper}'.strip())
+    if info.live:
+        notes.append('live')
+    return f'{info.doc} [{"; ".join(notes)}]' if notes else info.doc
+
+
+def _comment(text: str, pad: str) -> Iterator[str]:
+    yield from textwrap.wrap(text, 100, initial_indent=f'{pad}# ', subsequent_indent=f'{pad}# ')
+
+
+def _example(name: str, leaf: str, pad: str) -> Iterator[str]:
+    example = EXAMPLES[name]
+    if '\n' not in example and not example.startswith(' '):
+        yield f'{pad}# {leaf}: {example}'
+        return
+    yield f'{pad}# {leaf}:'
+    for line in example.splitlines():
+        yield f'{pad}#   {line.strip()}'
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, str):
+        return value if value.isidentifier() and value not in ('none', 'null') else repr(value)
+    return yaml.safe_dump(value, default_flow_style=True, width=200).splitlines()[0]
+
+
+if __name__ == '__main__':
+    print(reference(), end='')
