@@ -151,9 +151,12 @@ hash_of() { { echo "$MODE"; cat "$@"; } | sha256sum | cut -d ' ' -f 1; }
 stamped() { [ -e "$1" ] && [ "$(<"$1")" = "$2" ]; }
 
 set_up() {
-    local packages workspace
+    local packages workspace sources
     packages="$(hash_of "${REQUIREMENTS[@]}" "$ROOT/dev/setup.sh" "$ROOT/dev/fix_wheels.py")"
-    workspace="$(find "$ROOT"/{CMakeLists.txt,package.xml,msg} "$ROOT/test/overlay" -type f -print | LC_ALL=C sort)"
+    sources=("$ROOT"/{CMakeLists.txt,package.xml,msg,test/overlay})
+    # `ros2 launch` reads the installed copies of these.
+    [ "$MODE" = wheels ] || sources+=("$ROOT"/{config,launch,scripts})
+    workspace="$(find "${sources[@]}" -type f | LC_ALL=C sort)"
     # shellcheck disable=SC2086
     workspace="$(hash_of $workspace) $VENV"
     if stamped "$VENV/.stamp" "$packages" && stamped "$INSTALL/.stamp" "$workspace"; then return; fi

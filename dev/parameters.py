@@ -1,0 +1,87 @@
+"""Writes docs/parameters.md from the configuration dataclasses: `./dev/run python dev/parameters.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+from sparser_ros.config import FlatOption, SparserConfig, walk
+from sparser_ros.config.inputs import ClosureInput, RadioSpec, RangeInput
+
+PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'parameters.md'
+
+HEADER = """# Parameters
+
+Written by `dev/parameters.py` from the dataclasses in `sparser_ros/config`; do not edit. The names
+are those of the ROS parameters and of YAML files. *Live* ones may change while the node runs and act
+from the next solve on; the others are read once, at the start.
+"""
+
+ENTRIES = (
+    ('radios.NAME', 'One radio, by the name that range messages give it.', RadioSpec),
+    ('ranges.inputs.NAME', 'One source of ranges; the name is free.', RangeInput),
+    ('closures.inputs.NAME', 'One source of loop closures; the name is free.', ClosureInput),
+)
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it."""
+    if value is None or value in ('', [], {}):
+        return ''
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, float):
+        value = f'{value:.15g}'
+    return f'`{value}`'.replace('|', r'\|')
+
+
+def allowed(option: FlatOption) -> str:
+    """Choices or bounds."""
+    info = option.info
+    if info.choices is not None:
+        return ', '.join(cell(choice) for choice in info.choices)
+    lower = '' if info.lower is None else f'≥ {info.lower:g}'
+    upper = '' if info.upper is None else f'≤ {info.upper:g}'
+    return ', '.join(filter(None, (lower, upper)))
+
+
+def table(options: list[FlatOption], *, live: bool = True) -> Iterator[str]:
+    """Lines of one table."""
+    extra = ('live', '------') if live else ()
+    yield '| name | default | unit | allowed | meaning |' + ''.join(f' {e} |' for e in extra[:1])
+    yield '|------|---------|------|---------|---------|' + ''.join(f'{e}|' for e in extra[1:])
+    for option in options:
+        info = option.info
+        cells = [cell(option.name), cell(option.default), info.unit, allowed(option),
+                 info.doc.replace('|', r'\|')]
+        if live:
+            cells.append('live' if info.live else '')
+        yield '| ' + ' | '.join(cells) + ' |'
+
+
+def sections() -> Iterator[tuple[str, str, list[FlatOption]]]:
+    """(name, description, options) of every group, the ungrouped options first."""
+    hints = typing.get_type_hints(SparserConfig)
+    options = list(walk(SparserConfig))
+    yield 'Robots and radios', '', [o for o in options if '.' not in o.name]
+    for item in dataclasses.fields(SparserConfig):
+        if dataclasses.is_dataclass(kind := hints[item.name]):
+            doc = (kind.__doc__ or '').split('\n\n')[0]
+            yield f'`{item.name}`', doc, [o for o in options if o.name.startswith(item.name + '.')]
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [HEADER]
+    for name, doc, options in sections():
+        lines += [f'## {name}', '', *([doc, ''] if doc else []), *table(options), '']
+    for name, doc, kind in ENTRIES:
+        lines += [f'## `{name}`', '', doc, '', *table(list(walk(kind)), live=False), '']
+    return '\n'.join(lines)
+
+
+if __name__ == '__main__':
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding='utf-8')
