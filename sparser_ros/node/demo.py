@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 60.0
 SAVE_TIMEOUT_S = 120.0
-DEFAULT_SECONDS = 120.0
+DEFAULT_SECONDS = 90.0
+TRANSPORT_S = 2.0
 SOLVED, BAD_INPUT, UNFINISHED = 0, 2, 3
 
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     data = prepare(args.input, args.config, scratch, args.seed)
     rate = args.rate or default_rate(data.bag)
     out = emptied(args.out)
-    parameters = {**data.parameters}
+    parameters = in_faster_time(data.parameters, rate)
     node_options = {**parameters.get('node', {}), 'save_directory': str(scratch / 'saved')}
     write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
     write_parameters(out / 'parameters.yaml', parameters)
@@ -100,11 +101,18 @@ def node_command(parameters: Path) -> list[str]:
 
 
 def default_rate(bag: Path) -> float:
-    """Real time, or as much faster as keeps the run within two minutes."""
+    """Real time, or as much faster as keeps the run short."""
     from ..io.bag import BagReader
 
     reader = BagReader(bag)
     return max(1.0, (reader.end_ns - reader.start_ns) * 1e-9 / DEFAULT_SECONDS)
+
+
+def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
+    """Transport takes wall time: data time that passes meanwhile grows with the rate."""
+    stamps = dict(parameters.get('stamps', {}))
+    stamps.setdefault('timeout_s', max(2.0, TRANSPORT_S * rate))
+    return {**parameters, 'stamps': stamps}
 
 
 def emptied(out: Path) -> Path:

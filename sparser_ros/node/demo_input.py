@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ..config import FormatError
+from ..config.simulation import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
 from ..graph import Graph
-from ..io import graph_bag, graph_file, ros_yaml
+from ..io import graph_bag, graph_file, ros_yaml, simulation_output
 from ..io.bag import BagReader, is_bag
 from ..io.graph_config import node_config
+from ..io.simulation import Simulation
 
 GRAPH_SUFFIXES = ('.pyfg', '.g2o')
+SIMULATION: dict[str, Any] = {'minutes': 3.0, 'outliers': 0.0}
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,11 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
 
 
 def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], None]:
-    from ..io.simulation import demo_bag
-
+    """Three robots among six beacons, nothing known beforehand."""
+    run = Simulation(SimulationConfig(seed=seed, **SIMULATION))
     bag = scratch / 'bag'
-    parameters = demo_bag(bag, seed=seed)
-    return 'simulation', bag, parameters, None
+    simulation_output.write_bag(bag, run)
+    return 'simulation', bag, simulation_output.node_config(run), None
 
 
 def robots_in(bag: Path) -> list[str]:
@@ -107,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('input', nargs='?', type=Path, metavar='GRAPH.pyfg | BAG',
                         help='what to play; default: a bundled simulation')
     parser.add_argument('--rate', type=float, metavar='R',
-                        help='times real time (default: 1 for a bag, else at most two minutes)')
+                        help='times real time (default 1, faster where it would take long)')
     parser.add_argument('--config', type=Path, metavar='C.yaml',
                         help='parameters of the node, over those that fit the input')
     parser.add_argument('--out', type=Path, default=Path('out'), metavar='DIR',

@@ -45,6 +45,8 @@ def report_of(
         'tf_count': {frame: record.count for frame, record in seen.transforms.items()},
         'tf_stamps_not_increasing': sum(r.not_increasing for r in seen.transforms.values()),
         'callback_max_ms': max((row['max_ms'] for row in callbacks.values()), default=None),
+        'callback_max_cpu_ms': max(
+            (row['max_cpu_ms'] for row in callbacks.values()), default=None),
         'callbacks': callbacks,
         'cost_on_file': None,
         'range_residual_median_m': None,
@@ -154,7 +156,8 @@ def draw(saved: Path, target: Path, data: DemoInput) -> None:
     """The picture of the map."""
     from ..plot import map as plot
 
-    plot.save(target, pyfg.read(saved), title=data.name)
+    graph = pyfg.read(saved)
+    plot.save(target, graph, estimate_of(graph), title=data.name)
 
 
 def summary(result: dict[str, Any], out: Path) -> str:

@@ -20,20 +20,23 @@ class _Clocked:
     def __init__(self) -> None:
         self.count = 0
         self.greatest_s = 0.0
+        self.greatest_cpu_s = 0.0
         self.window = np.zeros(WINDOW)
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, cpu_seconds: float) -> None:
         self.window[self.count % WINDOW] = seconds
         self.count += 1
         if seconds > self.greatest_s:
             self.greatest_s = seconds
+        if cpu_seconds > self.greatest_cpu_s:
+            self.greatest_cpu_s = cpu_seconds
 
     def median_s(self) -> float:
         return float(np.median(self.window[:self.count])) if self.count else 0.0
 
 
 class CallbackTimes:
-    """Wall-time durations of all callbacks by name."""
+    """Wall-time durations of all callbacks by name, and the processor time of the longest."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, _Clocked] = {}
@@ -44,11 +47,11 @@ class CallbackTimes:
 
         @functools.wraps(callback)
         def wrapped(*arguments: Any, **keywords: Any) -> Any:
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.thread_time()
             try:
                 return callback(*arguments, **keywords)
             finally:
-                kind.add(time.perf_counter() - start)
+                kind.add(time.perf_counter() - start, time.thread_time() - cpu)
 
         return wrapped  # type: ignore[return-value]
 
@@ -63,12 +66,13 @@ class CallbackTimes:
             ((kind.greatest_s, name) for name, kind in self._kinds.items()), default=(0.0, ''))
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """`{name: {count, median_ms, max_ms}}` of every callback that has run."""
+        """`{name: {count, median_ms, max_ms, max_cpu_ms}}` of every callback that has run."""
         return {
             name: {
                 'count': float(kind.count),
                 'median_ms': 1e3 * kind.median_s(),
                 'max_ms': 1e3 * kind.greatest_s,
+                'max_cpu_ms': 1e3 * kind.greatest_cpu_s,
             }
             for name, kind in sorted(self._kinds.items()) if kind.count
         }
