@@ -33,25 +33,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play the bag; 0 = all sent, 2 = bad input."""
     try:
-        import rclpy
-
-        from ..node.player import Player
+        from ..node.player import playing
     except ImportError as error:
         raise SparserError(
             f'sparser play needs ROS 2 ({error}): source its setup file, or use dev/run') from None
-    rclpy.init()
-    player = None
     try:
-        player = Player(args.bag, rate=args.rate, clock_hz=args.clock,
-                        exclude=tuple(args.exclude))
-        player.wait_for_listeners(args.wait)
-        report = player.play()
+        with playing(args.bag, rate=args.rate, clock_hz=args.clock,
+                     exclude=tuple(args.exclude)) as player:
+            player.wait_for_listeners(args.wait)
+            report = player.play()
     except KeyboardInterrupt:
         return 130
-    finally:
-        if player is not None:
-            player.destroy_node()
-        rclpy.try_shutdown()
     if args.report:
         args.report.write_text(json.dumps(asdict(report), indent=1) + '\n', encoding='utf-8')
     for topic in report.unheard:

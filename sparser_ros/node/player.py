@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -139,3 +140,17 @@ class Player(Node):
     def _wait_acknowledged(self) -> None:
         for publisher in self._publishers_by_topic.values():
             publisher.wait_for_all_acked(Duration(seconds=5))
+
+
+@contextlib.contextmanager
+def playing(bag: Path | str, **options: Any) -> Iterator[Player]:
+    """A player and the ROS context that it lives in, both gone afterwards."""
+    rclpy.init()
+    player = None
+    try:
+        player = Player(bag, **options)
+        yield player
+    finally:
+        if player is not None:
+            player.destroy_node()
+        rclpy.try_shutdown()
