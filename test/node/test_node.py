@@ -1,0 +1,202 @@
+"""A whole node in this process, with its solver process, on a small simulated scene."""
+
+import math
+import os
+import signal
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
+
+from node_world import Scene, World, transform_of
+
+from sparser_ros.io import pyfg
+from sparser_ros.node.conversions import stamp_ns
+
+pytestmark = pytest.mark.timeout(150)
+
+
+@pytest.fixture(scope='module')
+def lived():
+    """A node that has heard the first three quarters of a scene and located both robots."""
+    scene = Scene()
+    cut = 3 * len(scene.events) // 4
+    with World() as world:
+        world.spin(0.5)
+        world.before_data = len(world.heard['/tf'])
+        world.scene, world.rest = scene, scene.events[cut:]
+        world.play(scene.events[:cut])
+        assert world.until(lambda: world.node.pipeline.up_to_date, 60), 'no solution'
+        world.first_tf_sent_after_solution = world.node.pipeline.solution is not None
+        assert world.until(lambda: world.status.robots_located == 2, 30), world.status
+        world.spin(1.0)
+        yield world
+
+
+def test_nothing_before_first_solution(lived):
+    assert lived.before_data == 0
+    early = [s for s in lived.heard['/sparser/status'] if s.robots_located == 0]
+    assert early, 'the node reports before it has a solution'
+    assert math.isnan(early[0].cost)
+    first_located = next(s for s in lived.heard['/sparser/status'] if s.robots_located)
+    assert lived.transforms()[0][0] > stamp_ns(early[0].header.stamp)
+    assert lived.transforms()[0][0] >= stamp_ns(first_located.header.stamp) - 10**9
+
+
+def test_stamps_strictly_increase_and_lie_ahead(lived):
+    for robot in 'AB':
+        stamps = [stamp for stamp, frame, _ in lived.transforms() if frame == f'{robot}/odom']
+        assert len(stamps) > 10
+        assert all(a < b for a, b in pairwise(stamps))
+    assert 0 < stamps[-1] - time.time_ns() + 10**9 < 2 * 10**9
+
+
+def test_rate_of_transforms(lived):
+    before = len(lived.heard['/tf'])
+    lived.spin(1.0)
+    assert 15 <= len(lived.heard['/tf']) - before <= 25
+
+
+def test_chain_gives_the_optimised_pose(lived):
+    """map -> odom from TF, odom -> base from the odometry message, is the last pose of the path."""
+    lived.spin(0.5)
+    for robot in 'AB':
+        last = lived.heard[f'/sparser/path/{robot}'][-1].poses[-1]
+        odometry = lived.scene.odometry[robot, stamp_ns(last.header.stamp)]
+        T_map_odom = next(t for _, frame, t in reversed(lived.transforms())
+                          if frame == f'{robot}/odom')
+        chained = T_map_odom @ transform_of(odometry.pose.pose)
+        optimised = transform_of(last.pose)
+        np.testing.assert_allclose(chained.translation, optimised.translation, atol=1e-6)
+        np.testing.assert_allclose(chained.rotation, optimised.rotation, atol=1e-6)
+
+
+def test_paths_fit_the_truth(lived):
+    """Both paths in one frame, after one common alignment."""
+    seen, true = [], []
+    for robot in 'AB':
+        path = lived.heard[f'/sparser/path/{robot}'][-1]
+        assert path.header.frame_id == 'map'
+        truth = lived.scene.truth(robot)
+        stamps = [stamp_ns(pose.header.stamp) for pose in path.poses]
+        assert all(a < b for a, b in pairwise(stamps))
+        seen += [(p.pose.position.x, p.pose.position.y) for p in path.poses]
+        true += [truth[stamp] for stamp in stamps]
+    seen, true = np.array(seen), np.array(true)
+    u, _, vt = np.linalg.svd((seen - seen.mean(0)).T @ (true - true.mean(0)))
+    turn = (u @ np.diag([1, np.linalg.det(u @ vt)]) @ vt).T
+    error = np.linalg.norm((seen - seen.mean(0)) @ turn.T + true.mean(0) - true, axis=1)
+    assert np.median(error) < 0.3, np.median(error)
+
+
+def test_pose_topic_is_in_map_with_stated_noise(lived):
+    pose = lived.heard['/sparser/pose/B'][-1]
+    assert pose.header.frame_id == 'map'
+    assert pose.pose.covariance[0] > 0 and pose.pose.covariance[35] > 0
+    assert ('B', stamp_ns(pose.header.stamp)) in lived.scene.odometry
+
+
+def test_beacons_and_markers(lived):
+    assert lived.until(lambda: lived.heard['/sparser/markers'], 10)
+    named = [m for m in lived.heard['/sparser/beacons'][-1].markers if m.ns == 'beacons']
+    assert sorted(m.text for m in named) == ['L0', 'L1', 'L2', 'L3']
+    scene = {m.ns for m in lived.heard['/sparser/markers'][-1].markers}
+    assert {'beacons', 'ranges'} <= scene
+
+
+def test_status_and_diagnostics(lived):
+    status = lived.status
+    assert list(status.robot_names) == ['A', 'B']
+    assert list(status.robot_states) == ['located', 'located']
+    assert status.keyframes == lived.counters()['odometry']['accepted']
+    assert status.ranges == lived.counters()['ranges']['accepted'] > 100
+    assert status.cost > 0 and status.iterations >= 0 and status.dropped == 0
+    tasks = {s.name: s for s in lived.heard['/diagnostics'][-1].status}
+    assert set(tasks) == {f'sparser: {task}' for task in (
+        'inputs', 'graph', 'solver', 'callbacks', 'memory')}
+    values = {v.key: v.value for v in tasks['sparser: callbacks'].values}
+    assert float(values['odometry.count']) == lived.counters()['odometry']['received']
+    assert float(values['odometry.median_ms']) < 1.0
+    assert float(values['ranges.median_ms']) < 1.0
+
+
+def test_save_is_complete(lived, tmp_path):
+    from rclpy.parameter import Parameter
+
+    lived.node.set_parameters([Parameter('node.save_directory', value=str(tmp_path / 'maps'))])
+    response = lived.call('save')
+    assert response.success, response.message
+    (folder,) = (tmp_path / 'maps').iterdir()
+    assert str(folder) == response.message
+    assert sorted(p.name for p in folder.iterdir()) == ['A.tum', 'B.tum', 'map.pyfg']
+    graph = pyfg.read(folder / 'map.pyfg')
+    assert graph.n_poses == lived.status.keyframes
+    assert len(graph.ranges) == lived.status.ranges
+    path = lived.heard['/sparser/path/A'][-1]
+    table = np.loadtxt(folder / 'A.tum')
+    assert len(table) == len(path.poses)
+    np.testing.assert_allclose(
+        table[-1, 1:3], [path.poses[-1].pose.position.x, path.poses[-1].pose.position.y],
+        atol=1e-6)
+    with (folder / 'A.tum').open() as stream:
+        stamp = stream.readline().split()[0]
+    assert round(float(stamp.split('.')[0])) == path.poses[0].header.stamp.sec
+    assert len(stamp.split('.')[1]) >= 9
+
+
+def test_pause_keeps_data_and_solve_answers(lived):
+    assert lived.call('pause', True).success
+    count = len(lived.rest) // 3
+    lived.play(lived.rest[:count])
+    lived.rest = lived.rest[count:]
+    lived.spin(1.5)
+    assert lived.status.state == lived.status.STATE_PAUSED
+    before = lived.node.pipeline.solution.sequence
+    assert lived.status.waiting > 0
+    response = lived.call('solve')
+    assert response.success, response.message
+    assert lived.node.pipeline.solution.sequence > before
+    assert lived.call('pause', False).success
+    assert lived.until(lambda: lived.status.state != lived.status.STATE_PAUSED, 5)
+
+
+def test_killed_solver_is_replaced_and_nothing_is_lost(lived):
+    pid = lived.node.pipeline.worker.state.pid
+    count = len(lived.rest) // 2
+    lived.play(lived.rest[:count])
+    lived.rest = lived.rest[count:]
+    lived.node.pipeline.intake()
+    lived.node.pipeline.request_solve()
+    os.kill(pid, signal.SIGKILL)
+    lived.play(lived.rest)
+    assert lived.until(
+        lambda: lived.node.pipeline.worker.state.restarts == 1
+        and lived.node.pipeline.up_to_date and lived.node.pipeline.flushed, 60)
+    assert lived.node.pipeline.worker.state.pid not in (pid, None)
+    assert lived.until(lambda: lived.status.worker_restarts == 1 and lived.status.waiting == 0, 10)
+    assert lived.status.robots_located == 2
+    for robot in 'AB':
+        assert lived.until(
+            lambda robot=robot: len(lived.heard[f'/sparser/path/{robot}'][-1].poses) == sum(
+                name == robot for name, _ in lived.scene.odometry), 10)
+
+
+def test_reset_withdraws_everything(lived):
+    assert lived.call('reset').success
+    lived.spin(0.3)
+    count = len(lived.heard['/tf'])
+    lived.spin(1.0)
+    assert len(lived.heard['/tf']) == count, 'TF goes on after a reset'
+    assert lived.heard['/sparser/path/A'][-1].poses == []
+    assert lived.status.keyframes == 0 and lived.status.robots_located == 0
+    assert lived.call('save').success is False
+    old = lived.transforms()[-1][0]
+    lived.play(lived.scene.events)
+    assert lived.until(lambda: lived.status.robots_located == 2, 60), 'no solution after a reset'
+    assert lived.until(lambda: len(lived.heard['/tf']) > count, 5)
+    assert lived.transforms()[-1][0] > old
