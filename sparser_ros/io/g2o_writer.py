@@ -92,13 +92,15 @@ class _Writer:
             _numbers(mark.position), self._point_information(mark.precision))
 
     def _offset(self, lever: Array) -> list[int]:
-        """Ids of PARAMS_SE3OFFSET lines, one per distinct lever arm."""
-        numbers = []
+        """Ids of PARAMS_SE3OFFSET lines, one per distinct lever arm; the plane has none."""
+        numbers: list[int] = []
+        if self.plane:
+            return numbers
         for row in map(tuple, lever.tolist()):
             if row not in self.offsets:
                 self.offsets.append(row)
             numbers.append(self.offsets.index(row))
-        return [] if self.plane else numbers
+        return numbers
 
     def _names(self, endpoint: Index) -> list[int]:
         return [self.poses[e] if e >= 0 else self.landmarks[~e] for e in endpoint.tolist()]

@@ -1,0 +1,320 @@
+"""PyFG files: what is read, what survives writing, and what malformed files say."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import random_graph
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparser_ros.config import FormatError, GraphError
+from sparser_ros.graph import cost, estimate_of, with_estimate
+from sparser_ros.io import pyfg
+
+SMALL = """\
+VERTEX_SE2 0.000000000 A0 0.0 0.0 0.0
+VERTEX_SE2 1.500000000 A1 1.0 0.0 1.5707963267948966
+VERTEX_SE2 2.000000000 B0 5.0 5.0 -0.0
+VERTEX_XY L14 11.0 19.0
+EDGE_SE2 1.5 A0 A1 1.0 0.5 1.5707963267948966 0.25 0.0 -0.0 0.75 0.0 0.01
+EDGE_SE2 1.5 A1 B0 1.0 0.0 0.0 1.0 0.0 0.0 1.0 0.0 1.0
+EDGE_SE2_XY 1.5 A1 L14 2.0 3.0 0.1 0.0 0.3
+EDGE_RANGE 0.0 A1 L14 21.5 0.25
+EDGE_RANGE 7.0 A0 B0 7.0 4.0
+VERTEX_SE2:PRIOR 0.0 A0 0.5 0.6 0.7 0.01 0.0 0.0 0.03 0.0 0.5
+VERTEX_XY:PRIOR 1665936917.000000000 L14 11.0 19.0 0.2 0.0 0.2
+"""
+
+SPACE = """\
+VERTEX_SE3:QUAT 1.0 A0 0 0 0 0 0 0 1
+VERTEX_SE3:QUAT 2.0 A1 1 0 0 0 0 0.7071067811865476 0.7071067811865476
+VERTEX_XYZ L0 1 2 3
+EDGE_SE3:QUAT 2.0 A0 A1 1 0 0 0 0 1 1 {cov}
+EDGE_SE3_XYZ 2.0 A1 L0 1 1 1 0.1 0 0 0.2 0 0.3
+EDGE_RANGE 2.0 A0 L0 3.0 0.01
+""".format(cov='0.1 0 0 0 0 0 0.2 0 0 0 0 0.3 0 0 0 0.01 0 0 0.02 0 0.03')
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / 'graph.pyfg'
+    path.write_text(text)
+    return path
+
+
+def assert_same(one, two):
+    """Equal to a few units in the last place, and exactly in everything that is no float."""
+    assert (one.robots, one.landmarks.names) == (two.robots, two.landmarks.names)
+    np.testing.assert_array_equal(one.landmarks.fixed, two.landmarks.fixed)
+    np.testing.assert_array_equal(one.landmarks.position, two.landmarks.position)
+    for name, table in {'poses': one.poses, **one.tables()}.items():
+        other = two.poses if name == 'poses' else two.tables()[name]
+        assert len(table) == len(other)
+        for column in fields(table):
+            a, b = getattr(table, column.name), getattr(other, column.name)
+            if a.dtype.kind == 'f':
+                np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-14, err_msg=name)
+            else:
+                np.testing.assert_array_equal(a, b, err_msg=f'{name}.{column.name}')
+
+
+def sorted_like_a_file(graph):
+    """The order in which the writer puts rows: offset ranges last, fixes of poses last."""
+    def order(table, key):
+        return table.take(np.argsort(key, kind='stable'))
+
+    ranges, point = graph.ranges, graph.point_priors
+    offset = np.any(np.hstack([ranges.lever_source, ranges.lever_target]) != 0, axis=1)
+    return graph.replaced(
+        ranges=order(ranges, offset), point_priors=order(point, point.point >= 0))
+
+
+def test_every_plane_record(tmp_path):
+    graph = pyfg.read(write(tmp_path, SMALL)).validate()
+    assert graph.dimension == 2 and graph.robots == ('A', 'B') and graph.name == 'graph'
+    np.testing.assert_array_equal(graph.poses.stamp_ns, [0, 1_500_000_000, 2_000_000_000])
+    np.testing.assert_array_equal(graph.poses.index, [0, 1, 0])
+    np.testing.assert_allclose(graph.poses.rotation[1], [[0, -1], [1, 0]], atol=1e-15)
+    assert graph.landmarks.names == ('L14',) and not graph.landmarks.fixed[0]
+    relative = graph.relative_poses
+    np.testing.assert_array_equal(relative.odometry, [True, False])
+    np.testing.assert_allclose(relative.kappa, [100, 1])
+    np.testing.assert_allclose(relative.tau, [2, 1])
+    np.testing.assert_array_equal(graph.sightings.point, [~0])
+    np.testing.assert_allclose(graph.sightings.tau, [5])
+    np.testing.assert_allclose(graph.ranges.precision, [4, 0.25])
+    np.testing.assert_allclose(graph.pose_priors.kappa, [2])
+    np.testing.assert_allclose(graph.pose_priors.tau, [50])
+    np.testing.assert_array_equal(graph.point_priors.point, [~0])
+    np.testing.assert_array_equal(graph.point_priors.stamp_ns, [1665936917 * 10**9])
+
+
+def test_range_without_time_takes_the_poses(tmp_path):
+    graph = pyfg.read(write(tmp_path, SMALL))
+    np.testing.assert_array_equal(graph.ranges.stamp_ns, [1_500_000_000, 7_000_000_000])
+
+
+def test_every_space_record(tmp_path):
+    graph = pyfg.read(write(tmp_path, SPACE)).validate()
+    np.testing.assert_allclose(graph.relative_poses.tau, [3 / 0.6])
+    np.testing.assert_allclose(graph.relative_poses.kappa, [3 / (2 * 0.06)])
+    np.testing.assert_allclose(
+        graph.relative_poses.rotation[0], [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-15)
+    np.testing.assert_allclose(graph.sightings.tau, [5])
+
+
+@pytest.mark.parametrize(('text', 'stamp_ns'), [
+    ('1730477379787663104.000000000', 1730477379787663104),
+    ('1671300425.310699463', 1671300425310699463),
+    ('1671300425.3106994639', 1671300425310699463),
+    ('0.000000000', 0), ('-0.0', 0), ('3', 3_000_000_000), ('2.', 2_000_000_000),
+    ('1.7e9', 1_700_000_000_000_000_000), ('-1.25', -1_250_000_000),
+])
+def test_stamps_are_exact(tmp_path, text, stamp_ns):
+    graph = pyfg.read(write(tmp_path, f'VERTEX_SE2 {text} A0 0 0 0\n'))
+    assert graph.poses.stamp_ns.tolist() == [stamp_ns]
+
+
+def test_spacing_comments_and_order_do_not_matter(tmp_path):
+    lines = SMALL.splitlines()
+    messy = ['# a comment', '', *('  ' + '\t'.join(line.split()) + ' ' for line in lines[::-1])]
+    one = pyfg.read(write(tmp_path, SMALL))
+    two = pyfg.read(write(tmp_path, '\r\n'.join(messy)))
+    assert two.n_poses == one.n_poses
+    assert cost(two, estimate_of(two)) == pytest.approx(cost(one, estimate_of(one)), rel=1e-13)
+
+
+BAD = {
+    'unknown record': ('EDGE_BEARING 0 A0 A1 0 0 1 1', 'expected one of EDGE_RANGE'),
+    'too few fields': ('EDGE_RANGE 0 A0 A1 3.0', 'expected 6 fields'),
+    'too many fields': ('VERTEX_SE2 0 A7 1 2 3 4', 'expected 6 fields'),
+    'no number': ('EDGE_RANGE 0 A0 A1 far 1.0', "expected a number for range, got 'far'"),
+    'not finite': ('EDGE_RANGE 0 A0 A1 nan 1.0', "expected a finite number for range, got 'nan'"),
+    'negative range': ('EDGE_RANGE 0 A0 A1 -3.0 1.0', 'expected a range > 0'),
+    'zero variance': ('EDGE_RANGE 0 A0 A1 3.0 0.0', 'expected a variance > 0'),
+    'bad stamp': ('EDGE_RANGE soon A0 A1 3.0 1.0', "expected a time in seconds for ts, got 'soon'"),
+    'huge stamp': ('EDGE_RANGE 1e30 A0 A1 3.0 1.0', 'expected a time in seconds'),
+    'unknown variable': ('EDGE_RANGE 0 A0 A9 3.0 1.0', "VERTEX line for B, got 'A9'"),
+    'self range': ('EDGE_RANGE 0 A0 A0 3.0 1.0', 'expected two different variables'),
+    'landmark in odometry': (
+        'EDGE_SE2 0 A0 L14 1 0 0 1 0 0 1 0 1', "expected a pose for TO, got 'L14'"),
+    'edge to itself': ('EDGE_SE2 0 A0 A0 1 0 0 1 0 0 1 0 1', 'expected two different poses'),
+    'zero covariance': ('EDGE_SE2 0 A1 A0 1 0 0 0 0 0 0 0 1', 'translation covariance'),
+    'negative covariance': ('EDGE_SE2 0 A1 A0 1 0 0 1 0 0 1 0 -1', 'rotation covariance'),
+    'bad name': ('VERTEX_SE2 0 seven 1 2 3', 'a letter and a number'),
+    'number without letter': ('VERTEX_SE2 0 17 1 2 3', 'a letter and a number'),
+    'pose twice': ('VERTEX_SE2 0 A1 1 2 3', 'expected every variable once, got A1 again'),
+    'landmark twice': ('VERTEX_XY L14 1 2', 'expected every variable once, got L14 again'),
+    'other dimension': ('VERTEX_XYZ L2 1 2 3', 'got 2D and 3D records'),
+    'prior of nothing': (
+        'VERTEX_XY:PRIOR 0 A0 1 1 1 0 1', "expected a landmark for NAME, got 'A0'"),
+    'fixed nothing': ('VERTEX_XY:FIX L99 1 1', "got 'L99'"),
+    'lever of a landmark': ('EDGE_RANGE:OFFSET 0 A0 L14 3 1 0 0 1 0', 'no lever arm'),
+}
+
+
+@pytest.mark.parametrize(('line', 'message'), BAD.values(), ids=BAD)
+def test_malformed_line_is_named(tmp_path, line, message):
+    path = write(tmp_path, SMALL + line + '\n')
+    with pytest.raises(FormatError) as caught:
+        pyfg.read(path)
+    assert caught.value.line == 12
+    assert str(caught.value).startswith(f'{path}:12: ')
+    assert message in str(caught.value)
+
+
+def test_zero_quaternion_is_named(tmp_path):
+    path = write(tmp_path, SPACE + 'VERTEX_SE3:QUAT 1.0 A2 0 0 0 0 0 0 0\n')
+    with pytest.raises(FormatError, match=r':7: VERTEX_SE3:QUAT: expected a quaternion'):
+        pyfg.read(path)
+
+
+@pytest.mark.parametrize(('content', 'message'), [
+    (b'', 'expected a graph'), (b'\xff\xfe\x00', 'is not a text file'),
+    (b'VERTEX_XY L0 1 2\n', 'expected at least one VERTEX_SE2'),
+])
+def test_files_that_are_no_graph(tmp_path, content, message):
+    path = tmp_path / 'g.pyfg'
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=message):
+        pyfg.read(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FormatError, match='cannot be read'):
+        pyfg.read(tmp_path / 'none.pyfg')
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1), d=st.sampled_from([2, 3]), levers=st.booleans(),
+    absolute=st.booleans(), landmarks=st.integers(0, 4), length=st.integers(1, 6))
+def test_round_trip(tmp_path_factory, seed, d, levers, absolute, landmarks, length):
+    graph = random_graph(
+        seed, d, length=length, landmarks=landmarks, levers=levers, absolute=absolute)
+    path = tmp_path_factory.mktemp('pyfg') / 'g.pyfg'
+    pyfg.write(path, graph)
+    back = pyfg.read(path)
+    assert_same(sorted_like_a_file(graph), back)
+    assert cost(back, estimate_of(back)) == pytest.approx(
+        cost(graph, estimate_of(graph)), rel=1e-12)
+
+
+def test_standard_records_only_where_they_suffice(tmp_path):
+    graph = random_graph(3, levers=False, absolute=False)
+    pyfg.write(tmp_path / 'g.pyfg', graph)
+    tags = {line.split()[0] for line in (tmp_path / 'g.pyfg').read_text().splitlines()}
+    assert tags == {'VERTEX_SE2', 'VERTEX_XY', 'EDGE_SE2', 'EDGE_SE2_XY', 'EDGE_RANGE'}
+
+
+def test_kind_of_edge_survives_odd_numbers(tmp_path):
+    graph = random_graph(5)
+    table = graph.relative_poses
+    graph = graph.replaced(relative_poses=table.replaced(odometry=np.arange(len(table)) % 2 == 0))
+    pyfg.write(tmp_path / 'g.pyfg', graph)
+    back = pyfg.read(tmp_path / 'g.pyfg').relative_poses
+
+    def kinds(t):
+        return sorted(zip(t.i.tolist(), t.j.tolist(), t.odometry.tolist(), strict=True))
+
+    assert kinds(back) == kinds(graph.relative_poses)
+
+
+def test_thinned_keyframes_are_numbered_anew(tmp_path):
+    graph = random_graph(6)
+    graph = graph.replaced(poses=graph.poses.replaced(index=graph.poses.index * 10))
+    pyfg.write(tmp_path / 'g.pyfg', graph)
+    back = pyfg.read(tmp_path / 'g.pyfg')
+    np.testing.assert_array_equal(back.poses.index, graph.poses.index // 10)
+    assert back.relative_poses.odometry.sum() == graph.relative_poses.odometry.sum()
+
+
+def test_long_names_go_beside_the_file(tmp_path):
+    graph = random_graph(7, robots=('husky_1', 'L'))
+    marks = graph.landmarks
+    graph = graph.replaced(landmarks=type(marks)(
+        ('dock', 'gate', 'mast'), marks.position, marks.fixed))
+    path = tmp_path / 'g.pyfg'
+    pyfg.write(path, graph)
+    assert 'husky' not in path.read_text()
+    assert json.loads((tmp_path / 'g.pyfg.names.json').read_text())['robots'] == {
+        'A': 'husky_1', 'B': 'L'}
+    back = pyfg.read(path)
+    assert_same(sorted_like_a_file(graph), back)
+    pyfg.rewrite_vertices(path, tmp_path / 'h.pyfg', back)
+    assert_same(back, pyfg.read(tmp_path / 'h.pyfg'))
+    pyfg.write(path, random_graph(7))
+    assert pyfg.read(path).robots == ('A', 'B')
+
+
+def test_a_heading_less_prior_is_a_position_fix(tmp_path):
+    graph = random_graph(8)
+    graph = graph.replaced(pose_priors=graph.pose_priors.replaced(kappa=np.zeros(2)))
+    pyfg.write(tmp_path / 'g.pyfg', graph)
+    back = pyfg.read(tmp_path / 'g.pyfg')
+    assert len(back.pose_priors) == 0
+    assert cost(back, estimate_of(back)) == pytest.approx(
+        cost(graph, estimate_of(graph)), rel=1e-12)
+
+
+def test_too_many_robots():
+    names = tuple(f'r{k}' for k in range(51))
+    with pytest.raises(GraphError, match='at most 50 robots'):
+        pyfg.write('unused.pyfg', random_graph(1, robots=names, length=1))
+
+
+@pytest.mark.parametrize('d', [2, 3])
+def test_rewritten_vertices_keep_every_other_byte(tmp_path, d):
+    graph = random_graph(9, d)
+    source, target = tmp_path / 'a.pyfg', tmp_path / 'b.pyfg'
+    pyfg.write(source, graph)
+    source.write_text('# header\n' + source.read_text())
+    graph = pyfg.read(source)
+    solved = estimate_of(random_graph(10, d))
+    pyfg.rewrite_vertices(source, target, with_estimate(graph, solved))
+    back = pyfg.read(target)
+    np.testing.assert_allclose(back.poses.translation, solved.translation, rtol=0, atol=0)
+    # A known beacon stays where its FIX record says.
+    free = ~graph.landmarks.fixed
+    np.testing.assert_array_equal(back.landmarks.position[free], solved.landmarks[free])
+    old, new = source.read_text().splitlines(), target.read_text().splitlines()
+    assert len(old) == len(new)
+    vertices = ('VERTEX_SE2 ', 'VERTEX_XY ', 'VERTEX_SE3:QUAT ', 'VERTEX_XYZ ')
+    for a, b in zip(old, new, strict=True):
+        assert a == b or (a.startswith(vertices) and a.split()[:2] == b.split()[:2])
+
+
+REFERENCE = {
+    'outfinite': (13511, 6, 13508, 0, 7617), 'tiers': (9768, 1, 9764, 0, 7789),
+    'plaza2': (3866, 4, 3865, 0, 1703), 'single_drone': (1754, 1, 1753, 0, 1754),
+    'goats_14': (679, 4, 678, 0, 1558), 'mrclam5a': (1080, 15, 1075, 1127, 316),
+    'marine': (1000, 56, 999, 0, 56),
+}
+
+
+@pytest.mark.parametrize(('name', 'counts'), REFERENCE.items(), ids=REFERENCE)
+def test_data_sets(data_dir, tmp_path, name, counts):
+    path = data_dir / 'pyfg' / f'{name}.pyfg'
+    graph = pyfg.read(path).validate()
+    assert counts == (
+        graph.n_poses, graph.n_landmarks, len(graph.relative_poses), len(graph.sightings),
+        len(graph.ranges))
+    assert np.all(graph.relative_poses.odometry)
+    pyfg.write(tmp_path / 'g.pyfg', graph)
+    back = pyfg.read(tmp_path / 'g.pyfg')
+    assert cost(back, estimate_of(back)) == pytest.approx(
+        cost(graph, estimate_of(graph)), rel=1e-12)
+
+
+def test_outfinite_facts(data_dir):
+    graph = pyfg.read(data_dir / 'pyfg' / 'outfinite.pyfg')
+    assert graph.robots == ('A', 'B', 'C')
+    assert np.bincount(graph.poses.robot).tolist() == [4763, 4352, 4396]
+    assert graph.landmarks.names == tuple(f'L{k}' for k in range(14, 20))
+    assert graph.poses.stamp_ns[0] == 1730477379787663104
+    assert np.all(graph.ranges.stamp_ns > 1.7e18)
+    between = (graph.ranges.source >= 0) & (graph.ranges.target >= 0)
+    assert np.count_nonzero(between) == 581
+    np.testing.assert_array_equal(graph.ranges.precision[between], 1 / 16)
