@@ -74,18 +74,29 @@ install_ros_dependencies() {
     have rosdep || { say 'no rosdep here: taking the ROS dependencies as installed'; return; }
     say 'installing the dependencies in package.xml (rosdep)'
     rosdep install -y -r --from-paths "$ROOT" --ignore-src --skip-keys \
-        'python3-numba python3-rich python3-rosbags-pip python3-scikit-sparse-pip python3-threadpoolctl' \
+        'python3-numba python3-rich python3-rosbags-pip python3-scikit-sparse-pip' \
         >>"$LOG" 2>&1 || say "rosdep could not install everything (see $LOG); going on"
 }
 
 # ------------------------------------------------------------------------------ Python packages
 
-# scikit-sparse 0.5 needs SuiteSparse 7.4; 0.4.16 compiles on what is older.
+# scikit-sparse 0.5 needs SuiteSparse 7.4 and NumPy 2; 0.4.16 works with what is older.
 scikit_sparse() {
+    if [ "$(numpy_constraint)" = 'numpy<2' ]; then
+        echo 'scikit-sparse>=0.4.16,<0.5'
+        return
+    fi
     awk '/#define SUITESPARSE_MAIN_VERSION/ {major = $3}
          /#define SUITESPARSE_SUB_VERSION/ {minor = $3}
          END {print (1000 * major + minor >= 7004) ? "scikit-sparse>=0.5,<0.6" : "scikit-sparse>=0.4.16,<0.5"}' \
         "$SUITESPARSE"
+}
+
+# The message modules of a ROS installation were compiled against its NumPy: 1 or 2 must stay.
+numpy_constraint() {
+    [ "$MODE" = wheels ] || python3 -c '
+import numpy
+print("numpy<2" if numpy.__version__.startswith("1.") else "numpy>=2")'
 }
 
 install_python_packages() {
@@ -95,9 +106,7 @@ install_python_packages() {
         [ "$(uname -m)" = x86_64 ] || die 'the ROS wheels are for x86-64: please source a ROS 2 installation'
     else
         options=(--system-site-packages)
-        # The message modules of this ROS were compiled against its NumPy.
-        python3 -c 'import numpy; print(f"numpy=={numpy.__version__}")' >"$CACHE/constraints.txt"
-        wanted=(--constraint "$CACHE/constraints.txt")
+        wanted=("$(numpy_constraint)")
     fi
     if [ ! -x "$VENV/bin/python" ]; then
         say "making ${VENV#"$ROOT/"} with $python"
