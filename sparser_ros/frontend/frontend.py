@@ -68,6 +68,7 @@ class Frontend:
         self._fixes: WaitingList[PendingFix] = WaitingList(
             self._tracks, self._timeout_ns, count.fixes)
         self._unstamped: deque[OdometrySample | RangeSample | FixSample] = deque()
+        self._no_stamps_at_all = False
         self._known_closures: OrderedDict[tuple[int, int, int, int], None] = OrderedDict()
         self._last_fix_ns: dict[int, int] = {}
         self._frames_seen: set[tuple[str, str, str]] = set()
@@ -268,10 +269,10 @@ class Frontend:
             clock = self._clock
             lag = clock.lag_ns
             if lag is None:
-                first = self._unstamped[0].received_ns
-                if not flush and clock.newest_received_ns - first <= self._timeout_ns:
+                waited_ns = clock.newest_received_ns - self._unstamped[0].received_ns
+                if not flush and waited_ns <= self._timeout_ns and not self._no_stamps_at_all:
                     return
-                lag = 0
+                self._no_stamps_at_all, lag = True, 0
             sample = self._unstamped.popleft()
             stamp_ns = sample.received_ns - lag
             config = self.config

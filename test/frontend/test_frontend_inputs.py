@@ -1,0 +1,253 @@
+"""Every kind of bad input is counted with its reason, and none of it reaches the graph."""
+
+import itertools
+
+import numpy as np
+import pytest
+from frontend_world import (
+    NAN,
+    SECOND,
+    Robot,
+    closure_sample,
+    config,
+    drive,
+    fix_sample,
+    graph_of,
+    ns,
+    range_sample,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparser_ros.frontend import Frontend, Refused
+
+A, B = Robot('A', 2, 1), Robot('B', 2, 2)
+RADIOS = {
+    'fixed1': {'beacon': 'F1', 'position': [0.0, 0.0]},
+    'fixed2': {'beacon': 'F2', 'position': [5.0, 0.0]},
+    'a2': {'robot': 'A', 'lever_arm': [0.2, 0.0]},
+}
+
+
+def prepared(**values):
+    """A front-end that has seen a second of odometry of both robots."""
+    frontend = Frontend(config(radios=RADIOS, **values))
+    drive(frontend, [A, B], 1.0)
+    return frontend
+
+
+@pytest.mark.parametrize(('sample', 'reason'), [
+    (A.odometry(1.1, position_xyz=np.array([NAN, 0, 0])), 'not_finite'),
+    (A.odometry(1.1, position_xyz=np.array([np.inf, 0, 0])), 'not_finite'),
+    (A.odometry(1.1, quat_xyzw=np.array([0, 0, NAN, 1])), 'not_finite'),
+    (A.odometry(1.1, quat_xyzw=np.zeros(4)), 'zero_quaternion'),
+    (A.odometry(1.1, robot='C'), 'unknown_robot'),
+    (A.odometry(1.0), 'duplicate'),
+    (A.odometry(0.75), 'out_of_order'),
+    (A.odometry(-5.0), 'time_backwards'),
+    (A.odometry(1.1, stamp_ns=ns(1e6)), 'in_the_future'),
+    (A.odometry(1.1, stamp_ns=0, received_ns=0), 'no_stamp'),
+])
+def test_bad_odometry(sample, reason):
+    frontend = prepared()
+    poses = graph_of(frontend).n_poses
+    assert frontend.add_odometry(sample) is False
+    assert frontend.counters.odometry.dropped == {reason: 1}
+    assert frontend.counters.odometry.balanced
+    assert poses > 0
+    assert frontend.take(flush=True) is None
+    assert frontend.time_jump == (reason == 'time_backwards')
+
+
+@pytest.mark.parametrize(('changes', 'reason'), [
+    ({'range_m': NAN}, 'not_finite'),
+    ({'range_m': np.inf}, 'not_finite'),
+    ({'range_m': 0.0}, 'not_positive'),
+    ({'range_m': -3.0}, 'not_positive'),
+    ({'range_m': 0.01}, 'too_short'),
+    ({'range_m': 1e4}, 'too_long'),
+    ({'target': 'A'}, 'self_range'),
+    ({'target': 'a2'}, 'self_range'),
+    ({'target': ''}, 'unknown_radio'),
+    ({'target': 'stranger'}, 'unknown_radio'),
+    ({'source': 'fixed1', 'target': 'fixed2'}, 'between_known_beacons'),
+    ({'rx_rssi': -95.0}, 'weak_signal'),
+    ({'los': 2}, 'blocked'),
+    ({'rx_rssi': -80.0, 'first_path_rssi': -95.0}, 'blocked'),
+    ({'stamp_ns': ns(1e6)}, 'in_the_future'),
+    ({'stamp_ns': 0, 'received_ns': 0}, 'no_stamp'),
+    ({'stamp_ns': -5}, 'no_stamp'),
+])
+def test_bad_ranges(changes, reason):
+    frontend = prepared(ranges={
+        'unknown_radios': 'ignore', 'nlos': 'drop', 'nlos_rssi_gap_db': 10.0,
+        'min_rssi_dbm': -90.0})
+    assert frontend.add_range(range_sample('A', 'B', 0.5, 3.0, **changes)) is False
+    assert frontend.counters.ranges.dropped == {reason: 1}
+    assert frontend.counters.ranges.balanced
+    assert len(graph_of(frontend).ranges) == 0
+
+
+@pytest.mark.parametrize(('sample', 'reason'), [
+    (closure_sample(A, 0.1, B, 0.5, position_xyz=np.array([0, NAN, 0])), 'not_finite'),
+    (closure_sample(A, 0.1, B, 0.5, quat_xyzw=np.zeros(4)), 'zero_quaternion'),
+    (closure_sample(A, 0.1, B, 0.5, to_robot='C'), 'unknown_robot'),
+    (closure_sample(A, 0.1, B, 0.5, from_stamp_ns=0), 'no_stamp'),
+    (closure_sample(A, 0.1, B, 0.5, to_stamp_ns=ns(1e6)), 'in_the_future'),
+    (closure_sample(A, 0.1, B, 0.5, confidence=0.1), 'low_confidence'),
+    (closure_sample(A, 0.1, B, 0.5, position_xyz=np.array([90.0, 0, 0])), 'too_long'),
+])
+def test_bad_closures(sample, reason):
+    frontend = prepared(closures={'min_confidence': 0.5, 'max_translation_m': 50.0})
+    assert frontend.add_closure(sample) is False
+    assert frontend.counters.closures.dropped == {reason: 1}
+    assert graph_of(frontend).relative_poses.odometry.all()
+
+
+@pytest.mark.parametrize(('sample', 'reason'), [
+    (fix_sample(A, 0.5, position_xyz=np.array([0, NAN, 0])), 'not_finite'),
+    (fix_sample(A, 0.5, quat_xyzw=np.zeros(4)), 'zero_quaternion'),
+    (fix_sample(A, 0.5, robot='C'), 'unknown_robot'),
+    (fix_sample(A, 0.5, frame_id='A/odom'), 'wrong_frame'),
+])
+def test_bad_fixes(sample, reason):
+    frontend = prepared()
+    assert frontend.add_fix(sample) is False
+    assert frontend.counters.fixes.dropped == {reason: 1}
+    assert not graph_of(frontend).anchored
+
+
+@pytest.mark.parametrize(('covariance', 'warning'), [
+    (np.zeros((6, 6)), 'covariance_zero'),
+    (np.full((6, 6), NAN), 'covariance_not_finite'),
+    (np.diag([1.0, 1, 1, 1, 1, -1]), 'covariance_not_positive'),
+    (np.diag([1.0, 0, 1, 1, 1, 1]), 'covariance_not_positive'),
+    (np.array(np.eye(6) + 2 * np.eye(6)[::-1]), 'covariance_not_positive'),
+])
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
+        covariance, warning, dimension):
+    covariance = covariance.copy()
+    if dimension == 2 and covariance[0, 5]:
+        covariance[0, 1] = covariance[1, 0] = 2.0
+    frontend = Frontend(config(
+        dimension=dimension, odometry_noise='pose_increment', keyframes={'every_message': True}))
+    robot = Robot('A', dimension, 1)
+    for t in (0.0, 0.5):
+        frontend.add_odometry(robot.odometry(t, covariance))
+    graph = graph_of(frontend).validate()
+    assert frontend.counters.odometry.warnings == {warning: 1}
+    assert frontend.counters.odometry.accepted == 2
+    travel = np.linalg.norm(robot.velocity) * 0.5
+    turn = robot.rate * 0.5 * np.linalg.norm(robot.axis)
+    move = 0.02**2 * travel + 0.01**2 * turn + 0.002**2 * 0.5
+    assert 1 / graph.relative_poses.tau == pytest.approx([move])
+
+
+def test_unusable_closure_and_fix_covariances_fall_back():
+    frontend = prepared()
+    frontend.add_closure(closure_sample(A, 0.1, B, 1.0, covariance=np.zeros((6, 6))))
+    frontend.add_closure(closure_sample(A, 0.2, B, 1.0, covariance=np.full((6, 6), NAN)))
+    frontend.add_fix(fix_sample(A, 0.5, position_covariance=np.zeros((3, 3)), quat_xyzw=None))
+    graph = graph_of(frontend).validate()
+    closures = ~graph.relative_poses.odometry
+    assert closures.sum() == 2
+    assert graph.relative_poses.kappa[closures] == pytest.approx(1 / 0.03**2)
+    assert graph.point_priors.precision == pytest.approx([1.0])
+    assert frontend.counters.closures.warnings == {'covariance_not_finite': 1}
+    assert frontend.counters.fixes.warnings == {'covariance_zero': 1}
+
+
+def test_unreadable_messages_are_counted():
+    frontend = prepared()
+    assert frontend.add(Refused('ranges', 'unreadable')) is False
+    assert frontend.counters.as_dict()['ranges']['dropped'] == {'unreadable': 1}
+
+
+def test_foreign_frames_and_strange_units_are_pointed_out():
+    frontend = prepared()
+    assert frontend.warnings == ()
+    frontend.add_odometry(A.odometry(1.1, frame_id='world'))
+    assert 'world' in frontend.warnings[0]
+    for k in range(60):
+        frontend.add_range(range_sample('A', 'B', 0.5 + k * 0.001, 450.0 + k))
+    assert any('centimetres' in text for text in frontend.warnings)
+    for k in range(60):
+        frontend.add_range(range_sample('A', 'B', 0.5 + k * 0.001, 4500.0 + k))
+    assert any('millimetres' in text for text in frontend.warnings)
+
+
+def test_a_source_without_stamps_is_placed_by_the_lag_of_the_others():
+    late = 40_000 * SECOND
+    frontend = Frontend(config(stamps={'timeout_s': 2.0}))
+    jitter = itertools.cycle([0, 3_000_000, 1_000_000])
+    for step in range(60):
+        t = step * 0.1
+        frontend.add_odometry(B.odometry(t, stamp_ns=0, received_ns=ns(t) + late))
+        frontend.add_odometry(A.odometry(t, received_ns=ns(t) + late + next(jitter)))
+    graph = graph_of(frontend)
+    assert frontend.counters.odometry.accepted == 120
+    mine = graph.poses.stamp_ns[graph.poses.robot == 1]
+    other = graph.poses.stamp_ns[graph.poses.robot == 0]
+    assert abs(int(mine[0]) - int(other[0])) < 5_000_000
+
+
+def test_without_any_stamps_reception_time_counts():
+    frontend = Frontend(config())
+    for step in range(60):
+        frontend.add_odometry(A.odometry(step * 0.1, stamp_ns=0, received_ns=ns(step * 0.1)))
+        if step == 10:
+            assert frontend.take() is None
+            assert frontend.counters.odometry.waiting == 11
+    graph = graph_of(frontend, flush=False)
+    assert graph.poses.stamp_ns[0] == ns(0.0)
+    assert frontend.counters.odometry.accepted == 60
+
+
+def test_time_offsets_shift_a_source():
+    frontend = Frontend(config(odometry={'time_offsets': {'A': 0.5, '*': -0.25}}))
+    frontend.add_odometry(A.odometry(1.0))
+    frontend.add_odometry(B.odometry(1.0))
+    assert frontend.latest_odometry('A')[0] == ns(1.5)
+    assert frontend.latest_odometry('B')[0] == ns(0.75)
+
+
+values = st.one_of(
+    st.floats(-10, 400), st.sampled_from([NAN, np.inf, 0.0, -1.0]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(
+    st.sampled_from(['odometry', 'range', 'closure', 'fix', 'take', 'flush']),
+    st.floats(-3, 8), values, st.sampled_from(['A', 'B', 'C', 'L1', 'a2', '']),
+    st.sampled_from(['A', 'B', 'fixed1', 'L1']))
+    , max_size=60))
+def test_whatever_comes_the_counts_balance_and_the_graph_is_valid(events):
+    frontend = prepared()
+    graph = graph_of(frontend, flush=False)
+    for kind, t, value, one, other in events:
+        if kind == 'odometry':
+            frontend.add_odometry(A.odometry(
+                t, robot=one, position_xyz=np.array([value, t, 0.0])))
+        elif kind == 'range':
+            frontend.add_range(range_sample(one, other, t, value, variance=value))
+        elif kind == 'closure':
+            frontend.add_closure(closure_sample(
+                A, t, B, abs(t), to_robot=one, covariance=np.diag([value] * 6)))
+        elif kind == 'fix':
+            frontend.add_fix(fix_sample(A, t, robot=one, position_covariance=np.diag([value] * 3)))
+        else:
+            graph = graph_of(frontend, flush=kind == 'flush', graph=graph)
+        for name in ('odometry', 'ranges', 'closures', 'fixes'):
+            assert frontend.counters.kind(name).balanced
+    graph = graph_of(frontend, graph=graph)
+    guess = np.nan_to_num(graph.landmarks.position)
+    graph.replaced(landmarks=type(graph.landmarks)(
+        graph.landmarks.names, guess, graph.landmarks.fixed)).validate()
+    for name in ('odometry', 'ranges', 'closures', 'fixes'):
+        counters = frontend.counters.kind(name)
+        assert counters.waiting == 0
+        assert counters.balanced
+    assert len(graph.ranges) == frontend.counters.ranges.accepted
+    assert len(graph.pose_priors) + np.sum(graph.point_priors.point >= 0) == \
+        frontend.counters.fixes.accepted

@@ -1,0 +1,260 @@
+"""Motions and their covariances against brute force."""
+
+import numpy as np
+import pytest
+from frontend_world import Robot, config, graph_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparser_ros.frontend import Frontend
+from sparser_ros.frontend.motion import geometry, wrap
+from sparser_ros.frontend.noise import fault, noise_model
+from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
+
+DIMENSIONS = [2, 3]
+
+
+def random_pose(rng, dimension):
+    space = geometry(dimension)
+    position, quat = rng.normal(size=3) * 3, rng.normal(size=4)
+    return space.pose(position.tolist(), (quat / np.linalg.norm(quat)).tolist())
+
+
+def matrix(space, pose):
+    rotation, translation = space.arrays([pose])
+    result = np.eye(space.dimension + 1)
+    result[:-1, :-1], result[:-1, -1] = rotation[0], translation[0]
+    return result
+
+
+def random_covariance(rng, dimension):
+    root = rng.normal(size=(6, 6)) * 0.1
+    full = root @ root.T
+    if dimension == 2:
+        keep = np.zeros((6, 6), dtype=bool)
+        keep[np.ix_((0, 1, 5), (0, 1, 5))] = True
+        full = np.where(keep, full, 0.0)
+    return full
+
+
+@pytest.mark.parametrize('dimension', DIMENSIONS)
+def test_motions_agree_with_matrices(dimension):
+    rng, space = np.random.default_rng(0), geometry(dimension)
+    for _ in range(50):
+        a, b = random_pose(rng, dimension), random_pose(rng, dimension)
+        point = tuple(rng.normal(size=dimension))
+        first, second = matrix(space, a), matrix(space, b)
+        assert matrix(space, space.compose(a, b)) == pytest.approx(first @ second)
+        assert matrix(space, space.between(a, b)) == pytest.approx(np.linalg.inv(first) @ second)
+        assert space.act(a, point) == pytest.approx((first @ [*point, 1.0])[:-1])
+        step = space.between(a, b)
+        assert space.distance(step) == pytest.approx(np.linalg.norm(matrix(space, step)[:-1, -1]))
+        for u in (-0.5, 0.0, 0.3, 1.0, 1.5):
+            middle = matrix(space, space.interpolate(a, b, u))
+            assert middle[:-1, -1] == pytest.approx((1 - u) * first[:-1, -1]
+                                                    + u * second[:-1, -1])
+            assert middle[:-1, :-1] @ middle[:-1, :-1].T == pytest.approx(np.eye(dimension))
+        assert matrix(space, space.interpolate(a, b, 1.0)) == pytest.approx(second)
+
+
+def test_interpolation_in_space_turns_at_a_constant_rate():
+    rng, space = np.random.default_rng(1), geometry(3)
+    a, b = random_pose(rng, 3), random_pose(rng, 3)
+    first, second = matrix(space, a)[:3, :3], matrix(space, b)[:3, :3]
+    axis = matrix_to_rotvec(first.T @ second)
+    for u in (-0.4, 0.25, 0.9, 1.2):
+        middle = matrix(space, space.interpolate(a, b, u))[:3, :3]
+        assert middle == pytest.approx(first @ rotvec_to_matrix(u * axis))
+    assert space.interpolate(a, a, 0.4) == pytest.approx(a)
+
+
+@settings(deadline=None)
+@given(st.floats(-50, 50))
+def test_wrapped_angles(angle):
+    wrapped = wrap(angle)
+    assert -np.pi <= wrapped <= np.pi
+    assert np.exp(1j * wrapped) == pytest.approx(np.exp(1j * angle), abs=1e-9)
+
+
+@pytest.mark.parametrize('dimension', DIMENSIONS)
+def test_composed_covariance_is_the_first_order_propagation(dimension):
+    """Against numerical derivatives of the composed motion."""
+    rng, space, noise = np.random.default_rng(2), geometry(dimension), noise_model(dimension)
+
+    def disturbed(pose, error):
+        turn = (0.0, 0.0, error[-1]) if dimension == 2 else tuple(error[3:])
+        result = matrix(space, pose)
+        result[:-1, -1] += error[:dimension]
+        result[:-1, :-1] = result[:-1, :-1] @ rotvec_to_matrix(np.array(turn))[
+            :dimension, :dimension]
+        return result
+
+    def error_of(measured, true):
+        turn = np.eye(3)
+        turn[:dimension, :dimension] = true[:-1, :-1].T @ measured[:-1, :-1]
+        vector = matrix_to_rotvec(turn)
+        return np.append(measured[:-1, -1] - true[:-1, -1],
+                         vector[2:] if dimension == 2 else vector)
+
+    size = 3 if dimension == 2 else 6
+    rows = [0, 1, 5] if dimension == 2 else list(range(6))
+    for _ in range(5):
+        a, b = random_pose(rng, dimension), random_pose(rng, dimension)
+        first, second = random_covariance(rng, dimension), random_covariance(rng, dimension)
+        true = matrix(space, a) @ matrix(space, b)
+        step = 1e-6
+        jacobian = np.empty((size, 2 * size))
+        for k in range(2 * size):
+            sides = []
+            for sign in (step, -step):
+                error = np.zeros(2 * size)
+                error[k] = sign
+                sides.append(error_of(
+                    disturbed(a, error[:size]) @ disturbed(b, error[size:]), true))
+            jacobian[:, k] = (sides[0] - sides[1]) / (2 * step)
+        both = np.zeros((2 * size, 2 * size))
+        both[:size, :size] = first[np.ix_(rows, rows)]
+        both[size:, size:] = second[np.ix_(rows, rows)]
+        expected = jacobian @ both @ jacobian.T
+        found = noise.append(noise.of(first), a, b, noise.of(second))
+        if dimension == 2:
+            xx, xy, yy, xt, yt, tt = found
+            found = np.array([[xx, xy, xt], [xy, yy, yt], [xt, yt, tt]])
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize('dimension', DIMENSIONS)
+def test_the_difference_of_accumulated_covariances_is_the_increment(dimension):
+    rng, space, noise = np.random.default_rng(3), geometry(dimension), noise_model(dimension)
+    start, step = random_pose(rng, dimension), random_pose(rng, dimension)
+    end = space.compose(start, step)
+    before, increment = random_covariance(rng, dimension), random_covariance(rng, dimension)
+    turn = np.eye(3)
+    turn[:dimension, :dimension] = matrix(space, start)[:-1, :-1]
+    turn_end = np.eye(3)
+    turn_end[:dimension, :dimension] = matrix(space, end)[:-1, :-1]
+    move = np.zeros(3)
+    move[:dimension] = (matrix(space, end) - matrix(space, start))[:-1, -1]
+    x, y, z = move
+    carry = np.eye(6)
+    carry[:3, 3:] = -np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    frame = np.zeros((6, 6))
+    frame[:3, :3], frame[3:, 3:] = turn, turn_end
+    after = carry @ before @ carry.T + frame @ increment @ frame.T
+    found = noise.difference(start, end, noise.of(before), noise.of(after))
+    assert np.asarray(found) == pytest.approx(np.asarray(noise.of(increment)), abs=1e-12)
+
+
+@pytest.mark.parametrize('dimension', DIMENSIONS)
+def test_faults_of_covariances(dimension):
+    good = np.diag([1.0] * 6)
+    assert fault(good, dimension) == ''
+    tilted = good.copy()
+    tilted[0, 1] = tilted[1, 0] = 0.5
+    assert fault(tilted, dimension) == ''
+    tilted[0, 1] = tilted[1, 0] = 1.5
+    assert fault(tilted, dimension) == 'not_positive'
+    assert fault(np.zeros((6, 6)), dimension) == 'zero'
+    tilted[0, 1] = np.inf
+    assert fault(tilted, dimension) == 'not_finite'
+
+
+def test_the_plane_looks_at_x_y_and_yaw_only():
+    flat = np.diag([1.0, 1.0, 0.0, -1.0, np.nan, 1.0])
+    assert fault(flat, 2) == ''
+    assert fault(flat, 3) == 'not_finite'
+
+
+@pytest.mark.parametrize('dimension', DIMENSIONS)
+def test_increments_between_sparse_keyframes_add_up(dimension):
+    """A standing robot: covariances of increments simply add."""
+    robot = Robot('A', dimension, 1)
+    robot.velocity, robot.rate = np.zeros(3), 0.0
+    frontend = Frontend(config(
+        dimension=dimension, odometry_noise='pose_increment', keyframes={'time_s': 1.0}))
+    step = np.diag([0.01, 0.03, 0.02, 0.001, 0.003, 0.002])
+    for k in range(11):
+        frontend.add_odometry(robot.odometry(k * 0.1, step))
+    graph = graph_of(frontend)
+    assert graph.n_poses == 2
+    if dimension == 2:
+        assert graph.relative_poses.tau == pytest.approx([2 / 0.4])
+        assert graph.relative_poses.kappa == pytest.approx([1 / 0.02])
+    else:
+        assert graph.relative_poses.tau == pytest.approx([3 / 0.6])
+        assert graph.relative_poses.kappa == pytest.approx([3 / (2 * 0.06)])
+
+
+@pytest.mark.parametrize('dimension', DIMENSIONS)
+def test_accumulated_and_twist_covariances(dimension):
+    robot = Robot('A', dimension, 1)
+    robot.velocity, robot.rate = np.zeros(3), 0.0
+    results = {}
+    for mode in ('pose_accumulated', 'twist'):
+        frontend = Frontend(config(
+            dimension=dimension, odometry_noise=mode, keyframes={'time_s': 1.0}))
+        for k in range(21):
+            frontend.add_odometry(robot.odometry(
+                k * 0.1, np.diag([0.02] * 3 + [0.004] * 3) * (k + 1)))
+        results[mode] = graph_of(frontend).relative_poses
+    scale = 1.0 if dimension == 2 else 0.5
+    assert results['pose_accumulated'].tau == pytest.approx([1 / 0.2] * 2)
+    assert results['pose_accumulated'].kappa == pytest.approx([scale / 0.04] * 2)
+    # 0.2 m/s for 0.1 s each, ten times, independent.
+    assert results['twist'].tau == pytest.approx([1 / (10 * 0.04 * 0.01)] * 2)
+    assert results['twist'].kappa == pytest.approx([scale / (10 * 0.01 * 0.01)] * 2)
+
+
+def test_accumulated_covariance_that_shrinks_falls_back():
+    robot = Robot('A', 2, 1)
+    frontend = Frontend(config(
+        odometry_noise='pose_accumulated', keyframes={'every_message': True}))
+    for k in range(3):
+        frontend.add_odometry(robot.odometry(k * 0.1, np.eye(6) / (k + 1)))
+    graph_of(frontend).validate()
+    assert frontend.counters.odometry.warnings == {'covariance_not_growing': 2}
+
+
+def test_configured_noise_does_not_depend_on_the_message_rate():
+    robot = Robot('A', 2, 1)
+    tables = []
+    for period in (0.02, 0.1):
+        frontend = Frontend(config(keyframes={
+            'time_s': 1.0, 'distance_m': float('inf'), 'angle_rad': float('inf')}))
+        for k in range(round(3 / period) + 1):
+            frontend.add_odometry(robot.odometry(k * period))
+        tables.append(graph_of(frontend).relative_poses)
+    assert tables[0].tau == pytest.approx(tables[1].tau)
+    assert tables[0].kappa == pytest.approx(tables[1].kappa)
+    travel = np.linalg.norm(robot.velocity)
+    expected = 0.02**2 * travel + 0.01**2 * robot.rate + 0.002**2
+    assert 1 / tables[0].tau == pytest.approx([expected] * 3)
+
+
+@pytest.mark.parametrize(('options', 'count'), [
+    ({'every_message': True}, 21),
+    ({'distance_m': 0.0}, 21),
+    ({'angle_rad': 0.0}, 21),
+    ({'time_s': 0.0}, 21),
+    ({'time_s': 0.5}, 5),
+    ({}, 1),
+])
+def test_keyframe_selection(options, count):
+    robot = Robot('A', 2, 1)
+    none = float('inf')
+    frontend = Frontend(config(keyframes={
+        'distance_m': none, 'angle_rad': none, 'time_s': none, **options}))
+    for k in range(21):
+        frontend.add_odometry(robot.odometry(k * 0.1))
+    assert graph_of(frontend).n_poses == count
+
+
+def test_keyframes_by_distance_and_angle():
+    robot = Robot('A', 2, 1)
+    for name, per_second in (('distance_m', np.linalg.norm(robot.velocity)),
+                             ('angle_rad', robot.rate)):
+        none = {'distance_m': float('inf'), 'angle_rad': float('inf'), 'time_s': float('inf')}
+        frontend = Frontend(config(keyframes={**none, name: per_second * 0.299}))
+        for k in range(31):
+            frontend.add_odometry(robot.odometry(k * 0.1))
+        assert np.diff(graph_of(frontend).poses.stamp_ns).tolist() == [300_000_000] * 10

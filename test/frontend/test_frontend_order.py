@@ -1,0 +1,208 @@
+"""Duplicates, the two directions of one exchange, and topics that deliver in any order."""
+
+import numpy as np
+import pytest
+from frontend_world import Robot, config, drive, graph_of, ns, range_sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparser_ros.frontend import Frontend
+
+A, B = Robot('A', 2, 1), Robot('B', 2, 2)
+
+
+def prepared(**values):
+    frontend = Frontend(config(**values))
+    drive(frontend, [A, B], 2.0)
+    return frontend
+
+
+def test_the_two_directions_of_one_exchange_count_once():
+    frontend = prepared()
+    frontend.add_range(range_sample('A', 'B', 0.500, 3.0, variance=0.04))
+    frontend.add_range(range_sample('B', 'A', 0.515, 3.2, variance=0.01))
+    frontend.add_range(range_sample('B', 'A', 0.560, 4.0))
+    graph = graph_of(frontend)
+    assert graph.ranges.distance_m == pytest.approx([3.1, 4.0])
+    assert graph.ranges.precision[0] == pytest.approx(100.0)
+    assert frontend.counters.ranges.merged == 1
+    assert frontend.counters.ranges.accepted == 2
+
+
+def test_a_direction_that_comes_after_its_other_left_is_not_counted_again():
+    frontend = prepared()
+    frontend.add_range(range_sample('A', 'B', 0.500, 3.0))
+    graph = graph_of(frontend, flush=False)
+    assert len(graph.ranges) == 1
+    assert frontend.add_range(range_sample('B', 'A', 0.505, 3.2))
+    assert frontend.take(flush=True) is None
+    assert frontend.counters.ranges.merged == 1
+
+
+def test_ranges_of_one_direction_are_distinct_however_close():
+    frontend = prepared()
+    for k in range(5):
+        frontend.add_range(range_sample('A', 'B', 0.5 + 0.003 * k, 3.0))
+    assert len(graph_of(frontend).ranges) == 5
+
+
+def test_two_exchanges_within_the_window_merge_pairwise():
+    frontend = prepared()
+    for k in range(4):
+        frontend.add_range(range_sample('A', 'B', 0.500 + 0.01 * k, 3.0))
+        frontend.add_range(range_sample('B', 'A', 0.501 + 0.01 * k, 3.0))
+    assert len(graph_of(frontend).ranges) == 4
+    assert frontend.counters.ranges.merged == 4
+
+
+def test_duplicates():
+    frontend = prepared()
+    assert frontend.add_range(range_sample('A', 'B', 0.5, 3.0))
+    assert not frontend.add_range(range_sample('A', 'B', 0.5, 3.0))
+    assert len(graph_of(frontend).ranges) == 1
+    assert not frontend.add_range(range_sample('A', 'B', 0.5, 3.0))
+    assert frontend.counters.ranges.dropped == {'duplicate': 2}
+
+
+def test_decimation_keeps_one_range_per_pair_and_interval():
+    frontend = prepared(ranges={'min_interval_s': 0.5})
+    for k in range(19):
+        frontend.add_range(range_sample('A', 'L1', 0.1 * k, 3.0))
+        frontend.add_range(range_sample('B', 'L1', 0.1 * k, 3.0))
+    graph = graph_of(frontend)
+    assert len(graph.ranges) == 8
+    assert frontend.counters.ranges.dropped == {'decimated': 30}
+
+
+def test_bias_scale_and_noise():
+    frontend = prepared(
+        radios={'A': {'robot': 'A', 'bias_m': 0.3}, 'L1': {'beacon': 'L1', 'bias_m': 0.2}},
+        ranges={'scale': 2.0, 'bias_m': 0.1, 'sigma_m': 0.3, 'sigma_per_m': 0.1,
+                'nlos': 'inflate', 'nlos_sigma_scale': 3.0})
+    frontend.add_range(range_sample('A', 'L1', 0.5, 2.3))
+    frontend.add_range(range_sample('A', 'L1', 0.7, 2.3, variance=0.01))
+    frontend.add_range(range_sample('A', 'L1', 0.9, 2.3, variance=0.01, los=2))
+    graph = graph_of(frontend)
+    assert graph.ranges.distance_m == pytest.approx([4.0] * 3)
+    assert 1 / graph.ranges.precision == pytest.approx([0.09 + 0.16, 0.04, 0.36])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(0, 6))
+def test_the_order_of_topics_within_the_window_does_not_matter(random, takes):
+    """Odometry of each robot in order, everything else delayed at random by up to the window."""
+    frontends = []
+    for shuffled in (False, True):
+        frontend = Frontend(config(stamps={'reorder_window_s': 0.3}))
+        events = []
+        for step in range(41):
+            for robot in (A, B):
+                events.append((step * 0.1, step * 0.1, 0, robot.odometry(step * 0.1)))
+        for k in range(60):
+            t = 0.05 + 0.06 * k
+            pair = ('A', 'B') if k % 2 else ('B', 'A')
+            delay = random.uniform(0.0, 0.25) if shuffled else 0.0
+            events.append((t + delay, t, 1, range_sample(*pair, t, 1.0 + k)))
+            if k % 5 == 0:
+                late = random.uniform(0.0, 0.25) if shuffled else 0.0
+                events.append((t + late, t, 2, range_sample(*pair[::-1], t + 0.004, 2.0 + k)))
+        graph = None
+        for number, event in enumerate(sorted(events, key=lambda e: e[:3])):
+            frontend.add(event[3])
+            if shuffled and takes and number % (takes * 11) == 0:
+                graph = graph_of(frontend, flush=False, graph=graph)
+        graph = graph_of(frontend, graph=graph)
+        names = [
+            (graph.endpoint_name(int(i)), graph.endpoint_name(int(j)), d, *a, *b)
+            for i, j, d, a, b in zip(
+                graph.ranges.source, graph.ranges.target, graph.ranges.distance_m,
+                graph.ranges.lever_source.tolist(), graph.ranges.lever_target.tolist(),
+                strict=True)]
+        frontends.append((sorted(names), frontend.counters.as_dict()))
+    assert frontends[0] == frontends[1]
+
+
+def test_time_going_backwards_raises_a_flag_until_a_reset():
+    frontend = prepared()
+    graph_of(frontend)
+    for t in (0.0, 0.1):
+        assert not frontend.add_odometry(A.odometry(t))
+    assert frontend.time_jump
+    assert frontend.counters.time_jumps == 1
+    assert frontend.counters.odometry.dropped == {'time_backwards': 2}
+    assert any('backwards' in text for text in frontend.warnings)
+    frontend.reset()
+    assert not frontend.time_jump
+    drive(frontend, [A, B], 1.0)
+    increment = frontend.take(flush=True)
+    assert increment.sequence == 0
+    assert increment.poses.index.min() == 0
+    assert frontend.counters.odometry.dropped == {}
+
+
+def test_a_reset_can_keep_the_beacons_where_they_were_found():
+    frontend = prepared(radios={'L2': {'beacon': 'L2', 'position': [1.0, 1.0]}})
+    frontend.add_range(range_sample('A', 'L1', 0.5, 3.0))
+    frontend.reset(keep_beacons=True, positions={'L1': [4.0, 5.0], 'L2': [9.0, 9.0]}, sigma_m=0.2)
+    drive(frontend, [A], 1.0)
+    for beacon in ('L1', 'L2'):
+        frontend.add_range(range_sample('A', beacon, 0.5, 3.0))
+    graph = graph_of(frontend)
+    assert dict(zip(graph.landmarks.names, graph.landmarks.position.tolist(), strict=True)) == {
+        'L1': [4.0, 5.0], 'L2': [1.0, 1.0]}
+    assert graph.landmarks.fixed[graph.landmarks.names.index('L2')]
+    assert graph.point_priors.precision == pytest.approx([25.0])
+
+
+def test_increments_are_deterministic_and_append_only():
+    def run():
+        frontend, increments = Frontend(config()), []
+        for step in range(100):
+            drive_step = step * 0.1
+            for robot in (A, B):
+                frontend.add_odometry(robot.odometry(drive_step))
+            frontend.add_range(range_sample('A', 'B', drive_step + 0.03, 3.0 + step))
+            frontend.add_range(range_sample('A', f'L{step % 3}', drive_step + 0.07, 2.0 + step))
+            if step % 7 == 6:
+                increments.append(frontend.take(flush=step == 97))
+        return [i for i in increments if i is not None]
+
+    one, other = run(), run()
+    assert [i.sequence for i in one] == list(range(len(one)))
+    for a, b in zip(one, other, strict=True):
+        for name in ('poses', 'relative_poses', 'ranges'):
+            for column, values in vars(getattr(a, name)).items():
+                assert np.array_equal(values, getattr(getattr(b, name), column))
+    total = 0
+    for increment in one:
+        total += len(increment.poses)
+        # Nothing may refer to what only a later increment introduces.
+        assert increment.relative_poses.j.max() < total
+        assert increment.ranges.source.max(initial=-1) < total
+
+
+def test_memory_is_bounded_while_standing_still():
+    frontend = Frontend(config(odometry={'history_s': 5.0}, keyframes={'time_s': 60.0}))
+    still = Robot('A', 2, 1)
+    still.velocity, still.rate = np.zeros(3), 0.0
+    for step in range(12000):
+        frontend.add_odometry(still.odometry(step * 0.02))
+        if step % 50 == 0:
+            frontend.add_range(range_sample('A', 'L1', step * 0.02, 3.0))
+            frontend.take()
+    track = frontend._tracks[0]
+    assert len(track.stamps) < 1000
+    assert len(track.keyframe_stamps) == 4
+    assert sum(len(h.waiting) for h in frontend._filter._pairs.values()) < 10
+
+
+def test_latest_odometry():
+    frontend = prepared()
+    stamp_ns, rotation, translation = frontend.latest_odometry('A')
+    assert stamp_ns == ns(2.0)
+    first, origin = A.start
+    turn, move = A.pose(2.0)
+    assert rotation == pytest.approx((first.T @ turn)[:2, :2])
+    assert translation == pytest.approx((first.T @ (move - origin))[:2])
+    assert frontend.latest_odometry('nobody') is None
+    assert Frontend(config()).latest_odometry('A') is None
