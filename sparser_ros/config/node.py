@@ -119,7 +119,7 @@ class NodeConfig:
         'sparser_maps', '~/save writes a new folder under this one', live=True,
     )
     solver_niceness: int = option(
-        5, 'the solver process yields the processor to the node by this much', lower=0, upper=19,
+        10, 'the solver process yields the processor to the node by this much', lower=0, upper=19,
     )
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     environment = isolated_environment()
     # The monitor lives in this process; the children get the same domain.
     os.environ.update(environment)
-    monitor = Monitor()
+    monitor = Monitor(odom_frame=data.odom_frame)
     with contextlib.closing(monitor), Child(
         node_command(scratch / 'parameters.yaml'), out / 'node.log', environment
     ) as node:

@@ -31,6 +31,7 @@ class DemoInput:
     parameters: dict[str, Any]
     graph: Graph | None = None
     """None for a recording."""
+    odom_frame: str = '{robot}/odom'
 
 
 def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int = 0) -> DemoInput:
@@ -48,8 +49,8 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)
-    SparserConfig.from_mapping(parameters)
-    return DemoInput(name, bag, parameters, graph)
+    config = SparserConfig.from_mapping(parameters)
+    return DemoInput(name, bag, parameters, graph, config.frames.odom)
 
 
 def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], None]:

@@ -30,8 +30,8 @@ class TransformRecord:
     """What arrived of one frame's transforms."""
 
     count: int = 0
-    first_steady_s: float = 0.0
     last_steady_s: float = 0.0
+    """0 = none since the robot was located (again)."""
     last_stamp_ns: int = 0
     not_increasing: int = 0
     """Stamps that were not later than the one before."""
@@ -70,7 +70,10 @@ class Observation:
 class Monitor:
     """Subscribes to one sparser node from a context and thread of its own."""
 
-    def __init__(self, node_name: str = '/sparser') -> None:
+    def __init__(
+        self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom'
+    ) -> None:
+        self._odom_frame = odom_frame
         self.seen = Observation()
         self.begin = time.monotonic()
         self._context = Context()
@@ -104,10 +107,8 @@ class Monitor:
             stamp = stamp_ns(one.header.stamp)
             record.not_increasing += int(stamp <= record.last_stamp_ns)
             record.last_stamp_ns = stamp
-            if record.count:
+            if record.last_steady_s:
                 self._gap(record, now)
-            else:
-                record.first_steady_s = now
             record.count += 1
             record.last_steady_s = now
 
@@ -124,8 +125,17 @@ class Monitor:
         if before is None or (before.cost, before.solve_seconds) != (
                 message.cost, message.solve_seconds):
             self.seen.solutions += 1
+        for robot, state in zip(message.robot_names, message.robot_states, strict=True):
+            if state != 'located':
+                self._interrupt(self._odom_frame.replace('{robot}', robot))
         self.seen.status = message
         self.seen.status_count += 1
+
+    def _interrupt(self, frame: str) -> None:
+        """A robot that is not located has no transform: no gap begins or goes on."""
+        record = self.seen.transforms.get(frame)
+        if record is not None:
+            record.last_steady_s = 0.0
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -140,7 +150,8 @@ class Monitor:
     def close_gaps(self) -> None:
         """Count the time from the last transform to the last tick of the clock as well."""
         for record in self.seen.transforms.values():
-            self._gap(record, time.monotonic())
+            if record.last_steady_s:
+                self._gap(record, time.monotonic())
 
     def call(self, service: str, timeout_s: float) -> Trigger.Response:
         """Call a Trigger service of the node; SparserError when it does not answer."""

@@ -64,7 +64,6 @@ class SparserNode(Node):
         self.parameters.on_change(self._configure)
         self._log_start(config)
         gc.collect()
-        # What exists now lives as long as the node: later collections need not look at it.
         gc.freeze()
 
     def _timers_of(self, config: SparserConfig) -> None:
@@ -103,7 +102,7 @@ class SparserNode(Node):
             self._latency_s = (
                 self.get_clock().now().nanoseconds - solution.newest_stamp_ns) * 1e-9
             self.outputs.publish(solution)
-            self._log_locations(solution)
+            self._log_solution(solution)
             self._report()
         else:
             self.outputs.work(time.monotonic())
@@ -114,6 +113,10 @@ class SparserNode(Node):
             self._latency_s))
 
     def _diagnose(self) -> None:
+        # What is alive now mostly stays; frozen, it costs later collections no time: a full one
+        # over the odometry of an hour would hold up every callback.
+        gc.collect(1)
+        gc.freeze()
         self._watch.look()
         self._watch_worker()
         self._diagnostics.publish(diagnostics_message(
@@ -135,7 +138,15 @@ class SparserNode(Node):
             except OSError as error:
                 self.get_logger().warning(f'the solver keeps its priority: {error}')
 
-    def _log_locations(self, solution: Solution) -> None:
+    def _log_solution(self, solution: Solution) -> None:
+        cost = solution.stats.cost_final
+        text = (f'{"solved from scratch" if solution.full else "solved"} in '
+                f'{solution.seconds:.2f} s: cost {math.nan if cost is None else cost:.6g}, '
+                f'{len(solution.estimate.translation)} poses, {solution.status.value}')
+        if solution.full:
+            self.get_logger().info(text)
+        else:
+            self.get_logger().debug(text)
         for item in solution.robots:
             if self._located.get(item.robot) != item.location:
                 self._located[item.robot] = item.location
@@ -150,6 +161,7 @@ class SparserNode(Node):
     def reset(self, why: str, *, restart_stamps: bool = False) -> None:
         """Forget all data and withdraw everything published in `map`."""
         self.get_logger().warning(f'reset: {why}')
+        gc.unfreeze()
         self.pipeline.reset(keep_beacons=self.pipeline.config.node.reset_keeps_beacons)
         self.outputs.clear(restart_stamps=restart_stamps)
         self._jumped_back = False

@@ -1,0 +1,162 @@
+"""Bad messages of every kind are counted with a reason, and nothing of them is published."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from node_world import Scene, World, odometry_message, range_message
+from sparser_ros.msg import LoopClosure
+
+from sparser_ros.node.conversions import time_message
+
+pytestmark = pytest.mark.timeout(120)
+
+NAN = math.nan
+SECOND = 10**9
+UNIT = [0.0, 0.0, 0.0, 1.0]
+COVARIANCE = np.eye(6) * 1e-4
+
+
+def pose(stamp, position=(0.0, 0.0, 0.0), quat=UNIT, covariance=COVARIANCE):
+    return odometry_message('A', stamp, position, quat, covariance)
+
+
+def closure(from_stamp, to_stamp, to_robot='B', x=1.0, quat_w=1.0):
+    message = LoopClosure(from_robot='A', to_robot=to_robot, confidence=NAN)
+    message.from_stamp, message.to_stamp = time_message(from_stamp), time_message(to_stamp)
+    message.relative_pose.pose.position.x = x
+    message.relative_pose.pose.orientation.w = quat_w
+    return message
+
+
+@pytest.fixture
+def world():
+    with World({'ranges.unknown_radios': 'ignore', 'backend.worker': 'thread',
+                'radios.L0.beacon': 'L0', 'node.start_paused': True}) as running:
+        running.scene = Scene()
+        yield running
+
+
+def settle(world, kind, count):
+    assert world.until(lambda: world.counters()[kind]['received'] == count, 10), world.counters()
+    return world.counters()[kind]
+
+
+def test_bad_odometry(world):
+    t = world.scene.events[0][0]
+    bad = [
+        pose(t, (NAN, 0.0, 0.0)), pose(t, (0.0, math.inf, 0.0)),
+        pose(t, quat=[0.0, 0.0, 0.0, 0.0]), pose(t, quat=[NAN, 0.0, 0.0, 1.0]),
+    ]
+    for message in bad:
+        world.send('/A/odom', message)
+    dropped = settle(world, 'odometry', len(bad))['dropped']
+    assert sum(dropped.values()) == len(bad), dropped
+    assert dropped['not_finite'] >= 2
+    assert any('quaternion' in reason for reason in dropped)
+    assert world.node.pipeline.frontend.latest_odometry('A') is None
+
+
+def test_zero_and_nan_covariance_fall_back_to_the_configured_noise(world):
+    t = world.scene.events[0][0]
+    for k, covariance in enumerate((np.zeros((6, 6)), np.full((6, 6), NAN), -np.eye(6))):
+        world.send('/A/odom', pose(t + k * SECOND, (0.5 * k, 0.0, 0.0), covariance=covariance))
+    counters = settle(world, 'odometry', 3)
+    assert counters['accepted'] == 3 and not counters['dropped']
+    assert sum(counters['warnings'].values()) >= 2, counters
+    world.until(lambda: world.node.pipeline.keyframes and
+                len(world.node.pipeline.keyframes) == 3, 5)
+    table = world.node.pipeline.graph_of(world.node.pipeline.newest_sequence).relative_poses
+    assert len(table) == 2
+    assert np.all(np.isfinite(table.kappa)) and np.all(table.kappa > 0)
+    assert np.all(np.isfinite(table.tau)) and np.all(table.tau > 0)
+
+
+def test_time_going_backwards(world):
+    t = world.scene.events[0][0]
+    for stamp in (t, t + SECOND, t + SECOND, t + SECOND // 2):
+        world.send('/A/odom', pose(stamp))
+    dropped = settle(world, 'odometry', 4)['dropped']
+    assert sum(dropped.values()) == 2, dropped
+    assert 'duplicate' in dropped
+
+
+def test_odometry_far_back_in_time_resets(world):
+    t = world.scene.events[0][0]
+    world.send('/A/odom', pose(t + 100 * SECOND))
+    settle(world, 'odometry', 1)
+    world.spin(0.3)
+    assert len(world.node.pipeline.keyframes) == 1
+    world.send('/A/odom', pose(t))
+    assert world.until(lambda: len(world.node.pipeline.keyframes) == 0, 5), 'no reset'
+    world.send('/A/odom', pose(t + SECOND))
+    assert world.until(lambda: world.counters()['odometry']['accepted'] == 1, 5)
+
+
+def test_bad_ranges(world):
+    t = world.scene.events[0][0]
+    bad = [
+        range_message('A', 'B', t, NAN), range_message('A', 'B', t, math.inf),
+        range_message('A', 'B', t, -1.0), range_message('A', 'B', t, 0.0),
+        range_message('A', 'B', t, 1e6), range_message('A', 'A', t, 3.0),
+        range_message('A', 'nobody', t, 3.0), range_message('', 'A', t, 3.0),
+    ]
+    for message in bad:
+        world.send('/uwb/ranges', message)
+    dropped = settle(world, 'ranges', len(bad))['dropped']
+    assert sum(dropped.values()) == len(bad), dropped
+    assert {'not_finite', 'self_range', 'unknown_radio'} <= set(dropped), dropped
+    world.spin(0.5)
+    assert world.node.pipeline.counts.ranges == 0
+    assert world.status.dropped == len(bad)
+    values = {v.key: v.value for v in world.heard['/diagnostics'][-1].status[0].values}
+    assert values['ranges.dropped.self_range'] == '1'
+
+
+def test_bad_closures(world):
+    t = world.scene.events[0][0]
+    bad = [
+        closure(t, t, x=NAN), closure(t, t, quat_w=0.0), closure(t, t, to_robot='Z'),
+        closure(0, t),
+    ]
+    for message in bad:
+        world.send('/loop_closures', message)
+    dropped = settle(world, 'closures', len(bad))['dropped']
+    assert sum(dropped.values()) == len(bad), dropped
+    world.spin(0.3)
+    assert world.node.pipeline.counts.closures == 0
+
+
+def test_bad_input_amid_good_data_changes_nothing():
+    """A scene with rubbish in between ends with finite output, every refusal counted."""
+    scene = Scene()
+    rubbish = 0
+    events = []
+    for number, (stamp, topic, message) in enumerate(scene.events):
+        events.append((stamp, topic, message))
+        if number % 7 == 3:
+            rubbish += 2
+            events.append((stamp, '/uwb/ranges', range_message('A', 'L0', stamp, NAN)))
+            events.append((stamp, '/B/odom', odometry_message(
+                'B', stamp, (NAN, 0.0, 0.0), UNIT, COVARIANCE)))
+    with World() as world:
+        world.play(events)
+        assert world.until(lambda: world.node.pipeline.flushed
+                           and world.node.pipeline.up_to_date, 60)
+        assert world.until(lambda: world.status.robots_located == 2 and world.status.waiting == 0,
+                           30)
+        world.spin(0.5)
+        assert world.status.dropped == rubbish
+        assert world.status.received == len(events)
+        for _, _, transform in world.transforms():
+            assert np.all(np.isfinite(transform.rotation))
+            assert np.all(np.isfinite(transform.translation))
+        for robot in 'AB':
+            for sent in world.heard[f'/sparser/path/{robot}'][-1].poses:
+                point, turn = sent.pose.position, sent.pose.orientation
+                assert all(map(math.isfinite, (point.x, point.y, point.z)))
+                assert abs(turn.x**2 + turn.y**2 + turn.z**2 + turn.w**2 - 1) < 1e-9
