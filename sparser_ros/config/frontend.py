@@ -173,7 +173,7 @@ class FixesConfig:
         upper=10.0)
     min_interval_s: float = option(
         0.0, 'keep at most one fix of a robot in this time; 0 = all', unit='s', lower=0.0)
-    lever_arms: dict[str, list] = option(
+    lever_arms: dict[str, list[float]] = option(
         {}, 'antenna or sensor in the base frame, x y z by robot name', unit='m')
     datum: list[float] = option(
         [], 'latitude, longitude (deg) and ellipsoidal height (m) of the map origin for NavSatFix',

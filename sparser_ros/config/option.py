@@ -92,7 +92,12 @@ def check(option_: FlatOption, value: Any) -> Any:
     if origin is dict or kind is dict:
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a mapping, got {value!r}')
-        return dict(value)
+        arguments = typing.get_args(kind)
+        inner = arguments[1] if arguments else dict
+        if inner in (dict, Any):
+            return dict(value)
+        return {str(key): check(FlatOption(f'{name}.{key}', inner, None, info), item)
+                for key, item in value.items()}
     if bool in accepted and isinstance(value, bool):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
