@@ -51,7 +51,7 @@ def random_graph(
     arms = random.normal(size=(2, ends.shape[1], d)) if levers else np.zeros(
         (2, ends.shape[1], d))
     arms[ends < 0] = 0
-    stamps = random.integers(1, 10**18, size=50)
+    stamps = random.integers(1, 10**18, size=10**4)
     relative = RelativePoses(
         i, j, rotations(random, k, d), random.normal(size=(k, d)), weight(k), weight(k), odometry,
         stamps[:k])

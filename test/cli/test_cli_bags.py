@@ -1,0 +1,63 @@
+"""`sparser bag` and `sparser simulate` from the command line."""
+
+import numpy as np
+import pytest
+import yaml
+from graphs import random_graph
+
+from sparser_ros.cli.main import main
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.graph import empty
+from sparser_ros.graph.measurements import Ranges
+from sparser_ros.io import pyfg
+from sparser_ros.io.bag import BagReader
+
+
+def test_bag(tmp_path, capsys):
+    pyfg.write(tmp_path / 'g.pyfg', random_graph(1, levers=False))
+    arguments = ['bag', str(tmp_path / 'g.pyfg'), '-o', str(tmp_path / 'bag')]
+    assert main([*arguments, '--config', str(tmp_path / 'c.yaml')]) == 0
+    shown = capsys.readouterr()
+    assert '10 odometry' in shown.out
+    assert '4 landmark sightings' in shown.err and 'poses too far apart' in shown.err
+    assert BagReader(tmp_path / 'bag').topics['/A/odom'] == 'nav_msgs/msg/Odometry'
+    config = SparserConfig.from_yaml(tmp_path / 'c.yaml')
+    assert list(config.robots) == ['A', 'B'] and config.keyframes.every_message
+    assert main(arguments) == 2
+    assert 'exists already' in capsys.readouterr().err
+    assert main([*arguments, '--force', '--storage', 'mcap']) == 0
+    assert list((tmp_path / 'bag').glob('*.mcap'))
+
+
+def test_bag_of_a_broken_chain(tmp_path, capsys):
+    graph = random_graph(2, levers=False)
+    table = graph.relative_poses
+    pyfg.write(tmp_path / 'g.pyfg', graph.replaced(
+        relative_poses=table.take(np.arange(len(table)) > 0), ranges=empty(Ranges, 2)))
+    assert main(['bag', str(tmp_path / 'g.pyfg'), '-o', str(tmp_path / 'bag')]) == 2
+    assert 'no odometry between A0 and A1' in capsys.readouterr().err
+
+
+def test_simulate(tmp_path, capsys):
+    assert main([
+        'simulate', '-o', str(tmp_path / 's.mcap'), '--minutes', '0.2', '--robots', '2',
+        '--beacons', '3', '--known-beacons', '1', '--seed', '4', '--outliers', '0.2',
+        '--graph', str(tmp_path / 's.pyfg'), '--config', str(tmp_path / 's.yaml')]) == 0
+    assert '2 robots, 0.2 min; 240 odometry' in capsys.readouterr().out
+    graph = pyfg.read(tmp_path / 's.pyfg')
+    assert (graph.robots, graph.n_poses, graph.n_landmarks) == (('A', 'B'), 240, 3)
+    assert BagReader(tmp_path / 's.mcap').counts['/uwb/ranges'] == len(graph.ranges)
+    values = yaml.safe_load((tmp_path / 's.yaml').read_text())['/**']['ros__parameters']
+    assert 'position' in values['radios']['L0'] and 'position' not in values['radios']['L1']
+    SparserConfig.from_yaml(tmp_path / 's.yaml')
+
+
+@pytest.mark.parametrize(('arguments', 'message'), [
+    (['--outliers', '2'], '--outliers: 2.0 is above'),
+    (['--odometry-rate', '0'], '--odometry-rate: 0.0 is below'),
+    (['--dimension', '4'], 'invalid choice: 4'),
+])
+def test_simulate_out_of_bounds(tmp_path, capsys, arguments, message):
+    assert main(['simulate', '-o', str(tmp_path / 'bag'), *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / 'bag').exists()

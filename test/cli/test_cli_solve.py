@@ -1,0 +1,136 @@
+"""`sparser solve` from the command line: exit codes, outputs, messages."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sparser_ros.cli.main import main
+from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.graph import cost, estimate_of
+from sparser_ros.io import graph_file, pyfg, simulation_output
+from sparser_ros.io.simulation import Simulation
+
+RING = 12
+
+
+def ring_graph(folder):
+    """A noisy square ring of poses in a g2o file."""
+    random = np.random.default_rng(1)
+    lines = []
+    for k in range(RING):
+        dx, dy, turn = random.normal([1, 0, 2 * np.pi / RING], 0.01)
+        lines.append(f'EDGE_SE2 {k} {(k + 1) % RING} {dx} {dy} {turn} 100 0 0 100 0 400')
+    path = folder / 'ring.g2o'
+    path.write_text('\n'.join(lines) + '\n')
+    return path
+
+
+@pytest.fixture(scope='module')
+def field(tmp_path_factory):
+    """A small simulated field: two robots, four beacons."""
+    path = tmp_path_factory.mktemp('field') / 'field.pyfg'
+    run = Simulation(SimulationConfig(
+        robots=2, beacons=4, minutes=2.0, odometry_rate=2.0, outliers=0.0, radius=20.0, seed=3))
+    pyfg.write(path, simulation_output.graph_of(run))
+    return path
+
+
+def test_every_output(tmp_path, field, capsys):
+    out = tmp_path / 'out'
+    assert main([
+        'solve', str(field), '--seed', '1', '--report', str(out / 'r.json'),
+        '--output', str(out / 'solved.pyfg'), '--tum', str(out),
+        '--plot', str(out / 'map.png'), '--residuals', str(out / 'h.png')]) == 0
+    assert {p.name for p in out.iterdir()} == {
+        'r.json', 'solved.pyfg', 'A.tum', 'B.tum', 'map.png', 'h.png'}
+    report = json.loads((out / 'r.json').read_text())
+    assert report['dataset'] == 'field' and report['status'] == 'converged'
+    assert report['ate_m'] < 1.0
+    assert report['seconds']['total'] > report['seconds']['load'] > 0
+    solved = graph_file.read(out / 'solved.pyfg')
+    assert cost(solved, estimate_of(solved)) == pytest.approx(report['cost_final'], rel=1e-9)
+    # Nothing absolute is in the graph, so the map lies where the file's reference lies.
+    truth = graph_file.read(field)
+    assert np.median(np.linalg.norm(
+        solved.poses.translation - truth.poses.translation, axis=1)) < 1.0
+    shown = capsys.readouterr()
+    assert 'converged: cost' in shown.out and shown.err == ''
+
+
+def test_first_pose_of_a_pose_graph_stays(tmp_path):
+    path = ring_graph(tmp_path)
+    assert main(['solve', str(path), '--output', str(tmp_path / 's.g2o')]) == 0
+    solved = graph_file.read(tmp_path / 's.g2o')
+    np.testing.assert_allclose(solved.poses.rotation[0], np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(solved.poses.translation[0], 0, atol=1e-12)
+    assert np.linalg.norm(solved.poses.translation[RING // 2]) == pytest.approx(3.9, abs=0.2)
+
+
+def test_same_seed_same_bytes(tmp_path, field):
+    for name in ('a.pyfg', 'b.pyfg'):
+        assert main(['solve', str(field), '--seed', '5', '--output', str(tmp_path / name)]) == 0
+    assert (tmp_path / 'a.pyfg').read_bytes() == (tmp_path / 'b.pyfg').read_bytes()
+
+
+def test_not_converged_writes_the_best(tmp_path, field, capsys):
+    assert main([
+        'solve', str(field), '--max-iterations', '1', '--output', str(tmp_path / 's.pyfg'),
+        '--report', str(tmp_path / 'r.json')]) == 3
+    assert json.loads((tmp_path / 'r.json').read_text())['status'] == 'max_iterations'
+    assert (tmp_path / 's.pyfg').exists()
+    assert 'Raise max_iterations' in capsys.readouterr().out
+
+
+def test_target_cost(tmp_path, field):
+    assert main([
+        'solve', str(field), '--init', 'random', '--target-cost', '1e9',
+        '--report', str(tmp_path / 'r.json')]) == 0
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert report['status'] == 'target_reached' and report['cost_final'] is None
+    assert report['cost_relaxed'] <= 1e9
+
+
+BAD = {
+    'no file': (['solve', 'none.pyfg'], 'none.pyfg: cannot be read'),
+    'suffix': (['solve', 'graph.txt'], 'expected a file name ending in .pyfg or .g2o'),
+    'bound': (['solve', 'x.pyfg', '--rank', '99'], '--rank: 99 is above'),
+    'choice': (['solve', 'x.pyfg', '--init', 'guess'], "invalid choice: 'guess'"),
+    'other format': (['solve', 'x.pyfg', '--output', 'y.g2o'], '--output: expected a name'),
+    'no command': ([], 'COMMAND'),
+    'unknown command': (['dance'], "invalid choice: 'dance'"),
+    'unknown option': (['solve', 'x.pyfg', '--fast'], '--fast'),
+}
+
+
+@pytest.mark.parametrize(('arguments', 'message'), BAD.values(), ids=BAD)
+def test_bad_input(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_malformed_line_reaches_the_user(tmp_path, capsys):
+    path = tmp_path / 'g.pyfg'
+    path.write_text('VERTEX_SE2 0 A0 0 0 0\nVERTEX_SE2 0 A1 1 zero 0\n')
+    assert main(['solve', str(path)]) == 2
+    assert f"{path}:2: VERTEX_SE2: expected a number for y, got 'zero'" in capsys.readouterr().err
+
+
+def test_unwritable_output(tmp_path, capsys):
+    path = ring_graph(tmp_path)
+    (tmp_path / 'file').write_text('')
+    assert main(['solve', str(path), '--tum', str(tmp_path / 'file' / 'x')]) == 2
+    assert 'cannot be written' in capsys.readouterr().err
+
+
+def test_module_is_the_command(tmp_path):
+    path = ring_graph(tmp_path)
+    done = subprocess.run(
+        [sys.executable, '-m', 'sparser_ros', 'solve', str(path)], capture_output=True,
+        text=True, timeout=120, check=False)
+    assert done.returncode == 0 and 'converged' in done.stdout
+    # No progress in a pipe.
+    assert done.stderr == ''

@@ -1,0 +1,238 @@
+"""A graph made into a bag comes back from its messages alone."""
+
+import numpy as np
+import pytest
+from graphs import random_graph
+
+from sparser_ros.config import GraphError
+from sparser_ros.graph import cost, empty, estimate_of
+from sparser_ros.graph.measurements import Ranges, Sightings
+from sparser_ros.graph.precision import kappa_from_covariance, tau_from_covariance
+from sparser_ros.io import graph_bag, pyfg
+from sparser_ros.io.bag import BagReader
+from sparser_ros.io.graph_config import node_config
+from sparser_ros.io.graph_stamps import pose_stamps, range_stamps
+from sparser_ros.io.sensor_bag import UNKNOWN_HEADING_VARIANCE
+from sparser_ros.linalg.rotations import matrix_to_angle, quat_to_matrix
+
+
+def ns(stamp):
+    return stamp.sec * 10**9 + stamp.nanosec
+
+
+def placed(pose, d):
+    """Rotation and translation of a geometry_msgs/Pose."""
+    q, p = pose.orientation, pose.position
+    rotation = quat_to_matrix(np.array([q.x, q.y, q.z, q.w]))
+    return rotation[:d, :d], np.array([p.x, p.y, p.z])[:d]
+
+
+def weights(covariance, d):
+    blocks = covariance.reshape(6, 6)
+    turn = blocks[5:, 5:] if d == 2 else blocks[3:, 3:]
+    return kappa_from_covariance(turn[None])[0], tau_from_covariance(blocks[None, :d, :d])[0]
+
+
+def tracks(reader, robots):
+    """Stamps and messages of each robot's odometry, in order."""
+    result = {}
+    for robot in robots:
+        messages = [m.msg for m in reader.messages([f'/{robot}/odom'])]
+        result[robot] = np.array([ns(m.header.stamp) for m in messages]), messages
+    return result
+
+
+def nearest(stamps, stamp):
+    return int(np.argmin(np.abs(stamps - stamp)))
+
+
+def connected(graph, d):
+    """Without what a bag cannot carry or what needs configuration."""
+    return graph.replaced(sightings=empty(Sightings, d))
+
+
+@pytest.mark.parametrize('d', [2, 3])
+def test_odometry_comes_back(tmp_path, d):
+    graph = connected(random_graph(1, d, length=12, levers=False), d)
+    graph_bag.write(tmp_path / 'bag', graph)
+    found = tracks(BagReader(tmp_path / 'bag'), graph.robots)
+    table = graph.relative_poses
+    for k in np.flatnonzero(table.odometry):
+        robot = graph.robots[graph.poses.robot[table.i[k]]]
+        stamps, messages = found[robot]
+        a, b = graph.poses.index[table.i[k]], graph.poses.index[table.j[k]]
+        assert stamps[b] == graph.poses.stamp_ns[table.j[k]]
+        turn_a, move_a = placed(messages[a].pose.pose, d)
+        turn_b, move_b = placed(messages[b].pose.pose, d)
+        np.testing.assert_allclose(turn_a.T @ turn_b, table.rotation[k], atol=1e-13)
+        np.testing.assert_allclose(turn_a.T @ (move_b - move_a), table.translation[k], atol=1e-13)
+        kappa, tau = weights(messages[b].pose.covariance, d)
+        assert (kappa, tau) == (
+            pytest.approx(table.kappa[k], rel=1e-12), pytest.approx(table.tau[k], rel=1e-12))
+    assert [m.header.frame_id for m in found['B'][1]] == ['B/odom'] * 12
+
+
+def test_ranges_find_both_poses(tmp_path):
+    graph = connected(random_graph(2, length=40, levers=False, ranges=60), 2)
+    table = graph.ranges
+    graph_bag.write(tmp_path / 'bag', graph)
+    reader = BagReader(tmp_path / 'bag')
+    found = tracks(reader, graph.robots)
+    stamps = range_stamps(graph, graph.poses.stamp_ns)
+    recovered = {}
+    for message in reader.messages(['/uwb/ranges']):
+        ends = []
+        for radio in (message.msg.source, message.msg.target):
+            at = nearest(found[radio][0], message.bag_time_ns) if radio in found else None
+            ends.append(radio if at is None else f'{radio}{at}')
+        recovered[message.msg.range] = (*ends, message.msg.variance)
+        assert ns(message.msg.header.stamp) == message.bag_time_ns
+    assert len(recovered) == len(table)
+    for k in np.flatnonzero(~stamps.wrong_pose):
+        source, target, variance = recovered[table.distance_m[k]]
+        assert source == graph.endpoint_name(int(table.source[k]))
+        assert target == graph.endpoint_name(int(table.target[k]))
+        assert variance == pytest.approx(1 / table.precision[k], rel=1e-15)
+    # The random graph joins poses far apart in time as well, and says so.
+    gap = np.abs(graph.poses.index[table.source] - graph.poses.index[table.target])
+    between = (table.source >= 0) & (table.target >= 0) & (
+        graph.poses.robot[table.source] != graph.poses.robot[table.target])
+    wrong = stamps.wrong_pose
+    assert np.all(gap[between & wrong] > 0) and np.all(wrong[between & (gap > 1)])
+
+
+def test_closures_and_fixes(tmp_path):
+    graph = connected(random_graph(3, levers=False), 2)
+    report = graph_bag.write(tmp_path / 'bag', graph)
+    table = graph.relative_poses
+    closures = [m.msg for m in BagReader(tmp_path / 'bag').messages(['/loop_closures'])]
+    assert report.closures == len(closures) == np.count_nonzero(~table.odometry)
+    by_length = {round(placed(c.relative_pose.pose, 2)[1][0], 12): c for c in closures}
+    for k in np.flatnonzero(~table.odometry):
+        closure = by_length[round(table.translation[k, 0], 12)]
+        assert closure.from_robot == graph.robots[graph.poses.robot[table.i[k]]]
+        assert ns(closure.from_stamp) == graph.poses.stamp_ns[table.i[k]]
+        assert ns(closure.to_stamp) == graph.poses.stamp_ns[table.j[k]]
+        assert weights(closure.relative_pose.covariance, 2) == (
+            pytest.approx(table.kappa[k]), pytest.approx(table.tau[k]))
+    fixes = [m.msg for m in BagReader(tmp_path / 'bag').messages(['/A/fix', '/B/fix'])]
+    assert report.fixes == len(fixes) == 4
+    headless = [f for f in fixes if f.pose.covariance[35] == UNKNOWN_HEADING_VARIANCE]
+    assert len(headless) == 2
+
+
+def test_sightings_are_counted_as_left_out(tmp_path):
+    graph = random_graph(4, levers=False)
+    assert graph_bag.write(tmp_path / 'bag', graph).sightings_left_out == len(graph.sightings) > 0
+
+
+def test_antennas_become_radios(tmp_path):
+    graph = connected(random_graph(5, ranges=12), 2)
+    graph_bag.write(tmp_path / 'bag', graph)
+    radios = node_config(graph)['radios']
+    for message in BagReader(tmp_path / 'bag').messages(['/uwb/ranges']):
+        row = int(np.argmin(np.abs(graph.ranges.distance_m - message.msg.range)))
+        for radio, end, lever in (
+            (message.msg.source, graph.ranges.source[row], graph.ranges.lever_source[row]),
+            (message.msg.target, graph.ranges.target[row], graph.ranges.lever_target[row]),
+        ):
+            if end < 0:
+                assert radios[radio]['beacon'] == graph.landmarks.names[~end]
+            else:
+                spec = radios.get(radio, {'robot': radio, 'lever_arm': [0.0, 0.0]})
+                assert spec['robot'] == graph.robots[graph.poses.robot[end]]
+                np.testing.assert_array_equal(spec['lever_arm'], lever)
+
+
+def test_configuration_fits_the_graph():
+    graph = random_graph(6, levers=False)
+    config = node_config(graph)
+    assert config['robots'] == ['A', 'B'] and config['odometry_noise'] == 'pose_increment'
+    fixed = config['radios'][graph.landmarks.names[2]]
+    np.testing.assert_array_equal(fixed['position'], graph.landmarks.position[2])
+    assert fixed['sigma_m'] == 0.0
+    assert config['ranges']['max_m'] >= graph.ranges.distance_m.max()
+
+
+def test_too_many_antennas():
+    with pytest.raises(GraphError, match='different lever arms'):
+        node_config(random_graph(7, ranges=200))
+
+
+def test_gap_in_odometry_is_named(tmp_path):
+    graph = connected(random_graph(8, levers=False), 2)
+    table = graph.relative_poses
+    keep = np.arange(len(table)) != 2
+    with pytest.raises(GraphError, match='no odometry between A2 and A3'):
+        graph_bag.write(tmp_path / 'bag', graph.replaced(relative_poses=table.take(keep)))
+    assert not (tmp_path / 'bag').exists()
+
+
+def test_stamps_where_a_file_has_none():
+    graph = random_graph(9)
+
+    def stamped(stamp):
+        return graph.replaced(poses=graph.poses.replaced(stamp_ns=np.asarray(stamp)))
+
+    none = pose_stamps(stamped(np.zeros(10, dtype=int)))
+    np.testing.assert_array_equal(np.diff(none[:5]), 10**8)
+    numbered = pose_stamps(stamped(graph.poses.index * 10**9))
+    np.testing.assert_array_equal(numbered, (graph.poses.index + 1) * 10**9)
+    backwards = pose_stamps(stamped(graph.poses.stamp_ns[::-1]))
+    assert np.all(np.diff(backwards[:5]) > 0)
+
+
+def test_a_repeated_stamp_moves_on():
+    graph = random_graph(10, length=50)
+    stamp = graph.poses.stamp_ns.copy()
+    stamp[7] = stamp[6]
+    moved = pose_stamps(graph.replaced(poses=graph.poses.replaced(stamp_ns=stamp)))
+    assert np.flatnonzero(moved != stamp).tolist() == [7]
+    assert moved[6] < moved[7] < moved[8]
+
+
+def test_ranges_of_one_pair_keep_their_distance():
+    graph = random_graph(11, length=20, levers=False, ranges=0)
+    rows = np.array([3, 3, 3, 9])
+    one = np.ones(4)
+    ranges = Ranges(
+        rows, np.full(4, -1), np.zeros((4, 2)), np.zeros((4, 2)), 5 * one, one,
+        graph.poses.stamp_ns[rows])
+    graph = graph.replaced(ranges=ranges)
+    times = range_stamps(graph, graph.poses.stamp_ns)
+    assert not np.any(times.wrong_pose) and not np.any(times.merged)
+    assert np.min(np.diff(np.sort(times.stamp_ns))) >= 20_000_000
+    for row, stamp in zip(rows, times.stamp_ns, strict=True):
+        assert nearest(graph.poses.stamp_ns[:20], stamp) == row
+
+
+def test_outfinite(data_dir, tmp_path):
+    """Every range of the real set finds both its poses again, the 581 between robots too."""
+    graph = pyfg.read(data_dir / 'pyfg' / 'outfinite.pyfg')
+    report = graph_bag.write(tmp_path / 'bag', graph)
+    assert (report.odometry, report.ranges) == (13511, 7617)
+    assert report.ranges_ambiguous == report.ranges_merged == []
+    times = range_stamps(graph, pose_stamps(graph))
+    for end in (graph.ranges.source, graph.ranges.target):
+        for robot in range(3):
+            rows = np.flatnonzero(graph.poses.robot == robot)
+            stamps = graph.poses.stamp_ns[rows]
+            mine = (end >= 0) & (graph.poses.robot[np.maximum(end, 0)] == robot)
+            wanted = times.stamp_ns[mine]
+            after = np.clip(np.searchsorted(stamps, wanted), 1, len(stamps) - 1)
+            back = wanted - stamps[after - 1] < stamps[after] - wanted
+            np.testing.assert_array_equal(rows[np.where(back, after - 1, after)], end[mine])
+
+
+def test_composed_odometry_keeps_headings(tmp_path):
+    """Ten thousand poses later the steps are still those of the graph."""
+    graph = connected(random_graph(12, length=3000, levers=False), 2)
+    graph_bag.write(tmp_path / 'bag', graph)
+    _, messages = tracks(BagReader(tmp_path / 'bag'), ['B'])['B']
+    turns = np.array([placed(m.pose.pose, 2)[0] for m in messages])
+    table = graph.relative_poses
+    rows = np.flatnonzero(table.odometry & (graph.poses.robot[table.i] == 1))
+    error = matrix_to_angle(
+        np.swapaxes(table.rotation[rows], 1, 2) @ np.swapaxes(turns[:-1], 1, 2) @ turns[1:])
+    assert np.max(np.abs(error)) < 1e-11
+    assert cost(graph, estimate_of(graph)) > 0

@@ -1,0 +1,114 @@
+"""The simulation: deterministic, true to its noise, the bag and the graph tell the same."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.graph import estimate_of, range_residuals, squared_residuals
+from sparser_ros.io import simulation_output
+from sparser_ros.io.bag import BagReader
+from sparser_ros.io.simulation import START_NS, Simulation, robot_names
+
+SHORT = SimulationConfig(minutes=1.0, outliers=0.0)
+
+
+def changed(**options):
+    return Simulation(dataclasses.replace(SHORT, **options))
+
+
+def test_same_seed_same_data(tmp_path):
+    raw = []
+    for name in ('one', 'two'):
+        simulation_output.write_bag(tmp_path / name, changed(outliers=0.1, closures=4))
+        raw.append([(m.topic, m.bag_time_ns, bytes(m.raw)) for m in BagReader(tmp_path / name)])
+    assert raw[0] == raw[1]
+    other = changed(seed=1).tracks[0].translation
+    assert not np.array_equal(changed().tracks[0].translation, other)
+
+
+def test_options_of_ranges_leave_odometry_alone():
+    one, two = changed(), changed(range_rate=1.0, outliers=0.5)
+    np.testing.assert_array_equal(one.tracks[1].translation, two.tracks[1].translation)
+
+
+@pytest.mark.parametrize('d', [2, 3])
+def test_noise_is_as_announced(d):
+    run = changed(dimension=d, minutes=4.0, odometry_rate=20.0, closures=30)
+    graph = simulation_output.graph_of(run).validate()
+    squares = squared_residuals(graph, estimate_of(graph))
+    odometry = graph.relative_poses.odometry
+    # d axes of translation, and as many of rotation as kappa counts (twice one in 2D).
+    freedom = {2: 2 + 2, 3: 3 + 3}[d]
+    assert np.mean(squares['relative_poses'][odometry]) == pytest.approx(freedom, rel=0.05)
+    assert np.mean(squares['relative_poses'][~odometry]) == pytest.approx(freedom, rel=0.5)
+    assert np.mean(squares['ranges']) == pytest.approx(1, rel=0.1)
+
+
+def test_outliers_are_too_long():
+    run = changed(outliers=0.3, minutes=4.0)
+    graph = simulation_output.graph_of(run)
+    excess = -range_residuals(graph, estimate_of(graph))
+    wrong = run.exchanges.outlier
+    assert np.mean(wrong) == pytest.approx(0.3, abs=0.05)
+    assert np.mean(excess[wrong]) == pytest.approx(8.0, rel=0.25)
+    assert abs(np.mean(excess[~wrong])) < 0.1
+
+
+def test_speed_and_reach():
+    run = changed(minutes=10.0)
+    for track in run.tracks:
+        length = np.sum(np.linalg.norm(np.diff(track.true_translation, axis=0), axis=1))
+        assert length / 600 == pytest.approx(1.2, rel=0.3)
+    assert run.exchanges.range_m.max() < 160
+
+
+def test_lever_arms_are_in_the_ranges():
+    run = changed(lever_arm=3.0)
+    graph = simulation_output.graph_of(run)
+    with_arms = squared_residuals(graph, estimate_of(graph))['ranges']
+    without = graph.replaced(ranges=graph.ranges.replaced(
+        lever_source=0 * graph.ranges.lever_source, lever_target=0 * graph.ranges.lever_target))
+    assert np.mean(with_arms) < 1.5
+    assert np.mean(squared_residuals(without, estimate_of(graph))['ranges']) > 3
+    assert simulation_output.node_config(run)['radios']['A'] == {
+        'robot': 'A', 'lever_arm': [3.0, 0.0, 0.0]}
+
+
+def test_false_closures():
+    run = changed(closures=40, false_closures=0.25, minutes=5.0)
+    graph = simulation_output.graph_of(run)
+    squares = squared_residuals(graph, estimate_of(graph))['relative_poses']
+    closures = squares[~graph.relative_poses.odometry]
+    assert len(closures) == 40
+    assert np.array_equal(closures > 100, run.closures.false)
+    assert run.closures.false.sum() == 10
+
+
+def test_bag_matches_the_graph(tmp_path):
+    run = changed(known_beacons=2, closures=3)
+    counts = simulation_output.write_bag(tmp_path / 'bag.mcap', run)
+    graph = simulation_output.graph_of(run)
+    reader = BagReader(tmp_path / 'bag.mcap')
+    assert counts['odometry'] == graph.n_poses == sum(
+        reader.counts[f'/{robot}/odom'] for robot in 'ABC')
+    assert counts['ranges'] == len(graph.ranges) == reader.counts['/uwb/ranges']
+    assert reader.counts['/loop_closures'] == 3
+    assert graph.landmarks.fixed.tolist() == [True] * 2 + [False] * 4
+    assert reader.start_ns >= START_NS
+    truth = next(iter(reader.messages(['/A/ground_truth']))).msg
+    assert (truth.header.frame_id, truth.child_frame_id) == ('map', 'A/base_link')
+    np.testing.assert_allclose(
+        [truth.pose.pose.position.x, truth.pose.pose.position.y], graph.poses.translation[0])
+
+
+def test_names_of_robots():
+    names = robot_names(30)
+    assert len(set(names)) == 30 and 'L' not in names and names[:3] == ['A', 'B', 'C']
+
+
+def test_one_robot_alone():
+    run = Simulation(dataclasses.replace(SHORT, robots=1, beacons=0))
+    assert len(run.exchanges.range_m) == 0
+    assert simulation_output.graph_of(run).validate().n_poses == 600

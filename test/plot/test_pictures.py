@@ -1,0 +1,62 @@
+"""Pictures show what they should; judged by their artists, not by pixels."""
+
+import numpy as np
+import pytest
+from graphs import random_graph
+from matplotlib.figure import Figure
+
+from sparser_ros.config import SparserError
+from sparser_ros.graph import estimate_of
+from sparser_ros.plot import map as map_plot
+from sparser_ros.plot import residuals
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that were saved."""
+    figures = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, 'savefig', lambda self, *a, **k: (figures.append(self), save(self, *a, **k)))
+    return figures
+
+
+@pytest.mark.parametrize('d', [2, 3])
+def test_map(tmp_path, drawn, d):
+    graph = random_graph(1, d).replaced(name='field')
+    weights = {'ranges': np.where(np.arange(len(graph.ranges)) == 2, 0.01, 1.0)}
+    path = tmp_path / 'new' / 'map.png'
+    map_plot.save(
+        path, graph, estimate_of(graph), truth=estimate_of(graph), weights=weights, cost=1.5)
+    assert path.read_bytes().startswith(b'\x89PNG')
+    assert [p.name for p in path.parent.iterdir()] == ['map.png']
+    (axes,) = drawn[0].axes
+    assert 'field' in axes.get_title() and 'cost 1.5' in axes.get_title()
+    assert axes.get_xlabel() == 'x [m]'
+    labels = {text.get_text() for text in axes.get_legend().get_texts()}
+    assert labels == {'A', 'B', 'beacons', 'reference', 'ranges', 'loop closures', 'rejected'}
+    names = {text.get_text().strip() for text in axes.texts}
+    assert set(graph.landmarks.names) <= names
+
+
+def test_many_links_are_thinned(tmp_path, drawn):
+    graph = random_graph(2, length=50, ranges=8000)
+    map_plot.save(tmp_path / 'map.png', graph, estimate_of(graph))
+    (line,) = [x for x in drawn[0].axes[0].get_lines() if x.get_label() == 'ranges']
+    assert len(line.get_xdata()) <= 3 * map_plot.MOST_LINKS
+
+
+def test_residuals(tmp_path, drawn):
+    residuals.save(tmp_path / 'h.svg', {
+        'ranges': np.array([0.1, 0.5, 20.0]), 'sightings': np.zeros(0)}, 'title')
+    (axes,) = drawn[0].axes
+    assert axes.get_title() == 'ranges (3)'
+    label = axes.get_legend().get_texts()[0].get_text()
+    assert 'median 0.50' in label and '33.3%' in label
+
+
+def test_unknown_kind_of_file(tmp_path):
+    graph = random_graph(3)
+    with pytest.raises(SparserError, match='cannot be drawn'):
+        map_plot.save(tmp_path / 'map.docx', graph, estimate_of(graph))
+    assert list(tmp_path.iterdir()) == []
