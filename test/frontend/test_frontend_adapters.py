@@ -1,0 +1,232 @@
+"""Messages of other drivers and SLAM front-ends, by field names alone."""
+
+import math
+from types import SimpleNamespace as M
+
+import numpy as np
+import pytest
+from frontend_world import config
+
+from sparser_ros.frontend import Frontend, Inputs, RangeSample, Refused
+from sparser_ros.frontend.geodesy import Datum, earth_fixed
+
+RECEIVED = 5_000_000_000
+
+
+def time(seconds):
+    return M(sec=int(seconds), nanosec=round(seconds % 1 * 1e9))
+
+
+def header(seconds, frame=''):
+    return M(stamp=time(seconds), frame_id=frame)
+
+
+def pose(x=1.0, y=2.0, z=3.0):
+    return M(position=M(x=x, y=y, z=z), orientation=M(x=0.0, y=0.0, z=0.0, w=1.0))
+
+
+def transform(x=1.0, y=2.0, z=3.0):
+    return M(translation=M(x=x, y=y, z=z), rotation=M(x=0.0, y=0.0, z=0.0, w=1.0))
+
+
+def inputs(kind='ranges', **spec):
+    robots = spec.pop('all_robots', ['A', 'B'])
+    return Inputs(config(robots=robots, **{kind: {'inputs': {'x': spec}}}))
+
+
+def decoded(found, topic, message, type_name=''):
+    return list(found.match(topic, type_name).decode(message, RECEIVED))
+
+
+def test_known_topics_and_their_types():
+    found = Inputs(config(fixes={'topic': '/{robot}/gps'}))
+    assert {(r.topic, r.type, r.kind) for r in found.routes} == {
+        ('/A/odom', 'nav_msgs/msg/Odometry', 'odometry'),
+        ('/B/odom', 'nav_msgs/msg/Odometry', 'odometry'),
+        ('/A/gps', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
+        ('/B/gps', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
+        ('/uwb/ranges', 'sparser_ros/msg/UwbRange', 'ranges'),
+        ('/loop_closures', 'sparser_ros/msg/LoopClosure', 'closures')}
+    assert not found.has_patterns
+    assert found.match('/uwb/other') is None
+    assert found.match('uwb/ranges').kind == 'ranges'
+
+
+def test_pair_topics():
+    found = inputs(topic=r'/uwb/tof/n_(?P<source>\d+)/n_(?P<target>\d+)/distance',
+                   adapter='pair_topic', radio_format='n{id}', scale=0.01)
+    assert found.has_patterns
+    assert found.match('/uwb/tof/n_1/distance') is None
+    topic = '/uwb/tof/n_1/n_12/distance'
+    assert found.match(topic, 'std_msgs/msg/Float64').type == 'std_msgs/msg/Float64'
+    message = M(header=header(2.5), range=350.0, max_range=0.0, variance=4.0)
+    (sample,) = decoded(found, topic, message)
+    assert (sample.source, sample.target, sample.stamp_ns) == ('n1', 'n12', 2_500_000_000)
+    assert sample.range_m == pytest.approx(3.5)
+    assert sample.variance == pytest.approx(4e-4)
+    (bare,) = decoded(found, topic, M(data=200.0))
+    assert (bare.stamp_ns, bare.received_ns, bare.range_m) == (0, RECEIVED, 2.0)
+    (beyond,) = decoded(found, topic, M(header=header(1.0), range=900.0, max_range=800.0))
+    assert beyond == Refused('ranges', 'beyond_sensor')
+    assert decoded(found, topic, M(text='?')) == [Refused('ranges', 'unreadable')]
+
+
+def test_fields_of_a_list():
+    found = inputs(
+        topic='/{robot}/uwb', adapter='fields', type='my_msgs/msg/Ranges', scale=0.001,
+        radio_format='id{id}', fields={
+            'list': 'data.items', 'source': 'me', 'target': 'peer[1]', 'range': 'mm',
+            'sigma': 'std', 'rx_rssi': 'power.total', 'nlos': 'blocked', 'stamp': 'when'})
+    item = M(peer=[0, 7], mm=2500, std=100.0, power=M(total=-80.0), blocked=True)
+    bad = M(peer=[0], mm=2500, std=100.0, power=M(total=-80.0), blocked=False)
+    message = M(me=3, when=time(4.0), data=M(items=[item, bad]))
+    first, second = decoded(found, '/B/uwb', message)
+    assert (first.source, first.target, first.range_m) == ('id3', 'id7', 2.5)
+    assert first.variance == pytest.approx(0.01)
+    assert (first.stamp_ns, first.los, first.rx_rssi) == (4_000_000_000, 2, -80.0)
+    assert second == Refused('ranges', 'unreadable')
+    assert decoded(found, '/A/uwb', M(me=3)) == [Refused('ranges', 'unreadable')]
+
+
+def test_fields_of_one_message_with_the_robot_as_source():
+    found = inputs(
+        topic='/{robot}/uwb', adapter='fields', type='my_msgs/msg/Range',
+        fields={'target': 'id', 'range': 'd', 'variance': 'cov', 'los': 'los'})
+    (sample,) = decoded(found, '/B/uwb', M(header=header(1.5), id='0xA', d=4.0, cov=0.2, los=1))
+    assert (sample.source, sample.target) == ('B', '0xA')
+    assert (sample.variance, sample.los, sample.stamp_ns) == (0.2, 1, 1_500_000_000)
+
+
+def link_node(number, distance, role=1):
+    return M(role=role, id=number, dis=distance, fp_rssi=-82.5, rx_rssi=-79.0)
+
+
+def test_linktrack_node_frames():
+    found = inputs(topic='/{robot}/nlink', adapter='linktrack')
+    frame = M(role=2, id=5, local_time=10, system_time=1000,
+              nodes=[link_node(0, 3.5), link_node(5, 1.25, role=2)])
+    first, second = decoded(found, '/A/nlink', frame)
+    assert (first.source, first.target, first.range_m) == ('tag5', 'anchor0', 3.5)
+    assert second.target == 'tag5'
+    assert (first.first_path_rssi, first.rx_rssi, first.stamp_ns) == (-82.5, -79.0, 0)
+    # Some drivers publish the last frame over and over.
+    assert decoded(found, '/A/nlink', frame) == [Refused('ranges', 'repeated_frame')] * 2
+    frame.system_time, frame.header = 1020, header(3.0)
+    assert decoded(found, '/A/nlink', frame)[0].stamp_ns == 3_000_000_000
+    empty = M(role=2, id=5, local_time=0, system_time=0, nodes=[link_node(0, 0.0)])
+    assert decoded(found, '/A/nlink', empty) == [Refused('ranges', 'no_frame_yet')]
+
+
+def test_linktrack_tag_frames():
+    found = inputs(topic='/nlink', adapter='linktrack', radio_format='{id}')
+    frame = M(role=2, id=9, local_time=10, system_time=7, stamp=time(2.0),
+              dis_arr=[0.0, 4.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0])
+    samples = decoded(found, '/nlink', frame)
+    assert [(s.target, s.range_m) for s in samples] == [('1', 4.0), ('3', 5.0)]
+    assert samples[0].stamp_ns == 2_000_000_000
+
+
+def test_kimera_pose_graphs():
+    found = inputs('closures', topic='/{robot}/pose_graph', adapter='kimera',
+                   robots={'0': 'A', '1': 'B'})
+    covariance = np.diag([1.0, 2, 3, 4, 5, 6]).ravel()
+    edge = M(header=header(9.0), key_from=3, key_to=8, robot_from=0, robot_to=1, type=1,
+             pose=pose(), covariance=covariance)
+    odometry = M(**{**vars(edge), 'type': 0})
+    assert decoded(found, '/A/pose_graph', M(nodes=[], edges=[odometry, edge])) == [
+        Refused('closures', 'unknown_keyframe')]
+    nodes = [M(header=header(1.0), robot_id=0, key=3), M(header=header(2.0), robot_id=1, key=8)]
+    (sample,) = decoded(found, '/B/pose_graph', M(nodes=nodes, edges=[edge]))
+    assert (sample.from_robot, sample.from_stamp_ns) == ('A', 1_000_000_000)
+    assert (sample.to_robot, sample.to_stamp_ns) == ('B', 2_000_000_000)
+    # GTSAM has the rotation first.
+    assert np.diag(sample.covariance).tolist() == [4, 5, 6, 1, 2, 3]
+    assert decoded(found, '/A/pose_graph', M(nodes=nodes, edges=[edge])) == []
+
+
+def test_swarm_slam_closures():
+    found = inputs('closures', topic='/cslam/inter_robot_loop_closure', adapter='swarm_slam',
+                   keyframe_topic='/{robot}/cslam/keyframe_odom')
+    closure = M(robot0_keyframe_id=4, robot0_id=0, robot1_keyframe_id=6, robot1_id=1,
+                success=True, transform=transform())
+    topic = '/cslam/inter_robot_loop_closure'
+    assert decoded(found, topic, closure) == [Refused('closures', 'unknown_keyframe')]
+    for robot, key, seconds in (('A', 4, 1.0), ('B', 6, 2.0)):
+        assert decoded(found, f'/{robot}/cslam/keyframe_odom',
+                       M(id=key, odom=M(header=header(seconds)))) == []
+    (sample,) = decoded(found, topic, closure)
+    assert (sample.from_robot, sample.to_robot) == ('A', 'B')
+    assert (sample.from_stamp_ns, sample.to_stamp_ns) == (1_000_000_000, 2_000_000_000)
+    assert not sample.covariance.any()
+    closure.success = False
+    assert decoded(found, topic, closure) == [Refused('closures', 'not_successful')]
+
+
+def test_rtabmap_graphs():
+    found = inputs('closures', topic='/{robot}/mapData', adapter='rtabmap')
+    information = np.diag([4.0, 4, 4, 100, 100, 100]).ravel()
+    links = [M(from_id=2, to_id=1, type=kind, transform=transform(), information=information)
+             for kind in (0, 1)]
+    landmark = M(from_id=1, to_id=-5, type=8, transform=transform(), information=information)
+    message = M(graph=M(links=[*links, landmark]),
+                nodes=[M(id=1, stamp=1.5), M(id=2, stamp=2.5)])
+    (sample,) = decoded(found, '/B/mapData', message)
+    assert (sample.from_robot, sample.to_robot) == ('B', 'B')
+    assert (sample.from_stamp_ns, sample.to_stamp_ns) == (2_500_000_000, 1_500_000_000)
+    assert np.diag(sample.covariance) == pytest.approx([0.25] * 3 + [0.01] * 3)
+    assert decoded(found, '/B/mapData', message) == []
+    assert len(decoded(found, '/A/mapData', message)) == 1
+
+
+def test_unreadable_messages_are_counted_not_raised():
+    frontend = Frontend(config())
+    found = Inputs(frontend.config)
+    assert frontend.feed(found.match('/A/odom'), M(text='?'), RECEIVED) == 0
+    assert frontend.counters.odometry.dropped == {'unreadable': 1}
+    assert frontend.counters.odometry.balanced
+
+
+def test_uwb_range_and_loop_closure_messages():
+    found = Inputs(config())
+    (sample,) = decoded(found, '/uwb/ranges', M(
+        header=header(1.0, 'a'), source='A', target='L1', range=3.0, variance=math.nan,
+        first_path_rssi=-80.0, rx_rssi=-79.0, los=1))
+    assert isinstance(sample, RangeSample)
+    assert (sample.frame_id, sample.los, sample.range_m) == ('a', 1, 3.0)
+    (closure,) = decoded(found, '/loop_closures', M(
+        header=header(9.0), from_robot='A', from_stamp=time(1.0), to_robot='B',
+        to_stamp=time(2.0), relative_pose=M(pose=pose(), covariance=np.zeros(36)),
+        confidence=0.5, detector='mine'))
+    assert (closure.to_stamp_ns, closure.detector) == (2_000_000_000, 'mine')
+    assert closure.position_xyz.tolist() == [1.0, 2.0, 3.0]
+
+
+def satellite(latitude, longitude, altitude=0.0, status=0, kind=2):
+    return M(header=header(1.0, 'gps'), status=M(status=status), latitude=latitude,
+             longitude=longitude, altitude=altitude,
+             position_covariance=np.diag([4.0, 1.0, 9.0]).ravel(), position_covariance_type=kind)
+
+
+def test_satellite_fixes():
+    found = Inputs(config(fixes={
+        'topic': '/{robot}/gps', 'type': 'sensor_msgs/msg/NavSatFix',
+        'datum': [52.0, 4.4, 10.0], 'datum_heading_rad': math.pi / 2}))
+    (fix,) = decoded(found, '/A/gps', satellite(52.0001, 4.4, 12.0))
+    # x points north, y west: 1e-4 degrees of latitude are 11.13 m there.
+    assert fix.position_xyz == pytest.approx([11.127, 0.0, 2.0], abs=2e-3)
+    assert np.diag(fix.position_covariance) == pytest.approx([1.0, 4.0, 9.0])
+    assert fix.quat_xyzw is None
+    (unknown,) = decoded(found, '/A/gps', satellite(52.0, 4.4, kind=0))
+    assert not unknown.position_covariance.any()
+    assert decoded(found, '/A/gps', satellite(52.0, 4.4, status=-1)) == [
+        Refused('fixes', 'no_satellite_fix')]
+    assert decoded(found, '/A/gps', satellite(math.nan, 4.4)) == [
+        Refused('fixes', 'not_finite')]
+
+
+def test_earth_fixed_coordinates():
+    assert earth_fixed(0.0, 0.0, 0.0) == pytest.approx([6378137.0, 0, 0])
+    assert earth_fixed(90.0, 0.0, 0.0) == pytest.approx([0, 0, 6356752.3142], abs=1e-3)
+    datum = Datum(40.0, -3.0, 650.0)
+    assert datum.to_map(40.0, -3.0, 651.0) == pytest.approx([0, 0, 1.0], abs=1e-8)
+    assert datum.to_map(40.0, -2.9999, math.nan)[0] == pytest.approx(8.54, abs=0.01)
