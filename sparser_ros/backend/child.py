@@ -33,6 +33,7 @@ class Child:
         self._generation = 0
         self._request = -1
         self._full: bool | None = None
+        self._idle = False
         self._pending = False
 
     def run(self) -> None:
@@ -64,12 +65,13 @@ class Child:
         elif kind == protocol.SOLVE:
             wanted = packet.values['full']
             self._full = wanted if self._full is None or wanted else self._full
+            self._idle = self._idle or packet.values['idle']
             self._request, self._pending = packet.values['request'], True
         elif kind == protocol.RESTORE:
             session.restore(estimate_from(packet.arrays))
         elif kind == protocol.RESET:
             self._generation = packet.values['generation']
-            self._pending, self._full = False, None
+            self._pending, self._full, self._idle = False, None, False
             session = Session(self._config)
         elif kind == protocol.CONFIGURE:
             self._config = protocol.config_from(packet.values['config'])
@@ -79,11 +81,11 @@ class Child:
         return session
 
     def _solve(self, session: Session) -> None:
-        request, full = self._request, self._full
-        self._pending, self._full = False, None
+        request, full, idle = self._request, self._full, self._idle
+        self._pending, self._full, self._idle = False, None, False
         self._send(encode(protocol.WORKING, {'request': request, 'sequence': session.sequence}))
         try:
-            solution = session.solve(full)
+            solution = session.solve(full, idle=idle)
             self._send(protocol.answered(solution, request, self._generation))
         except (SparserError, ArithmeticError, ValueError, MemoryError, LookupError) as error:
             self._send(encode(protocol.FAILED, {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..config.backend import BackendConfig
 from ..graph import Graph
 from .bodies import Bodies, connected_part, find_bodies
-from .gauge import anchors_determine, gauge_body, without_anchors
+from .gauge import anchors_determine, first_body, gauge_robot, without_anchors
 from .part import Part, extract
 
 Mask = NDArray[np.bool_]
@@ -30,6 +30,8 @@ class Frame:
     mask: Mask
     """(b + m,): bodies and landmarks that are solved."""
     part: Part
+    gauge_name: str | None
+    """Robot of the gauge body, also where it is not needed now."""
 
     def name(self, variable: int) -> str:
         """A name of a body or landmark that stays the same while the graph grows."""
@@ -53,19 +55,25 @@ class Frame:
         return int(np.searchsorted(self.part.poses, self.bodies.first[self.gauge]))
 
 
-def frame_of(graph: Graph, robots: Sequence[str], config: BackendConfig) -> Frame | None:
-    """The frame of a graph; None while nothing can be placed in map."""
+def frame_of(
+    graph: Graph, robots: Sequence[str], config: BackendConfig, gauge_name: str | None = None
+) -> Frame | None:
+    """The frame of a graph; None while nothing can be placed in map.
+
+    `gauge_name` is the gauge robot chosen before: the origin does not change hands.
+    """
     if graph.n_poses == 0:
         return None
     anchored = graph.anchored and anchors_determine(graph)
     if graph.anchored and not anchored:
         graph = without_anchors(graph)
     bodies = find_bodies(graph)
-    gauge = gauge_body(graph, bodies, tuple(robots), config.gauge_robot)
+    name = gauge_name or gauge_robot(graph, robots, config)
+    gauge = None if name is None else first_body(graph, bodies, name)
     if gauge is None and not anchored:
         return None
     mask = connected_part(graph, bodies, -1 if gauge is None else gauge, anchored)
     if anchored and not np.any(mask[:len(bodies)]):
         return None
     part = extract(graph, mask[:len(bodies)][bodies.of_pose], mask[len(bodies):])
-    return Frame(graph, bodies, anchored, None if anchored else gauge, mask, part)
+    return Frame(graph, bodies, anchored, None if anchored else gauge, mask, part, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,15 +32,28 @@ def initial_pose(config: BackendConfig, dimension: int) -> tuple[Array, Array]:
     return about_z @ about_y @ about_x, np.array(values[:3])
 
 
-def gauge_body(graph: Graph, bodies: Bodies, robots: tuple[str, ...], wanted: str) -> int | None:
-    """First body of the gauge robot: the wanted one, else the first configured one with poses."""
-    names = [wanted] if wanted else [*robots, *graph.robots]
-    for name in names:
-        if name in graph.robots:
-            own = np.flatnonzero(bodies.robot == graph.robots.index(name))
-            if len(own):
-                return int(own[0])
-    return None
+def gauge_robot(graph: Graph, robots: Sequence[str], config: BackendConfig) -> str | None:
+    """The robot whose first pose is the origin; None while it has no poses yet.
+
+    Without a configured one it is the first of the list or, when that has not shown up
+    `gauge_wait_s` after the first pose of any, the one seen first.
+    """
+    seen = {graph.robots[k] for k in np.unique(graph.poses.robot).tolist()}
+    wanted = config.gauge_robot or (robots[0] if robots else '')
+    if wanted in seen:
+        return wanted
+    if config.gauge_robot or not seen:
+        return None
+    stamps = graph.poses.stamp_ns
+    waited = (int(np.max(stamps)) - int(np.min(stamps))) * 1e-9
+    if wanted in robots and np.any(stamps) and waited < config.gauge_wait_s:
+        return None
+    return graph.robots[graph.poses.robot[np.argmin(stamps)]]
+
+
+def first_body(graph: Graph, bodies: Bodies, robot: str) -> int:
+    """The body that holds a robot's first pose."""
+    return int(np.flatnonzero(bodies.robot == graph.robots.index(robot))[0])
 
 
 def anchors_determine(graph: Graph) -> bool:

@@ -36,9 +36,9 @@ def config_from(text: str) -> SparserConfig:
     return build(SparserConfig, json.loads(text))
 
 
-def solve_message(request: int, full: bool | None) -> bytes:
-    """Ask for a solve."""
-    return encode(SOLVE, {'request': request, 'full': full})
+def solve_message(request: int, full: bool | None, idle: bool = False) -> bytes:
+    """Ask for a solve; see `Session.solve`."""
+    return encode(SOLVE, {'request': request, 'full': full, 'idle': idle})
 
 
 def restore_message(estimate: Estimate) -> bytes:

@@ -41,6 +41,7 @@ class Session:
         self._runner = Runner()
         self._estimate: Estimate | None = None
         self._anchored = False
+        self._gauge_name: str | None = None
         self._picture: Picture | None = None
         """At the last solve from scratch."""
         self._placed: frozenset[str] = frozenset()
@@ -72,7 +73,7 @@ class Session:
         graph = self.graph
         if len(estimate.rotation) > graph.n_poses or len(estimate.landmarks) > graph.n_landmarks:
             raise SparserError('the estimate to restore has more variables than the graph')
-        frame = frame_of(graph, self.config.robots, self.config.backend)
+        frame = self._frame()
         if frame is None:
             return
         bodies = frame.bodies
@@ -85,16 +86,19 @@ class Session:
         guess = continued(frame.graph, bodies, estimate)
         self._remember(frame, self._observe(frame, guess))
 
-    def solve(self, full: bool | None = None) -> Solution:
-        """Solve what is there; `full` forces (True) or forbids (False) a start from scratch."""
+    def solve(self, full: bool | None = None, *, idle: bool = False) -> Solution:
+        """Solve what is there; `full` forces (True) or forbids (False) a start from scratch.
+
+        `idle`: no data come any more, so a little growth is enough for a start from scratch.
+        """
         begin = time.perf_counter()
-        frame = frame_of(self.graph, self.config.robots, self.config.backend)
+        frame = self._frame()
         if frame is None:
             return self._nothing()
         guess = self._guess(frame)
         now = picture(frame.graph, frame.bodies, frame.mask, frame.anchored)
         scratch = now.rows > 0 and (
-            bool(self._reason(frame, now)) if full is None else full)
+            bool(self._reason(frame, now, idle)) if full is None else full)
         if self._estimate is None and scratch:
             result = self._from_scratch(frame, None, guess)
         else:
@@ -118,11 +122,23 @@ class Session:
         self._solved_rows = (len(frame.graph.ranges), len(frame.graph.relative_poses))
         return self._solution(frame, result, whole, seen, scratch, begin)
 
-    def _reason(self, frame: Frame, now: Picture) -> str:
+    def _frame(self) -> Frame | None:
+        frame = frame_of(
+            self.graph, self.config.robots, self.config.backend, self._gauge_name)
+        if frame is not None:
+            self._gauge_name = frame.gauge_name
+        return frame
+
+    def _reason(self, frame: Frame, now: Picture, idle: bool) -> str:
         located = frame.named(self._located)[:len(frame.bodies)]
         unlocated = set(np.flatnonzero(frame.mask[:len(frame.bodies)] & ~located).tolist())
+        config = self.config.backend
+        if idle and self._picture is not None and (
+            now.rows >= config.idle_polish_growth * self._picture.rows
+        ):
+            return 'idle'
         return full_solve_reason(
-            self._picture, now, unlocated, self.config.backend, self.config.dimension)
+            self._picture, now, unlocated, config, self.config.dimension)
 
     def _guess(self, frame: Frame) -> Estimate:
         """A start in map: old values, odometry, and new variables placed among the old."""

@@ -61,6 +61,7 @@ class SolverWorker:
         self._generation = 0
         self._request = self._answered = -1
         self._full: bool | None = None
+        self._idle = False
         self._requested_sequence = self._polished = -1
         self._last_activity = time.monotonic()
         self._process: BaseProcess | None = None
@@ -96,16 +97,20 @@ class SolverWorker:
 
     def request_solve(self, full: bool | None = None) -> int:
         """Ask for a solve of everything submitted so far; returns the number of the request."""
+        return self._ask(full, False)
+
+    def _ask(self, full: bool | None, idle: bool) -> int:
         with self._lock:
             self._request += 1
             self._full = full if self._full is None or full else self._full
+            self._idle = self._idle or idle
             self._last_activity = time.monotonic()
             if self._increments:
                 self._requested_sequence = self._increments[-1].sequence
-            if full:
+            if full or idle:
                 self._polished = self._requested_sequence
             if self._ready:
-                self._outbox.append(protocol.solve_message(self._request, full))
+                self._outbox.append(protocol.solve_message(self._request, full, idle))
             request = self._request
         self._wake()
         return request
@@ -123,7 +128,7 @@ class SolverWorker:
         with self._lock:
             self._generation += 1
             self._increments, self._solution, self._fresh = [], None, False
-            self._answered, self._full = self._request, None
+            self._answered, self._full, self._idle = self._request, None, False
             self._requested_sequence = self._polished = -1
             self._outbox.clear()
             self._unwritten.clear()
@@ -240,7 +245,8 @@ class SolverWorker:
         if self._solution is not None:
             self._outbox.append(protocol.restore_message(self._solution.estimate))
         if self._answered < self._request:
-            self._outbox.append(protocol.solve_message(self._request, self._full))
+            self._outbox.append(protocol.solve_message(
+                self._request, self._full, self._idle))
 
     def _exchange(self) -> None:
         while not self._closing.is_set():
@@ -282,7 +288,7 @@ class SolverWorker:
                 self._answered = max(self._answered, request)
                 self._last_activity = self._heard
                 if self._answered == self._request:
-                    self._full = None
+                    self._full, self._idle = None, False
                 if solution is not None:
                     self._solution, self._fresh, self._text = solution, True, 'running'
                 else:
@@ -298,7 +304,7 @@ class SolverWorker:
                 after > 0 and idle > after and newest >= 0 and self._polished < newest
                 and self._requested_sequence >= newest and self._answered == self._request)
         if due:
-            self.request_solve(full=True)
+            self._ask(None, True)
 
     def _write_journal(self) -> None:
         while self._unwritten and self._journal is not None:

@@ -90,7 +90,7 @@ def _summary(result: dict[str, Any]) -> None:
             print(f'    {robot}: {errors["ate_m"]:.3f} m')
         for pair in truth['relative_poses']:
             print(f'    {pair["from"]}->{pair["to"]}: translation {pair["translation_error_m"]:.3f}'
-                  f' m, heading {pair["heading_error_rad"]:+.3f} rad')
+                  f' m, rotation {pair["rotation_error_rad"]:.3f} rad')
 
 
 @contextlib.contextmanager

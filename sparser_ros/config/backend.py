@@ -55,7 +55,11 @@ class BackendConfig:
         'the solver holds the interpreter lock)', choices=('process', 'thread'))
     gauge_robot: str = option(
         '', 'robot whose first pose is the origin of map where no absolute data fix it; '
-        'empty = the first in `robots`, else the first one seen')
+        'empty = the first in `robots`')
+    gauge_wait_s: float = option(
+        20.0, 'where `gauge_robot` is empty: wait this long, in data time, for the first robot '
+        'of `robots` before the first one seen becomes the gauge for good', unit='s',
+        lower=0.0, upper=1e6)
     gauge_initial_pose: list[float] = option(
         [], 'initial pose of the gauge robot in map: x y yaw (2D) or x y z roll pitch yaw (3D); '
         'empty = zero', unit='m, rad')
@@ -75,6 +79,9 @@ class BackendConfig:
     idle_polish_after_s: float = option(
         3.0, 'when no data arrive for this long, one solve from scratch checks the last '
         'estimate; 0 = never', unit='s', lower=0.0, upper=3600.0, live=True)
+    idle_polish_growth: float = option(
+        1.1, 'the idle check is left out when the graph has grown by less than this factor '
+        'since the last solve from scratch', lower=1.0, upper=1e3, live=True)
     rejected_weight: float = option(
         0.1, 'measurements below this robust weight are reported as rejected', lower=0.0,
         upper=1.0, live=True)
