@@ -1,0 +1,106 @@
+"""A bag is published as recorded, at its pace, with a clock, and nothing is lost."""
+
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+import rclpy
+from nav_msgs.msg import Odometry
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rosgraph_msgs.msg import Clock
+from sparser_ros.msg import UwbRange
+
+from sparser_ros.config import ConfigError, FormatError
+from sparser_ros.io.bag import BagReader
+from sparser_ros.io.sensor_bag import SensorBagWriter
+from sparser_ros.node.conversions import stamp_ns
+from sparser_ros.node.player import Player
+
+pytestmark = pytest.mark.timeout(60)
+SECOND = 10**9
+COUNT = 400
+
+
+@pytest.fixture
+def bag(tmp_path):
+    """Four seconds of 100 Hz odometry and ranges."""
+    path = tmp_path / 'bag'
+    with SensorBagWriter(path) as writer:
+        for k in range(COUNT):
+            stamp = 50 * SECOND + k * SECOND // 100
+            writer.odometry('A', stamp, np.array([k, 0.0, 0.0]), np.array([0, 0, 0, 1.0]),
+                            np.eye(6))
+            writer.uwb_range('A', 'L1', stamp, 1.0 + k, 0.01)
+    return path
+
+
+@pytest.fixture
+def context():
+    own = Context()
+    rclpy.init(context=own)
+    yield own
+    rclpy.try_shutdown(context=own)
+
+
+def test_everything_arrives_in_order_and_in_time(bag, context):
+    listener = rclpy.create_node('listener', context=context)
+    heard, clock, wall = {'odom': [], 'range': []}, [], []
+    listener.create_subscription(Odometry, '/A/odom', heard['odom'].append, 1000)
+    listener.create_subscription(UwbRange, '/uwb/ranges', heard['range'].append, 1000)
+    listener.create_subscription(Clock, '/clock', lambda m: clock.append(stamp_ns(m.clock)), 1000)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(listener)
+    player = Player(bag, rate=4.0, clock_hz=50.0, context=context)
+    try:
+        assert player.wait_for_listeners(5.0)
+        thread = threading.Thread(target=lambda: wall.append(player.play()))
+        begin = time.monotonic()
+        thread.start()
+        end = 50 * SECOND + (COUNT - 1) * SECOND // 100
+        while (thread.is_alive() or min(map(len, heard.values())) < COUNT
+               or clock[-1] < end) and time.monotonic() - begin < 20:
+            executor.spin_once(timeout_sec=0.05)
+        thread.join(10)
+    finally:
+        executor.shutdown(timeout_sec=2.0)
+        player.destroy_node()
+        listener.destroy_node()
+    (report,) = wall
+    assert report.sent == {'/A/odom': COUNT, '/uwb/ranges': COUNT}
+    assert report.unheard == ()
+    assert [m.pose.pose.position.x for m in heard['odom']] == list(range(COUNT))
+    assert [m.range for m in heard['range']] == [1.0 + k for k in range(COUNT)]
+    assert 0.9 < report.seconds < 5.0
+    assert report.bag_seconds == pytest.approx((COUNT - 1) / 100)
+    assert all(a <= b for a, b in pairwise(clock))
+    assert clock[0] >= 50 * SECOND
+    assert clock[-1] == end
+    assert len(clock) >= 20
+
+
+def test_bytes_are_those_of_the_recording(bag, context):
+    player = Player(bag, context=context)
+    try:
+        recorded = [message.raw for message in BagReader(bag).messages(['/A/odom'])]
+        played = [raw for topic, _, raw in player._messages() if topic == '/A/odom']
+    finally:
+        player.destroy_node()
+    assert played == [bytes(raw) for raw in recorded]
+
+
+@pytest.mark.parametrize('options', [{'rate': 0.0}, {'rate': -1.0}, {'clock_hz': 0.0}])
+def test_impossible_rates_are_refused(bag, context, options):
+    with pytest.raises(ConfigError, match='above zero'):
+        Player(bag, context=context, **options)
+
+
+def test_missing_bag_is_refused(tmp_path, context):
+    with pytest.raises(FormatError, match='no such bag'):
+        Player(tmp_path / 'nothing', context=context)

@@ -1,0 +1,111 @@
+"""Simulated time, jumps of the clock, and topics as other people publish them."""
+
+import re
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from nav_msgs.msg import Odometry
+from node_world import Scene, World
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Range
+
+from sparser_ros.node.conversions import time_message
+
+pytestmark = pytest.mark.timeout(120)
+SECOND = 10**9
+THREAD = {'backend.worker': 'thread', 'node.start_paused': True}
+
+
+def tick(world, stamp):
+    world.send('/clock', Clock(clock=time_message(stamp)))
+    world.spin(0.02)
+
+
+def test_clock_drives_stamps_stops_them_and_resets_when_it_jumps_back():
+    scene = Scene(end_ns=1000 * SECOND)
+    with World({'use_sim_time': True}) as world:
+        tick(world, 940 * SECOND)
+        for number, (stamp, topic, message) in enumerate(scene.events):
+            world.send(topic, message)
+            if number % 40 == 0:
+                tick(world, stamp)
+        # The clock now stands still, and with it node-clock timers; ours do not.
+        assert world.until(lambda: world.node.pipeline.solution is not None
+                           and world.node.pipeline.up_to_date, 60)
+        assert world.until(lambda: world.heard['/tf'], 5)
+        world.spin(0.5)
+        silent = len(world.heard['/tf'])
+        world.spin(0.6)
+        assert len(world.heard['/tf']) == silent, 'a stopped clock gives no new stamps'
+        for step in range(5):
+            tick(world, 1000 * SECOND + (step + 1) * SECOND // 10)
+            world.spin(0.1)
+        assert len(world.heard['/tf']) > silent
+        stamps = {}
+        for stamp, frame, _ in world.transforms():
+            assert stamp > stamps.get(frame, 0)
+            assert stamp < 1002 * SECOND
+            stamps[frame] = stamp
+        for stamp in range(900, 906):
+            tick(world, stamp * SECOND)
+        assert world.until(lambda: len(world.node.pipeline.keyframes) == 0, 5), 'no reset'
+        before = len(world.heard['/tf'])
+        world.spin(0.5)
+        assert len(world.heard['/tf']) == before
+
+
+def test_best_effort_publishers_are_heard():
+    scene = Scene()
+    with World(THREAD) as world:
+        lossy = world.friend.create_publisher(
+            Odometry, '/A/odom', QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+        assert world.until(lambda: not world.node.inputs.inputs['/A/odom'].reliable, 10)
+        assert world.until(lambda: lossy.get_subscription_count() > 0, 10)
+        world.spin(0.3)
+        own = [message for _, topic, message in scene.events if topic == '/A/odom']
+        for message in own[:20]:
+            lossy.publish(message)
+            world.spin(0.02)
+        assert world.until(
+            lambda: world.counters()['odometry']['accepted'] >= 15, 5), world.counters()
+        # Publishers that are reliable are heard all the same.
+        world.send('/A/odom', own[30])
+        assert world.until(lambda: world.node.pipeline.frontend.latest_odometry('A')[0]
+                           == own[30].header.stamp.sec * SECOND
+                           + own[30].header.stamp.nanosec, 5)
+
+
+def test_silence_and_units_are_reported():
+    scene = Scene()
+    with World(THREAD | {'node.no_data_warning_s': 0.5, 'ranges.max_m': 1e5}) as world:
+        world.spin(1.2)
+        assert '/A/odom has said nothing' in world.status.text
+        ranges = [message for _, topic, message in scene.events if topic == '/uwb/ranges'][:120]
+        for message in ranges:
+            message.range *= 1000
+            world.send('/uwb/ranges', message)
+        assert world.until(lambda: 'looks like' in world.status.text, 5), world.status.text
+        assert world.status.state == world.status.STATE_PAUSED
+
+
+def test_pair_topics_are_found_as_they_appear():
+    pattern = r'/uwb/(?P<source>\w+)/to/(?P<target>\w+)'
+    scene = Scene()
+    with World(THREAD | {'ranges.inputs.pairs.topic': pattern,
+                         'ranges.inputs.pairs.adapter': 'pair_topic'}) as world:
+        assert re.fullmatch(pattern, '/uwb/A/to/L3')
+        late = world.friend.create_publisher(Range, '/uwb/A/to/L3', 10)
+        assert world.until(lambda: late.get_subscription_count() > 0, 10), 'not discovered'
+        for stamp, topic, message in scene.events[:60]:
+            if topic == '/A/odom':
+                world.send(topic, message)
+                one = Range(range=5.0)
+                one.header.stamp = time_message(stamp)
+                late.publish(one)
+                world.spin(0.02)
+        assert world.until(lambda: world.counters()['ranges']['accepted'] > 0, 10)
+        assert 'L3' in world.node.pipeline.keyframes.landmarks
