@@ -60,7 +60,8 @@ class SolverConfig:
         lower=0.0, upper=1.0,
     )
     cost_tolerance: float = option(
-        1e-6, 'stop when an accepted step lowers the cost by less than this share',
+        1e-5, 'stop the relaxation when a step lowers the cost by less than this share (the '
+        'rank-d refinement: by less than a thousandth of it)',
         lower=0.0, upper=1.0,
     )
     target_cost: float | None = option(

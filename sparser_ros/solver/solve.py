@@ -145,7 +145,7 @@ class _Solve:
         preconditioner = NewtonPreconditioner(self.schur) if newton else self._regularised()
         run = minimise(
             self.schur, self.problem.manifold, y, preconditioner,
-            self._rule(), self._observer('refine'))
+            self._rule(tighter=1e-3), self._observer('refine'))
         self._clock('refine', t)
         return self.tally.count(run)
 
@@ -154,13 +154,13 @@ class _Solve:
             self._preconditioner = RegularisedQ(self.schur)
         return self._preconditioner
 
-    def _rule(self, target: float | None = None) -> StoppingRule:
+    def _rule(self, target: float | None = None, tighter: float = 1.0) -> StoppingRule:
         config = self.config
         return StoppingRule(
             max_iterations=config.max_iterations,
             max_cg_steps=config.max_cg_steps,
             gradient_tolerance=config.gradient_tolerance,
-            cost_tolerance=config.cost_tolerance,
+            cost_tolerance=config.cost_tolerance * tighter,
             target_cost=-math.inf if target is None else target,
             deadline=self.deadline,
         )
