@@ -80,7 +80,9 @@ def node_config(graph: Graph) -> dict[str, Any]:
                    'min_m': 0.0, 'min_sigma_m': 1e-9},
     }
     if len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
-        config['fixes'] = {'topic': '/{robot}/fix', 'lever_arms': _fix_levers(graph)}
+        config['fixes'] = {
+            'topic': '/{robot}/fix', 'lever_arms': _fix_levers(graph),
+            'max_heading_sigma_rad': 10.0}
     return config
 
 
