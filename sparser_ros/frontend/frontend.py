@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config import SparserConfig
-from ..graph import Increment, Landmarks, Poses
+from ..graph import Increment
 from .absolute import ClosureGate, FixGate, PendingClosure, PendingFix, bad_quaternion
-from .columns import Columns
+from .assembly import Assembly
 from .counters import Counters
 from .decode import Refused, Sample
 from .inputs import Route
 from .motion import geometry
 from .noise import noise_model
-from .odometry import Attachment, Track
-from .radios import Radio, Radios
+from .odometry import Track
+from .radios import Radios
 from .range_filter import PendingRange, RangeFilter
 from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
 from .stamps import DataClock, nanoseconds, offset_ns
@@ -29,6 +29,7 @@ from .waiting import Waiting, WaitingList
 
 Array = NDArray[np.float64]
 MAX_UNSTAMPED = 10000
+Unplaced = OdometrySample | RangeSample | FixSample
 
 
 class Frontend:
@@ -67,16 +68,13 @@ class Frontend:
             self._tracks, self._timeout_ns, count.closures)
         self._fixes: WaitingList[PendingFix] = WaitingList(
             self._tracks, self._timeout_ns, count.fixes)
-        self._unstamped: deque[OdometrySample | RangeSample | FixSample] = deque()
-        self._no_stamps_at_all = False
+        self._unstamped: deque[Unplaced] = deque()
         self._known_closures: OrderedDict[tuple[int, int, int, int], None] = OrderedDict()
         self._last_fix_ns: dict[int, int] = {}
         self._frames_seen: set[tuple[str, str, str]] = set()
-        self._landmarks: dict[str, int] = {}
-        self._new_landmarks: list[str] = []
-        self._n_poses = 0
-        self._sequence = 0
-        self._columns = Columns(self._space)
+        self._assembly = Assembly(
+            config.robots, self._space, self._tracks, self._radios, self._closure_gate,
+            self._fix_gate)
 
     def reset(self, keep_beacons: bool = False,
               positions: Mapping[str, Sequence[float]] | None = None,
@@ -243,39 +241,27 @@ class Frontend:
         self._fixes.add(Waiting(pending, ((number, stamp_ns),)))
         return True
 
-    def _stamp(self, sample: OdometrySample | RangeSample | FixSample, source: str,
-               offsets: Mapping[str, float]) -> int | str | None:
+    def _stamp(self, sample: Unplaced, source: str, offsets: Mapping[str, float]
+               ) -> int | str | None:
         """The stamp in data time; None = kept until the lag of the sources is known."""
-        clock = self._clock
-        clock.received(sample.received_ns)
-        shift = offset_ns(offsets, source)
-        if sample.stamp_ns > 0:
-            if clock.absurd(sample.stamp_ns, sample.received_ns):
-                return 'in_the_future'
-            clock.observe(sample.stamp_ns, sample.received_ns)
-            return sample.stamp_ns + shift
-        if sample.received_ns <= 0 or sample.stamp_ns < 0:
-            return 'no_stamp'
-        if self._unstamped or clock.lag_ns is None:
+        stamp_ns = self._clock.place(sample.stamp_ns, sample.received_ns)
+        if stamp_ns is None or (self._unstamped and sample.stamp_ns == 0):
             if len(self._unstamped) >= MAX_UNSTAMPED:
                 return 'no_stamp'
             self._unstamped.append(sample)
             return None
-        return sample.received_ns - clock.lag_ns + shift
+        return stamp_ns if isinstance(stamp_ns, str) else stamp_ns + offset_ns(offsets, source)
 
     def _add_unstamped(self, flush: bool) -> None:
         """Place what has no stamps, once it is known where the stamped sources live."""
+        config = self.config
         while self._unstamped:
-            clock = self._clock
-            lag = clock.lag_ns
-            if lag is None:
-                waited_ns = clock.newest_received_ns - self._unstamped[0].received_ns
-                if not flush and waited_ns <= self._timeout_ns and not self._no_stamps_at_all:
-                    return
-                self._no_stamps_at_all, lag = True, 0
-            sample = self._unstamped.popleft()
-            stamp_ns = sample.received_ns - lag
-            config = self.config
+            sample = self._unstamped[0]
+            if not self._clock.settle(sample.received_ns, flush):
+                return
+            self._unstamped.popleft()
+            stamp_ns = self._clock.place(0, sample.received_ns)
+            assert isinstance(stamp_ns, int)
             if isinstance(sample, OdometrySample):
                 self.counters.odometry.waiting -= 1
                 self._odometry(sample, self._numbers[sample.robot], stamp_ns + offset_ns(
@@ -297,106 +283,17 @@ class Frontend:
         `flush`: no more data are expected for now, so nothing waits any longer.
         """
         self._add_unstamped(flush)
-        columns = self._columns = Columns(self._space)
-        self._new_landmarks = []
-        poses = self._take_poses(columns)
-        newest = self._clock.newest_ns
+        assembly, newest = self._assembly, self._clock.newest_ns
+        assembly.begin()
         for pending in self._filter.release(newest, flush):
             stamp_ns = pending.stamp_ns
             self._ranges.add(Waiting(pending, tuple(
                 (self._numbers[end.robot], stamp_ns) if end.robot else None
                 for end in pending.ends)))
-        self._ranges.resolve(newest, flush, self._accept_range)
-        self._closures.resolve(newest, flush, self._accept_closure)
-        self._fixes.resolve(newest, flush, self._accept_fix)
-        landmarks = self._take_landmarks()
-        tables = columns.tables()
-        if not len(poses) and not len(landmarks) and not any(map(len, tables.values())):
-            return None
-        increment = Increment(
-            self._sequence, tuple(self.config.robots), poses, landmarks,
-            newest_stamp_ns=newest, **tables)
-        self._sequence += 1
-        return increment
-
-    def _take_poses(self, columns: Columns) -> Poses:
-        """Keyframes since the last increment, in time order, with their odometry edges."""
-        fresh = sorted(
-            (track.keyframe_stamps[number], robot, number)
-            for robot, track in enumerate(self._tracks)
-            for number in range(len(track.rows), len(track.keyframe_stamps)))
-        for _, robot, _ in fresh:
-            self._tracks[robot].rows.append(self._n_poses)
-            self._n_poses += 1
-        for track in self._tracks:
-            for edge in track.take_edges():
-                columns.relative.append((
-                    track.rows[edge.number - 1], track.rows[edge.number], edge.motion,
-                    edge.translation_variance, edge.rotation_variance, True,
-                    track.keyframe_stamps[edge.number]))
-        rotation, translation = self._space.arrays(
-            [self._tracks[robot].keyframe_poses[number] for _, robot, number in fresh])
-        table = np.array(fresh, dtype=np.int64).reshape(-1, 3)
-        return Poses(table[:, 1], table[:, 2], table[:, 0], rotation, translation)
-
-    def _row(self, place: Attachment) -> int:
-        return self._tracks[place.robot].rows[place.number]
-
-    def _end(self, radio: Radio, place: Attachment | None) -> tuple[int, tuple[float, ...]]:
-        """Endpoint and lever arm of one end of a range."""
-        if place is not None:
-            return self._row(place), self._space.act(place.offset, radio.lever)
-        number = self._landmarks.get(radio.beacon)
-        if number is None:
-            number = self._landmarks[radio.beacon] = len(self._landmarks)
-            self._new_landmarks.append(radio.beacon)
-        return ~number, self._space.zero
-
-    def _accept_range(self, pending: PendingRange, places: list[Attachment | None]) -> str:
-        source, lever_source = self._end(pending.ends[0], places[0])
-        target, lever_target = self._end(pending.ends[1], places[1])
-        self._columns.ranges.append((source, target, lever_source, lever_target,
-                                     pending.distance_m, pending.variance, pending.stamp_ns))
-        return ''
-
-    def _accept_closure(self, pending: PendingClosure, places: list[Attachment | None]) -> str:
-        start, end = places
-        assert start is not None and end is not None
-        if (start.robot, start.number) == (end.robot, end.number):
-            return 'same_keyframe'
-        self._columns.relative.append((
-            self._row(start), self._row(end),
-            *self._closure_gate.attached(pending, start, end), False, pending.stamp_ns))
-        return ''
-
-    def _accept_fix(self, pending: PendingFix, places: list[Attachment | None]) -> str:
-        place = places[0]
-        assert place is not None
-        pose, lever = self._fix_gate.at_keyframe(pending, place)
-        row, move = self._row(place), pending.translation_variance
-        if pose is None:
-            self._columns.point_priors.append(
-                (row, lever, pending.position, move, pending.stamp_ns))
-        else:
-            self._columns.pose_priors.append(
-                (row, pose, move, pending.rotation_variance, pending.stamp_ns))
-        return ''
-
-    def _take_landmarks(self) -> Landmarks:
-        """Beacons met since the last increment; a known one with a sigma gets a prior."""
-        d = self._space.dimension
-        beacons = [self._radios.beacon(name) for name in self._new_landmarks]
-        position = np.full((len(beacons), d), np.nan)
-        for row, beacon in enumerate(beacons):
-            if beacon.position is None:
-                continue
-            position[row] = beacon.position
-            if not beacon.fixed:
-                self._columns.point_priors.append((
-                    ~self._landmarks[beacon.name], self._space.zero, beacon.position,
-                    beacon.sigma_m**2, 0))
-        return Landmarks(tuple(self._new_landmarks), position,
-                         np.array([b.fixed for b in beacons], dtype=bool))
+        self._ranges.resolve(newest, flush, assembly.range)
+        self._closures.resolve(newest, flush, assembly.closure)
+        self._fixes.resolve(newest, flush, assembly.fix)
+        return assembly.finish()
 
     # -- state -----------------------------------------------------------------------------------
 

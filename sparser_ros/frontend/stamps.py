@@ -38,35 +38,50 @@ class DataClock:
         self._lags: deque[int] = deque()
         self._sorted: list[int] = []
         self._newest_received_ns = 0
+        self._timeout_ns = nanoseconds(options.timeout_s)
+        self._no_stamps_at_all = False
 
     @property
     def lag_ns(self) -> int | None:
         """Median of reception time minus stamp; None = not known yet."""
-        return self._sorted[len(self._sorted) // 2] if len(self._sorted) >= ENOUGH else None
+        if len(self._sorted) >= ENOUGH:
+            return self._median_ns
+        return 0 if self._no_stamps_at_all else None
 
-    def observe(self, stamp_ns: int, received_ns: int) -> None:
-        """Learn from one stamped message."""
-        if not stamp_ns or not received_ns:
-            return
-        lag = received_ns - stamp_ns
-        self._lags.append(lag)
-        bisect.insort(self._sorted, lag)
+    @property
+    def _median_ns(self) -> int:
+        return self._sorted[len(self._sorted) // 2]
+
+    def place(self, stamp_ns: int, received_ns: int) -> int | str | None:
+        """A stamp in data time; a text = why there is none; None = ask again after `settle`."""
+        self._newest_received_ns = max(self._newest_received_ns, received_ns)
+        if stamp_ns > 0:
+            if self._max_future_ns and received_ns and len(self._sorted) >= ENOUGH \
+                    and stamp_ns > received_ns - self._median_ns + self._max_future_ns:
+                return 'in_the_future'
+            if received_ns:
+                self._observe(received_ns - stamp_ns)
+            return stamp_ns
+        if received_ns <= 0 or stamp_ns < 0:
+            return 'no_stamp'
+        lag = self.lag_ns
+        return None if lag is None else received_ns - lag
+
+    def _observe(self, lag_ns: int) -> None:
+        self._lags.append(lag_ns)
+        bisect.insort(self._sorted, lag_ns)
         if len(self._lags) > WINDOW:
             del self._sorted[bisect.bisect_left(self._sorted, self._lags.popleft())]
 
-    def received(self, received_ns: int) -> None:
-        """Note a reception time, stamped or not."""
-        self._newest_received_ns = max(self._newest_received_ns, received_ns)
+    def settle(self, received_ns: int, flush: bool) -> bool:
+        """True if a message without stamp, received then, can be placed now.
 
-    @property
-    def newest_received_ns(self) -> int:
-        return self._newest_received_ns
-
-    def absurd(self, stamp_ns: int, received_ns: int) -> bool:
-        """True for a stamp far ahead of what all the other sources say."""
-        lag = self.lag_ns
-        return bool(self._max_future_ns and lag is not None
-                    and stamp_ns > received_ns - lag + self._max_future_ns)
+        Where no source has had stamps for the timeout, reception times count as they are.
+        """
+        if self.lag_ns is None and (
+                flush or self._newest_received_ns - received_ns > self._timeout_ns):
+            self._no_stamps_at_all = True
+        return self.lag_ns is not None
 
     def beyond(self, stamp_ns: int) -> bool:
         """True for a stamp that data time will not reach for long."""
