@@ -31,9 +31,9 @@ def save(
     title: str = '',
 ) -> None:
     """Draw a map; `truth` in the frame of the estimate, `weights` robust weights by table."""
-    wide = graph.dimension == 2
-    with figure(path, 8.0 if wide else 7.5, 7.0) as drawing:
-        axes = drawing.add_subplot(projection=None if wide else '3d')
+    plane = graph.dimension == 2
+    with figure(path, 8.0, _height(estimate, truth) if plane else 6.0) as drawing:
+        axes = drawing.add_subplot(projection=None if plane else '3d')
         canvas = _Canvas(axes, graph, estimate, weights or {})
         canvas.links()
         if truth is not None:
@@ -42,6 +42,13 @@ def save(
         canvas.landmarks()
         canvas.rejected()
         canvas.finish(title or _title(graph, cost))
+
+
+def _height(estimate: Estimate, truth: Estimate | None) -> float:
+    """Height in inches of a picture 8 wide that fits the map."""
+    points = np.concatenate([estimate.points, *([] if truth is None else [truth.translation])])
+    extent = np.ptp(points, axis=0)
+    return float(np.clip(7.5 * extent[1] / max(extent[0], 1e-9) + 0.8, 4.0, 9.0))
 
 
 def _title(graph: Graph, cost: float | None) -> str:
@@ -105,7 +112,8 @@ class _Canvas:
         keep = ~table.odometry & ~self._doubted('relative_poses', len(table))
         self._lines(table.i[keep], table.j[keep], COLOURS[4], 0.35, 'loop closures')
         keep = ~self._doubted('ranges', len(graph.ranges))
-        self._lines(graph.ranges.source[keep], graph.ranges.target[keep], FAINT, 0.10, 'ranges')
+        alpha = float(np.clip(60 / max(np.count_nonzero(keep), 1), 0.1, 0.5))
+        self._lines(graph.ranges.source[keep], graph.ranges.target[keep], FAINT, alpha, 'ranges')
 
     def rejected(self) -> None:
         """What the robust kernel doubts, in red."""
@@ -126,10 +134,10 @@ class _Canvas:
         axes.set_title(title, fontsize=11)
         axes.set_xlabel('x [m]')
         axes.set_ylabel('y [m]')
-        axes.set_aspect('equal', adjustable='datalim' if self.graph.dimension == 2 else 'box')
         if self.graph.dimension == 3:
-            axes.set_zlabel('z [m]')
+            self._finish_space()
         else:
+            axes.set_aspect('equal', adjustable='datalim')
             axes.grid(True, linewidth=0.4, color='#DDDDDD')
             axes.set_axisbelow(True)
             for side in ('top', 'right'):
@@ -140,6 +148,15 @@ class _Canvas:
                 handles, names, loc='best', fontsize=8, framealpha=0.9, ncols=1 + len(names) // 8)
             for line in legend.get_lines():
                 line.set_alpha(1.0)
+
+    def _finish_space(self) -> None:
+        axes = self.axes
+        axes.set_zlabel('z [m]')
+        axes.locator_params(axis='z', nbins=3)
+        sides = [high - low for low, high in (axes.get_xlim(), axes.get_ylim(), axes.get_zlim())]
+        axes.set_box_aspect(sides, zoom=1.15)
+        for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+            axis.pane.set_facecolor('#FAFAFA')
 
     def _lines(
         self, source: NDArray[np.int64], target: NDArray[np.int64], colour: str, alpha: float,
