@@ -155,3 +155,13 @@ def rotate(quat: Sequence[float], vector: Sequence[float]) -> Vector:
     a, b, c = vector[0], vector[1], vector[2]
     u, v, t = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)
     return (a + w * u + y * t - z * v, b + w * v + z * u - x * t, c + w * t + x * v - y * u)
+
+
+def rotation_rows(quat: Sequence[float]) -> list[list[float]]:
+    """Rotation matrix of a unit quaternion x y z w, as rows of plain floats."""
+    x, y, z, w = quat
+    return [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]

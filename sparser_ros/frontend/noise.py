@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config.frontend import OdometryConfig
-from ..linalg.rotations import hat, quat_to_matrix
-from .motion import Pose, Vector
+from .motion import Pose, Vector, rotation_rows
 
 Array = NDArray[np.float64]
 PLANAR = (0, 1, 5)
@@ -132,25 +131,28 @@ class SpaceNoise:
         """Covariance of `motion` (covariance `total`) followed by `step` (covariance `noise`)."""
         if total is self.zero:
             return noise
-        turn = quat_to_matrix(np.array(motion[3:]))
+        turn = rotation_rows(motion[3:])
+        x, y, z = step[:3]
         first, second = np.eye(6), np.eye(6)
-        first[:3, 3:] = -turn @ hat(np.array(step[:3]))
-        first[3:, 3:] = quat_to_matrix(np.array(step[3:])).T
+        # -R_ab [t_bc]x, row by row.
+        first[:3, 3:] = [[c * y - b * z, a * z - c * x, b * x - a * y] for a, b, c in turn]
+        first[3:, 3:] = rotation_rows((-step[3], -step[4], -step[5], step[6]))
         second[:3, :3] = turn
         return first @ total @ first.T + second @ noise @ second.T
 
     def difference(self, start: Pose, end: Pose, before: Array, after: Array) -> Array:
         """As `PlaneNoise.difference`."""
         move, back = np.eye(6), np.zeros((6, 6))
-        move[:3, 3:] = -hat(np.array(end[:3]) - np.array(start[:3]))
-        back[:3, :3] = quat_to_matrix(np.array(start[3:])).T
-        back[3:, 3:] = quat_to_matrix(np.array(end[3:])).T
+        x, y, z = end[0] - start[0], end[1] - start[1], end[2] - start[2]
+        move[:3, 3:] = [[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]
+        back[:3, :3] = np.array(rotation_rows(start[3:])).T
+        back[3:, 3:] = np.array(rotation_rows(end[3:])).T
         return back @ (after - move @ before @ move.T) @ back.T
 
     def variances(self, noise: Array) -> tuple[float, float]:
         """Mean variances per axis: translation (m^2) and rotation (rad^2)."""
-        diagonal = np.diagonal(noise)
-        return float(np.mean(diagonal[:3])), float(np.mean(diagonal[3:]))
+        a, b, c, d, e, f = noise.diagonal().tolist()
+        return (a + b + c) / 3, (d + e + f) / 3
 
 
 class Noise(Protocol):

@@ -206,3 +206,19 @@ def test_latest_odometry():
     assert translation == pytest.approx((first.T @ (move - origin))[:2])
     assert frontend.latest_odometry('nobody') is None
     assert Frontend(config()).latest_odometry('A') is None
+
+
+def test_the_antenna_frame_of_a_message_chooses_the_lever_arm():
+    frontend = prepared(radios={
+        'front': {'robot': 'A', 'lever_arm': [1.0, 0.0]},
+        'A': {'robot': 'A', 'lever_arm': [-1.0, 0.0]}})
+    for k, frame in enumerate(('front', '', 'nowhere')):
+        frontend.add_range(range_sample('A', 'L1', 0.5 + 0.1 * k, 3.0, frame_id=frame))
+    graph = graph_of(frontend)
+    frontends = [prepared(radios={'A': {'robot': 'A', 'lever_arm': lever}})
+                 for lever in ([1.0, 0.0], [-1.0, 0.0])]
+    for k, other in enumerate((frontends[0], frontends[1], frontends[1])):
+        other.add_range(range_sample('A', 'L1', 0.5 + 0.1 * k, 3.0))
+    expected = [graph_of(f).ranges.lever_source for f in frontends]
+    assert graph.ranges.lever_source == pytest.approx(np.concatenate(expected))
+    assert frontend.counters.ranges.warnings == {'unknown_antenna_frame': 1}
