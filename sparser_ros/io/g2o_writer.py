@@ -15,7 +15,7 @@ from . import atomic
 from .pyfg_writer import pose_values, value_texts
 from .records import upper_diagonal
 
-__all__ = ['pose_ids', 'value_texts', 'write']
+__all__ = ['value_texts', 'write']
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -33,18 +33,13 @@ def write(path: Path | str, graph: Graph) -> None:
     atomic.write_text(path, '\n'.join(_Writer(graph).records()) + '\n')
 
 
-def pose_ids(graph: Graph) -> list[int]:
-    """Ids of the poses: their numbers."""
-    return graph.poses.index.tolist()
-
-
 class _Writer:
     """One graph on its way to lines."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.plane = graph.dimension == 2
-        self.poses = pose_ids(graph)
+        self.poses = graph.poses.index.tolist()
         self.landmarks = _landmark_ids(graph)
         self.offsets: list[tuple[float, ...]] = []
 

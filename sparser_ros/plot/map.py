@@ -112,7 +112,7 @@ class _Canvas:
         keep = ~table.odometry & ~self._doubted('relative_poses', len(table))
         self._lines(table.i[keep], table.j[keep], COLOURS[4], 0.35, 'loop closures')
         keep = ~self._doubted('ranges', len(graph.ranges))
-        alpha = float(np.clip(60 / max(np.count_nonzero(keep), 1), 0.1, 0.5))
+        alpha = min(max(60 / (1 + int(np.sum(keep))), 0.1), 0.5)
         self._lines(graph.ranges.source[keep], graph.ranges.target[keep], FAINT, alpha, 'ranges')
 
     def rejected(self) -> None:
@@ -152,9 +152,10 @@ class _Canvas:
     def _finish_space(self) -> None:
         axes = self.axes
         axes.set_zlabel('z [m]')
-        axes.locator_params(axis='z', nbins=3)
         sides = [high - low for low, high in (axes.get_xlim(), axes.get_ylim(), axes.get_zlim())]
-        axes.set_box_aspect(sides, zoom=1.15)
+        axes.set_box_aspect(sides, zoom=0.95)
+        # The labels of a flat scene's height would lie on top of each other.
+        axes.locator_params(axis='z', nbins=1 if sides[2] < 0.15 * max(sides) else 5)
         for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
             axis.pane.set_facecolor('#FAFAFA')
 

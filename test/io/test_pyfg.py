@@ -286,6 +286,24 @@ def test_rewritten_vertices_keep_every_other_byte(tmp_path, d):
         assert a == b or (a.startswith(vertices) and a.split()[:2] == b.split()[:2])
 
 
+def test_odd_spellings_of_names(tmp_path):
+    text = 'VERTEX_SE2 0 A007 1 2 0\nVERTEX_SE2 0 A006 3 4 0\n'
+    graph = pyfg.read(write(tmp_path, text))
+    np.testing.assert_array_equal(graph.poses.index, [6, 7])
+    pyfg.rewrite_vertices(tmp_path / 'graph.pyfg', tmp_path / 'out.pyfg', graph)
+    np.testing.assert_array_equal(
+        pyfg.read(tmp_path / 'out.pyfg').poses.translation, [[3, 4], [1, 2]])
+    with pytest.raises(FormatError, match=r':3: .*got A7 again'):
+        pyfg.read(write(tmp_path, text + 'VERTEX_SE2 0 A7 1 2 0\n'))
+
+
+def test_another_graph_is_refused(tmp_path):
+    path = write(tmp_path, SMALL)
+    with pytest.raises(GraphError, match='was not read from'):
+        pyfg.rewrite_vertices(path, tmp_path / 'out.pyfg', random_graph(1))
+    assert not (tmp_path / 'out.pyfg').exists()
+
+
 REFERENCE = {
     'outfinite': (13511, 6, 13508, 0, 7617), 'tiers': (9768, 1, 9764, 0, 7789),
     'plaza2': (3866, 4, 3865, 0, 1703), 'single_drone': (1754, 1, 1753, 0, 1754),
