@@ -154,8 +154,11 @@ class _Canvas:
         axes.set_zlabel('z [m]')
         sides = [high - low for low, high in (axes.get_xlim(), axes.get_ylim(), axes.get_zlim())]
         axes.set_box_aspect(sides, zoom=0.95)
-        # The labels of a flat scene's height would lie on top of each other.
-        axes.locator_params(axis='z', nbins=1 if sides[2] < 0.15 * max(sides) else 5)
+        if sides[2] < 0.12 * max(sides):
+            # The labels of a flat scene's height would lie on top of each other.
+            axes.set_zticks([float(f'{axes.get_zlim()[1]:.1g}')])
+        else:
+            axes.locator_params(axis='z', nbins=5)
         for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
             axis.pane.set_facecolor('#FAFAFA')
 
