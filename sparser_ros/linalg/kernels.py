@@ -132,21 +132,23 @@ def kernels(d: int, p: int) -> SimpleNamespace:
                     out[r, c] = t * ((g11 + s) * a[0, c] - g01 * a[1, c])
                     out[r + 1, c] = t * ((g00 + s) * a[1, c] - g01 * a[0, c])
             else:
-                # Newton's iteration for the polar factor, in the 3x3 Gram matrix:
-                # x <- (x + x^-T) / 2 becomes a product of small matrices from the left.
-                m00 = m11 = m22 = 1.0
-                m01 = m02 = m12 = 0.0
-                g00 = g01 = g02 = g11 = g12 = g22 = 0.0
-                for c in range(p):
-                    g00 += a[0, c] * a[0, c]
-                    g01 += a[0, c] * a[1, c]
-                    g02 += a[0, c] * a[2, c]
-                    g11 += a[1, c] * a[1, c]
-                    g12 += a[1, c] * a[2, c]
-                    g22 += a[2, c] * a[2, c]
-                # Scaled Newton: m is symmetric and commutes with g, h = m g m is the Gram.
-                h00, h01, h02, h11, h12, h22 = g00, g01, g02, g11, g12, g22
-                for _ in range(40):
+                # Scaled Newton for the polar factor: a <- (g a + (a a^T)^-1 a / g) / 2. The Gram
+                # matrix is taken anew each time, so that rounding errors do not accumulate.
+                for _ in range(30):
+                    h00 = h01 = h02 = h11 = h12 = h22 = 0.0
+                    for c in range(p):
+                        h00 += a[0, c] * a[0, c]
+                        h01 += a[0, c] * a[1, c]
+                        h02 += a[0, c] * a[2, c]
+                        h11 += a[1, c] * a[1, c]
+                        h12 += a[1, c] * a[2, c]
+                        h22 += a[2, c] * a[2, c]
+                    off = (
+                        abs(h00 - 1.0) + abs(h11 - 1.0) + abs(h22 - 1.0)
+                        + abs(h01) + abs(h02) + abs(h12)
+                    )
+                    if off < 2e-15:
+                        break
                     c00 = h11 * h22 - h12 * h12
                     c01 = h02 * h12 - h01 * h22
                     c02 = h01 * h12 - h02 * h11
@@ -157,42 +159,17 @@ def kernels(d: int, p: int) -> SimpleNamespace:
                     scale = det ** (-1.0 / 6.0)
                     ka = 0.5 * scale
                     kb = 0.5 / (scale * det)
-                    e00 = ka + kb * c00
-                    e01 = kb * c01
-                    e02 = kb * c02
-                    e11 = ka + kb * c11
-                    e12 = kb * c12
-                    e22 = ka + kb * c22
-                    n00 = e00 * m00 + e01 * m01 + e02 * m02
-                    n01 = e00 * m01 + e01 * m11 + e02 * m12
-                    n02 = e00 * m02 + e01 * m12 + e02 * m22
-                    n11 = e01 * m01 + e11 * m11 + e12 * m12
-                    n12 = e01 * m02 + e11 * m12 + e12 * m22
-                    n22 = e02 * m02 + e12 * m12 + e22 * m22
-                    m00, m01, m02, m11, m12, m22 = n00, n01, n02, n11, n12, n22
-                    # h = m^2 g, all symmetric and commuting.
-                    q00 = m00 * m00 + m01 * m01 + m02 * m02
-                    q01 = m00 * m01 + m01 * m11 + m02 * m12
-                    q02 = m00 * m02 + m01 * m12 + m02 * m22
-                    q11 = m01 * m01 + m11 * m11 + m12 * m12
-                    q12 = m01 * m02 + m11 * m12 + m12 * m22
-                    q22 = m02 * m02 + m12 * m12 + m22 * m22
-                    h00 = q00 * g00 + q01 * g01 + q02 * g02
-                    h01 = q00 * g01 + q01 * g11 + q02 * g12
-                    h02 = q00 * g02 + q01 * g12 + q02 * g22
-                    h11 = q01 * g01 + q11 * g11 + q12 * g12
-                    h12 = q01 * g02 + q11 * g12 + q12 * g22
-                    h22 = q02 * g02 + q12 * g12 + q22 * g22
-                    off = (
-                        abs(h00 - 1.0) + abs(h11 - 1.0) + abs(h22 - 1.0)
-                        + abs(h01) + abs(h02) + abs(h12)
-                    )
-                    if off < 1e-14:
+                    for c in range(p):
+                        a0, a1, a2 = a[0, c], a[1, c], a[2, c]
+                        a[0, c] = ka * a0 + kb * (c00 * a0 + c01 * a1 + c02 * a2)
+                        a[1, c] = ka * a1 + kb * (c01 * a0 + c11 * a1 + c12 * a2)
+                        a[2, c] = ka * a2 + kb * (c02 * a0 + c12 * a1 + c22 * a2)
+                    # Quadratic convergence: the step just taken squared what was left.
+                    if off < 1e-8:
                         break
                 for c in range(p):
-                    out[r, c] = m00 * a[0, c] + m01 * a[1, c] + m02 * a[2, c]
-                    out[r + 1, c] = m01 * a[0, c] + m11 * a[1, c] + m12 * a[2, c]
-                    out[r + 2, c] = m02 * a[0, c] + m12 * a[1, c] + m22 * a[2, c]
+                    for i in range(d):
+                        out[r + i, c] = a[i, c]
         for r in range(n * d, n * d + k):
             s = 0.0
             for c in range(p):
