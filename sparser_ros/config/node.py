@@ -118,8 +118,13 @@ class NodeConfig:
     save_directory: str = option(
         'sparser_maps', '~/save writes a new folder under this one', live=True,
     )
+    niceness: int = option(
+        -5, 'scheduling priority of the node, where the system allows one below 0: map -> odom '
+        'stays on time on a busy machine', lower=-20, upper=19,
+    )
     solver_niceness: int = option(
-        10, 'the solver process yields the processor to the node by this much', lower=0, upper=19,
+        10, 'scheduling priority of the solver process: it yields to everything else', lower=0,
+        upper=19,
     )
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

@@ -49,8 +49,8 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)
-    config = SparserConfig.from_mapping(parameters)
-    return DemoInput(name, bag, parameters, graph, config.frames.odom)
+    checked = SparserConfig.from_mapping(parameters)
+    return DemoInput(name, bag, parameters, graph, checked.frames.odom)
 
 
 def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], None]:

@@ -18,6 +18,7 @@ from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
 from .parameters import Parameters
 from .pipeline import Pipeline
+from .priority import set_niceness
 from .publishers import Publishers
 from .qos import STATUS
 from .services import Services
@@ -62,6 +63,8 @@ class SparserNode(Node):
             self.pipeline.close()
             raise
         self.parameters.on_change(self._configure)
+        if config.node.niceness:
+            set_niceness(os.getpid(), config.node.niceness)
         self._log_start(config)
         gc.collect()
         gc.freeze()
@@ -132,11 +135,7 @@ class SparserNode(Node):
                 'all data are sent to it once more')
         if state.pid and state.pid != self._worker_pid:
             self._worker_pid = state.pid
-            try:
-                os.setpriority(os.PRIO_PROCESS, state.pid,
-                               self.pipeline.config.node.solver_niceness)
-            except OSError as error:
-                self.get_logger().warning(f'the solver keeps its priority: {error}')
+            set_niceness(state.pid, self.pipeline.config.node.solver_niceness)
 
     def _log_solution(self, solution: Solution) -> None:
         cost = solution.stats.cost_final
