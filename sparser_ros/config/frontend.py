@@ -29,6 +29,9 @@ class StampsConfig:
     backward_jump_s: float = option(
         1.0, 'odometry this much older than the newest counts as time going backwards', unit='s',
         lower=0.0, upper=3600.0)
+    jump_messages: int = option(
+        3, 'so many messages of a robot in a row must be that old before time counts as having '
+        'gone back (one bad stamp must not reset a map)', lower=1, upper=1000)
     max_future_s: float = option(
         3600.0, 'stamps further ahead of the other sources than this are refused; 0 = never',
         unit='s', lower=0.0)

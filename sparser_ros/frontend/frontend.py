@@ -52,7 +52,7 @@ class Frontend:
         config = self.config
         self.counters = Counters()
         self.time_jump = False
-        """True since odometry went back in time by more than stamps.backward_jump_s."""
+        """True since a robot's odometry went back in time, and stayed there."""
         self._clock = DataClock(config.stamps)
         self._radios = Radios(config)
         self._units = UnitCheck()
@@ -70,6 +70,7 @@ class Frontend:
             self._tracks, self._timeout_ns, count.fixes)
         self._unstamped: deque[Unplaced] = deque()
         self._known_closures: OrderedDict[tuple[int, int, int, int], None] = OrderedDict()
+        self._backward: dict[int, int] = {}
         self._last_fix_ns: dict[int, int] = {}
         self._frames_seen: set[tuple[str, str, str]] = set()
         self._assembly = Assembly(
@@ -146,10 +147,13 @@ class Frontend:
                 return counters.drop('duplicate')
             if track.stamps[-1] - stamp_ns <= self._back_ns:
                 return counters.drop('out_of_order')
-            if not self.time_jump:
+            self._backward[number] = self._backward.get(number, 0) + 1
+            if not self.time_jump and \
+                    self._backward[number] >= self.config.stamps.jump_messages:
                 self.time_jump = True
                 self.counters.time_jumps += 1
             return counters.drop('time_backwards')
+        self._backward.pop(number, None)
         pose = self._space.pose(sample.position_xyz.tolist(), sample.quat_xyzw.tolist())
         warning = track.add(stamp_ns, pose, sample.pose_covariance, sample.twist_covariance)
         if warning:

@@ -127,9 +127,16 @@ def test_time_going_backwards_raises_a_flag_until_a_reset():
     graph_of(frontend)
     for t in (0.0, 0.1):
         assert not frontend.add_odometry(A.odometry(t))
+    # Single messages with bad stamps are no jump.
+    assert frontend.add_odometry(A.odometry(2.1))
+    for t in (0.2, 0.3):
+        assert not frontend.add_odometry(A.odometry(t))
+    assert not frontend.time_jump
+    for t in (0.4, 0.5):
+        assert not frontend.add_odometry(A.odometry(t))
     assert frontend.time_jump
     assert frontend.counters.time_jumps == 1
-    assert frontend.counters.odometry.dropped == {'time_backwards': 2}
+    assert frontend.counters.odometry.dropped == {'time_backwards': 6}
     assert any('backwards' in text for text in frontend.warnings)
     frontend.reset()
     assert not frontend.time_jump
