@@ -176,7 +176,9 @@ class Simulation:
             if not len(peers) or not count:
                 continue
             slot = np.arange(count)
-            seconds = (slot + random.uniform(0.1, 0.9, count)) / config.range_rate
+            # Time slots: radios do not talk at once, so no pair is heard twice within a moment.
+            share = (robot + random.uniform(0.1, 0.5, count)) / robots
+            seconds = (slot + share) / config.range_rate
             parts.append(np.column_stack([
                 seconds * SECOND, np.full(count, robot),
                 random.permutation(peers)[slot % len(peers)]]).astype(np.int64))

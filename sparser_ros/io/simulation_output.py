@@ -147,10 +147,14 @@ def node_config(run: Simulation) -> dict[str, Any]:
         radios[name] = {'beacon': name}
         if number < run.config.known_beacons:
             radios[name] |= {'position': run.beacons[number].tolist(), 'sigma_m': 0.0}
-    return {
+    config: dict[str, Any] = {
         'dimension': run.config.dimension,
         'robots': list(run.robots),
         'odometry_noise': 'pose_increment',
         'radios': radios,
         'ranges': {'max_m': run.config.max_range + 10 * run.config.outlier_bias},
     }
+    if run.config.truth_rate > 0:
+        config['backend'] = {
+            'truth_topics': {robot: f'/{robot}/ground_truth' for robot in run.robots}}
+    return config
