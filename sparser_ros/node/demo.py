@@ -211,7 +211,9 @@ def say(text: str) -> None:
 @contextlib.contextmanager
 def progress(seconds: float, monitor: Monitor) -> Iterator[Any]:
     """A bar on a terminal, a line every ten seconds elsewhere; yields the function to call."""
-    begin = time.monotonic()
+    def elapsed() -> float:
+        seen = monitor.seen
+        return min(seconds, time.monotonic() - seen.first_clock_steady_s) if seen.clock_count else 0
 
     def state() -> str:
         status = monitor.seen.status
@@ -225,16 +227,15 @@ def progress(seconds: float, monitor: Monitor) -> Iterator[Any]:
 
         with Progress(BarColumn(), TimeRemainingColumn(), TextColumn('{task.description}')) as bar:
             task = bar.add_task('', total=max(seconds, 1e-3))
-            yield lambda: bar.update(
-                task, completed=min(time.monotonic() - begin, seconds), description=state())
+            yield lambda: bar.update(task, completed=elapsed(), description=state())
         return
-    last = [begin]
+    last = [time.monotonic()]
 
     def line() -> None:
         now = time.monotonic()
         if now - last[0] >= 10.0:
             last[0] = now
-            say(f'{now - begin:.0f} of {seconds:.0f} s: {state()}')
+            say(f'{elapsed():.0f} of {seconds:.0f} s: {state()}')
 
     yield line
 

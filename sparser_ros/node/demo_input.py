@@ -32,33 +32,37 @@ class DemoInput:
     graph: Graph | None = None
     """None for a recording."""
     odom_frame: str = '{robot}/odom'
+    truth: Graph | None = None
+    """A graph with every true pose and its stamp; None where nobody knows."""
 
 
 def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int = 0) -> DemoInput:
     """Make the bag where it does not exist yet; FormatError or ConfigError for bad input."""
     given = load_yaml(config) if config is not None else {}
+    graph = truth = None
     if source is None:
-        name, bag, parameters, graph = _simulated(scratch, seed)
+        name, bag, parameters, truth = _simulated(scratch, seed)
     elif source.suffix in GRAPH_SUFFIXES:
         graph = graph_file.read(source)
         name, bag, parameters = source.stem, scratch / 'bag', node_config(graph)
         graph_bag.write(bag, graph)
     elif is_bag(source):
-        name, bag, graph = source.stem, source, None
+        name, bag = source.stem, source
         parameters = {} if 'robots' in given else {'robots': robots_in(source)}
     else:
         raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
     parameters = merged(parameters, given)
     checked = SparserConfig.from_mapping(parameters)
-    return DemoInput(name, bag, parameters, graph, checked.frames.odom)
+    return DemoInput(name, bag, parameters, graph, checked.frames.odom, truth)
 
 
-def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], None]:
+def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], Graph]:
     """Three robots among six beacons, nothing known beforehand."""
     run = Simulation(SimulationConfig(seed=seed, **SIMULATION))
     bag = scratch / 'bag'
     simulation_output.write_bag(bag, run)
-    return 'simulation', bag, simulation_output.node_config(run), None
+    parameters = simulation_output.node_config(run)
+    return 'simulation', bag, parameters, simulation_output.graph_of(run)
 
 
 def robots_in(bag: Path) -> list[str]:

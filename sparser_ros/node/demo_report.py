@@ -10,6 +10,8 @@ import numpy as np
 
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import pyfg, report
+from ..linalg.alignment import align
+from ..plot import map as plot
 from ..solver.result import SolveStats, SolveStatus
 from .demo_input import DemoInput
 from .monitor import Observation
@@ -111,7 +113,8 @@ def _solve_fields(
         cost_final=float(status.cost), certified=bool(status.certified) or None)
     return report.build(
         graph, stats, SolveStatus(solver.get('status', 'failed')), estimate=estimate,
-        dataset=data.name, seconds={'solve': float(status.solve_seconds), 'total': total_s},
+        dataset=data.name, truth=truth_of(data, graph),
+        seconds={'solve': float(status.solve_seconds), 'total': total_s},
         message=str(status.text), rejected=[])
 
 
@@ -152,12 +155,33 @@ def _callbacks(seen: Observation) -> dict[str, dict[str, float]]:
     return rows
 
 
-def draw(saved: Path, target: Path, data: DemoInput) -> None:
-    """The picture of the map."""
-    from ..plot import map as plot
+def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
+    """True poses of the saved keyframes, in their order; None where nobody knows them all.
 
+    Keyframes are odometry messages, so their stamps are those of the truth.
+    """
+    if data.truth is None or set(data.truth.robots) != set(saved.robots):
+        return None
+    source = data.truth.poses
+    by_name = [data.truth.robots.index(name) for name in saved.robots]
+    known = {key: row for row, key in enumerate(zip(
+        source.robot.tolist(), source.stamp_ns.tolist(), strict=True))}
+    rows = [known.get((by_name[robot], stamp)) for robot, stamp in zip(
+        saved.poses.robot.tolist(), saved.poses.stamp_ns.tolist(), strict=True)]
+    found = np.array([row for row in rows if row is not None], dtype=np.int64)
+    if not len(found) or len(found) < len(rows):
+        return None
+    return Estimate(source.rotation[found], source.translation[found],
+                    saved.landmarks.position.copy())
+
+
+def draw(saved: Path, target: Path, data: DemoInput) -> None:
+    """The picture of the map, in the frame of the truth where that is known."""
     graph = pyfg.read(saved)
-    plot.save(target, graph, estimate_of(graph), title=data.name)
+    estimate, truth = estimate_of(graph), truth_of(data, graph)
+    if truth is not None:
+        estimate = estimate.moved(*align(estimate.translation, truth.translation))
+    plot.save(target, graph, estimate, truth=truth, title=data.name)
 
 
 def summary(result: dict[str, Any], out: Path) -> str:
@@ -183,6 +207,7 @@ def summary(result: dict[str, Any], out: Path) -> str:
         + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
            if 'cost_on_file_note' in result else ''),
         f'  ranges       median residual {text(result["range_residual_median_m"], " m")}',
+        f'  position     mean error {text(result.get("ate_m"), " m")}',
         f'  map -> odom  longest gap '
         f'{text(max(result["tf_gap_max_s"].values(), default=None), " s")}',
         f'  callbacks    longest {text(result["callback_max_ms"], " ms")}',

@@ -50,6 +50,7 @@ class Observation:
     transforms: dict[str, TransformRecord] = field(default_factory=dict)
     diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
     """Values by task: inputs, graph, solver, callbacks, memory."""
+    first_clock_steady_s: float = 0.0
     last_clock_steady_s: float = 0.0
     clock_count: int = 0
     before_solution: int = 0
@@ -145,6 +146,8 @@ class Monitor:
 
     def _on_clock(self, _message: Clock) -> None:
         self.seen.last_clock_steady_s = time.monotonic()
+        if not self.seen.clock_count:
+            self.seen.first_clock_steady_s = self.seen.last_clock_steady_s
         self.seen.clock_count += 1
 
     def close_gaps(self) -> None:

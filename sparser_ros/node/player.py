@@ -23,6 +23,7 @@ from .subscriptions import message_type
 
 LATCHED_SUFFIX = 'tf_static'
 DEPTH = 5000
+NO_MORE_S = 2.0
 
 
 @dataclass
@@ -82,11 +83,21 @@ class Player(Node):
                      if publisher.get_subscription_count() == 0)
 
     def wait_for_listeners(self, timeout_s: float, settle_s: float = 0.5) -> bool:
-        """Wait until every topic has a subscriber; False when some have none by then."""
-        deadline = time.monotonic() + timeout_s
-        while self.unheard() and time.monotonic() < deadline and rclpy.ok(context=self.context):
+        """Wait until every topic has a subscriber, or some have and no more come.
+
+        False when some topics have none. A discovered reader has to discover the writer as well
+        before it hears everything, hence `settle_s` more.
+        """
+        begin = changed = time.monotonic()
+        before = unheard = self.unheard()
+        while unheard and rclpy.ok(context=self.context):
             time.sleep(0.05)
-        # A discovered reader has to discover the writer as well before it hears everything.
+            now, unheard = time.monotonic(), self.unheard()
+            if unheard != before:
+                before, changed = unheard, now
+            some = len(unheard) < len(self._publishers_by_topic)
+            if now - begin > timeout_s or (some and now - changed > NO_MORE_S):
+                break
         time.sleep(settle_s if self._publishers_by_topic else 0.0)
         return not self.unheard()
 
