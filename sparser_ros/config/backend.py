@@ -36,7 +36,7 @@ class ObservabilityConfig:
         0.2, 'a robot is located only if the standard deviation of its heading is below this',
         unit='rad', lower=1e-3, upper=3.0, live=True)
     position_sigma_m: float = option(
-        3.0, 'a position counts only if its standard deviation is below this', unit='m',
+        1.0, 'a position counts only if its standard deviation is below this', unit='m',
         lower=1e-3, upper=1e4, live=True)
     flip_cost: float = option(
         12.0, 'a mirrored or turned alternative must cost at least this much more '
@@ -86,8 +86,8 @@ class BackendConfig:
         0.1, 'measurements below this robust weight are reported as rejected', lower=0.0,
         upper=1.0, live=True)
     journal: str = option(
-        '', 'file that keeps every increment, so that a restarted node goes on where it was; '
-        'empty = none')
+        '', 'file to which every increment is appended at once, readable after a crash; an older '
+        'one is kept as <name>.previous; empty = none')
     replay_solve_period_s: float = option(
         10.0, '`sparser replay` solves every so many seconds of data time', unit='s',
         lower=0.05, upper=3600.0)
