@@ -24,8 +24,9 @@ class StampsConfig:
         0.2, 'data wait this long (data time) so that topics may arrive in any order', unit='s',
         lower=0.0, upper=60.0)
     timeout_s: float = option(
-        2.0, 'a range, closure or fix waits at most this long (data time) for odometry that '
-        'covers its stamp', unit='s', lower=0.0, upper=600.0)
+        10.0, 'a range, closure or fix waits at most this long (data time) for odometry that '
+        'covers its stamp; generous, as a busy machine may deliver one topic late',
+        unit='s', lower=0.0, upper=600.0)
     backward_jump_s: float = option(
         1.0, 'odometry this much older than the newest counts as time going backwards', unit='s',
         lower=0.0, upper=3600.0)
@@ -93,7 +94,8 @@ class RangesConfig:
 
     inputs: dict[str, dict] = option(
         {'uwb': {'topic': '/uwb/ranges', 'adapter': 'uwb_range'}},
-        'sources by name: topic, adapter, type, scale, radio_format, fields')
+        'sources by name: topic, adapter, type, scale, radio_format, fields; naming any replaces '
+        'the default')
     unknown_radios: str = option(
         'beacon', 'a radio that `radios` does not name is an unknown beacon, or is ignored',
         choices=('beacon', 'ignore'))
@@ -141,7 +143,7 @@ class ClosuresConfig:
     inputs: dict[str, dict] = option(
         {'closures': {'topic': '/loop_closures', 'adapter': 'loop_closure'}},
         'sources by name: topic, adapter, type, keyframe_topic, keyframe_type, robots, '
-        'covariance_order')
+        'covariance_order; naming any replaces the default')
     sigma_m: float = option(
         0.1, 'translation noise where the message has none', unit='m', lower=1e-6, upper=1e3)
     sigma_rad: float = option(

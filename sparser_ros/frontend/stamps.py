@@ -11,6 +11,7 @@ from ..config.frontend import StampsConfig
 WINDOW = 101
 ENOUGH = 5
 """Stamped messages after which the lag of the sources counts as known."""
+SETTLE_NS = 2_000_000_000
 
 
 def nanoseconds(seconds: float) -> int:
@@ -38,7 +39,6 @@ class DataClock:
         self._lags: deque[int] = deque()
         self._sorted: list[int] = []
         self._newest_received_ns = 0
-        self._timeout_ns = nanoseconds(options.timeout_s)
         self._no_stamps_at_all = False
 
     @property
@@ -76,10 +76,10 @@ class DataClock:
     def settle(self, received_ns: int, flush: bool) -> bool:
         """True if a message without stamp, received then, can be placed now.
 
-        Where no source has had stamps for the timeout, reception times count as they are.
+        Where no source has shown stamps for two seconds, reception times count as they are.
         """
         if self.lag_ns is None and (
-                flush or self._newest_received_ns - received_ns > self._timeout_ns):
+                flush or self._newest_received_ns - received_ns > SETTLE_NS):
             self._no_stamps_at_all = True
         return self.lag_ns is not None
 

@@ -16,7 +16,7 @@ from frontend_world import (
     ns,
     range_sample,
 )
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.frontend import Frontend, Refused
@@ -216,7 +216,7 @@ values = st.one_of(
     st.floats(-10, 400), st.sampled_from([NAN, np.inf, 0.0, -1.0]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(
     st.sampled_from(['odometry', 'range', 'closure', 'fix', 'take', 'flush']),
     st.floats(-3, 8), values, st.sampled_from(['A', 'B', 'C', 'L1', 'a2', '']),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from frontend_world import Robot, config, drive, graph_of, ns, range_sample
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.frontend import Frontend
@@ -87,7 +87,7 @@ def test_bias_scale_and_noise():
     assert 1 / graph.ranges.precision == pytest.approx([0.09 + 0.16, 0.04, 0.36])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False), st.integers(0, 6))
 def test_the_order_of_topics_within_the_window_does_not_matter(random, takes):
     """Odometry of each robot in order, everything else delayed at random by up to the window."""

@@ -131,7 +131,7 @@ def test_outfinite_comes_back(tmp_path, data_dir):
 def test_other_graphs_come_back(tmp_path, data_dir, name):
     graph = pyfg.read(data_dir / 'pyfg' / f'{name}.pyfg')
     config = SparserConfig.from_mapping(graph_config.node_config(graph))
-    result, frontend = replayed(graph, tmp_path / 'bag', config)
+    result, _ = replayed(graph, tmp_path / 'bag', config)
     if name == 'tiers':
         # A few of its ranges join poses that no single instant is nearest to.
         assert len(result.ranges) == len(graph.ranges)
