@@ -68,7 +68,7 @@ def world(
     relative = RelativePoses(
         i, j, turns, blur(moves, tau), kappa, tau, np.arange(k) < len(follow),
         np.zeros(k, dtype=int))
-    seen = random.integers(landmarks, size=sightings) if landmarks else np.zeros(0, dtype=int)
+    seen = np.arange(sightings) % landmarks if landmarks else np.zeros(0, dtype=int)
     by = random.integers(n, size=len(seen))
     tau = weight(len(seen))
     views = np.einsum('kji,kj->ki', rotation[by], position[seen] - translation[by])
