@@ -154,7 +154,8 @@ class ClosuresConfig:
     max_translation_m: float = option(
         0.0, 'longer closures are refused; 0 = no limit', unit='m', lower=0.0)
     time_offsets: dict[str, float] = option(
-        {}, 'seconds added to the stamps, by detector ("*" = all others)', unit='s')
+        {}, 'seconds added to the stamps, by detector ("*" = all others), on top of the odometry '
+        'offsets of the robots', unit='s')
 
 
 @dataclass(frozen=True)

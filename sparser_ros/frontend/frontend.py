@@ -199,7 +199,10 @@ class Frontend:
         if sample.from_stamp_ns <= 0 or sample.to_stamp_ns <= 0:
             return counters.drop('no_stamp')
         shift = offset_ns(self.config.closures.time_offsets, sample.detector)
-        from_ns, to_ns = sample.from_stamp_ns + shift, sample.to_stamp_ns + shift
+        # The two instants are told in the time of the robots' odometry.
+        clocks = self.config.odometry.time_offsets
+        from_ns = sample.from_stamp_ns + shift + offset_ns(clocks, sample.from_robot)
+        to_ns = sample.to_stamp_ns + shift + offset_ns(clocks, sample.to_robot)
         if self._clock.beyond(max(from_ns, to_ns)):
             return counters.drop('in_the_future')
         pending = self._closure_gate.check(sample)

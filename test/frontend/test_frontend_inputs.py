@@ -212,6 +212,17 @@ def test_time_offsets_shift_a_source():
     assert frontend.latest_odometry('B')[0] == ns(0.75)
 
 
+def test_closures_live_in_the_time_of_the_odometry():
+    frontend = Frontend(config(
+        keyframes={'every_message': True}, odometry={'time_offsets': {'A': 0.5, 'B': -30.0}}))
+    drive(frontend, [A, B], 3.0)
+    frontend.add_closure(closure_sample(A, 1.0, B, 2.0))
+    graph = graph_of(frontend)
+    closure = ~graph.relative_poses.odometry
+    assert graph.poses.stamp_ns[graph.relative_poses.i[closure]].tolist() == [ns(1.5)]
+    assert graph.poses.stamp_ns[graph.relative_poses.j[closure]].tolist() == [ns(-28.0)]
+
+
 values = st.one_of(
     st.floats(-10, 400), st.sampled_from([NAN, np.inf, 0.0, -1.0]))
 
