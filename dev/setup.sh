@@ -64,7 +64,8 @@ install_system_packages() {
         sudo=(sudo)
     fi
     say "installing ${missing[*]} (apt)"
-    logged "${sudo[@]}" apt-get update
+    # An update that fails for one foreign source still serves for ours.
+    "${sudo[@]}" apt-get update >>"$LOG" 2>&1 || say "apt-get update had errors (see $LOG); going on"
     logged "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y --no-install-recommends "${missing[@]}"
 }
