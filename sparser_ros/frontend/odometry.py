@@ -161,6 +161,8 @@ class Track:
             return 'no_odometry' if final else None
         newest = self.stamps[-1]
         after = bisect.bisect_right(self.keyframe_stamps, stamp_ns)
+        if after and self.keyframe_stamps[after - 1] == stamp_ns:
+            return Attachment(self._robot, after - 1, self._space.identity)
         if after == len(self.keyframe_stamps) and not final \
                 and newest < stamp_ns + self._window_ns:
             return None
@@ -174,7 +176,7 @@ class Track:
             if ahead <= self._window_ns and ahead < stamp_ns - self.keyframe_stamps[number]:
                 number = after
         offset = self._space.identity
-        if self._exact and self.keyframe_stamps[number] != stamp_ns:
+        if self._exact:
             offset = self._space.between(self.keyframe_poses[number], pose)
         return Attachment(self._robot, number, offset)
 
