@@ -29,7 +29,8 @@ Progress = Callable[[str, int, float], None]
 _RELAXED_RANK = 5
 _EARLY, _REFINED, _TO_TARGET = 100.0, 1e-3, 1e-4
 """Multiples of the configured cost tolerance: early rounding, refinement, a given target."""
-_ROUNDING_GAP = 1.25
+_RELAX_SHARE = 0.6
+_ROUNDING_GAP = 1.5
 """Refined over relaxed cost beyond which rounding is tried again one rank at a time."""
 
 
@@ -75,6 +76,10 @@ class _Solve:
         self.graph, self.config, self.progress = graph, config, progress
         self.deadline = (
             self.start + config.time_limit_s if config.time_limit_s > 0 else math.inf)
+        self._relax_until = math.inf
+        if config.target_cost is None and config.time_limit_s > 0:
+            # An unrounded relaxation is no trajectory: keep time for the refinement.
+            self._relax_until = self.start + _RELAX_SHARE * config.time_limit_s
         self.tally = _Tally()
         self._preconditioner: RegularisedQ | None = None
         self.problem = QuadraticProblem(graph)
@@ -136,7 +141,7 @@ class _Solve:
         t = time.perf_counter()
         run = minimise(
             self.schur, self.problem.manifold, y, preconditioner,
-            self._rule(looser, self.config.target_cost), self._observer('relax'))
+            self._rule(looser, self.config.target_cost, self._relax_until), self._observer('relax'))
         self._clock('solve', t)
         return self.tally.count(run)
 
@@ -173,7 +178,9 @@ class _Solve:
             self._preconditioner = RegularisedQ(self.schur)
         return self._preconditioner
 
-    def _rule(self, looser: float, target: float | None = None) -> StoppingRule:
+    def _rule(
+        self, looser: float, target: float | None = None, until: float = math.inf
+    ) -> StoppingRule:
         config = self.config
         return StoppingRule(
             max_iterations=config.max_iterations,
@@ -181,7 +188,7 @@ class _Solve:
             gradient_tolerance=config.gradient_tolerance,
             cost_tolerance=config.cost_tolerance * looser,
             target_cost=-math.inf if target is None else target,
-            deadline=self.deadline,
+            deadline=min(self.deadline, until),
         )
 
     def _observer(self, stage: str) -> Callable[[int, float, Array], None] | None:

@@ -66,6 +66,7 @@ _ACCEPT = 0.05
 _SHRINK = 0.25
 _FORCING = 0.1
 _SMALL_STEPS = 3
+_CLOCK_PERIOD = 16
 
 
 def minimise(
@@ -193,6 +194,8 @@ def _truncated_cg(
     while steps < rule.max_cg_steps and rz > target:
         hessian(direction, hp)
         steps += 1
+        if steps % _CLOCK_PERIOD == 0 and time.perf_counter() > rule.deadline:
+            break
         curvature = dot(direction, hp)
         alpha = rz / curvature if curvature > 0 else math.inf
         ahead = ss + 2 * alpha * sd + alpha * alpha * dd if curvature > 0 else math.inf
