@@ -22,6 +22,11 @@ class RobustConfig:
         5.0, 'kernel width c: residuals well beyond c sigma are doubted', unit='sigma',
         lower=0.1, upper=1e3, live=True,
     )
+    threshold_probability: float = option(
+        0.0, 'where positive, every kernel width is the quantile of its residual at this '
+        'probability (chi-square of its dimension) instead of `threshold`', lower=0.0,
+        upper=0.999999, live=True,
+    )
     mu_start: float = option(64.0, 'first GNC multiplier of c^2', lower=1.0, upper=1e9)
     mu_divisor: float = option(1.4, 'GNC divides mu by this every step', lower=1.01, upper=100.0)
     max_outer_iterations: int = option(60, 'most reweightings of one solve', lower=1, upper=1000)
@@ -33,6 +38,8 @@ class RobustConfig:
     ranges: bool = option(True, 'apply the kernel to ranges', live=True)
     sightings: bool = option(True, 'apply the kernel to landmark sightings', live=True)
     odometry: bool = option(False, 'apply the kernel to odometry as well', live=True)
+    fixes: bool = option(
+        False, 'apply the kernel to absolute positions and poses as well', live=True)
 
 
 @dataclass(frozen=True)

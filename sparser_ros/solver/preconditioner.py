@@ -31,25 +31,37 @@ class RegularisedQ:
       2 100; 8 100 and 6 200 without).
     """
 
-    def __init__(self, schur: SchurOperator) -> None:
-        full = schur.full()
-        n_c = schur.shape[0]
-        manifold = schur.problem.manifold
-        self.free = manifold.d * manifold.n + manifold.k
-        rows = np.r_[0 : self.free, n_c : full.shape[0]]
-        self.matrix = (full[rows][:, rows] if len(rows) != full.shape[0] else full).tocsc()
-        diagonal = self.matrix.diagonal()
-        shift = np.zeros(len(rows))
+    def __init__(self, schur: SchurOperator, full: sp.csr_matrix | None = None) -> None:
+        """`full` stands in for Q on [X_c; X_f kept] where given."""
+        full = schur.full() if full is None else full
+        self.manifold = schur.problem.manifold
+        self.free = self.manifold.d * self.manifold.n + self.manifold.k
+        self.rows = np.r_[0 : self.free, schur.shape[0] : full.shape[0]]
+        matrix = self._chosen(full)
+        self.symbolic = SymbolicCholesky(matrix)
+        self.factor: CholeskyFactor = self.symbolic.factorize(self._shifted(matrix))
+        self._work: dict[int, Array] = {}
+
+    def refactorise(self, full: sp.csr_matrix) -> None:
+        """New values of the same pattern."""
+        self.factor = self.symbolic.factorize(self._shifted(self._chosen(full)))
+
+    def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
+        """Q without the rows held fixed."""
+        whole = len(self.rows) == full.shape[0]
+        return (full if whole else full[self.rows][:, self.rows]).tocsc()
+
+    def _shifted(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
+        manifold = self.manifold
+        diagonal = matrix.diagonal()
+        shift = np.zeros(len(diagonal))
         if manifold.k:
             shift[: self.free] = diagonal.max() / _CONDITION
             bearings = slice(manifold.d * manifold.n, self.free)
             shift[bearings] += _BEARING_SHARE * diagonal[bearings]
         else:
             shift[: self.free] = _DIAGONAL_SHARE * diagonal[: self.free]
-        self.symbolic = SymbolicCholesky(self.matrix)
-        self.factor: CholeskyFactor = self.symbolic.factorize(
-            self.matrix + sp.diags(shift).tocsc())
-        self._work: dict[int, Array] = {}
+        return matrix + sp.diags(shift).tocsc()
 
     def apply(self, v: Array, out: Array) -> Array:
         p = v.shape[1]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..linalg.cholesky import SymbolicCholesky
 from ..linalg.kernels import sparse_kernels
+from .gram import WeightedGram
 from .problem import QuadraticProblem
 
 Array = NDArray[np.float64]
@@ -19,22 +20,29 @@ class SchurOperator:
     def __init__(self, problem: QuadraticProblem, omega: Array | None = None) -> None:
         self.problem = problem
         self.symbolic: SymbolicCholesky | None = None
+        self._gram: WeightedGram | None = None
         self.update(problem.omega if omega is None else omega)
 
     def update(self, omega: Array) -> None:
         """New weights (rows,): refresh Q_cc, B and M and refactorise M (paper, algorithm 2)."""
-        A, C = self.problem.A, self.problem.C
-        weighted_A = A.multiply(omega[:, None]).tocsr()
-        weighted_C = C.multiply(omega[:, None]).tocsr()
-        A_T, C_T = A.T.tocsr(), C.T.tocsr()
-        self.Q_cc: sp.csr_matrix = A_T @ weighted_A
-        self.B: sp.csr_matrix = A_T @ weighted_C
-        self.B_T: sp.csr_matrix = C_T @ weighted_A
-        self.M: sp.csr_matrix = C_T @ weighted_C
+        self.Q_cc, self.B, self.B_T, self.M = self._products(omega)
         if self.symbolic is None:
             self.symbolic = SymbolicCholesky(self.M.tocsc())
         self.factor = self.symbolic.factorize(self.M.tocsc())
         self._work: dict[int, Array] = {}
+
+    def _products(
+        self, omega: Array
+    ) -> tuple[sp.csr_matrix, sp.csr_matrix, sp.csr_matrix, sp.csr_matrix]:
+        """Q_cc, B, B^T and M: plain products at first, by their fixed pattern from then on."""
+        A, C = self.problem.A, self.problem.C
+        if self.symbolic is not None:
+            self._gram = self._gram or WeightedGram(A, C)
+            return self._gram.refresh(omega)
+        weighted_A = A.multiply(omega[:, None]).tocsr()
+        weighted_C = C.multiply(omega[:, None]).tocsr()
+        A_T, C_T = A.T.tocsr(), C.T.tocsr()
+        return A_T @ weighted_A, A_T @ weighted_C, C_T @ weighted_A, C_T @ weighted_C
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,4 +76,6 @@ class SchurOperator:
 
     def full(self) -> sp.csr_matrix:
         """Q on [X_c; X_f kept], the homogenising rows included."""
+        if self._gram is not None:
+            return self._gram.full
         return sp.bmat([[self.Q_cc, self.B], [self.B_T, self.M]], format='csr')

@@ -1,0 +1,115 @@
+"""Graduated non-convexity: reweighted solves while the kernel narrows (paper, section V).
+
+Iteratively reweighted least squares (algorithm 2) at kernel widths mu c^2 with mu falling to 1:
+first everything counts almost fully, at last only what fits. Inner solves are warm and few steps
+long until mu = 1, where weights are iterated until the robust cost stands still.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import RobustConfig
+from .inlier_preconditioner import InlierPreconditioner
+from .newton import NewtonPreconditioner
+from .result import SolveStatus
+from .reweighting import Reweighting
+from .trust_region import StoppingRule, TrustRegionRun, minimise
+
+Array = NDArray[np.float64]
+
+_COARSE_STEPS = 2
+_COARSE_TOLERANCE = 1e-3
+_STANDS_STILL = 1e-5
+"""Relative change of the robust cost below which the reweighting at mu = 1 ends."""
+
+
+@dataclass
+class RobustRun:
+    """Outcome of a graduated solve."""
+
+    run: TrustRegionRun
+    """The last inner solve; iterations and CG steps are those of all of them."""
+    squares: Array
+    """(m,): squared whitened residuals of all measurements at the end."""
+    weights: Array
+    """(m,): rho'(s) there, without the floor."""
+    cost: float
+    """sum rho(s)."""
+    reweightings: int
+
+
+class Graduation:
+    """Reweighted solves of one problem; preconditioners live as long as this."""
+
+    def __init__(
+        self, reweighting: Reweighting, config: RobustConfig, rule: StoppingRule,
+        observer: Callable[[int, float, Array], None] | None = None,
+    ) -> None:
+        self.reweighting, self.config, self.rule = reweighting, config, rule
+        self.observer = observer
+        self.reweightings = 0
+        self._inlier: InlierPreconditioner | None = None
+        self._newton: NewtonPreconditioner | None = None
+
+    def run(self, y: Array, squares: Array, mu: float) -> RobustRun:
+        """Graduate from kernel width mu c^2 down to c^2, from y with those residuals."""
+        total = TrustRegionRun(y, math.inf, SolveStatus.MAX_ITERATIONS)
+        cost = math.inf
+        left = self.config.max_outer_iterations
+        coarse = replace(
+            self.rule, max_iterations=_COARSE_STEPS, cost_tolerance=_COARSE_TOLERANCE)
+        while left:
+            left -= 1
+            y, squares = self._step(y, squares, mu, coarse if left else self.rule, total)
+            if time.perf_counter() > self.rule.deadline:
+                total.status = SolveStatus.TIME_LIMIT
+                break
+            before, cost = cost, self.reweighting.cost(squares)
+            if mu <= 1 and abs(before - cost) <= _STANDS_STILL * cost:
+                total.status = SolveStatus.CONVERGED
+                break
+            if mu <= 1:
+                continue
+            cost = math.inf
+            mu = max(mu / self.config.mu_divisor, 1.0)
+        y, squares = self._step(y, squares, 1.0, self.rule, total)
+        weights = self.reweighting.weights_at(squares)
+        total.y = y
+        return RobustRun(
+            total, squares, weights, self.reweighting.cost(squares), self.reweightings)
+
+    def _step(
+        self, y: Array, squares: Array, mu: float, rule: StoppingRule, total: TrustRegionRun
+    ) -> tuple[Array, Array]:
+        """One reweighting and the inner solve that follows it: (y, squares)."""
+        self.reweighting.apply(self.reweighting.weights_at(squares, mu))
+        self.reweightings += 1
+        run = self._minimise(y, rule)
+        total.iterations += run.iterations
+        total.cg_steps += run.cg_steps
+        squares, y = self.reweighting.settle(run.y)
+        total.cost = run.cost
+        if self.observer is not None:
+            self.observer(self.reweightings, self.reweighting.cost(squares, mu), y)
+        return y, squares
+
+    def _minimise(self, y: Array, rule: StoppingRule) -> TrustRegionRun:
+        schur, manifold = self.reweighting.schur, self.reweighting.problem.manifold
+        if manifold.k and y.shape[1] <= manifold.d + 1:
+            if self._newton is None:
+                self._newton = NewtonPreconditioner(schur)
+            self._newton.full = schur.full()
+            return minimise(schur, manifold, y, self._newton, rule)
+        if self._inlier is None:
+            self._inlier = InlierPreconditioner(self.reweighting)
+        self._inlier.prepare()
+        run = minimise(schur, manifold, y, self._inlier, rule)
+        self._inlier.report(run.iterations, run.cg_steps)
+        return run
