@@ -46,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
         return 130
     if args.report:
         args.report.write_text(json.dumps(asdict(report), indent=1) + '\n', encoding='utf-8')
+    for topic, reason in report.skipped.items():
+        print(f'left out {topic}: {reason}', file=sys.stderr)
     for topic in report.unheard:
         print(f'nobody subscribed to {topic}', file=sys.stderr)
     print(f'{sum(report.sent.values())} messages of {report.bag_seconds:.1f} s '

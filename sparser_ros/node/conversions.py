@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -23,3 +24,9 @@ def fill_pose(point: Any, quat: Any, position_xyz: NDArray, quat_xyzw: NDArray) 
     """Write (3,) and (4,) into message fields x y z and x y z w."""
     point.x, point.y, point.z = map(float, position_xyz)
     quat.x, quat.y, quat.z, quat.w = map(float, quat_xyzw)
+
+
+def topic_token(robot: str) -> str:
+    """A robot's name as part of a topic name: `01` becomes `robot_01`, `tug-3` `tug_3`."""
+    tokens = [re.sub(r'[^A-Za-z0-9_]', '_', token) for token in robot.strip('/').split('/')]
+    return '/'.join(f'robot_{t}' if not t or t[0].isdigit() else t for t in tokens)

@@ -151,7 +151,8 @@ def play(
     seconds = (reader.end_ns - reader.start_ns) * 1e-9 / rate
     report = scratch / 'played.json'
     command = [sys.executable, '-m', 'sparser_ros', 'play', str(data.bag), '--rate', str(rate),
-               '--clock', str(clock_hz), '--wait', '20', '--report', str(report)]
+               '--clock', str(clock_hz), '--wait', '20', '--exclude', '/tf',
+               '--report', str(report)]
     with progress(seconds, monitor) as tick, Child(
         command, scratch / 'player.log', environment
     ) as player:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the node until it is told to stop; 0 = stopped, 2 = bad parameters."""
     import rclpy
+    from rclpy.exceptions import NameValidationException
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from rclpy.logging import get_logger
 
@@ -28,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pass
     except ConfigError as error:
         get_logger('sparser').fatal(str(error))
+        return 2
+    except NameValidationException as error:
+        get_logger('sparser').fatal(
+            f'{error}\nROS allows no such topic name: set the topic, or rename the robot')
         return 2
     finally:
         if node is not None:

@@ -27,6 +27,9 @@ from .subscriptions import Subscriptions
 from .timing import CallbackTimes
 from .watch import Watch
 
+DISCOVERY_STEP_S = 0.05
+"""Between two new topics; `node.discovery_period_s` is between two looks around."""
+
 
 class SparserNode(Node):
     """Odometry, ranges and loop closures in; map -> odom, paths, beacons and status out.
@@ -79,7 +82,7 @@ class SparserNode(Node):
             ('solve', node.solve_period_s, self.pipeline.request_solve),
             ('status', node.status_period_s, self._report),
             ('diagnostics', node.status_period_s, self._diagnose),
-            ('discovery', node.discovery_period_s, self.inputs.discover),
+            ('discovery', DISCOVERY_STEP_S, self.inputs.discover),
         ):
             timer = self.create_timer(period, self.times.timed(name, callback), clock=steady)
             if name == 'solve':

@@ -19,7 +19,7 @@ from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
 from ..io.bag import BagReader
-from .subscriptions import message_type
+from .translate import message_type, same_definition, translated
 
 LATCHED_SUFFIX = 'tf_static'
 DEPTH = 5000
@@ -37,6 +37,8 @@ class PlayReport:
     """How late the latest message was sent, wall time."""
     unheard: tuple[str, ...] = ()
     """Topics without a subscriber when the bag began."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Topics that cannot be published, and why."""
 
 
 class Player(Node):
@@ -60,13 +62,23 @@ class Player(Node):
         self._exclude = {'/clock', *exclude}
         self._publishers_by_topic: dict[str, Publisher] = {}
         self._sent: dict[str, int] = {}
+        self.skipped: dict[str, str] = {}
+        self._foreign: set[str] = set()
         self._clock_publisher = self.create_publisher(
             Clock, '/clock', QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE))
         for topic, kind in sorted(self.reader.topics.items()):
             if topic in self._exclude:
                 continue
-            self._publishers_by_topic[topic] = self._publisher(topic, kind)
+            try:
+                self._publishers_by_topic[topic] = self._publisher(topic, kind)
+            except ConfigError as error:
+                self.skipped[topic] = str(error)
+                continue
             self._sent[topic] = 0
+            if not same_definition(kind, self.reader.store.fielddefs):
+                self._foreign.add(topic)
+        if not self._publishers_by_topic:
+            raise ConfigError(f'{bag}: nothing to publish: ' + '; '.join(self.skipped.values()))
 
     def _publisher(self, topic: str, kind: str) -> Publisher:
         latched = topic.endswith(LATCHED_SUFFIX)
@@ -103,7 +115,7 @@ class Player(Node):
 
     def play(self) -> PlayReport:
         """Publish everything at its time; returns when the last message is acknowledged."""
-        report = PlayReport(sent=self._sent, unheard=self.unheard())
+        report = PlayReport(sent=self._sent, unheard=self.unheard(), skipped=self.skipped)
         begin = time.monotonic()
         first_ns, last_ns = -1, -1
         next_clock = begin
@@ -125,9 +137,12 @@ class Player(Node):
         report.seconds = time.monotonic() - begin
         return report
 
-    def _messages(self) -> Iterator[tuple[str, int, bytes]]:
+    def _messages(self) -> Iterator[tuple[str, int, Any]]:
+        """Topic, bag time and bytes, or a message where the bytes are of another definition."""
         for message in self.reader:
-            if message.topic in self._publishers_by_topic:
+            if message.topic in self._foreign:
+                yield message.topic, message.bag_time_ns, translated(message)
+            elif message.topic in self._publishers_by_topic:
                 yield message.topic, message.bag_time_ns, bytes(message.raw)
 
     def _keep_time(self, begin: float, first_ns: int, next_clock: float, due: float) -> float:

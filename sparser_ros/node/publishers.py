@@ -17,7 +17,7 @@ from visualization_msgs.msg import MarkerArray
 from ..backend.solution import Solution
 from ..config.sparser import SparserConfig
 from .cdr import path_bytes
-from .conversions import fill_pose, time_message
+from .conversions import fill_pose, time_message, topic_token
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
 from .picture import map_to_odom, trajectory
 from .pipeline import Pipeline
@@ -46,9 +46,10 @@ class Publishers:
         self._paths: dict[str, Publisher] = {}
         self._poses: dict[str, Publisher] = {}
         for robot in config.robots:
-            self._paths[robot] = node.create_publisher(Path, f'~/path/{robot}', LATCHED)
+            token = topic_token(robot)
+            self._paths[robot] = node.create_publisher(Path, f'~/path/{token}', LATCHED)
             self._poses[robot] = node.create_publisher(
-                PoseWithCovarianceStamped, f'~/pose/{robot}', STATUS)
+                PoseWithCovarianceStamped, f'~/pose/{token}', STATUS)
         self._markers = node.create_publisher(MarkerArray, '~/markers', LATCHED)
         self._beacons = node.create_publisher(MarkerArray, '~/beacons', LATCHED)
 

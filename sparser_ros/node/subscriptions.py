@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from rclpy.node import Node
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from rclpy.subscription import Subscription
+from rclpy.type_support import check_for_type_support
 
 from ..config import ConfigError
 from ..config.sparser import SparserConfig
@@ -20,6 +20,7 @@ from .conversions import stamp_ns
 from .pipeline import Pipeline
 from .qos import input_profile
 from .timing import CallbackTimes
+from .translate import message_type
 
 try:
     from rclpy.event_handler import SubscriptionEventCallbacks
@@ -27,6 +28,7 @@ except ImportError:  # before Iron
     from rclpy.qos_event import SubscriptionEventCallbacks
 
 RATE_MEMORY = 0.9
+PAIR_TYPES = ('sensor_msgs/msg/Range', 'std_msgs/msg/Float64', 'std_msgs/msg/Float32')
 PRECIOUS = ('closures', 'fixes')
 """Rare kinds of input: asked for reliably, and their silence is no fault."""
 
@@ -85,20 +87,32 @@ class Subscriptions:
     def __post_init__(self) -> None:
         self._routes = Inputs(self.config)
         self._refused: dict[str, str] = {}
+        self._found: list[tuple[str, list[str]]] = []
+        self._looked = -1e18
+        if self._routes.has_patterns:
+            for name in PAIR_TYPES:  # loading takes too long for a callback
+                check_for_type_support(message_type(name))
         for route in self._routes.routes:
             self._subscribe(route)
-        self.discover()
 
     def discover(self) -> None:
-        """Subscribe to new topics that match a pattern, and again where less must be asked for."""
+        """Subscribe to new topics that match a pattern, and again where less must be asked for.
+
+        One topic at a time: making a subscription takes some milliseconds.
+        """
         for item in self.inputs.values():
             if item.downgrade:
                 self._downgrade(item)
         if not self._routes.has_patterns:
             return
-        for topic, kinds in self.node.get_topic_names_and_types():
-            if topic in self.inputs or topic in self._refused:
-                continue
+        now = time.monotonic()
+        if not self._found and now - self._looked >= self.config.node.discovery_period_s:
+            self._looked = now
+            self._found = [
+                found for found in self.node.get_topic_names_and_types()
+                if found[0] not in self.inputs and found[0] not in self._refused]
+        while self._found:
+            topic, kinds = self._found.pop()
             route = self._routes.match(topic, kinds[0])
             if route is None or route.topic in self.inputs:
                 continue
@@ -107,6 +121,7 @@ class Subscriptions:
                 self.node.get_logger().info(f'found {topic}')
             except ConfigError as error:
                 self._refused[topic] = f'{topic}: {error}'
+            return
 
     def _subscribe(self, route: Route) -> None:
         if route.topic in self.inputs:  # one topic may give both keyframes and closures
@@ -200,15 +215,3 @@ class Subscriptions:
         for name, source in self.config.range_inputs().items():
             if source.adapter == 'pair_topic':
                 yield f'ranges: topics like {source.topic} (ranges.inputs.{name})'
-
-
-def message_type(name: str) -> Any:
-    """The class of `package/msg/Name`; ConfigError where it is not installed."""
-    package, _, rest = name.partition('/')
-    module, _, kind = rest.rpartition('/')
-    try:
-        return getattr(importlib.import_module(f'{package}.{module or "msg"}'), kind)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f'message type {name} is not available ({error}): install the package {package} and '
-            'source its workspace') from None

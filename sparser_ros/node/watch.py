@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .node import SparserNode
 
 TIME_MISMATCH_S = 10.0
+NAMED = 5
+"""So many silent topics are named; asking for their publishers takes time."""
 
 
 class Watch:
@@ -41,16 +43,21 @@ class Watch:
 
     def _silence(self) -> dict[str, str]:
         limit, now = self._node.pipeline.config.node.no_data_warning_s, time.monotonic()
-        found = {}
-        for item in self._inputs.inputs.values():
-            if item.optional and not item.count:
-                continue
+        silent = [
+            item for item in self._inputs.inputs.values()
+            if (item.count or not item.optional)
+            and now - (item.last_steady_s or self._begin) > limit]
+        if not silent:
+            return {}
+        texts = []
+        for item in silent[:NAMED]:
+            state = 'has been silent' if item.count else 'has said nothing'
             since = now - (item.last_steady_s or self._begin)
-            if since > limit:
-                state = 'has been silent' if item.count else 'has said nothing'
-                heard = '' if item.publishers(self._node) else ' and nobody publishes it'
-                found[f'silent {item.topic}'] = f'{item.topic} {state} for {since:.0f} s{heard}'
-        return found
+            heard = '' if item.publishers(self._node) else ' and nobody publishes it'
+            texts.append(f'{item.topic} {state} for {since:.0f} s{heard}')
+        if len(silent) > NAMED:
+            texts.append(f'{len(silent) - NAMED} other topics are silent as well')
+        return {f'silent {len(silent)}': '; '.join(texts)}
 
     def _clock(self) -> dict[str, str]:
         if not self._node.get_parameter('use_sim_time').value:

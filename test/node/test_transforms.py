@@ -9,6 +9,19 @@ from sparser_ros.node.transforms import MapToOdom, Transform, lifted, planar_qua
 SECOND = 10**9
 
 
+@pytest.mark.parametrize(('robot', 'token'), [
+    ('A', 'A'), ('01', 'robot_01'), ('tug-3', 'tug_3'), ('/team/7b', 'team/robot_7b'),
+])
+def test_robot_names_become_topic_names(robot, token):
+    pytest.importorskip('rclpy', reason='needs rclpy')
+    from rclpy.validate_topic_name import validate_topic_name
+
+    from sparser_ros.node.conversions import topic_token
+
+    assert topic_token(robot) == token
+    assert validate_topic_name(f'~/path/{token}')
+
+
 def some():
     return {'A': Transform(np.eye(3), np.zeros(3))}
 
