@@ -1,4 +1,4 @@
-"""Writes docs/parameters.md from the configuration dataclasses: `./dev/run python dev/parameters.py`."""
+"""Writes docs/parameters.md from the dataclasses: `./dev/run python dev/parameters.py`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'parameters.md'
 HEADER = """# Parameters
 
 Written by `dev/parameters.py` from the dataclasses in `sparser_ros/config`; do not edit. The names
-are those of the ROS parameters and of YAML files. *Live* ones may change while the node runs and act
-from the next solve on; the others are read once, at the start.
+are those of the ROS parameters and of YAML files. *Live* ones may change while the node runs and
+act from the next solve on; the others are read once, at the start.
 """
 
 ENTRIES = (
