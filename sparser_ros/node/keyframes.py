@@ -35,38 +35,44 @@ class GrowingArray:
 
 
 class Keyframes:
-    """Robot, stamp and T_odom_base of every keyframe, in the order of the graph."""
+    """Stamp and T_odom_base of every keyframe in the order of the graph, and whose it is."""
 
     def __init__(self, dimension: int) -> None:
         d = dimension
         self.robots: tuple[str, ...] = ()
         self.landmarks: list[str] = []
         self.landmark_fixed: list[bool] = []
-        self._robot = GrowingArray((), np.int64)
+        self._rows: list[GrowingArray] = []
         self._stamp_ns = GrowingArray((), np.int64)
         self._rotation = GrowingArray((d, d), float)
         self._translation = GrowingArray((d,), float)
 
     def __len__(self) -> int:
-        return len(self._robot.values)
+        return len(self._stamp_ns.values)
 
     def append(self, increment: Increment) -> None:
         """Add the keyframes and landmarks of the next increment."""
         self.robots = increment.robots
         self.landmarks.extend(increment.landmarks.names)
         self.landmark_fixed.extend(bool(fixed) for fixed in increment.landmarks.fixed)
-        poses = increment.poses
-        self._robot.append(poses.robot)
+        poses, size = increment.poses, len(self)
+        while len(self._rows) < len(self.robots):
+            self._rows.append(GrowingArray((), np.int64))
+        for number in np.unique(poses.robot).tolist():
+            self._rows[number].append(size + np.flatnonzero(poses.robot == number))
         self._stamp_ns.append(poses.stamp_ns)
         self._rotation.append(poses.rotation)
         self._translation.append(poses.translation)
 
     def rows(self, robot: str, among_first: int) -> Index:
-        """Rows of one robot among the first so many keyframes, in time order."""
+        """Rows of one robot among the first so many keyframes, in time order.
+
+        A robot's keyframes come in time order, so these are their numbers as they came.
+        """
         if robot not in self.robots:
             return np.zeros(0, dtype=np.int64)
-        rows = np.flatnonzero(self._robot.values[:among_first] == self.robots.index(robot))
-        return rows[np.argsort(self._stamp_ns.values[rows], kind='stable')]
+        rows = self._rows[self.robots.index(robot)].values
+        return rows[:np.searchsorted(rows, among_first)]
 
     def stamps_ns(self, rows: Index) -> Index:
         """Stamps of the rows."""

@@ -127,7 +127,7 @@ class SparserNode(Node):
         self._watch_worker()
         self._diagnostics.publish(diagnostics_message(
             self.pipeline, self.get_clock().now().nanoseconds, self.get_name(), self.times,
-            self._watch.warnings, self.inputs.summary()))
+            self._watch.warnings, self.inputs.summary(), self.outputs.corrections_m))
 
     def _watch_worker(self) -> None:
         state = self.pipeline.worker.state

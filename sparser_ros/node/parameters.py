@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -47,7 +47,10 @@ class Parameters:
                 self._declare(option, overrides.get(option.name))
         self.config = build(SparserConfig, self._values)
         node.add_on_set_parameters_callback(self._validate)
-        node.add_post_set_parameters_callback(self._apply)
+        # Humble has no callback after the fact: there a change applies while it is checked.
+        self._apply_at_once = not hasattr(node, 'add_post_set_parameters_callback')
+        if not self._apply_at_once:
+            node.add_post_set_parameters_callback(self._apply)
 
     def on_change(self, listener: Callable[[SparserConfig], None]) -> None:
         """Call `listener(config)` after every change of a live option."""
@@ -78,14 +81,16 @@ class Parameters:
         if nested:
             self._values[option.name] = nested
 
-    def _validate(self, parameters: Iterable[Parameter]) -> SetParametersResult:
+    def _validate(self, parameters: Sequence[Parameter]) -> SetParametersResult:
         try:
             self._changed(parameters)
+            if self._apply_at_once:
+                self._apply(parameters)
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    def _changed(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    def _changed(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
         values = dict(self._values)
         for parameter in parameters:
             option = self._options.get(parameter.name)
@@ -94,7 +99,7 @@ class Parameters:
         build(SparserConfig, values)
         return values
 
-    def _apply(self, parameters: Iterable[Parameter]) -> None:
+    def _apply(self, parameters: Sequence[Parameter]) -> None:
         values = self._changed(parameters)
         if values == self._values:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,21 @@ def map_to_odom(solution: Solution, keyframes: Keyframes) -> dict[str, Transform
         here = lifted(solution.estimate.rotation[row], solution.estimate.translation[row])
         transforms[robot] = here @ lifted(*keyframes.odometry(row)).inverse()
     return transforms
+
+
+def corrections(
+    before: Mapping[str, Transform], after: Mapping[str, Transform],
+    odometry: Callable[[str], tuple[int, Array, Array] | None],
+) -> dict[str, float]:
+    """How far new transforms move the robots, in metres, where their odometry has them now."""
+    moved = {}
+    for robot in before.keys() & after.keys():
+        newest = odometry(robot)
+        if newest is not None:
+            here = lifted(newest[1], newest[2])
+            moved[robot] = float(np.linalg.norm(
+                (after[robot] @ here).translation - (before[robot] @ here).translation))
+    return moved
 
 
 def newest_rows(solution: Solution, keyframes: Keyframes) -> dict[str, int]:

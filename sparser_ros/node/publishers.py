@@ -19,7 +19,7 @@ from ..config.sparser import SparserConfig
 from .cdr import path_bytes
 from .conversions import fill_pose, time_message, topic_token
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
-from .picture import map_to_odom, trajectory
+from .picture import corrections, map_to_odom, trajectory
 from .pipeline import Pipeline
 from .qos import LATCHED, STATUS, TRANSFORMS
 from .scene import beacon_markers, scene_markers
@@ -41,6 +41,8 @@ class Publishers:
         self._shown: set[tuple[str, int]] = set()
         self._last_markers_s = -1e18
         self._markers_due: Solution | None = None
+        self.corrections_m: dict[str, float] = {}
+        """How far the last solution moved each robot in `map`."""
         self.map_to_odom = MapToOdom(int(config.node.tf_tolerance_s * 1e9))
         self._tf = node.create_publisher(TFMessage, '/tf', TRANSFORMS)
         self._paths: dict[str, Publisher] = {}
@@ -61,7 +63,10 @@ class Publishers:
     def publish(self, solution: Solution) -> None:
         """Take over the transforms at once and queue the rest, replacing what is still queued."""
         publish, keyframes = self._config.node.publish, self._pipeline.keyframes
-        self.map_to_odom.update(map_to_odom(solution, keyframes))
+        transforms = map_to_odom(solution, keyframes)
+        self.corrections_m = corrections(
+            self.map_to_odom.transforms, transforms, self._pipeline.frontend.latest_odometry)
+        self.map_to_odom.update(transforms)
         self._jobs.clear()
         for robot in self.map_to_odom.transforms:
             if publish.poses:
@@ -151,8 +156,10 @@ class Publishers:
             marker_array_bytes(self._now_ns(), self._config.frames.map, markers))
 
     def _publish_markers(self, solution: Solution) -> None:
-        markers = scene_markers(solution, self._pipeline.keyframes, self._pipeline.ranges,
-                                self._pipeline.closures, self._config.node.publish)
+        pipeline = self._pipeline
+        markers = scene_markers(
+            solution, pipeline.keyframes, pipeline.ranges, pipeline.counts.ranges,
+            pipeline.closures, self._config.node.publish)
         complete, self._shown = with_deletions(markers, self._shown)
         self._markers.publish(
             marker_array_bytes(self._now_ns(), self._config.frames.map, complete))

@@ -43,15 +43,18 @@ def beacon_markers(solution: Solution, keyframes: Keyframes, size: float) -> lis
 
 
 def scene_markers(
-    solution: Solution, keyframes: Keyframes, ranges: Sequence[Ranges],
+    solution: Solution, keyframes: Keyframes, ranges: Sequence[Ranges], n_ranges: int,
     closures: Sequence[RelativePoses], publish: PublishConfig,
 ) -> list[Marker]:
-    """Lines of the newest ranges and closures, rejected ones in red, beacons and labels."""
+    """Lines of the newest ranges and closures, rejected ones in red, beacons and labels.
+
+    `n_ranges` rows are in the tables `ranges` together.
+    """
     shown = drawable(solution, keyframes)
     width = publish.beacon_size_m / 4
     return [
         *beacon_markers(solution, keyframes, publish.beacon_size_m),
-        *_range_lines(solution, shown, ranges, publish.marker_max_ranges, width),
+        *_range_lines(solution, shown, ranges, n_ranges, publish.marker_max_ranges, width),
         *_closure_lines(solution, shown, closures, publish.marker_max_closures, width),
     ]
 
@@ -70,12 +73,12 @@ def _labelled(
 
 
 def _range_lines(
-    solution: Solution, shown: NDArray, tables: Sequence[Ranges], count: int, width: float
+    solution: Solution, shown: NDArray, tables: Sequence[Ranges], total: int, count: int,
+    width: float,
 ) -> list[Marker]:
     recent = newest(tables, count)
     if not recent:
         return []
-    total = sum(map(len, tables))
     ranges = concatenated(recent)
     first = total - len(ranges)
     segments, rows = range_segments(solution, ranges)

@@ -99,7 +99,7 @@ def _add_solution(message: SolverStatus, solution: Solution) -> None:
 
 def diagnostics_message(
     pipeline: Pipeline, now_ns: int, name: str, times: CallbackTimes, warnings: list[str],
-    inputs: Mapping[str, str],
+    inputs: Mapping[str, str], corrections_m: Mapping[str, float],
 ) -> DiagnosticArray:
     """Inputs, graph, solver and callbacks as `diagnostic_msgs`."""
     solution, worker = pipeline.solution, pipeline.worker.state
@@ -114,6 +114,8 @@ def diagnostics_message(
             'closures': pipeline.counts.closures, 'waiting': pipeline.counts.waiting,
             'beacons': len(pipeline.keyframes.landmarks),
             'settled': settled(pipeline),
+            **{f'correction_m.{robot}': f'{moved:.3f}'
+               for robot, moved in sorted(corrections_m.items())},
         }),
         _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
             'solving': worker.busy, 'restarts': worker.restarts, 'pid': worker.pid,

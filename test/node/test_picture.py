@@ -1,0 +1,151 @@
+"""What is published of a solution, from arrays alone."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparser_ros.backend.solution import Location, Rejected, RobotLocation
+from sparser_ros.config.node import PublishConfig
+from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
+from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
+from sparser_ros.linalg.rotations import angle_to_matrix
+from sparser_ros.node.keyframes import GrowingArray, Keyframes
+from sparser_ros.node.markers import MAX_POINTS, line_list
+from sparser_ros.node.picture import corrections, map_to_odom, newest, trajectory
+from sparser_ros.node.scene import beacon_markers, scene_markers
+from sparser_ros.node.transforms import lifted
+
+RNG = np.random.default_rng(5)
+TRUE_MAP_ODOM = {'A': lifted(angle_to_matrix(0.7), np.array([3.0, -1.0])),
+                 'B': lifted(angle_to_matrix(-2.0), np.array([-4.0, 2.0]))}
+
+
+def increment(sequence, robot, first, ranges=None, landmarks=()):
+    """One increment with a few keyframes of robots given by number."""
+    robot = np.array(robot, dtype=np.int64)
+    n = len(robot)
+    return Increment(
+        sequence, ('A', 'B'),
+        Poses(robot, np.arange(n), (first + np.arange(n)) * 10**9,
+              angle_to_matrix(RNG.uniform(-3, 3, n)), RNG.normal(size=(n, 2))),
+        Landmarks(landmarks, np.full((len(landmarks), 2), np.nan),
+                  np.zeros(len(landmarks), dtype=bool)),
+        empty(RelativePoses, 2), empty(Sightings, 2),
+        empty(Ranges, 2) if ranges is None else ranges, empty(PosePriors, 2),
+        empty(PointPriors, 2))
+
+
+@pytest.fixture
+def scene():
+    """Two robots' keyframes mixed, and an estimate that is their odometry moved rigidly."""
+    parts = [increment(0, [0, 1, 0, 1], 0, landmarks=('L0', 'L1')), increment(1, [1, 1, 0], 4)]
+    keyframes = Keyframes(2)
+    for part in parts:
+        keyframes.append(part)
+    robots = np.concatenate([part.poses.robot for part in parts])
+    moved = []
+    for row, robot in enumerate(robots):
+        moved.append(TRUE_MAP_ODOM['AB'[robot]] @ lifted(*keyframes.odometry(row)))
+    estimate = Estimate(
+        np.array([m.rotation[:2, :2] for m in moved]),
+        np.array([m.translation[:2] for m in moved]), np.array([[5.0, 6.0], [7.0, 8.0]]))
+    solution = SimpleNamespace(
+        estimate=estimate, rejected=(), landmark_located=np.array([True, False]),
+        robots=(RobotLocation('A', Location.LOCATED), RobotLocation('B', Location.LOCATED)))
+    return keyframes, solution
+
+
+def relocated(solution, **states):
+    robots = tuple(RobotLocation(name, state) for name, state in states.items())
+    return SimpleNamespace(**{**vars(solution), 'robots': robots})
+
+
+def test_rows_of_a_robot(scene):
+    keyframes, _ = scene
+    assert keyframes.rows('A', 7).tolist() == [0, 2, 6]
+    assert keyframes.rows('B', 7).tolist() == [1, 3, 4, 5]
+    assert keyframes.rows('B', 4).tolist() == [1, 3]
+    assert keyframes.rows('nobody', 7).tolist() == []
+
+
+def test_growing_array_keeps_everything():
+    grown, parts = GrowingArray((2,), float), []
+    for size in (0, 1, 300, 5, 2000):
+        parts.append(RNG.normal(size=(size, 2)))
+        grown.append(parts[-1])
+    np.testing.assert_array_equal(grown.values, np.concatenate(parts))
+
+
+def test_map_to_odom_is_the_motion_between_the_frames(scene):
+    keyframes, solution = scene
+    transforms = map_to_odom(solution, keyframes)
+    for robot, true in TRUE_MAP_ODOM.items():
+        np.testing.assert_allclose(transforms[robot].rotation, true.rotation, atol=1e-12)
+        np.testing.assert_allclose(transforms[robot].translation, true.translation, atol=1e-12)
+
+
+@pytest.mark.parametrize('state', [Location.POSITION_ONLY, Location.UNLOCATED])
+def test_only_located_robots_have_transforms(scene, state):
+    keyframes, solution = scene
+    only = map_to_odom(relocated(solution, A=Location.LOCATED, B=state), keyframes)
+    assert list(only) == ['A']
+
+
+def test_corrections_measure_the_jump(scene):
+    keyframes, solution = scene
+    before = map_to_odom(solution, keyframes)
+    shift = lifted(np.eye(2), np.array([0.3, 0.4]))
+    after = {'A': shift @ before['A'], 'C': before['B']}
+    moved = corrections(before, after, lambda _: (0, np.eye(2), np.array([9.0, 1.0])))
+    assert moved == {'A': pytest.approx(0.5)}
+
+
+def test_thinned_trajectory_keeps_its_ends(scene):
+    keyframes, solution = scene
+    whole = trajectory(solution, keyframes, 'B', 100)
+    thin = trajectory(solution, keyframes, 'B', 2)
+    assert len(whole.stamps_ns) == 4
+    np.testing.assert_array_equal(thin.positions_xyz, whole.positions_xyz[[0, -1]])
+    assert whole.positions_xyz.shape == (4, 3) and whole.quats_xyzw.shape == (4, 4)
+
+
+def test_newest_tables_hold_enough():
+    tables = [[0] * size for size in (5, 3, 2, 4)]
+    assert [len(t) for t in newest(tables, 5)] == [2, 4]
+    assert newest(tables, 0) == []
+    assert len(newest(tables, 100)) == 4
+
+
+def test_position_only_robots_are_shown_as_points(scene):
+    keyframes, solution = scene
+    markers = beacon_markers(
+        relocated(solution, A=Location.LOCATED, B=Location.POSITION_ONLY), keyframes, 0.3)
+    shown = {(m.namespace, m.text) for m in markers}
+    assert ('position_only', 'B') in shown and ('beacons', 'L0') in shown
+    assert not any(text in ('A', 'L1') for _, text in shown)
+    point = next(m for m in markers if m.namespace == 'position_only')
+    np.testing.assert_allclose(point.position_xyz[:2], solution.estimate.translation[5])
+
+
+def test_ranges_are_lines_between_antennas_and_rejected_ones_stand_out(scene):
+    keyframes, solution = scene
+    table = Ranges(
+        np.array([0, 1, 2, 6]), np.array([-1, -1, 3, -2]), np.full((4, 2), 0.5),
+        np.zeros((4, 2)), np.ones(4), np.ones(4), np.zeros(4, dtype=np.int64))
+    solution = SimpleNamespace(**{
+        **vars(solution), 'rejected': (Rejected(11, 'ranges', 'B0', 'L0', 0.01, 9.0),)})
+    markers = scene_markers(solution, keyframes, [table], 14, [], PublishConfig())
+    lines = {m.namespace: m.points for m in markers if m.points is not None}
+    # Row 3 ends at a beacon that is not located; row 1 is number 11 of all 14.
+    assert len(lines['ranges']) == 4 and len(lines['ranges_rejected']) == 2
+    estimate = solution.estimate
+    antenna = estimate.translation[0] + estimate.rotation[0] @ [0.5, 0.5]
+    np.testing.assert_allclose(lines['ranges'][0, :2], antenna)
+    np.testing.assert_allclose(lines['ranges'][1, :2], estimate.landmarks[0])
+
+
+def test_long_line_lists_are_cut_for_rviz():
+    pieces = line_list('ranges', np.zeros((MAX_POINTS // 2 + 3, 2, 3)), (1, 1, 1, 1), 0.1)
+    assert [len(piece.points) for piece in pieces] == [MAX_POINTS, 6]
+    assert [piece.id for piece in pieces] == [0, 1]
