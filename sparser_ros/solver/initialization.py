@@ -70,26 +70,33 @@ def odometry_estimate(graph: Graph) -> Estimate:
     guess = estimate_of(graph)
     rotation, translation = guess.rotation.copy(), guess.translation.copy()
     rel = graph.relative_poses
-    edges = np.flatnonzero(rel.odometry)
-    follow = np.full(graph.n_poses, -1, dtype=np.int64)
-    follow[rel.j[edges]] = edges
-    for chain in _chains(follow, rel.i):
+    follow = _incoming(graph)
+    for chain in odometry_chains(graph):
         _compose(chain, follow, rel.rotation, rel.translation, rotation, translation)
     return Estimate(rotation, translation, guess.landmarks)
 
 
-def _chains(follow: Index, source: Index) -> list[Index]:
-    """Poses of each odometry chain in order."""
-    n = len(follow)
-    successor = np.full(n, -1, dtype=np.int64)
-    has = follow >= 0
-    successor[source[follow[has]]] = np.flatnonzero(has)
+def _incoming(graph: Graph) -> Index:
+    """(n,): odometry edge that ends at each pose, -1 = none."""
+    edges = np.flatnonzero(graph.relative_poses.odometry)
+    incoming = np.full(graph.n_poses, -1, dtype=np.int64)
+    incoming[graph.relative_poses.j[edges]] = edges
+    return incoming
+
+
+def odometry_chains(graph: Graph) -> list[Index]:
+    """Poses of each odometry chain in order; a pose without odometry is a chain of its own."""
+    incoming = _incoming(graph)
+    has = incoming >= 0
+    successor = np.full(graph.n_poses, -1, dtype=np.int64)
+    successor[graph.relative_poses.i[incoming[has]]] = np.flatnonzero(has)
+    following = successor.tolist()
     chains = []
-    for start in np.flatnonzero(~has):
-        chain = [int(start)]
-        while successor[chain[-1]] >= 0:
-            chain.append(int(successor[chain[-1]]))
-        chains.append(np.asarray(chain))
+    for start in np.flatnonzero(~has).tolist():
+        chain = [start]
+        while following[chain[-1]] >= 0:
+            chain.append(following[chain[-1]])
+        chains.append(np.asarray(chain, dtype=np.int64))
     return chains
 
 

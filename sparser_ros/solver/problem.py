@@ -90,7 +90,11 @@ def _stack(
     if not entries:
         return sp.csr_matrix(shape)
     rows, columns, values = (np.concatenate(column) for column in zip(*entries, strict=True))
-    return sp.csr_matrix((values, (rows, columns)), shape=shape)
+    matrix = sp.csr_matrix((values, (rows, columns)), shape=shape)
+    # A measurement between two antennas of one pose cancels in A_f; a stored zero would look
+    # like a row that grounds its point.
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def column_basis(A_f: sp.csr_matrix, fixed: NDArray[np.bool_]) -> Index:

@@ -14,6 +14,7 @@ from ..config import SolverConfig, SolverError
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
+from .coarse import coarsen
 from .initialization import rotation_components, start_point
 from .newton import NewtonPreconditioner
 from .preconditioner import RegularisedQ
@@ -30,6 +31,8 @@ _RELAXED_RANK = 5
 _EARLY, _REFINED, _TO_TARGET = 100.0, 1e-3, 1e-4
 """Multiples of the configured cost tolerance: early rounding, refinement, a given target."""
 _RELAX_SHARE = 0.6
+_MOST_COARSE, _COARSE_POSES = 10, 500
+"""Coarsest thinning, and how many poses are worth a factor of one."""
 _ROUNDING_GAP = 1.5
 """Refined over relaxed cost beyond which rounding is tried again one rank at a time."""
 
@@ -93,6 +96,10 @@ class _Solve:
             started = self.problem.pack(initial)
         else:
             init, rank = self._plan()
+            if self._coarsening() > 1:
+                refined = self._from_coarse()
+                if refined is not None:
+                    return self._result(refined, None, 'coarse', rank, final=True)
             started = start_point(self.problem, init, rank, self.config.seed)
         if rank > self.graph.dimension or self.config.target_cost is not None:
             if self.config.target_cost is not None:
@@ -115,6 +122,33 @@ class _Solve:
         if rank < d:
             raise SolverError(f'rank {rank} is below the dimension {d}')
         return init, rank
+
+    def _coarsening(self) -> int:
+        """Keep every so many poses in a first solve; 1 = solve the whole at once."""
+        config, graph = self.config, self.graph
+        if config.init != 'auto' or config.target_cost is not None or not len(graph.ranges):
+            return 1
+        return config.coarsening or min(_MOST_COARSE, graph.n_poses // _COARSE_POSES)
+
+    def _from_coarse(self) -> TrustRegionRun | None:
+        """Refinement from the solution of a thinned graph; None where that leads astray.
+
+        The whole graph has the freedom of the thinned one and more, so its refined cost lies
+        below, unless refinement ended in another basin.
+        """
+        t = time.perf_counter()
+        coarse = coarsen(self.graph, self._coarsening())
+        config = replace(self.config, coarsening=1, certify=False)
+        inner = _Solve(coarse.graph, config, self.progress)
+        inner.deadline, inner._relax_until = self.deadline, self._relax_until
+        result = inner.run(None)
+        self.tally.iterations += inner.tally.iterations
+        self.tally.cg_steps += inner.tally.cg_steps
+        self._clock('solve', t)
+        if result.estimate is None or result.stats.cost_final is None:
+            return None
+        refined = self._refine(self.problem.pack(coarse.interpolate(result.estimate)))
+        return refined if refined.cost <= result.stats.cost_final * (1 + 1e-6) + 1e-9 else None
 
     def _relax_and_round(self, y: Array) -> tuple[TrustRegionRun, TrustRegionRun]:
         """Relaxation, rounding, refinement.
