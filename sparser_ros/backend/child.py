@@ -40,9 +40,10 @@ class Child:
         """Serve until the pipe closes."""
         threading.Thread(target=self._read, name='sparser-child-reader', daemon=True).start()
         threading.Thread(target=self._beat, name='sparser-child-beat', daemon=True).start()
-        from .. import solver  # noqa: F401  (compiled kernels load before `ready` is said)
+        from ..solver import warm_up
 
-        session = Session(self._config)
+        warm_up(self._config.dimension, self._config.solver)
+        session = Session(self._config, bounded=True)
         self._send(encode(protocol.READY, {'pid': os.getpid()}))
         while not self._ended.is_set():
             message = self._inbox.get()
@@ -72,7 +73,7 @@ class Child:
         elif kind == protocol.RESET:
             self._generation = packet.values['generation']
             self._pending, self._full, self._idle = False, None, False
-            session = Session(self._config)
+            session = Session(self._config, bounded=True)
         elif kind == protocol.CONFIGURE:
             self._config = protocol.config_from(packet.values['config'])
             session.config = self._config

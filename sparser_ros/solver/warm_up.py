@@ -1,0 +1,51 @@
+"""Compile or load the kernels before the first real solve: a tiny problem, solved both ways."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..config import SolverConfig
+from ..graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from .solve import solve
+
+
+def warm_up(dimension: int, config: SolverConfig) -> None:
+    """Run every kernel that a solve of this dimension and configuration needs.
+
+    The first time on a machine numba compiles them (some seconds each rank), later it loads them
+    from its cache (a second in all).
+    """
+    graph = _tiny_graph(dimension)
+    config = replace(
+        config, init='random', target_cost=None, time_limit_s=0.0, max_iterations=5,
+        certify=False, backend='cpu')
+    result = solve(graph, config)
+    if result.estimate is not None:
+        solve(graph, config, initial=result.estimate)
+
+
+def _tiny_graph(dimension: int) -> Graph:
+    """A robot on a crooked line, ranging to two beacons."""
+    d, n = dimension, 6
+    rng = np.random.default_rng(0)
+    one = np.ones(n - 1)
+    turn = np.tile(np.eye(d), (n - 1, 1, 1))
+    move = rng.normal(size=(n - 1, d))
+    position = np.concatenate([np.zeros((1, d)), np.cumsum(move, axis=0)])
+    beacons = 5 * rng.normal(size=(2, d))
+    at, to = np.repeat(np.arange(n), 2), np.tile(np.arange(2), n)
+    zero = np.zeros(n, dtype=np.int64)
+    graph = empty_graph(d, ('A',))
+    return graph.replaced(
+        poses=Poses(zero, np.arange(n), zero, np.tile(np.eye(d), (n, 1, 1)), position),
+        landmarks=Landmarks(('L0', 'L1'), beacons, np.zeros(2, dtype=bool)),
+        relative_poses=RelativePoses(
+            np.arange(n - 1), np.arange(1, n), turn, move, one, one,
+            np.ones(n - 1, dtype=bool), zero[1:]),
+        ranges=Ranges(
+            at, ~to, np.zeros((2 * n, d)), np.zeros((2 * n, d)),
+            np.linalg.norm(beacons[to] - position[at], axis=1) + 0.1 * rng.random(2 * n),
+            np.ones(2 * n), np.zeros(2 * n, dtype=np.int64)),
+    )
