@@ -20,25 +20,32 @@ if TYPE_CHECKING:
 class Runner:
     """Runs the solver; every start from scratch takes the next seed."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounded: bool) -> None:
+        self._bounded = bounded
         self._trials = 0
         self.cost_relaxed: float | None = None
         """Of the last low-rank solve."""
 
     def run(self, frame: Frame, config: SparserConfig, guess: Estimate) -> SolveResult:
         """A warm start at rank d from a guess of the whole graph."""
-        return self._call(frame, config, frame.part.of(guess), config.solver.seed)
+        return self._call(
+            frame, config, frame.part.of(guess), config.solver.seed, config.solver.time_limit_s)
 
     def run_from_scratch(self, frame: Frame, config: SparserConfig) -> SolveResult:
-        """A low-rank solve without any initial guess."""
-        result = self._call(frame, config, None, config.solver.seed + self._trials)
+        """A low-rank solve without any initial guess; in time, where the runner is bounded."""
+        limits = [config.solver.time_limit_s]
+        if self._bounded:
+            limits.append(config.backend.full_solve_limit_s)
+        limit = min((one for one in limits if one > 0), default=0.0)
+        result = self._call(frame, config, None, config.solver.seed + self._trials, limit)
         self._trials += 1
         if result.stats.cost_relaxed is not None:
             self.cost_relaxed = result.stats.cost_relaxed
         return result
 
     def _call(
-        self, frame: Frame, config: SparserConfig, initial: Estimate | None, seed: int
+        self, frame: Frame, config: SparserConfig, initial: Estimate | None, seed: int,
+        time_limit_s: float,
     ) -> SolveResult:
         graph = frame.part.graph
         if initial is not None and odometry_only(graph):
@@ -47,7 +54,8 @@ class Runner:
                 cost_final=cost(graph, initial))
             return SolveResult(initial, SolveStatus.CONVERGED, 'odometry alone', stats)
         try:
-            return solve(graph, replace(config.solver, seed=seed), initial=initial)
+            solver = replace(config.solver, seed=seed, time_limit_s=time_limit_s)
+            return solve(graph, solver, initial=initial)
         except (SparserError, np.linalg.LinAlgError, ValueError) as error:
             stats = SolveStats(graph.dimension, 'none', config.solver.formulation, 'cpu', 'none')
             return SolveResult(initial, SolveStatus.FAILED, str(error), stats)

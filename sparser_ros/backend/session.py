@@ -32,13 +32,17 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Holds the graph, the last estimate and what is known about it."""
+    """Holds the graph, the last estimate and what is known about it.
 
-    def __init__(self, config: SparserConfig) -> None:
+    `bounded`: solves from scratch end in `backend.full_solve_limit_s` of wall time; the result
+    then depends on the machine.
+    """
+
+    def __init__(self, config: SparserConfig, *, bounded: bool = False) -> None:
         self.config = config
         self._store = GraphStore(config.dimension)
         self._pose = initial_pose(config.backend, config.dimension)
-        self._runner = Runner()
+        self._runner = Runner(bounded)
         self._estimate: Estimate | None = None
         self._anchored = False
         self._gauge_name: str | None = None
@@ -99,13 +103,14 @@ class Session:
         now = picture(frame.graph, frame.bodies, frame.mask, frame.anchored)
         scratch = now.rows > 0 and (
             bool(self._reason(frame, now, idle)) if full is None else full)
+        trials = self.config.backend.full_solve_trials if full or idle else 1
         if self._estimate is None and scratch:
-            result = self._from_scratch(frame, None, guess)
+            result = self._from_scratch(frame, None, guess, trials)
         else:
             result = self._runner.run(frame, self.config, guess)
             scratch = scratch or (full is None and self._astray(frame, result, now))
             if scratch:
-                result = self._from_scratch(frame, result, guess)
+                result = self._from_scratch(frame, result, guess, trials)
         whole = self._in_map(frame, guess, result)
         seen = self._observe(frame, whole)
         if full is None and not scratch and now.rows > 0 and self._newly_located(frame, seen):
@@ -159,16 +164,21 @@ class Session:
         return placed(frame.graph, bodies, guess, known | ~frame.mask, floor)[0]
 
     def _from_scratch(
-        self, frame: Frame, warm: SolveResult | None, guess: Estimate
+        self, frame: Frame, warm: SolveResult | None, guess: Estimate, trials: int = 1
     ) -> SolveResult:
         """The best of low-rank solves and the warm result, or, lacking that, the placed start."""
-        trials = [
+        tried = [
             self._runner.run_from_scratch(frame, self.config)
-            for _ in range(self.config.backend.full_solve_trials)]
+            for _ in range(trials)]
         if warm is None:
             warm = self._runner.run(frame, self.config, guess)
-        best = min(trials, key=value_of)
-        return warm if value_of(warm) <= value_of(best) * (1 + 1e-6) else best
+        best = min(tried, key=value_of)
+        if value_of(warm) <= value_of(best) * (1 + 1e-6):
+            return warm
+        if best.status.solved or best.estimate is None:
+            return best
+        # Out of time: what is left to do from its iterate is a warm start's work.
+        return self._runner.run(frame, self.config, frame.part.into(guess, best.estimate))
 
     def _astray(self, frame: Frame, result: SolveResult, now: Picture) -> bool:
         if result.estimate is None or self._picture is None:

@@ -74,8 +74,12 @@ class BackendConfig:
         2.0, 'try a solve from scratch again whenever the graph has grown by this factor since '
         'the last one; 0 = never', lower=0.0, upper=1e3, live=True)
     full_solve_trials: int = option(
-        1, 'seeds tried by a solve from scratch before its best is taken', lower=1, upper=100,
-        live=True)
+        3, 'seeds tried by a solve from scratch that is asked for, or made when no data come; '
+        'others try one', lower=1, upper=100, live=True)
+    full_solve_limit_s: float = option(
+        10.0, 'longest try from scratch in the running node, so that new data do not wait; '
+        '0 = no limit. `sparser replay` has none, to give the same result every time',
+        unit='s', lower=0.0, upper=3600.0, live=True)
     idle_polish_after_s: float = option(
         3.0, 'when no data arrive for this long, one solve from scratch checks the last '
         'estimate; 0 = never', unit='s', lower=0.0, upper=3600.0, live=True)
