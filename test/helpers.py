@@ -56,7 +56,8 @@ def world(
         return array + noise * random.normal(size=array.shape) / scale
 
     follow = np.flatnonzero(index > 0)
-    pairs = np.array([random.choice(n, 2, replace=False) for _ in range(closures)]).reshape(-1, 2)
+    pairs = np.array(
+        [random.choice(n, 2, replace=False) for _ in range(closures)], dtype=int).reshape(-1, 2)
     if robots > 1 and closures:
         pairs[0] = 0, length
     i, j = np.r_[follow - 1, pairs[:, 0]], np.r_[follow, pairs[:, 1]]

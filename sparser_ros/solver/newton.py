@@ -17,6 +17,8 @@ from .schur import SchurOperator
 
 Array = NDArray[np.float64]
 
+_FLOOR = 1e-6
+
 
 def tangent_basis(manifold: Manifold, y: Array, n_points: int) -> sp.csr_matrix:
     """Orthonormal basis, ((rows + points) p, dim) CSR, of the tangent space at y (rows, p)."""
@@ -78,7 +80,10 @@ class NewtonPreconditioner:
         basis_T = self.basis.T.tocsr()
         gauss = (basis_T @ sp.kron(self.full, identity, format='csr') @ self.basis).tocsc()
         curve = (basis_T @ sp.kron(multiplier, identity, format='csr') @ self.basis).tocsc()
-        damping = sp.diags(self.damping * gauss.diagonal()).tocsc()
+        # A rotation that no measurement turns has a zero row.
+        diagonal = gauss.diagonal()
+        diagonal = np.maximum(diagonal, _FLOOR * diagonal.max(initial=0.0))
+        damping = sp.diags(self.damping * diagonal).tocsc()
         if self.symbolic is None:
             self.symbolic = SymbolicCholesky(gauss)
         try:

@@ -14,14 +14,17 @@ from ..config import SolverConfig, SolverError
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
+from .certificate import Certifier
 from .coarse import coarsen
 from .initialization import rotation_components, start_point
 from .newton import NewtonPreconditioner
+from .optimality import assess
 from .preconditioner import RegularisedQ
 from .problem import QuadraticProblem
 from .result import SolveResult, SolveStats, SolveStatus
 from .rounding import reduce_rank, round_to_rotations
 from .schur import SchurOperator
+from .staircase import Climb, climb
 from .trust_region import StoppingRule, TrustRegionRun, minimise
 
 Array = NDArray[np.float64]
@@ -30,6 +33,10 @@ Progress = Callable[[str, int, float], None]
 _RELAXED_RANK = 5
 _EARLY, _REFINED, _TO_TARGET = 100.0, 1e-3, 1e-4
 """Multiples of the configured cost tolerance: early rounding, refinement, a given target."""
+_POLISHED = 1e-16
+"""Gradient tolerance of polishing, which the certificate needs."""
+_HIGHEST_RANK = 12
+"""Where the Riemannian staircase ends."""
 _RELAX_SHARE = 0.6
 _MOST_COARSE, _COARSE_POSES = 10, 500
 """Coarsest thinning, and how many poses are worth a factor of one."""
@@ -99,7 +106,7 @@ class _Solve:
             if self._coarsening() > 1:
                 refined = self._from_coarse()
                 if refined is not None:
-                    return self._result(refined, None, 'coarse', rank, final=True)
+                    return self._final(refined, None, 'coarse', rank)
             started = start_point(self.problem, init, rank, self.config.seed)
         if rank > self.graph.dimension or self.config.target_cost is not None:
             if self.config.target_cost is not None:
@@ -108,7 +115,7 @@ class _Solve:
             relaxed, refined = self._relax_and_round(started)
         else:
             refined = self._refine(started)
-        return self._result(refined, relaxed, init, rank, final=True)
+        return self._final(refined, relaxed, init, rank)
 
     def _plan(self) -> tuple[str, int]:
         """Start and rank: chordal at rank d where the relative poses determine all rotations."""
@@ -191,7 +198,13 @@ class _Solve:
             best = min(best, other, key=lambda run: run.cost)
         return best
 
-    def _refine(self, y: Array, newton: bool = True) -> TrustRegionRun:
+    def _polish(self, y: Array) -> TrustRegionRun:
+        """Refinement until rounding errors stop it."""
+        return self._refine(y, looser=0.0)
+
+    def _refine(
+        self, y: Array, newton: bool = True, looser: float = _REFINED
+    ) -> TrustRegionRun:
         """Trust region at the rank of y, with the preconditioner that suits the graph.
 
         Ranges are stiff along one direction that the columns of Y share, so only the coupled
@@ -203,9 +216,36 @@ class _Solve:
         preconditioner = NewtonPreconditioner(self.schur) if newton else self._regularised()
         run = minimise(
             self.schur, self.problem.manifold, y, preconditioner,
-            self._rule(_REFINED), self._observer('refine'))
+            self._rule(looser), self._observer('refine'))
         self._clock('refine', t)
         return self.tally.count(run)
+
+    def _final(
+        self, refined: TrustRegionRun, relaxed: TrustRegionRun | None, init: str, rank: int
+    ) -> SolveResult:
+        """The finished trajectory, certified if asked for; a live solve is only tested."""
+        if not self.config.certify:
+            return self._result(refined, relaxed, init, rank, final=True)
+        t = time.perf_counter()
+        certifier = Certifier(self.schur)
+
+        def climb_from(y: Array) -> Climb:
+            top = climb(
+                self.schur, y, self._regularised(), self._rule(0.0),
+                max_rank=max(_HIGHEST_RANK, y.shape[1]), certifier=certifier,
+                observer=self._observer('certify'))
+            self.tally.iterations += top.iterations
+            self.tally.cg_steps += top.cg_steps
+            return top
+
+        assessed = assess(
+            certifier, refined, relaxed, polish=self._polish, descend=self._descend,
+            climb=None if init == 'initial' else climb_from)
+        self._clock('certify', t)
+        result = self._result(assessed.run, assessed.relaxed, init, rank, final=True)
+        return replace(result, stats=replace(
+            result.stats, certified=assessed.certified, suboptimality=assessed.suboptimality,
+            lambda_min=assessed.lambda_min))
 
     def _regularised(self) -> RegularisedQ:
         if self._preconditioner is None:
@@ -219,7 +259,7 @@ class _Solve:
         return StoppingRule(
             max_iterations=config.max_iterations,
             max_cg_steps=config.max_cg_steps,
-            gradient_tolerance=config.gradient_tolerance,
+            gradient_tolerance=config.gradient_tolerance if looser else _POLISHED,
             cost_tolerance=config.cost_tolerance * looser,
             target_cost=-math.inf if target is None else target,
             deadline=min(self.deadline, until),

@@ -1,0 +1,99 @@
+"""The Riemannian staircase: where the certificate fails, one more column and down the escape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .certificate import Certificate, Certifier
+from .manifold import Manifold
+from .result import SolveStatus
+from .schur import SchurOperator
+from .trust_region import Preconditioner, StoppingRule, TrustRegionRun, minimise
+
+Array = NDArray[np.float64]
+
+_POLISH = ((1e-5, 0.1), (1e-8, 1e-2), (0.0, 0.0))
+"""Polishing rounds at each rank: tolerance on the cost, and the share of the cost above which a
+gap after that round is a saddle to leave, not lack of polish."""
+_HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class Climb:
+    """The last point of a staircase and what its certificate says."""
+
+    run: TrustRegionRun
+    certificate: Certificate
+    iterations: int
+    cg_steps: int
+
+
+def climb(
+    schur: SchurOperator,
+    y: Array,
+    preconditioner: Preconditioner,
+    rule: StoppingRule,
+    *,
+    max_rank: int,
+    certifier: Certifier | None = None,
+    observer: Callable[[int, float, Array], None] | None = None,
+) -> Climb:
+    """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
+
+    A deadline in `rule` ends the climb with the best point so far and its certificate.
+    """
+    certifier = Certifier(schur) if certifier is None else certifier
+    manifold = schur.problem.manifold
+    iterations = cg_steps = 0
+    while True:
+        for tolerance, saddle_gap in _POLISH:
+            run = minimise(
+                schur, manifold, y, preconditioner,
+                replace(rule, cost_tolerance=tolerance), observer)
+            y = run.y
+            iterations, cg_steps = iterations + run.iterations, cg_steps + run.cg_steps
+            certificate = certifier.test(y)
+            saddle = certificate.gap > saddle_gap * abs(run.cost)
+            late = time.perf_counter() > rule.deadline or run.status is SolveStatus.TIME_LIMIT
+            if certificate.certified or saddle or late:
+                break
+        if (
+            certificate.certified or late or certificate.direction is None
+            or y.shape[1] >= max_rank
+        ):
+            return Climb(run, certificate, iterations, cg_steps)
+        higher = escape(schur, manifold, y, certificate.direction)
+        if higher is None:
+            return Climb(run, certificate, iterations, cg_steps)
+        y = higher
+
+
+def escape(
+    schur: SchurOperator, manifold: Manifold, y: Array, direction: Array
+) -> Array | None:
+    """A point of one rank more and lower cost: a step along `direction` in the new column.
+
+    With S v = lambda v, lambda < 0, the cost changes by lambda t^2 to second order. None where no
+    step lowers the cost beyond rounding.
+    """
+    p = y.shape[1]
+    lifted = manifold.lift(y, p + 1)
+    step = np.zeros_like(lifted)
+    step[:, p] = direction / np.abs(direction).max()
+    start = schur(lifted)
+    cost = float(np.sum(lifted * start))
+    length, best, lowest = 1.0, None, -1e-13 * abs(cost)
+    for _ in range(_HALVINGS):
+        candidate = manifold.retract(lifted, length * step)
+        change = float(np.sum((candidate - lifted) * (start + schur(candidate))))
+        if change < lowest:
+            best, lowest = candidate, change
+        elif best is not None:
+            break
+        length *= 0.5
+    return best
