@@ -115,14 +115,23 @@ def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
     return {**parameters, 'stamps': stamps}
 
 
-def emptied(out: Path) -> Path:
-    """The folder, empty; refuses to empty one that is not ours."""
+def emptied(chosen: Path | None) -> Path:
+    """`out`, or the folder that was chosen, empty.
+
+    A chosen folder that is neither empty nor from an earlier demo raises ConfigError: it may be
+    precious.
+    """
     from ..config import ConfigError
 
-    if out.exists() and any(out.iterdir()) and not (out / 'parameters.yaml').exists():
+    out = chosen or Path('out')
+    out.mkdir(parents=True, exist_ok=True)
+    if chosen and any(out.iterdir()) and not (out / 'parameters.yaml').exists():
         raise ConfigError(f'--out {out}: not empty and not from an earlier demo; name another one')
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    for path in out.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     return out
 
 

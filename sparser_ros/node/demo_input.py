@@ -118,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='times real time (default 1, faster where it would take long)')
     parser.add_argument('--config', type=Path, metavar='C.yaml',
                         help='parameters of the node, over those that fit the input')
-    parser.add_argument('--out', type=Path, default=Path('out'), metavar='DIR',
+    parser.add_argument('--out', type=Path, metavar='DIR',
                         help='results; emptied first (default out)')
     parser.add_argument('--settle', type=float, default=60.0, metavar='S',
                         help='longest wait for the last solution after the end (default 60)')
