@@ -19,9 +19,11 @@ OPTIONS = (
     ('--init', 'init', None),
     ('--rank', 'rank', 'P'),
     ('--seed', 'seed', 'K'),
+    ('--formulation', 'formulation', None),
     ('--target-cost', 'target_cost', 'F'),
     ('--time-limit', 'time_limit_s', 'S'),
     ('--max-iterations', 'max_iterations', 'N'),
+    ('--certify', 'certify', None),
 )
 
 

@@ -57,6 +57,13 @@ class Manifold:
         kernels(self.d, y.shape[1]).multipliers(y, gradient, self.n, self.k, blocks, scalars)
         return blocks, scalars
 
+    def hessian(
+        self, y: Array, qv: Array, v: Array, blocks: Array, scalars: Array, out: Array
+    ) -> Array:
+        """out = P_y(Q v - Lambda v) from qv = Q v and the multipliers at y."""
+        kernels(self.d, y.shape[1]).hessian(y, qv, v, self.n, self.k, blocks, scalars, out)
+        return out
+
     def random_point(self, p: int, rng: np.random.Generator) -> Array:
         """A point drawn uniformly."""
         y = rng.standard_normal((self.rows, p))
@@ -83,16 +90,6 @@ class Manifold:
         out = np.zeros((self.rows, p))
         out[:, : y.shape[1]] = y
         return out
-
-    def pack(self, rotation: Array, bearings: Array) -> Array:
-        """The rank-d point of rotations (n, d, d) and bearings (k, d)."""
-        d, n, k = self.d, self.n, self.k
-        y = np.empty((self.rows, d))
-        y[: n * d] = np.swapaxes(rotation, 1, 2).reshape(n * d, d)
-        y[n * d : n * d + k] = bearings
-        if self.homogenised:
-            y[n * d + k :] = np.eye(d)
-        return y
 
     def rotations(self, y: Array) -> Array:
         """(n, d, d) rotations R_i of a rank-d point."""

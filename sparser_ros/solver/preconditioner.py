@@ -36,6 +36,7 @@ class RegularisedQ:
         full = schur.full() if full is None else full
         self.manifold = schur.problem.manifold
         self.free = self.manifold.d * self.manifold.n + self.manifold.k
+        self.n_c = schur.shape[0]
         self.rows = np.r_[0 : self.free, schur.shape[0] : full.shape[0]]
         matrix = self._chosen(full)
         self.symbolic = SymbolicCholesky(matrix)
@@ -68,11 +69,15 @@ class RegularisedQ:
         if p not in self._work:
             self._work[p] = np.empty((self.factor.n, p))
         work = self._work[p]
+        # Rows beyond X_c are X_f, where a formulation keeps it as a variable.
+        whole = v.shape[0] > self.n_c
         work[: self.free] = v[: self.free]
-        work[self.free :] = 0
+        work[self.free :] = v[self.n_c :] if whole else 0
         self.factor.solve(work, out=work)
         out[: self.free] = work[: self.free]
-        out[self.free :] = 0
+        out[self.free : self.n_c] = 0
+        if whole:
+            out[self.n_c :] = work[self.free :]
         return out
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:

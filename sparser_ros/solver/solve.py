@@ -16,6 +16,7 @@ from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
 from .certificate import Certifier
 from .coarse import coarsen
+from .formulations import formulate
 from .initialization import rotation_components, start_point
 from .newton import NewtonPreconditioner
 from .optimality import assess
@@ -25,21 +26,23 @@ from .result import SolveResult, SolveStats, SolveStatus
 from .rounding import reduce_rank, round_to_rotations
 from .schur import SchurOperator
 from .staircase import Climb, climb
-from .trust_region import StoppingRule, TrustRegionRun, minimise
+from .trust_region import StoppingRule, TrustRegionRun
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, float], None]
 
 _RELAXED_RANK = 5
-_EARLY, _REFINED, _TO_TARGET = 100.0, 1e-3, 1e-4
-"""Multiples of the configured cost tolerance: early rounding, refinement, a given target."""
+_ROUGH, _EARLY, _REFINED, _TO_TARGET = 1000.0, 100.0, 1e-3, 1e-4
+"""Multiples of the configured cost tolerance: a thinned start, early rounding, refinement, a
+given target."""
 _POLISHED = 1e-16
 """Gradient tolerance of polishing, which the certificate needs."""
 _HIGHEST_RANK = 12
 """Where the Riemannian staircase ends."""
 _RELAX_SHARE = 0.6
-_MOST_COARSE, _COARSE_POSES = 10, 500
-"""Coarsest thinning, and how many poses are worth a factor of one."""
+_MOST_COARSE, _COARSE_POSES, _RELAXED_POSES = 10, 500, 250
+"""Coarsest thinning, and how many poses are worth a factor of one: to a trajectory, or to a
+relaxed solution only."""
 _ROUNDING_GAP = 1.5
 """Refined over relaxed cost beyond which rounding is tried again one rank at a time."""
 
@@ -91,25 +94,30 @@ class _Solve:
             # An unrounded relaxation is no trajectory: keep time for the refinement.
             self._relax_until = self.start + _RELAX_SHARE * config.time_limit_s
         self.tally = _Tally()
+        self._relaxed_for = 0.0
+        """Seconds that the relaxation took so far, thinned graph included."""
         self._preconditioner: RegularisedQ | None = None
         self.problem = QuadraticProblem(graph)
         self.schur = SchurOperator(self.problem)
+        self.space = formulate(config.formulation, self.schur)
         self._clock('setup', self.start)
 
     def run(self, initial: Estimate | None) -> SolveResult:
         relaxed: TrustRegionRun | None = None
+        final = self.config.target_cost is None
         if initial is not None:
             init, rank = 'initial', self.graph.dimension
             started = self.problem.pack(initial)
         else:
             init, rank = self._plan()
-            if self._coarsening() > 1:
-                refined = self._from_coarse()
+            factor = self._coarsening(_COARSE_POSES)
+            if self.config.init == 'auto' and len(self.graph.ranges) and factor > 1 and final:
+                refined = self._from_coarse(factor)
                 if refined is not None:
                     return self._final(refined, None, 'coarse', rank)
-            started = start_point(self.problem, init, rank, self.config.seed)
-        if rank > self.graph.dimension or self.config.target_cost is not None:
-            if self.config.target_cost is not None:
+            started = self._started(init, rank)
+        if rank > self.graph.dimension or not final:
+            if not final:
                 relaxed = self._relax(started, _TO_TARGET)
                 return self._result(relaxed, relaxed, init, rank, final=False)
             relaxed, refined = self._relax_and_round(started)
@@ -130,28 +138,55 @@ class _Solve:
             raise SolverError(f'rank {rank} is below the dimension {d}')
         return init, rank
 
-    def _coarsening(self) -> int:
-        """Keep every so many poses in a first solve; 1 = solve the whole at once."""
-        config, graph = self.config, self.graph
-        if config.init != 'auto' or config.target_cost is not None or not len(graph.ranges):
-            return 1
-        return config.coarsening or min(_MOST_COARSE, graph.n_poses // _COARSE_POSES)
+    def _started(self, init: str, rank: int) -> Array:
+        """The start of the relaxation or, at rank d, of the refinement (rows, rank)."""
+        if init == 'random' and rank > self.graph.dimension:
+            factor = self._coarsening(_RELAXED_POSES)
+            if factor > 1:
+                return self._prolonged(rank, factor)
+        return start_point(self.problem, init, rank, self.config.seed)
 
-    def _from_coarse(self) -> TrustRegionRun | None:
+    def _coarsening(self, poses: int) -> int:
+        """Keep every so many poses in a first solve; 1 = solve the whole at once."""
+        return self.config.coarsening or max(1, min(_MOST_COARSE, self.graph.n_poses // poses))
+
+    def _prolonged(self, rank: int, factor: int) -> Array:
+        """A rough relaxation of a thinned graph from a random start, carried to all poses."""
+        begin = time.perf_counter()
+        coarse = coarsen(self.graph, factor)
+        inner = self._inner(coarse.graph)
+        run = inner._relax(inner._started('random', rank), _ROUGH)
+        n, d = inner.problem.manifold.n, self.graph.dimension
+        points = inner.schur.points(run.y)
+        rows, translation = coarse.prolong(run.y[: n * d].reshape(n, d, rank), points[:n])
+        started = self.problem.compose(rows, np.concatenate([translation, points[n:]]))
+        self._absorb(inner, begin)
+        self._relaxed_for = time.perf_counter() - begin
+        return started
+
+    def _inner(self, graph: Graph) -> _Solve:
+        """The same solve of a thinned graph, on the same clock."""
+        config = replace(self.config, coarsening=1, certify=False, target_cost=None)
+        inner = _Solve(graph, config, self.progress)
+        inner.deadline, inner._relax_until = self.deadline, self._relax_until
+        return inner
+
+    def _absorb(self, inner: _Solve, since: float) -> None:
+        self.tally.iterations += inner.tally.iterations
+        self.tally.cg_steps += inner.tally.cg_steps
+        self._clock('solve', since)
+
+    def _from_coarse(self, factor: int) -> TrustRegionRun | None:
         """Refinement from the solution of a thinned graph; None where that leads astray.
 
         The whole graph has the freedom of the thinned one and more, so its refined cost lies
         below, unless refinement ended in another basin.
         """
-        t = time.perf_counter()
-        coarse = coarsen(self.graph, self._coarsening())
-        config = replace(self.config, coarsening=1, certify=False)
-        inner = _Solve(coarse.graph, config, self.progress)
-        inner.deadline, inner._relax_until = self.deadline, self._relax_until
+        begin = time.perf_counter()
+        coarse = coarsen(self.graph, factor)
+        inner = self._inner(coarse.graph)
         result = inner.run(None)
-        self.tally.iterations += inner.tally.iterations
-        self.tally.cg_steps += inner.tally.cg_steps
-        self._clock('solve', t)
+        self._absorb(inner, begin)
         if result.estimate is None or result.stats.cost_final is None:
             return None
         refined = self._refine(self.problem.pack(coarse.interpolate(result.estimate)))
@@ -180,10 +215,12 @@ class _Solve:
         preconditioner = self._regularised()
         self._clock('setup', t)
         t = time.perf_counter()
-        run = minimise(
-            self.schur, self.problem.manifold, y, preconditioner,
+        run = self.space.minimise(
+            y, preconditioner,
             self._rule(looser, self.config.target_cost, self._relax_until), self._observer('relax'))
         self._clock('solve', t)
+        run.trace = [(seconds + self._relaxed_for, cost) for seconds, cost in run.trace]
+        self._relaxed_for += time.perf_counter() - t
         return self.tally.count(run)
 
     def _descend(self, relaxed: TrustRegionRun) -> TrustRegionRun:
@@ -214,9 +251,8 @@ class _Solve:
         t = time.perf_counter()
         newton = newton and len(self.graph.ranges) > 0
         preconditioner = NewtonPreconditioner(self.schur) if newton else self._regularised()
-        run = minimise(
-            self.schur, self.problem.manifold, y, preconditioner,
-            self._rule(looser), self._observer('refine'))
+        run = self.space.minimise(
+            y, preconditioner, self._rule(looser), self._observer('refine'))
         self._clock('refine', t)
         return self.tally.count(run)
 

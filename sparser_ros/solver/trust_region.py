@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.kernels import axpy, dot, kernels, xpby
+from ..linalg.kernels import axpy, dot, xpby
 from .manifold import Manifold
 from .result import SolveStatus
 
@@ -41,6 +41,8 @@ class StoppingRule:
     """When a trust-region run ends; costs without the factor 1/2."""
 
     max_iterations: int = 1000
+    max_accepted: int = 1_000_000
+    """Most accepted steps; rejected ones only shrink the region."""
     max_cg_steps: int = 2000
     gradient_tolerance: float = 1e-12
     """On |gradient|^2 in the norm of P^-1, an estimate of the cost to gain, over the cost."""
@@ -60,6 +62,8 @@ class TrustRegionRun:
     iterations: int = 0
     cg_steps: int = 0
     trace: list[tuple[float, float]] = field(default_factory=list)
+    radius: float = math.inf
+    """At the end, in the norm of the preconditioner."""
 
 
 _ACCEPT = 0.05
@@ -76,17 +80,15 @@ def minimise(
     preconditioner: Preconditioner,
     rule: StoppingRule,
     observer: Callable[[int, float, Array], None] | None = None,
+    radius: float = math.inf,
 ) -> TrustRegionRun:
     """Minimise tr(Y^T Q Y) over the manifold from y (rows, p); the best iterate is returned."""
     start = time.perf_counter()
-    p = y.shape[1]
-    kernel = kernels(manifold.d, p)
     y = np.ascontiguousarray(y)
     qy = operator(y, np.empty_like(y))
     cost = dot(y, qy)
     gradient = manifold.project(y, qy)
     run = TrustRegionRun(y, cost, SolveStatus.MAX_ITERATIONS, trace=[(0.0, cost)])
-    radius = math.inf
     blocks, scalars = manifold.multipliers(y, qy)
     preconditioner.refresh(y, qy, 0)
     work = _Workspace(y.shape)
@@ -101,8 +103,7 @@ def minimise(
 
         def hessian(v: Array, out: Array, y=y, blocks=blocks, scalars=scalars) -> Array:  # type: ignore[no-untyped-def]
             operator(v, work.qv)
-            kernel.hessian(y, work.qv, v, manifold.n, manifold.k, blocks, scalars, out)
-            return out
+            return manifold.hessian(y, work.qv, v, blocks, scalars, out)
 
         step = _truncated_cg(hessian, manifold, y, gradient, preconditioner, radius, rule, work)
         run.iterations += 1
@@ -131,7 +132,8 @@ def minimise(
             cost = dot(y, qy)
             gradient = manifold.project(y, qy)
             blocks, scalars = manifold.multipliers(y, qy)
-            preconditioner.refresh(y, qy, step.cg_steps)
+            if len(run.trace) < rule.max_accepted:
+                preconditioner.refresh(y, qy, step.cg_steps)
             small_steps = small_steps + 1 if gained < rule.cost_tolerance else 0
             run.y, run.cost = y, cost
             run.trace.append((time.perf_counter() - start, cost))
@@ -141,12 +143,15 @@ def minimise(
             if small_steps >= _SMALL_STEPS or (small_steps and interior):
                 run.status = SolveStatus.CONVERGED
                 break
+            if len(run.trace) > rule.max_accepted:
+                break
         elif abs(change) <= 1e-13 * abs(cost) and abs(predicted) <= 1e-13 * abs(cost):
             run.status = SolveStatus.CONVERGED
             break
         elif radius < 1e-14 * (1 + step.norm):
             run.status = SolveStatus.STALLED
             break
+    run.radius = radius
     return run
 
 
