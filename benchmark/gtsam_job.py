@@ -1,0 +1,36 @@
+"""A graph as plain arrays, for the process that has GTSAM and nothing of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sparser_ros.config import ConfigError
+from sparser_ros.io import graph_file
+from sparser_ros.solver.initialization import odometry_estimate
+
+
+def export(graph_path: Path, arrays: Path) -> int:
+    """Write measurements and starts to `arrays` (.npz); returns the dimension.
+
+    Raises ConfigError for measurements that the comparison does not cover.
+    """
+    graph = graph_file.read(graph_path).validate()
+    rel, ranges = graph.relative_poses, graph.ranges
+    if len(graph.sightings) or graph.anchored or np.any(ranges.lever_source) or np.any(
+            ranges.lever_target):
+        raise ConfigError(
+            f'{graph_path}: the comparison with GTSAM covers relative poses and plain ranges')
+    chained = odometry_estimate(graph)
+    arrays.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        arrays, dimension=graph.dimension, n=graph.n_poses, m=graph.n_landmarks,
+        i=rel.i, j=rel.j, rotation=rel.rotation, translation=rel.translation,
+        kappa=rel.kappa, tau=rel.tau,
+        source=graph.points(ranges.source), target=graph.points(ranges.target),
+        distance=ranges.distance_m, precision=ranges.precision,
+        file_rotation=graph.poses.rotation, file_translation=graph.poses.translation,
+        chained_rotation=chained.rotation, chained_translation=chained.translation,
+    )
+    return graph.dimension

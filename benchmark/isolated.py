@@ -1,0 +1,70 @@
+"""Measurements in a process of their own: a job goes in as JSON, figures come back as JSON.
+
+`python -m benchmark.isolated JOB.json OUT.json` is the child. A job names one of JOBS.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .machine import one_thread
+
+ROOT = Path(__file__).resolve().parent.parent
+JOBS = {
+    'solve': 'benchmark.measure',
+    'stages': 'benchmark.stages',
+    'profile': 'benchmark.profiling',
+}
+Figures = dict[str, Any]
+
+
+def run(job: Figures, timeout_s: float) -> Figures:
+    """Figures of a job, or {'error': …} when it failed or took too long."""
+    return run_command(
+        [sys.executable, '-m', 'benchmark.isolated'], job, timeout_s)
+
+
+def run_command(command: list[str], job: Figures, timeout_s: float) -> Figures:
+    """`command JOB.json OUT.json` with one thread, its process group ended with it."""
+    with tempfile.TemporaryDirectory(prefix='sparser_bench_') as scratch:
+        job_path, out_path = Path(scratch) / 'job.json', Path(scratch) / 'out.json'
+        job_path.write_text(json.dumps(job))
+        environment = one_thread()
+        environment['PYTHONPATH'] = os.pathsep.join(
+            filter(None, [str(ROOT), environment.get('PYTHONPATH')]))
+        child = subprocess.Popen(
+            [*command, str(job_path), str(out_path)], env=environment, cwd=ROOT,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            _, errors = child.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return {'error': f'no result within {timeout_s:g} s'}
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.communicate()
+        if child.returncode or not out_path.exists():
+            last = errors.strip().splitlines()[-1:] or ['']
+            return {'error': f'exit code {child.returncode}: {last[0]}'}
+        figures: Figures = json.loads(out_path.read_text())
+        return figures
+
+
+def main(arguments: list[str]) -> int:
+    """The child: do one job."""
+    job = json.loads(Path(arguments[0]).read_text())
+    figures = importlib.import_module(JOBS[job['kind']]).measure(job)
+    Path(arguments[1]).write_text(json.dumps(figures))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+"""Graphs of any size: walks on a lattice, with closures or with ranges to beacons. Seeded."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+SIGMA_M, SIGMA_RAD = 0.05, 0.01
+RANGE_SIGMA_M = 0.2
+_TURN_SHARE = 0.2
+_CLOSURE_GAP = 10
+_STEPS = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+
+
+def walk(n: int, side: int, rng: np.random.Generator) -> tuple[Index, Array]:
+    """Lattice cells (n, 2) of a walk that is folded at the walls, and headings (n,) in radians."""
+    turn = rng.choice([0, 1, -1], size=n, p=[1 - _TURN_SHARE, _TURN_SHARE / 2, _TURN_SHARE / 2])
+    steps = _STEPS[np.cumsum(turn) % 4]
+    free = rng.integers(0, 2 * side, 2) + np.cumsum(steps, axis=0)
+    # A triangle wave: neighbours on the free line stay neighbours on the folded one.
+    cells = side - np.abs(free % (2 * side) - side)
+    ahead = np.diff(cells, axis=0, append=cells[-1:] + steps[-1:])
+    return cells, np.arctan2(ahead[:, 1], ahead[:, 0])
+
+
+def pose_graph(n: int, *, dimension: int = 2, closures: float = 0.4, seed: int = 0) -> Graph:
+    """One robot of n poses; a share of its returns to a cell become closures."""
+    rng = np.random.default_rng(seed)
+    side = max(2, int(np.sqrt(n / 2)))
+    cells, heading = walk(n, side, rng)
+    rotation, translation = _poses(cells, heading, dimension, rng)
+    order = np.argsort(cells[:, 0] * (side + 1) + cells[:, 1], kind='stable')
+    same = np.all(cells[order[1:]] == cells[order[:-1]], axis=1)
+    i, j = order[:-1][same], order[1:][same]
+    chosen = (j - i > _CLOSURE_GAP) & (rng.random(len(i)) < closures)
+    steps = np.arange(n - 1)
+    edges = _edges(
+        np.concatenate([steps, i[chosen]]), np.concatenate([steps + 1, j[chosen]]), n - 1,
+        rotation, translation, rng)
+    return _graph(('A',), np.zeros(n, dtype=np.int64), rotation, translation, dimension).replaced(
+        relative_poses=edges, name=f'lattice{n}')
+
+
+def range_graph(
+    n: int, *, robots: int = 4, dimension: int = 2, ranging: float = 0.4, seed: int = 0
+) -> Graph:
+    """Robots of n poses in all; a share of poses range the beacon of their block of the lattice.
+
+    Beacons are unknown, one per 20 x 20 cells; every tenth ranging pose ranges the nearest in
+    time pose of another robot as well.
+    """
+    rng = np.random.default_rng(seed)
+    per = n // robots
+    side = max(4, int(np.sqrt(n / 2)))
+    walks = [walk(per, side, rng) for _ in range(robots)]
+    cells = np.concatenate([w[0] for w in walks])
+    heading = np.concatenate([w[1] for w in walks])
+    n = per * robots
+    rotation, translation = _poses(cells, heading, dimension, rng)
+    blocks = max(2, -(-side // 20))
+    width = (side + 1) / blocks
+    beacons = (np.stack(np.divmod(np.arange(blocks**2), blocks), axis=1) + 0.5) * width
+    beacons = beacons + rng.uniform(-0.3, 0.3, beacons.shape) * width
+    if dimension == 3:
+        beacons = np.column_stack([beacons, rng.uniform(2, 5, len(beacons))])
+    robot = np.repeat(np.arange(robots), per)
+    inside = np.arange(n) % per
+    i = np.flatnonzero(inside < per - 1)
+    pose = np.flatnonzero(rng.random(n) < ranging)
+    shift = rng.integers(0, 2, (len(pose), 2))
+    block = np.clip((cells[pose] // width).astype(np.int64) + shift, 0, blocks - 1)
+    source, target = pose, ~(block[:, 0] * blocks + block[:, 1])
+    some = pose[::10]
+    source = np.concatenate([source, some])
+    target = np.concatenate([target, (some + per) % n])
+    points = np.concatenate([translation, beacons])
+    ends = np.where(target >= 0, target, n + ~target)
+    distance = np.linalg.norm(points[ends] - points[source], axis=1)
+    noisy = np.maximum(distance + rng.normal(0, RANGE_SIGMA_M, len(distance)), 0.05)
+    kept = (distance > 0.5) & (source != target)
+    zero = np.zeros((int(kept.sum()), dimension))
+    ranges = Ranges(
+        source[kept], target[kept], zero, zero.copy(), noisy[kept],
+        np.full(len(zero), RANGE_SIGMA_M**-2), np.zeros(len(zero), dtype=np.int64))
+    names = tuple(chr(ord('A') + r) for r in range(robots))
+    return _graph(names, robot, rotation, translation, dimension).replaced(
+        relative_poses=_edges(i, i + 1, len(i), rotation, translation, rng),
+        landmarks=Landmarks(
+            tuple(f'L{k}' for k in range(len(beacons))), beacons,
+            np.zeros(len(beacons), dtype=bool)),
+        ranges=ranges, name=f'ranging{n}')
+
+
+def _poses(
+    cells: Index, heading: Array, dimension: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    if dimension == 2:
+        return angle_to_matrix(heading), cells.astype(float)
+    tilt = rng.normal(0, 0.1, (len(cells), 2))
+    height = rng.normal(0, 0.1, len(cells))
+    return (rotvec_to_matrix(np.column_stack([tilt, heading])),
+            np.column_stack([cells, height]))
+
+
+def _edges(
+    i: Index, j: Index, n_odometry: int, rotation: Array, translation: Array,
+    rng: np.random.Generator,
+) -> RelativePoses:
+    """Noisy relative poses; the first n_odometry are odometry."""
+    m, d = len(i), translation.shape[1]
+    back = np.swapaxes(rotation[i], 1, 2)
+    noise = (
+        angle_to_matrix(rng.normal(0, SIGMA_RAD, m)) if d == 2
+        else rotvec_to_matrix(rng.normal(0, SIGMA_RAD, (m, 3))))
+    move = np.einsum('kij,kj->ki', back, translation[j] - translation[i])
+    kappa = 1 / SIGMA_RAD**2 if d == 2 else 1 / (2 * SIGMA_RAD**2)
+    return RelativePoses(
+        i, j, back @ rotation[j] @ noise, move + rng.normal(0, SIGMA_M, (m, d)),
+        np.full(m, kappa), np.full(m, SIGMA_M**-2), np.arange(m) < n_odometry,
+        np.zeros(m, dtype=np.int64))
+
+
+def _graph(
+    names: tuple[str, ...], robot: Index, rotation: Array, translation: Array, dimension: int
+) -> Graph:
+    n = len(robot)
+    first = np.searchsorted(robot, robot)
+    return empty_graph(dimension, names).replaced(
+        poses=Poses(robot, np.arange(n) - first, np.zeros(n, dtype=np.int64), rotation,
+                    translation))

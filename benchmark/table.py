@@ -1,0 +1,91 @@
+"""Tables: JSON for machines, Markdown for docs/benchmarks.md, printed as they are written."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import machine
+
+Row = dict[str, Any]
+
+
+def median(values: Sequence[float]) -> float:
+    """Median, nan of nothing."""
+    return statistics.median(values) if values else math.nan
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Geometric mean of the finite values, nan of nothing."""
+    finite = [v for v in values if math.isfinite(v) and v > 0]
+    return math.exp(statistics.fmean(map(math.log, finite))) if finite else math.nan
+
+
+def shown(value: object) -> str:
+    """A cell: three significant digits, a dash for what is not known."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return '–'
+    if isinstance(value, float):
+        return f'{value:.3g}' if abs(value) < 1000 else f'{value:.0f}'
+    return str(value)
+
+
+class Table:
+    """Rows that grow while a benchmark runs; every row is saved at once."""
+
+    def __init__(self, name: str, title: str, columns: dict[str, str], out: Path) -> None:
+        """`columns`: key of a row to its heading."""
+        self.name, self.title, self.columns, self.out = name, title, columns, out
+        self.rows: list[Row] = []
+        self.notes: list[str] = []
+        self.head = machine.describe()
+        self.command = ' '.join(['python -m', f'benchmark.{name}', *sys.argv[1:]])
+        out.mkdir(parents=True, exist_ok=True)
+
+    def add(self, row: Row) -> None:
+        """A finished row: shown and saved."""
+        self.rows.append(row)
+        print('  '.join(f'{h}: {shown(row.get(k))}' for k, h in self.columns.items()), flush=True)
+        self.save()
+
+    def note(self, text: str) -> None:
+        """A line below the table."""
+        self.notes.append(text)
+        self.save()
+
+    def markdown(self) -> str:
+        """Title, origin, table, notes."""
+        head = self.head
+        lines = [
+            f'### {self.title}', '',
+            f'`{self.command}` · {head["processor"]}, {head["cores"]} cores, one thread · '
+            f'{head["date"]} · load {head["load_start"]} at the start, {machine.load()} at the end',
+            '', '| ' + ' | '.join(self.columns.values()) + ' |',
+            '|' + '---|' * len(self.columns),
+        ]
+        lines += ['| ' + ' | '.join(shown(row.get(k)) for k in self.columns) + ' |'
+                  for row in self.rows]
+        return '\n'.join([*lines, '', *self.notes, ''])
+
+    def save(self) -> None:
+        """`out`/NAME.json and NAME.md."""
+        data = {**self.head, 'load_end': machine.load(), 'command': self.command,
+                'title': self.title, 'rows': self.rows, 'notes': self.notes}
+        (self.out / f'{self.name}.json').write_text(json.dumps(data, indent=1, default=str))
+        (self.out / f'{self.name}.md').write_text(self.markdown())
+
+
+def run_main(main: Callable[[list[str] | None], int]) -> None:
+    """A benchmark as a program: errors of the user's making without a traceback."""
+    from sparser_ros.config import SparserError
+
+    try:
+        sys.exit(main(None))
+    except SparserError as error:
+        print(f'benchmark: {error}', file=sys.stderr)
+        sys.exit(2)
