@@ -1,0 +1,43 @@
+"""In space, with beacons at known positions: the map frame is theirs."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
+
+from dataclasses import replace
+
+from node_world import SCENE, Scene, World, transform_of
+
+from sparser_ros.io.simulation_output import node_config
+from sparser_ros.node.conversions import stamp_ns
+
+pytestmark = pytest.mark.timeout(150)
+
+
+def test_known_beacons_fix_the_map_in_space():
+    scene = Scene(replace(SCENE, dimension=3, beacons=8, known_beacons=8))
+    radios = {
+        f'radios.{name}.{field}': value
+        for name, spec in node_config(scene.run)['radios'].items()
+        for field, value in spec.items()}
+    with World({'dimension': 3, **radios}) as world:
+        world.play(scene.events)
+        assert world.until(lambda: world.node.pipeline.flushed
+                           and world.node.pipeline.up_to_date, 100)
+        assert world.until(lambda: world.status.robots_located == 2, 20), world.status.robot_missing
+        world.spin(0.5)
+        for robot in 'AB':
+            poses = world.heard[f'/sparser/path/{robot}'][-1].poses
+            truth = scene.truth(robot)
+            seen = np.array([[p.pose.position.x, p.pose.position.y, p.pose.position.z]
+                             for p in poses])
+            true = np.array([truth[stamp_ns(p.header.stamp)] for p in poses])
+            assert np.median(np.linalg.norm(seen - true, axis=1)) < 0.3
+            odometry = scene.odometry[robot, stamp_ns(poses[-1].header.stamp)]
+            T_map_odom = next(t for _, frame, t in reversed(world.transforms())
+                              if frame == f'{robot}/odom')
+            np.testing.assert_allclose(
+                (T_map_odom @ transform_of(odometry.pose.pose)).translation, seen[-1], atol=1e-6)
