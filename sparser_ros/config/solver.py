@@ -53,8 +53,8 @@ class SolverConfig:
     rank: int = option(0, 'rank of the relaxation; 0 chooses (5, or d where no lift is needed)',
                        lower=0, upper=20)
     coarsening: int = option(
-        0, 'an `auto` solve with ranges first solves a graph of every n-th pose; 0 chooses n, '
-        '1 = never', lower=0, upper=1000)
+        0, 'a random start, and an `auto` solve with ranges, begins with a graph of every n-th '
+        'pose; 0 chooses n, 1 = never', lower=0, upper=1000)
     seed: int = option(0, 'seed of random starts', lower=0)
     formulation: str = option(
         'schur', 'how X_f is handled', choices=('schur', 'original', 'original-varpro', 'dense'),

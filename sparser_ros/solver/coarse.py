@@ -42,25 +42,29 @@ class CoarseGraph:
     """The odometry along each chain, which offsets are taken from."""
 
     def interpolate(self, coarse: Estimate) -> Estimate:
-        """Values of all poses: the coarse ones, with the odometry between bent to fit.
+        """Values of all poses: the coarse ones, with the odometry between bent to fit."""
+        rows, translation = self.prolong(np.swapaxes(coarse.rotation, 1, 2), coarse.translation)
+        return Estimate(np.swapaxes(rows, 1, 2).copy(), translation, coarse.landmarks.copy())
+
+    def prolong(self, rows: Array, translation: Array) -> tuple[Array, Array]:
+        """Rows R_i^T (n, d, p) and translations (n, p) of all poses from the coarse ones.
 
         Each dropped pose is carried from both of its kept neighbours; the two predictions are
         averaged with the share of the way.
         """
-        first_R, first_t = self._carried(coarse, self.before)
-        second_R, second_t = self._carried(coarse, self.after)
+        first, start = self._carried(rows, translation, self.before)
+        second, end = self._carried(rows, translation, self.after)
         share = self.share
-        translation = first_t + share[:, None] * (second_t - first_t)
-        blend = (1 - share)[:, None, None] * first_R + share[:, None, None] * second_R
-        u, _, vt = np.linalg.svd(blend)
-        return Estimate(u @ vt, translation, coarse.landmarks.copy())
+        blend = (1 - share)[:, None, None] * first + share[:, None, None] * second
+        u, _, vt = np.linalg.svd(blend, full_matrices=False)
+        return u @ vt, start + share[:, None] * (end - start)
 
-    def _carried(self, coarse: Estimate, by: Index) -> tuple[Array, Array]:
+    def _carried(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
         origin = self.kept[by]
         R, t = self.chained.rotation, self.chained.translation
-        turn = coarse.rotation[by] @ np.swapaxes(R[origin], 1, 2)
-        moved = np.einsum('kij,kj->ki', turn, t - t[origin])
-        return turn @ R, coarse.translation[by] + moved
+        offset = np.swapaxes(R, 1, 2) @ R[origin]
+        move = np.einsum('kij,ki->kj', R[origin], t - t[origin])
+        return offset @ rows[by], translation[by] + np.einsum('ki,kip->kp', move, rows[by])
 
 
 def coarsen(graph: Graph, factor: int) -> CoarseGraph:

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from ..graph import Estimate, Graph, range_vectors
+from ..graph import Estimate, Graph
 from ..linalg.rotations import nearest_rotation
 from .manifold import Manifold
 from .rows import MEASUREMENTS, Columns, ground_fixed
@@ -62,12 +62,35 @@ class QuadraticProblem:
 
     def pack(self, estimate: Estimate) -> Array:
         """The rank-d point of an estimate: rotations, and bearings along the antennas."""
-        vectors = range_vectors(self.graph, estimate)
+        return self.compose(np.swapaxes(estimate.rotation, 1, 2), estimate.points)
+
+    def compose(self, rows: Array, points: Array) -> Array:
+        """The point of rank p of rotation rows (n, d, p) and positions (n + m, p).
+
+        Bearings point along the antennas; known landmarks stand where they are known to.
+        """
+        manifold, graph = self.manifold, self.graph
+        d, n, p = manifold.d, manifold.n, points.shape[1]
+        fixed = graph.landmarks.fixed
+        points = points.copy()
+        points[n:][fixed] = graph.landmarks.position[fixed] @ np.eye(d, p)
+
+        def antenna(endpoint: Index, lever: Array) -> Array:
+            position = points[graph.points(endpoint)]
+            pose = endpoint >= 0
+            position[pose] += np.einsum('ki,kip->kp', lever[pose], rows[endpoint[pose]])
+            return position
+
+        ranges = graph.ranges
+        vectors = antenna(ranges.target, ranges.lever_target) - antenna(
+            ranges.source, ranges.lever_source)
         norm = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit = np.zeros(self.manifold.d)
-        unit[0] = 1
-        bearings = np.where(norm > 1e-9, vectors / np.maximum(norm, 1e-300), unit)
-        return self.manifold.pack(estimate.rotation, bearings)
+        y = np.empty((manifold.rows, p))
+        y[: n * d] = rows.reshape(n * d, p)
+        y[n * d : n * d + manifold.k] = np.where(
+            norm > 1e-9, vectors / np.maximum(norm, 1e-300), np.eye(1, p))
+        y[n * d + manifold.k :] = np.eye(d, p)[: manifold.rows - n * d - manifold.k]
+        return y
 
     def unpack(self, y: Array, points: Array) -> Estimate:
         """The estimate of a rank-d point and its points (n + m, d) from back-substitution."""
