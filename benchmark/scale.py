@@ -17,6 +17,8 @@ from .stages import ORDERINGS
 from .table import Table, run_main, shown
 
 SOLVE = 'whole solve'
+SHOWN = ('load', 'odometry', 'chordal', 'assembly', 'products, factor of M', 'preconditioner')
+"""Stages in the table, CPU seconds; all are in the JSON."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -33,7 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     args = made.parse_args(argv)
     table = Table('scale', f'Scale: synthetic {args.dimension}D graphs, one run each', {
         'graph': 'graph', 'poses': 'poses', 'edges': 'edges', 'ranges': 'ranges',
-        'stage': 'stage', 'wall_s': 'wall s', 'cpu_s': 'CPU s', 'peak_gib': 'peak GiB so far',
+        **{stage: f'{stage} s' for stage in SHOWN}, 'wall_s': 'solve wall s',
+        'cpu_s': 'solve CPU s', 'solve_gib': 'peak GiB after the solve', 'result': 'result',
     }, args.out)
     fills = Table('scale_fill', 'Fill-in of the factors by ordering', {
         'graph': 'graph', 'poses': 'poses', 'matrix': 'matrix', 'rows': 'rows',
@@ -49,9 +52,8 @@ def main(argv: list[str] | None = None) -> int:
                 'seed': args.seed, 'files': not args.no_files, 'orderings': args.orderings,
             }, args.timeout)
             report(kind, n, figures, table, fills)
-            for row in figures.get('stages', ()):
-                if row['stage'] == SOLVE:
-                    curves.setdefault(kind, []).append((n, row['cpu_s']))
+            if 'error' not in figures:
+                curves.setdefault(kind, []).append((n, table.rows[-1]['cpu_s']))
         if len(curves.get(kind, ())) > 1:
             table.note(f'{kind} graphs: CPU seconds of the whole solve grow like '
                        f'n^{exponent(curves[kind]):.2f}.')
@@ -67,10 +69,14 @@ def report(
     same = {'graph': kind, 'poses': n, 'edges': figures.get('edges'),
             'ranges': figures.get('ranges')}
     if 'error' in figures:
-        table.add({**same, 'stage': figures['error']})
+        table.add({**same, 'result': figures['error']})
         return
-    for stage in figures['stages']:
-        table.add({**same, **stage})
+    stages = {row['stage']: row for row in figures['stages']}
+    whole = stages[SOLVE]
+    table.add({
+        **same, **{name: row['cpu_s'] for name, row in stages.items()},
+        'wall_s': whole['wall_s'], 'cpu_s': whole['cpu_s'], 'solve_gib': whole['peak_gib'],
+        'result': figures['status'], 'figures': figures})
     parts = ', '.join(f'{k} {shown(v)} s' for k, v in figures['solve_seconds'].items())
     table.note(
         f'{kind}, {n} poses: {figures["status"]}, cost {shown(figures["cost"])} (at the truth '

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..config import SparserError
 
-SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'play')
+SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'play', 'bench')
 BAD_INPUT = 2
 INTERRUPTED = 130
 
