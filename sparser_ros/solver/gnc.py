@@ -24,8 +24,13 @@ from .trust_region import StoppingRule, TrustRegionRun, minimise
 
 Array = NDArray[np.float64]
 
-_COARSE_STEPS = 2
+_COARSE_STEPS = 1
+_COARSE_TRIALS = 8
+"""Accepted steps, and all steps, of an inner solve before the last."""
 _COARSE_TOLERANCE = 1e-3
+_REGROWTH = 4.0
+"""A trust region starts this much wider than the one before ended."""
+_NARROW = (0.25, 0.1, 0.1, 0.3)
 _STANDS_STILL = 1e-5
 """Relative change of the robust cost below which the reweighting at mu = 1 ends."""
 
@@ -55,35 +60,57 @@ class Graduation:
         self.reweighting, self.config, self.rule = reweighting, config, rule
         self.observer = observer
         self.reweightings = 0
+        self._coarse = replace(
+            rule, max_iterations=_COARSE_TRIALS, max_accepted=_COARSE_STEPS,
+            cost_tolerance=_COARSE_TOLERANCE)
+        self._radius = math.inf
         self._inlier: InlierPreconditioner | None = None
         self._newton: NewtonPreconditioner | None = None
 
-    def run(self, y: Array, squares: Array, mu: float) -> RobustRun:
-        """Graduate from kernel width mu c^2 down to c^2, from y with those residuals."""
+    def run(self, y: Array, squares: Array, mu: float, divisor: float) -> RobustRun:
+        """Graduate from kernel width mu c^2 down to c^2, from y with those residuals.
+
+        A graduation in small steps ends beyond c^2 and comes back: false measurements that a
+        piece of trajectory has been bent to fit do not survive that, true ones fit well. The
+        better of the results before and after is kept.
+        """
         total = TrustRegionRun(y, math.inf, SolveStatus.MAX_ITERATIONS)
-        cost = math.inf
-        left = self.config.max_outer_iterations
-        coarse = replace(
-            self.rule, max_iterations=_COARSE_STEPS, cost_tolerance=_COARSE_TOLERANCE)
-        while left:
-            left -= 1
-            y, squares = self._step(y, squares, mu, coarse if left else self.rule, total)
+        thorough = mu > 1 and divisor <= self.config.mu_divisor
+        y, squares = self.descend(y, squares, mu, divisor, total)
+        before = (y, squares)
+        for narrow in _NARROW if thorough else ():
+            y, squares = self._step(y, squares, narrow, self._coarse, total)
+        y, squares = self._settle(y, squares, total)
+        if self.reweighting.cost(squares) > self.reweighting.cost(before[1]):
+            y, squares = self._settle(*before, total)
+        total.y = y
+        return RobustRun(
+            total, squares, self.reweighting.weights_at(squares),
+            self.reweighting.cost(squares), self.reweightings)
+
+    def descend(
+        self, y: Array, squares: Array, mu: float, divisor: float, total: TrustRegionRun
+    ) -> tuple[Array, Array]:
+        """Coarse steps from kernel width mu c^2 to c^2: (y, squares)."""
+        while mu > 1 and time.perf_counter() <= self.rule.deadline:
+            y, squares = self._step(y, squares, mu, self._coarse, total)
+            mu /= divisor
+        return self._step(y, squares, 1.0, self._coarse, total)
+
+    def _settle(self, y: Array, squares: Array, total: TrustRegionRun) -> tuple[Array, Array]:
+        """Reweight at mu = 1 until the robust cost stands still, then solve tightly."""
+        total.status = SolveStatus.MAX_ITERATIONS
+        cost = self.reweighting.cost(squares)
+        for _ in range(self.config.max_outer_iterations):
+            y, squares = self._step(y, squares, 1.0, self._coarse, total)
+            before, cost = cost, self.reweighting.cost(squares)
+            if abs(before - cost) <= _STANDS_STILL * cost:
+                total.status = SolveStatus.CONVERGED
+                break
             if time.perf_counter() > self.rule.deadline:
                 total.status = SolveStatus.TIME_LIMIT
                 break
-            before, cost = cost, self.reweighting.cost(squares)
-            if mu <= 1 and abs(before - cost) <= _STANDS_STILL * cost:
-                total.status = SolveStatus.CONVERGED
-                break
-            if mu <= 1:
-                continue
-            cost = math.inf
-            mu = max(mu / self.config.mu_divisor, 1.0)
-        y, squares = self._step(y, squares, 1.0, self.rule, total)
-        weights = self.reweighting.weights_at(squares)
-        total.y = y
-        return RobustRun(
-            total, squares, weights, self.reweighting.cost(squares), self.reweightings)
+        return self._step(y, squares, 1.0, self.rule, total)
 
     def _step(
         self, y: Array, squares: Array, mu: float, rule: StoppingRule, total: TrustRegionRun
@@ -110,6 +137,7 @@ class Graduation:
         if self._inlier is None:
             self._inlier = InlierPreconditioner(self.reweighting)
         self._inlier.prepare()
-        run = minimise(schur, manifold, y, self._inlier, rule)
+        run = minimise(schur, manifold, y, self._inlier, rule, radius=self._radius)
+        self._radius = _REGROWTH * run.radius
         self._inlier.report(run.iterations, run.cg_steps)
         return run

@@ -59,6 +59,8 @@ class SolveStats:
     cost_final: float | None = None
     """At rank d, unit robust weights, bearings eliminated."""
     cost_robust: float | None = None
+    reweightings: int = 0
+    """Reweighted inner solves; 0 without a kernel."""
     certified: bool | None = None
     suboptimality: float | None = None
     lambda_min: float | None = None

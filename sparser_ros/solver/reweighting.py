@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config import RobustConfig
+from ..graph import Estimate, squared_residuals
 from .robust import KERNELS, thresholds
 from .schur import SchurOperator
 
@@ -39,6 +40,11 @@ class Reweighting:
         """Give every measurement a weight; Q_cc, B and M follow, M is factorised again."""
         self.weights = np.maximum(weights, self.floor)
         self.schur.update(self.problem.omega * self.weights[self.measurement])
+
+    def squares_of(self, estimate: Estimate) -> Array:
+        """(m,): squared residuals of an estimate as it stands."""
+        by_table = squared_residuals(self.problem.graph, estimate)
+        return np.concatenate([by_table[name] for name in self.slices])
 
     def settle(self, y: Array) -> tuple[Array, Array]:
         """Positions and bearings at their optimum for y: (squared residuals, y with bearings).

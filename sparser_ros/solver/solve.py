@@ -23,6 +23,7 @@ from .optimality import assess
 from .preconditioner import RegularisedQ
 from .problem import QuadraticProblem
 from .result import SolveResult, SolveStats, SolveStatus
+from .robust_trajectory import RobustTrajectory
 from .rounding import reduce_rank, round_to_rotations
 from .schur import SchurOperator
 from .staircase import Climb, climb
@@ -105,6 +106,8 @@ class _Solve:
     def run(self, initial: Estimate | None) -> SolveResult:
         relaxed: TrustRegionRun | None = None
         final = self.config.target_cost is None
+        if final and self.config.robust.kernel != 'none':
+            return self._run_robust(initial)
         if initial is not None:
             init, rank = 'initial', self.graph.dimension
             started = self.problem.pack(initial)
@@ -124,6 +127,41 @@ class _Solve:
         else:
             refined = self._refine(started)
         return self._final(refined, relaxed, init, rank)
+
+    def _run_robust(self, initial: Estimate | None) -> SolveResult:
+        """Reweighted solves (paper, section V) from the start that suits the graph."""
+        if self.config.formulation != 'schur':
+            raise SolverError('robust kernels need the formulation schur')
+        robust = RobustTrajectory(
+            self.schur, self.config.robust, self._rule(_REFINED), self._observer('robust'))
+        init, rank = ('initial', self.graph.dimension) if initial is not None else self._plan()
+        factor = self._coarsening(_COARSE_POSES)
+        begin = time.perf_counter()
+        if initial is not None:
+            found = robust.from_estimate(initial)
+        elif rank == self.graph.dimension:
+            init = 'odometry' if self.config.init == 'auto' else init
+            found = robust.from_trusted(init, self.config.seed)
+        elif self.config.init == 'auto' and factor > 1:
+            init, coarse = 'coarse', coarsen(self.graph, factor)
+            inner = self._inner(coarse.graph)
+            result = inner.run(None)
+            self._absorb(inner, begin)
+            if result.estimate is None:
+                return result
+            begin = time.perf_counter()
+            found = robust.from_estimate(coarse.interpolate(result.estimate), robust=True)
+        else:
+            relaxed = self._relax(self._started(init, rank), _EARLY)
+            begin = time.perf_counter()
+            found = robust.from_relaxation(relaxed)
+        self.tally.count(found.run)
+        self._clock('refine', begin)
+        self._preconditioner = None
+        result = self._final(found.run, None, init, rank)
+        return replace(result, stats=replace(
+            result.stats, cost_robust=found.cost, reweightings=found.reweightings,
+            weights=robust.reweighting.tables(found.weights)))
 
     def _plan(self) -> tuple[str, int]:
         """Start and rank: chordal at rank d where the relative poses determine all rotations."""
