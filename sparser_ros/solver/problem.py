@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from ..graph import Estimate, Graph
 from ..linalg.rotations import nearest_rotation
+from .column_basis import column_basis
 from .manifold import Manifold
-from .rows import MEASUREMENTS, Columns, ground_fixed
+from .rows import MEASUREMENTS, Columns, Measurement, ground_fixed
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
 class QuadraticProblem:
-    """The residual rows of a graph with one free column deleted per ungrounded component.
+    """The residual rows of a graph, A_f reduced to a basis of its columns.
 
+    `measurements` lists the functions that make rows, one per kind (solver/rows.py).
     Attributes: `A` (rows, n_c) CSR; `C` (rows, n_f) CSR, the column-space basis of A_f; `omega`
     (rows,) weights; `kept` (n_f,) point of each column of C; `manifold` of X_c.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(
+        self, graph: Graph, measurements: Sequence[Measurement] = MEASUREMENTS
+    ) -> None:
         self.graph = graph
         d, n, k = graph.dimension, graph.n_poses, len(graph.ranges)
         self.manifold = Manifold(d, n, k, homogenised=graph.anchored)
         at = Columns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
         fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
-        blocks = [rows for rows in (build(graph, at) for build in MEASUREMENTS) if len(rows)]
+        blocks = [rows for rows in (build(graph, at) for build in measurements) if len(rows)]
         for block in blocks:
             if np.any(fixed):
                 ground_fixed(block, positions, fixed, at)
@@ -118,26 +123,3 @@ def _stack(
     # like a row that grounds its point.
     matrix.eliminate_zeros()
     return matrix
-
-
-def column_basis(A_f: sp.csr_matrix, fixed: NDArray[np.bool_]) -> Index:
-    """Columns of A_f that span its range (METHOD section 1; paper, section IV-B and app. C).
-
-    Points are joined by the rows that hold two of them. A component that some row grounds (a lone
-    entry) keeps every column; any other loses its first, the translation gauge. Known points
-    (`fixed`) have no column.
-    """
-    points = A_f.shape[1]
-    per_row = np.diff(A_f.indptr)
-    pair = A_f.indptr[:-1][per_row == 2]
-    first, second = A_f.indices[pair], A_f.indices[pair + 1]
-    links = sp.coo_matrix((np.ones(len(pair)), (first, second)), shape=(points, points))
-    n_components, label = connected_components(links, directed=False)
-    grounded = np.zeros(n_components, dtype=bool)
-    grounded[label[A_f.indices[A_f.indptr[:-1][per_row == 1]]]] = True
-    keep = ~fixed
-    label = np.where(fixed, -1, label)
-    _, representative = np.unique(label[keep], return_index=True)
-    candidates = np.flatnonzero(keep)[representative]
-    keep[candidates[~grounded[label[candidates]]]] = False
-    return np.flatnonzero(keep)

@@ -161,7 +161,9 @@ def point_priors(graph: Graph, at: Columns) -> ResidualRows:
     return block
 
 
-MEASUREMENTS: tuple[Callable[[Graph, Columns], ResidualRows], ...] = (
+Measurement = Callable[[Graph, Columns], ResidualRows]
+
+MEASUREMENTS: tuple[Measurement, ...] = (
     relative_rotations,
     relative_translations,
     sightings,
