@@ -84,7 +84,7 @@ class BackendConfig:
         3.0, 'when no data arrive for this long, one solve from scratch checks the last '
         'estimate; 0 = never', unit='s', lower=0.0, upper=3600.0, live=True)
     idle_polish_growth: float = option(
-        1.1, 'the idle check is left out when the graph has grown by less than this factor '
+        1.0, 'the idle check is left out when the graph has grown by less than this factor '
         'since the last solve from scratch', lower=1.0, upper=1e3, live=True)
     rejected_weight: float = option(
         0.1, 'measurements below this robust weight are reported as rejected', lower=0.0,
