@@ -1,0 +1,193 @@
+"""The benchmarks on graphs of a few poses: every command runs, and what it shows is right."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmark import (
+    datasets,
+    external,
+    isolated,
+    online,
+    paper,
+    practitioner,
+    profiling,
+    scale,
+    synthetic,
+    table,
+)
+from sparser_ros.cli.main import main as sparser
+from sparser_ros.config import ConfigError, SolverConfig
+from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residuals
+from sparser_ros.io import graph_file
+from sparser_ros.solver import solve
+
+POSES = 120
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of data sets with one small pose graph and one with ranges."""
+    known = []
+    for name, file, graph in (
+        ('lattice', 'g2o/lattice.g2o', synthetic.pose_graph(POSES, closures=1.0)),
+        ('ranging', 'pyfg/ranging.pyfg', synthetic.range_graph(POSES, robots=2)),
+    ):
+        path = tmp_path / 'data' / file
+        path.parent.mkdir(parents=True)
+        graph_file.write(path, graph)
+        graph = graph_file.read(path)
+        relaxed = solve(graph, SolverConfig(init='random', rank=5, cost_tolerance=1e-9))
+        final = min(
+            solve(graph, SolverConfig(init='auto', seed=s)).stats.cost_final for s in range(3))
+        known.append(datasets.Dataset(
+            name, file, relaxed.stats.cost_relaxed, final, 1.0, 1.0, 'nobody'))
+    monkeypatch.setattr(datasets, 'PAPER', tuple(known))
+    return tmp_path / 'data'
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
+def test_noise_of_synthetic_graphs_is_as_stated(make, dimension):
+    graph = make(3000, dimension=dimension, seed=1).validate()
+    parts = squared_residuals(graph, estimate_of(graph))
+    # In units of variance: d of the translation; each angle counts twice in 2D, once in 3D.
+    expected = dimension + (2 if dimension == 2 else 3)
+    assert np.mean(parts['relative_poses']) == pytest.approx(expected, rel=0.1)
+    if len(graph.ranges):
+        spread = np.std(range_residuals(graph, estimate_of(graph)))
+        assert spread == pytest.approx(synthetic.RANGE_SIGMA_M, rel=0.1)
+    step = np.linalg.norm(np.diff(graph.poses.translation[:, :2], axis=0), axis=1)
+    assert np.median(step) == 1
+    again = make(3000, dimension=dimension, seed=1)
+    assert cost(again, estimate_of(again)) == cost(graph, estimate_of(graph))
+
+
+def test_synthetic_pose_graphs_close_loops_where_the_walk_returns():
+    graph = synthetic.pose_graph(3000, closures=1.0)
+    loops = graph.relative_poses.take(~graph.relative_poses.odometry)
+    assert len(loops) > 300
+    at = graph.poses.translation
+    assert np.array_equal(at[loops.i], at[loops.j])
+
+
+def test_paper_protocol(data: Path, tmp_path: Path):
+    out = tmp_path / 'out'
+    assert paper.main(['--data', str(data), '--seeds', '2', '--out', str(out)]) == 0
+    rows = json.loads((out / 'paper.json').read_text())['rows']
+    assert [row['reached'] for row in rows] == ['2/2', '2/2']
+    assert all(row['cpu_s'] > 0 and row['seconds'] > 0 for row in rows)
+    best = datasets.PAPER[0].relaxed_cost
+    assert all(run['trace'][-1][1] <= 1.01 * best for run in rows[0]['runs'])
+    assert '| lattice |' in (out / 'paper.md').read_text()
+    assert (out / 'paper.png').stat().st_size > 0
+
+
+def test_practitioner_protocol_with_an_external_solver(data: Path, tmp_path: Path):
+    out = tmp_path / 'out'
+    command = f'{sys.executable} -c "print(\'took 0.25 s\')" {{graph}}'
+    assert practitioner.main([
+        '--data', str(data), '--seeds', '2', '--range-seeds', '2', '--out', str(out),
+        '--no-gtsam', '--external', f'other={command}', '--external-seconds', r'took ([\d.]+)',
+    ]) == 0
+    rows = json.loads((out / 'practitioner.json').read_text())['rows']
+    assert [row['reached'] for row in rows] == ['2/2', '2/2']
+    assert [row['other'] for row in rows] == [0.25, 0.25]
+
+
+@pytest.mark.parametrize(('name', 'start'), [('lattice', 'lago'), ('ranging', 'odometry')])
+def test_gtsam_solves_the_same_objective(data: Path, tmp_path: Path, name: str, start: str):
+    pytest.importorskip('gtsam', reason='GTSAM is not installed')
+    dataset = datasets.chosen([name])[0]
+    arrays = tmp_path / 'arrays.npz'
+    practitioner.export(data / dataset.file, arrays)
+    figures = isolated.run_command([sys.executable, str(practitioner.SCRIPT)], {
+        'arrays': str(arrays), 'start': start, 'method': 'LM', 'runs': 1,
+        'best': dataset.final_cost, 'tolerance': 1e-3}, 60)
+    assert 'error' not in figures
+    assert figures['trace'][-1][1] <= figures['trace'][0][1]
+    if name == 'lattice':
+        assert figures['cost'] == pytest.approx(dataset.final_cost, rel=1e-3)
+
+
+def test_scale(tmp_path: Path):
+    assert scale.main(['--poses', '150', '300', '--out', str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / 'scale.json').read_text())['rows']
+    assert [(row['graph'], row['result']) for row in rows] == [
+        ('pose', 'converged'), ('pose', 'converged'), ('range', 'converged'),
+        ('range', 'converged')]
+    assert all(row['cpu_s'] > 0 and row['solve_gib'] > 0.01 for row in rows)
+    fills = json.loads((tmp_path / 'scale_fill.json').read_text())['rows']
+    assert len(fills) in (0, 4 * 2 * 3)
+    assert all(row['fill'] >= 1 for row in fills)
+
+
+def test_exponent_of_a_power_law():
+    assert scale.exponent([(10, 2.0), (100, 20.0), (1000, 200.0)]) == pytest.approx(1.0)
+
+
+def test_profiling(data: Path, tmp_path: Path):
+    assert profiling.main(
+        ['--data', str(data), '--sets', 'ranging', '--out', str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / 'profiling.json').read_text())['rows']
+    assert len(rows) == profiling.TOP
+    shares = [row['share'] for row in rows]
+    assert shares == sorted(shares, reverse=True) and 0 < sum(shares) <= 100.1
+
+
+def test_online(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    report = tmp_path / 'report.json'
+    report.write_text(json.dumps({
+        'dataset': 'field', 'rate': 20.0, 'tf_gap_max_s': {'a/odom': 0.07, 'b/odom': 0.05},
+        'messages': {'unaccounted': 0}, 'settled_after_s': 1.5, 'passed': True}))
+    assert online.main([str(report), '--out', str(tmp_path)]) == 0
+    row = json.loads((tmp_path / 'online.json').read_text())['rows'][0]
+    assert row['tf_gap_s'] == 0.07 and row['dataset'] == 'field'
+    with pytest.raises(ConfigError, match='no report of dev/demo'):
+        online.main([str(tmp_path / 'absent.json'), '--out', str(tmp_path)])
+
+
+def test_sparser_bench_runs_a_table_and_refuses_an_unknown_one(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert sparser(['bench', 'paper', '--data', str(data), '--sets', 'lattice', '--seeds', '1',
+                    '--out', str(tmp_path)]) == 0
+    assert 'reached: 1/1' in capsys.readouterr().out
+    assert sparser(['bench', 'nothing']) == 2
+
+
+def test_unknown_sets_and_absent_data_are_named(data: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigError, match="'moon'; known: lattice, ranging"):
+        datasets.chosen(['moon'])
+    monkeypatch.delenv('SPARSER_DATA', raising=False)
+    with pytest.raises(ConfigError, match='--data DIR'):
+        datasets.directory(None)
+
+
+def test_a_job_that_takes_too_long_is_ended(data: Path):
+    figures = isolated.run({
+        'kind': 'solve', 'graph': str(data / 'g2o/lattice.g2o'), 'seeds': [0]}, 0.01)
+    assert 'no result within' in figures['error']
+
+
+def test_figures_of_an_external_solver_are_read_from_its_output(tmp_path: Path):
+    graph = tmp_path / 'x.g2o'
+    graph.touch()
+    echo = f'other={sys.executable} -c "print(\'cost 3.5 in 7 ms\')" {{graph}}'
+    solver = external.ExternalSolver.parse(echo).reading(r'in ([\d.]+)', r'cost ([\d.]+)')
+    run = solver.run(graph, 0, 30)
+    assert (run['wall_s'], run['cost']) == (7.0, 3.5)
+    failing = external.ExternalSolver('f', f'{sys.executable} -c "raise SystemExit(4)" {{graph}}')
+    assert 'exit code 4' in failing.run(graph, 0, 30)['error']
+    missing = external.ExternalSolver('m', '/no/such/program {graph}')
+    assert 'no such program' in missing.run(graph, 0, 30)['error']
+
+
+def test_cells_and_means():
+    assert table.shown(float('nan')) == '–'
+    assert table.shown(0.123456) == '0.123'
+    assert table.shown(13511.0) == '13511'
+    assert table.geometric_mean([0.5, 2.0, float('nan')]) == pytest.approx(1.0)
