@@ -24,6 +24,9 @@ OPTIONS = (
     ('--time-limit', 'time_limit_s', 'S'),
     ('--max-iterations', 'max_iterations', 'N'),
     ('--certify', 'certify', None),
+    ('--kernel', 'robust.kernel', None),
+    ('--gnc', 'robust.gnc', None),
+    ('--threshold', 'robust.threshold', 'C'),
 )
 
 
@@ -65,6 +68,8 @@ def _add_option(
 def config_of(args: argparse.Namespace) -> SolverConfig:
     """The solver options of a command line; ConfigError names the flag that is out of bounds."""
     values = {name: getattr(args, name) for _, name, _ in OPTIONS}
+    if values['robust.gnc'] and values['robust.kernel'] is None:
+        values['robust.kernel'] = 'gm'
     try:
         return build(SolverConfig, {k: v for k, v in values.items() if v is not None})
     except ConfigError as error:
@@ -167,5 +172,8 @@ def _summary(graph: Graph, result: Any, seconds: float) -> None:
         f'{len(graph.relative_poses)} relative poses, {len(graph.ranges)} ranges\n'
         f'{result.status.value}: cost {shown} after {stats.iterations} iterations, '
         f'{seconds:.2f} s')
+    if stats.cost_robust is not None:
+        rejected = sum(int(np.sum(weights < 0.1)) for weights in stats.weights.values())
+        print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')
     if not result.status.solved:
         print(result.message)

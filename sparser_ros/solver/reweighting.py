@@ -63,11 +63,14 @@ class Reweighting:
             bearings[known] = vector[known] / length[known]
             residual[self.range_rows] = vector - distance * bearings
         squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
-        return np.bincount(self.measurement, squares, minlength=len(self.c2)), y
+        total = np.bincount(self.measurement, squares, minlength=len(self.c2))
+        return total.astype(float), y
 
     def weights_at(self, squares: Array, mu: float = 1.0) -> Array:
-        """w = rho'(s) at kernel width mu c^2."""
-        return self.kernel.weight(squares, mu * self.c2)
+        """w = rho'(s) at kernel width mu c^2; 1 where trusted."""
+        weights, doubted = np.ones(len(squares)), self.doubted
+        weights[doubted] = self.kernel.weight(squares[doubted], mu * self.c2[doubted])
+        return weights
 
     def cost(self, squares: Array, mu: float = 1.0) -> float:
         """sum rho(s) at kernel width mu c^2; trusted measurements count with s."""

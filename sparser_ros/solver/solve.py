@@ -159,9 +159,13 @@ class _Solve:
         self._clock('refine', begin)
         self._preconditioner = None
         result = self._final(found.run, None, init, rank)
+        if result.estimate is None:
+            return result
+        reweighting = robust.reweighting
+        squares = reweighting.squares_of(result.estimate)
         return replace(result, stats=replace(
-            result.stats, cost_robust=found.cost, reweightings=found.reweightings,
-            weights=robust.reweighting.tables(found.weights)))
+            result.stats, cost_robust=reweighting.cost(squares), reweightings=found.reweightings,
+            weights=reweighting.tables(reweighting.weights_at(squares))))
 
     def _plan(self) -> tuple[str, int]:
         """Start and rank: chordal at rank d where the relative poses determine all rotations."""
