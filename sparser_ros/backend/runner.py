@@ -24,7 +24,7 @@ class Runner:
         self._bounded = bounded
         self._trials = 0
         self.cost_relaxed: float | None = None
-        """Of the last low-rank solve."""
+        """Of the last solve from scratch; None where it solved no relaxation of the whole."""
 
     def run(self, frame: Frame, config: SparserConfig, guess: Estimate) -> SolveResult:
         """A warm start at rank d from a guess of the whole graph."""
@@ -39,8 +39,7 @@ class Runner:
         limit = min((one for one in limits if one > 0), default=0.0)
         result = self._call(frame, config, None, config.solver.seed + self._trials, limit)
         self._trials += 1
-        if result.stats.cost_relaxed is not None:
-            self.cost_relaxed = result.stats.cost_relaxed
+        self.cost_relaxed = result.stats.cost_relaxed
         return result
 
     def _call(

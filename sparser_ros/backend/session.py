@@ -224,7 +224,7 @@ class Session:
         full: bool, begin: float,
     ) -> Solution:
         stats = result.stats
-        if stats.cost_relaxed is None:
+        if full and stats.cost_relaxed is None:
             stats = replace(stats, cost_relaxed=self._runner.cost_relaxed)
         return Solution(
             sequence=self._store.sequence,

@@ -8,6 +8,7 @@ started again and gets them all, so nothing is lost.
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -19,6 +20,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
+from ..config import SparserError
 from ..graph import Increment
 from . import protocol
 from .child import Child, main
@@ -29,6 +31,8 @@ from .store import merged
 
 if TYPE_CHECKING:
     from ..config.sparser import SparserConfig
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,7 @@ class SolverWorker:
             try:
                 self._start()
                 self._exchange()
-            except (EOFError, OSError) as error:
+            except (EOFError, OSError, SparserError) as error:
                 if not self._closing.is_set():
                     self._lost(error)
         with contextlib.suppress(OSError):
@@ -310,8 +314,14 @@ class SolverWorker:
         while self._unwritten and self._journal is not None:
             with self._lock:
                 increment = self._unwritten.popleft() if self._unwritten else None
-            if increment is not None:
+            if increment is None:
+                continue
+            try:
                 self._journal.append(increment)
+            except OSError as error:
+                # A full disk must not stop the robot; the session itself lives in memory.
+                _log.error('journal %s: %s; it ends here', self._journal.path, error)
+                self._journal = None
         if self._journal is None:
             self._unwritten.clear()
 
