@@ -31,8 +31,9 @@ _COARSE_TOLERANCE = 1e-3
 _REGROWTH = 4.0
 """A trust region starts this much wider than the one before ended."""
 _NARROW = (0.25, 0.1, 0.1, 0.3)
-_STANDS_STILL = 1e-5
-"""Relative change of the robust cost below which the reweighting at mu = 1 ends."""
+_STANDS_STILL, _CREEPS = 1e-5, 1e-4
+"""Relative change of the robust cost below which the reweighting at mu = 1 ends: thorough runs,
+and those from a given estimate."""
 
 
 @dataclass
@@ -76,13 +77,14 @@ class Graduation:
         """
         total = TrustRegionRun(y, math.inf, SolveStatus.MAX_ITERATIONS)
         thorough = mu > 1 and divisor <= self.config.mu_divisor
+        still = _STANDS_STILL if thorough else _CREEPS
         y, squares = self.descend(y, squares, mu, divisor, total)
         before = (y, squares)
         for narrow in _NARROW if thorough else ():
             y, squares = self._step(y, squares, narrow, self._coarse, total)
-        y, squares = self._settle(y, squares, total)
+        y, squares = self._settle(y, squares, total, still)
         if self.reweighting.cost(squares) > self.reweighting.cost(before[1]):
-            y, squares = self._settle(*before, total)
+            y, squares = self._settle(*before, total, still)
         total.y = y
         return RobustRun(
             total, squares, self.reweighting.weights_at(squares),
@@ -97,14 +99,16 @@ class Graduation:
             mu /= divisor
         return self._step(y, squares, 1.0, self._coarse, total)
 
-    def _settle(self, y: Array, squares: Array, total: TrustRegionRun) -> tuple[Array, Array]:
+    def _settle(
+        self, y: Array, squares: Array, total: TrustRegionRun, still: float
+    ) -> tuple[Array, Array]:
         """Reweight at mu = 1 until the robust cost stands still, then solve tightly."""
         total.status = SolveStatus.MAX_ITERATIONS
         cost = self.reweighting.cost(squares)
         for _ in range(self.config.max_outer_iterations):
             y, squares = self._step(y, squares, 1.0, self._coarse, total)
             before, cost = cost, self.reweighting.cost(squares)
-            if abs(before - cost) <= _STANDS_STILL * cost:
+            if abs(before - cost) <= still * cost:
                 total.status = SolveStatus.CONVERGED
                 break
             if time.perf_counter() > self.rule.deadline:
