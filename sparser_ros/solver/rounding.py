@@ -15,14 +15,14 @@ def reduce_rank(manifold: Manifold, y: Array, rank: int) -> Array:
     """The closest point of a lower rank: principal frame, then the manifold's projection.
 
     Where the frame is fixed by homogenising rows the leading columns are that frame; otherwise
-    the leading right singular vectors of the rotations are.
+    the leading right singular vectors of the rotations are (of the bearings, if there are none).
     """
     n, d = manifold.n, manifold.d
     if y.shape[1] <= rank:
         return manifold.lift(y, rank)
     if manifold.homogenised:
         return manifold.nearest_point(_turned_tail(manifold, y, rank))
-    _, _, vt = np.linalg.svd(y[: n * d], full_matrices=False)
+    _, _, vt = np.linalg.svd(y[: n * d] if n else y, full_matrices=False)
     return manifold.nearest_point(y @ vt[:rank].T)
 
 

@@ -62,8 +62,8 @@ def solve(
     running out of iterations or time is no error: the best iterate comes back with its status.
     """
     graph.validate()
-    if graph.n_poses == 0:
-        raise SolverError('the graph has no poses: nothing to solve')
+    if graph.n_poses + graph.n_landmarks == 0:
+        raise SolverError('the graph has no poses and no landmarks: nothing to solve')
     with single_threaded_blas():
         return _Solve(graph, config, progress).run(initial)
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sparser_ros.graph import Graph
+from sparser_ros.solver.manifold import Manifold
 from sparser_ros.solver.problem import QuadraticProblem
 
 
@@ -44,3 +45,10 @@ def free_jacobian(graph: Graph) -> np.ndarray:
     for point in graph.points(graph.point_priors.point):
         row([(point, 1)])
     return np.array(rows).reshape(-1, n + m)
+
+
+def packed(manifold: Manifold, rotation: np.ndarray, bearings: np.ndarray) -> np.ndarray:
+    """The rank-d point of rotations (n, d, d) and bearings (k, d)."""
+    d = manifold.d
+    parts = [np.swapaxes(rotation, 1, 2).reshape(-1, d), bearings]
+    return np.vstack(parts + [np.eye(d)] * manifold.homogenised)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dense import packed
 from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,7 +49,7 @@ def planted(n: int = 20):  # type: ignore[no-untyped-def]
     """A pose graph at a bad local minimum: every heading turns once too often on the way round."""
     graph, headings = ring(n, turns=1)
     schur, manifold, certifier = parts(graph)
-    y = manifold.pack(headings, np.zeros((0, 2)))
+    y = packed(manifold, headings, np.zeros((0, 2)))
     return graph, minimise(schur, manifold, y, RegularisedQ(schur), RULE), schur, certifier
 
 

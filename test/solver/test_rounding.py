@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dense import packed
 
 from sparser_ros.solver.manifold import Manifold
 from sparser_ros.solver.rounding import reduce_rank, round_to_rotations
@@ -15,7 +16,7 @@ def lifted(d: int, p: int, homogenised: bool, seed: int = 0):
     blocks[..., 0] *= np.linalg.det(blocks)[:, None]
     bearings = random.normal(size=(4, d))
     bearings /= np.linalg.norm(bearings, axis=1, keepdims=True)
-    y = manifold.pack(np.swapaxes(blocks, 1, 2), bearings)
+    y = packed(manifold, np.swapaxes(blocks, 1, 2), bearings)
     frame = np.linalg.qr(random.normal(size=(p, p)))[0]
     z = manifold.lift(y, p)
     return manifold, y, z if homogenised else z @ frame
