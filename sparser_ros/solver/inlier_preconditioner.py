@@ -17,8 +17,8 @@ from .reweighting import Reweighting
 Array = NDArray[np.float64]
 
 _STRONG = 0.1
-_CHANGED = 0.02
-"""Share of the closures that may change sides before the pattern is analysed again."""
+_MISSING = 0.05
+"""Share of the doubted measurements that may come to be believed before the pattern follows."""
 _SLOWER = 1.5
 """CG steps of an iteration, relative to those after the last factorisation, that call for a new
 one."""
@@ -44,8 +44,8 @@ class InlierPreconditioner:
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
         strong = ~doubted | (weights >= _STRONG)
         if self._strong is not None and self._inner is not None:
-            changed = np.count_nonzero(strong != self._strong)
-            if changed > _CHANGED * np.count_nonzero(doubted):
+            missing = np.count_nonzero(strong & ~self._strong)
+            if missing > _MISSING * np.count_nonzero(doubted):
                 self._inner = None
             elif self._steps <= _SLOWER * self._best:
                 return
