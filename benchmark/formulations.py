@@ -1,0 +1,119 @@
+"""The four formulations on the paper's four problem classes, in the same trust region.
+
+From one random rank-5 start to 1 % above the best relaxed cost (or 0.001 above it, where that is
+next to nothing). `python -m benchmark.formulations [--problems …] [--seeds 3]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sparser_ros.config import ConfigError, SolverConfig, SolverError
+from sparser_ros.graph import Graph
+from sparser_ros.io import generators, graph_file
+from sparser_ros.solver import SolveStatus, solve
+from sparser_ros.solver.formulations import FORMULATIONS
+
+from .datasets import directory
+from .table import Table, median, run_main
+
+RANK = 5
+SHARE, LEAST = 0.01, 1e-3
+PROBLEMS: dict[str, tuple[str, Callable[[Path | None], Graph]]] = {
+    'sphere1k': ('PGO', lambda data: generators.sphere(laps=20)),
+    'sphere5k': ('PGO', lambda data: generators.sphere(laps=100)),
+    'intel': ('PGO', lambda data: read(data, 'g2o/intel.g2o')),
+    'single_drone': ('RA-SLAM', lambda data: read(data, 'pyfg/single_drone.pyfg')),
+    'plaza2': ('RA-SLAM', lambda data: read(data, 'pyfg/plaza2.pyfg')),
+    'network500': ('SNL', lambda data: generators.sensor_network(500, 10, radius_m=1.5)),
+    'network500-free': (
+        'SNL', lambda data: generators.sensor_network(500, radius_m=1.5, seed=1)),
+    'sphere1k-network': ('SNL', lambda data: generators.network_of(generators.sphere(laps=20))),
+    'intel-network': (
+        'SNL', lambda data: generators.network_of(read(data, 'g2o/intel.g2o'))),
+    'scene50x2k': ('SfM', lambda data: generators.scene(50, 2000)),
+    'scene200x10k': ('SfM', lambda data: generators.scene(200, 10_000, views=8)),
+}
+
+
+def read(data: Path | None, name: str) -> Graph:
+    """One of the public sets."""
+    return graph_file.read(directory(data) / name)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    made = argparse.ArgumentParser(prog='python -m benchmark.formulations', description=__doc__)
+    made.add_argument('--problems', nargs='+', metavar='NAME', default=list(PROBLEMS))
+    made.add_argument('--seeds', type=int, default=3)
+    made.add_argument('--timeout', type=float, default=60, metavar='S')
+    made.add_argument('--data', type=Path, metavar='DIR', help='folder with g2o/ and pyfg/')
+    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    args = made.parse_args(argv)
+    unknown = set(args.problems) - set(PROBLEMS)
+    if unknown:
+        raise ConfigError(f'unknown problems {sorted(unknown)}; known: {", ".join(PROBLEMS)}')
+    table = Table('formulations', 'Formulations: random rank-5 start to 1 % of the best cost', {
+        'class': 'class', 'problem': 'problem', 'constrained': 'rows of X_c',
+        'free': 'rows of X_f', 'best': 'best cost',
+        **{name: f'{name} s (iterations)' for name in FORMULATIONS},
+    }, args.out)
+    for name in args.problems:
+        table.add(measured(name, args))
+    table.note(
+        f'Medians of {args.seeds} seeds, CPU seconds of set-up and relaxation in one process after '
+        f'one unmeasured solve; – = not within {args.timeout:g} s, or the explicit matrix does '
+        'not fit. All formulations use the preconditioner (Q + shift)^-1 and, where X_f is a '
+        'variable, start from its best value.')
+    return 0
+
+
+def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """A row of the table."""
+    kind, make = PROBLEMS[name]
+    graph = make(args.data).validate()
+    d = graph.dimension
+    loose = SolverConfig(init='random', rank=RANK, cost_tolerance=1e-7, target_cost=0.0)
+    found = solve(graph, loose).stats.cost_relaxed
+    best = float('inf') if found is None else found
+    row: dict[str, Any] = {
+        'problem': name, 'class': kind, 'best': best,
+        'constrained': d * graph.n_poses + len(graph.ranges),
+        'free': graph.n_poses + graph.n_landmarks, 'runs': {},
+    }
+    target = best + max(SHARE * best, LEAST)
+    for formulation in FORMULATIONS:
+        runs = [
+            one(graph, replace(
+                loose, formulation=formulation, seed=seed, target_cost=target,
+                time_limit_s=args.timeout))
+            for seed in range(args.seeds)]
+        row['runs'][formulation] = runs
+        reached = [run for run in runs if run['reached']]
+        if len(reached) == len(runs):
+            seconds = median([run['cpu_s'] for run in runs])
+            row[formulation] = f'{seconds:.3g} ({median([r["iterations"] for r in runs]):.0f})'
+    return row
+
+
+def one(graph: Graph, config: SolverConfig) -> dict[str, Any]:
+    """Figures of one solve."""
+    start = time.process_time()
+    try:
+        result = solve(graph, config)
+    except SolverError as error:
+        return {'reached': False, 'error': str(error)}
+    return {
+        'reached': result.status is SolveStatus.TARGET_REACHED, 'seed': config.seed,
+        'cpu_s': time.process_time() - start, 'iterations': result.stats.iterations,
+        'cg_steps': result.stats.cg_steps, 'status': result.status.value,
+    }
+
+
+if __name__ == '__main__':
+    run_main(main)
