@@ -83,7 +83,7 @@ def test_weights_and_cost_belong_to_the_estimate():
 
 
 def test_rejected_measurements_are_reported_with_whitened_residuals():
-    _, graph, rows = pose_graph(3, 2, 0.2)
+    _, graph, _ = pose_graph(3, 2, 0.2)
     result = solve(graph, GNC)
     table = rejected_of(graph, result.estimate, result.stats)
     assert [one['index'] for one in table] == rejected(result, 'relative_poses').tolist()
@@ -110,7 +110,7 @@ def test_symbolic_analyses_do_not_grow_with_the_reweightings():
 @pytest.mark.parametrize('kernel', ('gm', 'huber', 'cauchy'))
 @pytest.mark.parametrize('gnc', (False, True))
 def test_every_kernel_ends_at_a_stationary_point_of_its_cost(kernel, gnc):
-    clean, graph, _ = pose_graph(5, 2, 0.1)
+    _, graph, _ = pose_graph(5, 2, 0.1)
     config = SolverConfig(robust=RobustConfig(kernel=kernel, gnc=gnc))
     result = solve(graph, config)
     again = solve(graph, SolverConfig(robust=RobustConfig(kernel=kernel)),
