@@ -95,6 +95,10 @@ def hat(vector: Array) -> Array:
 
 def nearest_rotation(matrix: Array) -> Array:
     """Closest rotations (Frobenius norm) to (..., d, d) matrices: SVD with det = +1."""
+    if matrix.shape[-1] == 2:
+        cosine = matrix[..., 0, 0] + matrix[..., 1, 1]
+        sine = matrix[..., 1, 0] - matrix[..., 0, 1]
+        return angle_to_matrix(np.arctan2(sine, cosine))
     u, _, vt = np.linalg.svd(matrix)
     sign = np.linalg.det(u @ vt)
     u[..., -1] *= sign[..., None]

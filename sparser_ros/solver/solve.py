@@ -17,7 +17,7 @@ from ..linalg.blas import single_threaded_blas
 from .certificate import Certifier
 from .coarse import coarsen
 from .formulations import formulate
-from .initialization import rotation_components, start_point
+from .initialization import rotation_components, spectral_start, start_point
 from .newton import NewtonPreconditioner
 from .optimality import assess
 from .preconditioner import RegularisedQ
@@ -168,12 +168,14 @@ class _Solve:
             weights=reweighting.tables(reweighting.weights_at(squares))))
 
     def _plan(self) -> tuple[str, int]:
-        """Start and rank: chordal at rank d where the relative poses determine all rotations."""
+        """Start and rank: rank d where the relative poses determine all rotations."""
         d = self.graph.dimension
         init, rank = self.config.init, self.config.rank
         chained = rotation_components(self.graph)[0] == 1 and not len(self.graph.ranges)
         if init == 'auto':
-            init = 'chordal' if chained else 'random'
+            init = 'random'
+            if chained:
+                init = 'chordal' if self.graph.anchored else 'spectral'
             rank = rank or (d if chained else max(_RELAXED_RANK, d))
         rank = rank or (max(_RELAXED_RANK, d) if init == 'random' else d)
         if rank < d:
@@ -186,6 +188,13 @@ class _Solve:
             factor = self._coarsening(_RELAXED_POSES)
             if factor > 1:
                 return self._prolonged(rank, factor)
+        if init == 'spectral':
+            begin = time.perf_counter()
+            y = spectral_start(self.problem.manifold, self._regularised().apply)
+            self._clock('setup', begin)
+            if y is not None:
+                return self.problem.manifold.lift(y, rank)
+            init = 'chordal'
         return start_point(self.problem, init, rank, self.config.seed)
 
     def _coarsening(self, poses: int) -> int:

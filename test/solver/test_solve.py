@@ -41,7 +41,7 @@ def test_noise_free_ranges_with_lever_arms_are_recovered(seed, d):
 def test_noise_free_pose_graph_is_recovered(seed, d):
     graph = world(seed, d, ranges=0)
     result = solve(graph, EXACT)
-    assert (result.stats.init, result.stats.rank) == ('chordal', d)
+    assert (result.stats.init, result.stats.rank) == ('spectral', d)
     assert pose_errors(result.estimate, estimate_of(graph), aligned=True) < 1e-6
 
 
