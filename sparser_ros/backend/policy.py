@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,50 +11,53 @@ from ..config.backend import BackendConfig
 from ..graph import Estimate, Graph, squared_residuals
 from .bodies import Bodies, measured_pairs
 
-Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Picture:
-    """What the graph looked like at the last solve from scratch."""
+    """What the graph looked like at a solve from scratch."""
 
-    anchored: bool = False
-    rows: int = 0
-    """Closures, sightings and ranges in the part that was solved."""
-    rows_of: dict[int, int] = field(default_factory=dict)
-    """The same per body of that part."""
+    anchored: bool
+    rows: int
+    """Closures, sightings, ranges and absolute data in the part that was solved."""
+    cost: float = 0.0
+    """Of the solution, at unit weights."""
 
 
-def picture(graph: Graph, bodies: Bodies, part: NDArray[np.bool_], anchored: bool) -> Picture:
-    """The present picture: rows per body of the solved part (bodies and landmarks masked)."""
+def picture(graph: Graph, bodies: Bodies, part: Mask, anchored: bool) -> Picture:
+    """The present picture, not solved yet; `part` (b + m,) masks what is to be solved."""
     pairs = measured_pairs(graph, bodies)
-    inside = part[pairs[:, 0]] & part[pairs[:, 1]] & (pairs[:, 0] != pairs[:, 1])
-    count = np.bincount(pairs[inside].ravel(), minlength=len(part))
-    return Picture(
-        anchored, int(np.sum(inside)),
-        {body: int(count[body]) for body in np.flatnonzero(part[:len(bodies)]).tolist()})
+    rows = int(np.sum(part[pairs[:, 0]] & part[pairs[:, 1]]))
+    rows += int(np.sum(part[bodies.variable(graph.pose_priors.i)]))
+    rows += int(np.sum(part[bodies.variable(graph.point_priors.point)]))
+    return Picture(anchored, rows)
 
 
 def full_solve_reason(
-    last: Picture | None, now: Picture, unlocated: set[int], config: BackendConfig,
-    dimension: int,
+    last: Picture | None, now: Picture, *, determined: bool, newly_located: bool, idle: bool,
+    config: BackendConfig,
 ) -> str:
-    """Why a solve from scratch is due before anything is solved, or ''."""
+    """Why a solve from scratch is due after a warm one, or ''.
+
+    While nothing but the gauge is `determined`, every basin is as good as another, and a solve
+    from scratch is slow for it: there is nothing to gain.
+    """
+    if now.rows == 0 or not determined:
+        return ''
     if last is None:
         return 'first solve'
     if last.anchored != now.anchored:
-        return 'absolute data now fix the frame' if now.anchored else 'absolute data are gone'
-    least = 3 if dimension == 2 else 6
-    for body, rows in now.rows_of.items():
-        before = last.rows_of.get(body, 0)
-        if body not in last.rows_of and rows >= least:
-            return 'newly connected'
-        if body in unlocated and before < least <= rows:
-            return 'newly connected'
-        if body in unlocated and rows > max(1.5, config.full_solve_growth ** 0.5) * before:
-            return 'more data of what is not located yet'
-    if config.full_solve_growth > 0 and now.rows > config.full_solve_growth * max(last.rows, least):
+        return 'the frame of map has changed'
+    if newly_located:
+        return 'a robot has become determined'
+    if idle and now.rows >= config.idle_polish_growth * last.rows:
+        return 'idle'
+    if config.full_solve_growth > 0 and now.rows > config.full_solve_growth * last.rows:
         return 'the graph has grown'
+    expected = last.cost * now.rows / max(last.rows, 1)
+    if now.rows > 1.1 * last.rows and now.cost > config.cost_growth * expected + 10:
+        return 'the cost has grown out of proportion'
     return ''
 
 

@@ -86,8 +86,10 @@ class Session:
             np.arange(graph.n_landmarks) < len(estimate.landmarks)])
         self._estimate, self._anchored = estimate, frame.anchored
         self._placed = frame.names(covered & frame.mask)
-        self._picture = picture(frame.graph, bodies, frame.mask, frame.anchored)
         guess = continued(frame.graph, bodies, estimate)
+        self._picture = replace(
+            picture(frame.graph, bodies, frame.mask, frame.anchored),
+            cost=cost(frame.part.graph, frame.part.of(guess)))
         self._remember(frame, self._observe(frame, guess))
 
     def solve(self, full: bool | None = None, *, idle: bool = False) -> Solution:
@@ -101,26 +103,18 @@ class Session:
             return self._nothing()
         guess = self._guess(frame)
         now = picture(frame.graph, frame.bodies, frame.mask, frame.anchored)
-        scratch = now.rows > 0 and (
-            bool(self._reason(frame, now, idle)) if full is None else full)
-        trials = self.config.backend.full_solve_trials if full or idle else 1
-        if self._estimate is None and scratch:
-            result = self._from_scratch(frame, None, guess, trials)
-        else:
-            result = self._runner.run(frame, self.config, guess)
-            scratch = scratch or (full is None and self._astray(frame, result, now))
-            if scratch:
-                result = self._from_scratch(frame, result, guess, trials)
+        result = self._runner.run(frame, self.config, guess)
         whole = self._in_map(frame, guess, result)
         seen = self._observe(frame, whole)
-        if full is None and not scratch and now.rows > 0 and self._newly_located(frame, seen):
-            # While a robot was undetermined every basin was as good; now one of them is best.
-            scratch = True
-            result = self._from_scratch(frame, result, guess)
+        scratch = now.rows > 0 if full else (
+            full is None and self._picture_changed(frame, result, seen, now, idle))
+        if scratch:
+            trials = self.config.backend.full_solve_trials if full or idle else 1
+            result = self._from_scratch(frame, result, guess, trials)
             whole = self._in_map(frame, guess, result)
             seen = self._observe(frame, whole)
         if scratch:
-            self._picture = now
+            self._picture = _solved(now, result)
         self._estimate, self._anchored = whole, frame.anchored
         self._placed = frame.names(frame.mask)
         self._remember(frame, seen)
@@ -134,16 +128,23 @@ class Session:
             self._gauge_name = frame.gauge_name
         return frame
 
-    def _reason(self, frame: Frame, now: Picture, idle: bool) -> str:
-        located = frame.named(self._located)[:len(frame.bodies)]
-        unlocated = set(np.flatnonzero(frame.mask[:len(frame.bodies)] & ~located).tolist())
-        config = self.config.backend
-        if idle and self._picture is not None and (
-            now.rows >= config.idle_polish_growth * self._picture.rows
-        ):
-            return 'idle'
-        return full_solve_reason(
-            self._picture, now, unlocated, config, self.config.dimension)
+    def _picture_changed(
+        self, frame: Frame, result: SolveResult, seen: Observability, now: Picture, idle: bool
+    ) -> bool:
+        """Whether a solve from scratch is due after this warm one."""
+        count = len(frame.bodies)
+        located = _determined(frame, seen)
+        others = located.copy()
+        if frame.gauge is not None:
+            others[frame.gauge] = False
+        marks = seen.landmark_located & frame.mask[count:] & ~frame.graph.landmarks.fixed
+        closures = np.any(~frame.part.graph.relative_poses.odometry)
+        reason = full_solve_reason(
+            self._picture, _solved(now, result),
+            determined=bool(np.any(others) or np.any(marks) or closures),
+            newly_located=not frame.names(located) <= self._located,
+            idle=idle, config=self.config.backend)
+        return bool(reason) or self._astray(frame, result, now)
 
     def _guess(self, frame: Frame) -> Estimate:
         """A start in map: old values, odometry, and new variables placed among the old."""
@@ -164,14 +165,12 @@ class Session:
         return placed(frame.graph, bodies, guess, known | ~frame.mask, floor)[0]
 
     def _from_scratch(
-        self, frame: Frame, warm: SolveResult | None, guess: Estimate, trials: int = 1
+        self, frame: Frame, warm: SolveResult, guess: Estimate, trials: int
     ) -> SolveResult:
-        """The best of low-rank solves and the warm result, or, lacking that, the placed start."""
+        """The best of low-rank solves and the warm result."""
         tried = [
             self._runner.run_from_scratch(frame, self.config)
             for _ in range(trials)]
-        if warm is None:
-            warm = self._runner.run(frame, self.config, guess)
         best = min(tried, key=value_of)
         if value_of(warm) <= value_of(best) * (1 + 1e-6):
             return warm
@@ -207,9 +206,6 @@ class Session:
         return observe(
             frame.graph, whole, frame.bodies, frame.gauge, self.config.backend.observability,
             cleared)
-
-    def _newly_located(self, frame: Frame, seen: Observability) -> bool:
-        return not frame.names(_determined(frame, seen)) <= self._located
 
     def _remember(self, frame: Frame, seen: Observability) -> None:
         located = _determined(frame, seen)
@@ -258,6 +254,10 @@ class Session:
             full=False,
             newest_stamp_ns=self._store.newest_stamp_ns,
         )
+
+
+def _solved(now: Picture, result: SolveResult) -> Picture:
+    return replace(now, cost=result.stats.cost_final or 0.0)
 
 
 def _determined(frame: Frame, seen: Observability) -> np.ndarray:

@@ -70,6 +70,9 @@ class BackendConfig:
     cost_jump_ratio: float = option(
         3.0, 'and when it also exceeds this multiple of the rms of the older ones',
         lower=1.0, upper=1e6, live=True)
+    cost_growth: float = option(
+        2.0, 'and when the cost per measurement exceeds this multiple of that after the last '
+        'solve from scratch', lower=1.0, upper=1e6, live=True)
     full_solve_growth: float = option(
         2.0, 'try a solve from scratch again whenever the graph has grown by this factor since '
         'the last one; 0 = never', lower=0.0, upper=1e3, live=True)
