@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparser_ros.config import ConfigError
+from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.solver.initialization import odometry_estimate
 
@@ -16,12 +19,16 @@ def export(graph_path: Path, arrays: Path) -> int:
 
     Raises ConfigError for measurements that the comparison does not cover.
     """
-    graph = graph_file.read(graph_path).validate()
+    return export_graph(graph_file.read(graph_path).validate(), arrays)
+
+
+def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
+    """The same for a graph in memory; `more` arrays go along."""
     rel, ranges = graph.relative_poses, graph.ranges
     if len(graph.sightings) or graph.anchored or np.any(ranges.lever_source) or np.any(
             ranges.lever_target):
         raise ConfigError(
-            f'{graph_path}: the comparison with GTSAM covers relative poses and plain ranges')
+            f'{graph.name}: the comparison with GTSAM covers relative poses and plain ranges')
     chained = odometry_estimate(graph)
     arrays.parent.mkdir(parents=True, exist_ok=True)
     np.savez(
@@ -31,6 +38,6 @@ def export(graph_path: Path, arrays: Path) -> int:
         source=graph.points(ranges.source), target=graph.points(ranges.target),
         distance=ranges.distance_m, precision=ranges.precision,
         file_rotation=graph.poses.rotation, file_translation=graph.poses.translation,
-        chained_rotation=chained.rotation, chained_translation=chained.translation,
+        chained_rotation=chained.rotation, chained_translation=chained.translation, **more,
     )
     return graph.dimension

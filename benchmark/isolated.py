@@ -22,6 +22,7 @@ JOBS = {
     'solve': 'benchmark.measure',
     'stages': 'benchmark.stages',
     'profile': 'benchmark.profiling',
+    'robust': 'benchmark.robust_job',
 }
 Figures = dict[str, Any]
 

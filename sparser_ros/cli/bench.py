@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..config import SparserError
 
-NAMES = ('paper', 'practitioner', 'formulations', 'scale', 'profiling', 'online')
+NAMES = ('paper', 'practitioner', 'formulations', 'scale', 'profiling', 'online', 'robust')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
