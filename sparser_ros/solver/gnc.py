@@ -30,6 +30,7 @@ _COARSE_TRIALS = 8
 _COARSE_TOLERANCE = 1e-3
 _REGROWTH = 4.0
 """A trust region starts this much wider than the one before ended."""
+_NEAR_STEPS = 2
 _NARROW = (0.25, 0.1, 0.1, 0.3)
 _STANDS_STILL, _CREEPS = 1e-5, 1e-4
 """Relative change of the robust cost below which the reweighting at mu = 1 ends: thorough runs,
@@ -72,19 +73,26 @@ class Graduation:
         """Graduate from kernel width mu c^2 down to c^2, from y with those residuals.
 
         A graduation in small steps ends beyond c^2 and comes back: false measurements that a
-        piece of trajectory has been bent to fit do not survive that, true ones fit well. The
-        better of the results before and after is kept.
+        piece of trajectory has been bent to fit do not survive that, true ones fit well. One in
+        great strides, from an estimate, is weighed against reweighting at c^2 alone: wide kernels
+        may leave a good basin. The better result is kept.
         """
         total = TrustRegionRun(y, math.inf, SolveStatus.MAX_ITERATIONS)
         thorough = mu > 1 and divisor <= self.config.mu_divisor
         still = _STANDS_STILL if thorough else _CREEPS
+        other = None
+        if not thorough and mu > 1:
+            other = y, squares
+            for _ in range(_NEAR_STEPS):
+                other = self._step(*other, 1.0, self._coarse, total)
         y, squares = self.descend(y, squares, mu, divisor, total)
-        before = (y, squares)
-        for narrow in _NARROW if thorough else ():
-            y, squares = self._step(y, squares, narrow, self._coarse, total)
+        if thorough:
+            other = y, squares
+            for narrow in _NARROW:
+                y, squares = self._step(y, squares, narrow, self._coarse, total)
         y, squares = self._settle(y, squares, total, still)
-        if self.reweighting.cost(squares) > self.reweighting.cost(before[1]):
-            y, squares = self._settle(*before, total, still)
+        if other and self.reweighting.cost(squares) > self.reweighting.cost(other[1]):
+            y, squares = self._settle(*other, total, still)
         total.y = y
         return RobustRun(
             total, squares, self.reweighting.weights_at(squares),
