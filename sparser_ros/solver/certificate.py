@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ..linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
 from .manifold import Manifold
@@ -27,6 +27,7 @@ _ROUNDING = 1e-12
 _TIGHTENINGS = 2
 _MARGIN = 10.0
 _GROWTHS = 14
+_DIRECTIONS = 5
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ class Certificate:
     lambda_min: float | None = None
     """Least eigenvalue of the Schur complement of S on X_c, units of the weights; computed only
     where the test fails (at an optimum it is 0, the gauge)."""
-    direction: Array | None = None
-    """(rows,) its eigenvector, unit norm, zero on the homogenising rows."""
+    directions: Array | None = None
+    """(rows, q): eigenvectors of the least negative eigenvalues, the least first; unit norm, zero
+    on the homogenising rows."""
 
     @property
     def certified(self) -> bool:
@@ -83,8 +85,8 @@ class Certifier:
         except NotPositiveDefiniteError:
             return None
 
-    def test(self, y: Array, *, direction: bool = True) -> Certificate:
-        """Certify a point (rows, p), or bound its gap and find the direction of escape."""
+    def test(self, y: Array, *, directions: bool = True) -> Certificate:
+        """Certify a point (rows, p), or bound its gap and find the directions of escape."""
         gradient = self.schur(y)
         cost = float(np.sum(y * gradient))
         tolerance = self.tolerance(cost)
@@ -106,15 +108,16 @@ class Certifier:
                 break
         else:
             return Certificate(cost, np.inf, tolerance)
-        if not direction:
+        if not directions:
             return Certificate(cost, gap, tolerance)
-        least, vector = self._least(factor, gap / self.rows)
+        values, vectors = self._least(factor, gap / self.rows)
+        least = float(values[0])
         # Lanczos bounds the eigenvalue from above only; a factorisation just below it proves it.
         tight = min(gap, -1.01 * least * self.rows)
         if least < 0 and self.factor(S, tight / self.rows) is not None:
             gap = tight
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
-                           self._held(y, vector))
+                           self._held(y, vectors[:, values < 0]))
 
     def _pinned_gap(
         self, y: Array, gradient: Array, S: sp.csc_matrix, tolerance: float
@@ -145,8 +148,8 @@ class Certifier:
         rest = gradient - multiplier_matrix(manifold, y, gradient) @ y
         return float(d * (np.sum(rest**2) / margin + np.linalg.norm(y.T @ rest, 2)))
 
-    def _least(self, factor: CholeskyFactor, shift: float) -> tuple[float, Array]:
-        """Least eigenpair of S's Schur complement by Lanczos on its shifted inverse."""
+    def _least(self, factor: CholeskyFactor, shift: float) -> tuple[Array, Array]:
+        """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""
         padded = np.zeros(factor.n)
 
         def inverse(v: Array) -> Array:
@@ -155,22 +158,25 @@ class Certifier:
 
         operator = LinearOperator((self.rows, self.rows), matvec=inverse, dtype=float)
         start = np.random.default_rng(0).standard_normal(self.rows)
+        wanted = max(min(_DIRECTIONS, self.rows - 2), 1)
         try:
             values, vectors = eigsh(
-                operator, k=1, which='LA', v0=start, tol=1e-4, ncv=min(24, self.rows))
-        except ArpackError as error:
-            values, vectors = getattr(error, 'eigenvalues', ()), getattr(error, 'eigenvectors', ())
+                operator, k=wanted, which='LA', v0=start, tol=1e-4, ncv=min(24, self.rows))
+        except ArpackNoConvergence as error:
+            values, vectors = error.eigenvalues, error.eigenvectors
             if not len(values):
-                return -shift, start / np.linalg.norm(start)
-        return float(1 / values[-1] - shift), np.asarray(vectors[:, -1])
+                # The quotient of any vector bounds the least eigenvalue from above.
+                values, vectors = np.array([1 / shift]), start[:, None] / np.linalg.norm(start)
+        order = np.argsort(-values)
+        return 1 / values[order] - shift, vectors[:, order]
 
-    def _held(self, y: Array, vector: Array) -> Array:
-        """The same direction with the homogenising rows at rest: S y = 0 lets y be subtracted."""
-        manifold = self.manifold
-        if manifold.homogenised:
-            vector = vector - y[:, : manifold.d] @ vector[-manifold.d :]
-            vector[-manifold.d :] = 0
-        return vector / np.linalg.norm(vector)
+    def _held(self, y: Array, vectors: Array) -> Array:
+        """The same directions with the homogenising rows at rest: S y = 0 lets y be subtracted."""
+        d = self.manifold.d
+        if self.manifold.homogenised:
+            vectors = vectors - y[:, :d] @ vectors[-d:]
+            vectors[-d:] = 0
+        return vectors / np.linalg.norm(vectors, axis=0)
 
 
 def multiplier_matrix(manifold: Manifold, y: Array, gradient: Array) -> sp.csr_matrix:
