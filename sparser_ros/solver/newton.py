@@ -23,10 +23,21 @@ _FLOOR = 1e-6
 def tangent_basis(manifold: Manifold, y: Array, n_points: int) -> sp.csr_matrix:
     """Orthonormal basis, ((rows + points) p, dim) CSR, of the tangent space at y (rows, p)."""
     d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
+    blocks = rotation_tangents(manifold, y)
+    bearings = np.swapaxes(orthogonal_complement(y[n * d : n * d + k][:, None, :]), 1, 2)
+    parts = [_block_diagonal(blocks.reshape(n, d * p, blocks.shape[3])), _block_diagonal(bearings)]
+    if manifold.homogenised:
+        parts.append(sp.csr_matrix((d * p, 0)))
+    parts.append(sp.identity(n_points * p, format='csr'))
+    return sp.block_diag(parts, format='csr')
+
+
+def rotation_tangents(manifold: Manifold, y: Array) -> Array:
+    """(n, d, p, d (d - 1) / 2 + d (p - d)): orthonormal directions Omega Y and W Y_perp."""
+    d, n, p = manifold.d, manifold.n, y.shape[1]
     rotations = y[: n * d].reshape(n, d, p)
     skew = [(a, b) for a in range(d) for b in range(a)]
-    per = len(skew) + d * (p - d)
-    blocks = np.zeros((n, d, p, per))
+    blocks = np.zeros((n, d, p, len(skew) + d * (p - d)))
     for q, (a, b) in enumerate(skew):
         blocks[:, a, :, q] = rotations[:, b] / np.sqrt(2)
         blocks[:, b, :, q] = -rotations[:, a] / np.sqrt(2)
@@ -35,12 +46,7 @@ def tangent_basis(manifold: Manifold, y: Array, n_points: int) -> sp.csr_matrix:
         for a in range(d):
             at = len(skew) + a * (p - d)
             blocks[:, a, :, at : at + p - d] = np.swapaxes(complement, 1, 2)
-    bearings = np.swapaxes(orthogonal_complement(y[n * d : n * d + k][:, None, :]), 1, 2)
-    parts = [_block_diagonal(blocks.reshape(n, d * p, per)), _block_diagonal(bearings)]
-    if manifold.homogenised:
-        parts.append(sp.csr_matrix((d * p, 0)))
-    parts.append(sp.identity(n_points * p, format='csr'))
-    return sp.block_diag(parts, format='csr')
+    return blocks
 
 
 def orthogonal_complement(rows: Array) -> Array:
@@ -72,14 +78,10 @@ class NewtonPreconditioner:
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
         p = y.shape[1]
         self.basis = tangent_basis(self.manifold, y, self.full.shape[0] - self.n_c)
-        blocks, scalars = self.manifold.multipliers(y, gradient)
-        multiplier = sp.block_diag(
-            [_square_diagonal(blocks), sp.diags(scalars)], format='csr')
-        multiplier.resize(self.full.shape)
-        identity = sp.identity(p)
-        basis_T = self.basis.T.tocsr()
-        gauss = (basis_T @ sp.kron(self.full, identity, format='csr') @ self.basis).tocsc()
-        curve = (basis_T @ sp.kron(multiplier, identity, format='csr') @ self.basis).tocsc()
+        # T^T (Q x I_p) T without the Kronecker product: column by column of Y.
+        columns = [self.basis[c::p] for c in range(p)]
+        gauss = sum(part.T.tocsr() @ (self.full @ part) for part in columns).tocsc()
+        curve = self._curvature(y, gradient, gauss.shape[0])
         # A rotation that no measurement turns has a zero row.
         diagonal = gauss.diagonal()
         diagonal = np.maximum(diagonal, _FLOOR * diagonal.max(initial=0.0))
@@ -93,6 +95,19 @@ class NewtonPreconditioner:
             self.factor = self.symbolic.factorize(gauss + 1e4 * damping)
             self.gauss_newton = True
 
+    def _curvature(self, y: Array, gradient: Array, size: int) -> sp.csc_matrix:
+        """T^T (Lambda x I_p) T: a block per rotation, a multiple of I per bearing, else zero."""
+        manifold, p = self.manifold, y.shape[1]
+        tangents = rotation_tangents(manifold, y)
+        blocks, scalars = manifold.multipliers(y, gradient)
+        turned = np.einsum('nab,nbcq->nacq', blocks, tangents)
+        curve = sp.block_diag([
+            _block_diagonal(np.einsum('nacr,nacq->nrq', tangents, turned)),
+            sp.diags(np.repeat(scalars, p - 1)),
+        ], format='csc')
+        curve.resize((size, size))
+        return curve
+
     def apply(self, v: Array, out: Array) -> Array:
         p = v.shape[1]
         rhs = np.zeros(self.full.shape[0] * p)
@@ -100,7 +115,3 @@ class NewtonPreconditioner:
         solution = self.basis @ self.factor.solve(self.basis.T @ rhs)
         out[...] = solution[: v.size].reshape(v.shape)
         return out
-
-
-def _square_diagonal(blocks: Array) -> sp.csr_matrix:
-    return _block_diagonal(blocks)
