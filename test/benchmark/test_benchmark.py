@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmark import (
+    collect,
     datasets,
     external,
     isolated,
@@ -191,3 +192,12 @@ def test_cells_and_means():
     assert table.shown(0.123456) == '0.123'
     assert table.shown(13511.0) == '13511'
     assert table.geometric_mean([0.5, 2.0, float('nan')]) == pytest.approx(1.0)
+
+
+def test_tables_go_to_their_place_in_the_page(tmp_path: Path):
+    page = tmp_path / 'page.md'
+    page.write_text('# T\n<!-- a -->\nold\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\nend\n')
+    (tmp_path / 'a.md').write_text('new\n')
+    assert collect.main(['--out', str(tmp_path), '--page', str(page)]) == 0
+    assert page.read_text() == (
+        '# T\n<!-- a -->\nnew\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\nend\n')
