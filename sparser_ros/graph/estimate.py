@@ -22,6 +22,8 @@ class Estimate:
     """(n, d): metres."""
     landmarks: Array
     """(m, d): metres."""
+    scale: Array | None = None
+    """(n,): factor of each pose's sightings; None = all 1."""
 
     def __post_init__(self) -> None:
         for array in (self.rotation, self.translation, self.landmarks):
@@ -42,6 +44,7 @@ class Estimate:
             rotation @ self.rotation,
             self.translation @ rotation.T + translation,
             self.landmarks @ rotation.T + translation,
+            self.scale,
         )
 
 

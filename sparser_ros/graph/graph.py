@@ -67,6 +67,8 @@ class Graph:
     pose_priors: PosePriors
     point_priors: PointPriors
     name: str = field(default='', compare=False)
+    free_scale: tuple[int, ...] = ()
+    """Poses whose sightings are right up to one unknown factor per pose (paper, table I, row 3)."""
 
     @property
     def n_poses(self) -> int:
@@ -103,11 +105,31 @@ class Graph:
                     if values.min() < low or values.max() >= n:
                         row = int(np.argmax((values < low) | (values >= n)))
                         raise GraphError(f'{name}[{row}].{column} names no variable')
+        self._validate_scales()
         distance = self.ranges.distance_m
         if np.any(distance <= 0):
             row = int(np.argmax(distance <= 0))
             raise GraphError(f'ranges[{row}].distance_m = {distance[row]} is not positive')
         return self
+
+    def _validate_scales(self) -> None:
+        free = np.asarray(self.free_scale, dtype=np.int64)
+        if not len(free):
+            return
+        if free.min() < 0 or free.max() >= self.n_poses or len(np.unique(free)) == self.n_poses:
+            raise GraphError(
+                'free_scale names no pose, or all of them: one pose at least must give the scale')
+        turned = {
+            'relative_poses': np.concatenate([self.relative_poses.i, self.relative_poses.j]),
+            'pose_priors': self.pose_priors.i,
+            'ranges': np.concatenate([self.ranges.source, self.ranges.target]),
+            'point_priors': self.point_priors.point,
+        }
+        for name, poses in turned.items():
+            if np.any(np.isin(poses, free)):
+                raise GraphError(
+                    f'{name}: a pose of free_scale can have sightings only, its rotation is known '
+                    'up to that factor')
 
     def tables(self) -> dict[str, Table]:
         """The measurement tables by name, in their fixed order."""

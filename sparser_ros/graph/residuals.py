@@ -48,7 +48,8 @@ def squared_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     move = translation[rel.j] - translation[rel.i] - np.einsum(
         'kij,kj->ki', rotation[rel.i], rel.translation)
     sight = points[graph.points(see.point)] - translation[see.i] - np.einsum(
-        'kij,kj->ki', rotation[see.i], see.translation)
+        'kij,kj->ki', rotation[see.i], see.translation
+    ) * (1.0 if estimate.scale is None else estimate.scale[see.i, None])
     fix = points[graph.points(point.point)] - point.position
     on_pose = point.point >= 0
     fix[on_pose] += np.einsum(

@@ -13,7 +13,7 @@ They share optimum and preconditioner, and differ in cost and number of steps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -81,30 +81,34 @@ class Dense(Schur):
 
 @dataclass(frozen=True)
 class PointManifold(Manifold):
-    """The same rotations and bearings followed by `points` free rows."""
+    """The rotations and bearings of another manifold followed by `points` free rows."""
 
-    points: int = 0
+    inner: Manifold = field(kw_only=True)
+    points: int = field(kw_only=True)
 
     @property
     def rows(self) -> int:
-        return super().rows + self.points
+        return self.inner.rows + self.points
 
     def project(self, y: Array, v: Array, out: Array | None = None) -> Array:
         free = v[-self.points :].copy()
-        out = super().project(y, v, out)
+        out = self.inner.project(y, v, out)
         out[-self.points :] = free
         return out
 
     def retract(self, y: Array, v: Array, out: Array | None = None) -> Array:
         free = y[-self.points :] + v[-self.points :]
-        out = super().retract(y, v, out)
+        out = self.inner.retract(y, v, out)
         out[-self.points :] = free
         return out
+
+    def multipliers(self, y: Array, gradient: Array) -> tuple[Array, Array]:
+        return self.inner.multipliers(y, gradient)
 
     def hessian(
         self, y: Array, qv: Array, v: Array, blocks: Array, scalars: Array, out: Array
     ) -> Array:
-        out = super().hessian(y, qv, v, blocks, scalars, out)
+        out = self.inner.hessian(y, qv, v, blocks, scalars, out)
         out[-self.points :] = qv[-self.points :]
         return out
 
@@ -119,9 +123,9 @@ class Original(Schur):
         # X_f of a problem without free variables has no rows, and -0 would mean all of them.
         points = self.Q.shape[0] - self.n_c
         if points:
+            inner = self.manifold
             self.manifold = PointManifold(
-                self.manifold.d, self.manifold.n, self.manifold.k, self.manifold.homogenised,
-                points)
+                inner.d, inner.n, inner.k, inner.homogenised, inner=inner, points=points)
 
     def __call__(self, y: Array, out: Array) -> Array:
         kernel = sparse_kernels(y.shape[1])
@@ -139,13 +143,12 @@ class Original(Schur):
 class ProjectedPointManifold(PointManifold):
     """Retractions end at the best positions for the rotations and bearings they reach."""
 
-    best: Callable[[Array], Array] | None = None
+    best: Callable[[Array], Array] = field(kw_only=True)
     """X_f (points, p) for X_c (rows, p)."""
 
     def retract(self, y: Array, v: Array, out: Array | None = None) -> Array:
         out = super().retract(y, v, out)
-        if self.best is not None:
-            out[-self.points :] = self.best(np.ascontiguousarray(out[: -self.points]))
+        out[-self.points :] = self.best(np.ascontiguousarray(out[: -self.points]))
         return out
 
 
@@ -157,8 +160,9 @@ class OriginalVarPro(Original):
         whole = self.manifold
         if isinstance(whole, PointManifold):
             self.manifold = ProjectedPointManifold(
-                whole.d, whole.n, whole.k, whole.homogenised, whole.points,
-                lambda y: schur.points(y)[schur.problem.kept])
+                whole.d, whole.n, whole.k, whole.homogenised,
+                inner=whole.inner, points=whole.points,
+                best=lambda y: schur.points(y)[schur.problem.kept])
 
 
 FORMULATIONS: dict[str, type[Schur]] = {

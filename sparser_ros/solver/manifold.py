@@ -64,6 +64,10 @@ class Manifold:
         kernels(self.d, y.shape[1]).hessian(y, qv, v, self.n, self.k, blocks, scalars, out)
         return out
 
+    def scales(self, y: Array) -> Array:
+        """(n,): factor of each rotation block; all ones, `ScaledManifold` has others."""
+        return np.ones(self.n)
+
     def random_point(self, p: int, rng: np.random.Generator) -> Array:
         """A point drawn uniformly."""
         y = rng.standard_normal((self.rows, p))

@@ -13,6 +13,7 @@ from ..linalg.rotations import nearest_rotation
 from .column_basis import column_basis
 from .manifold import Manifold
 from .rows import MEASUREMENTS, Columns, Measurement, ground_fixed
+from .scaled import manifold_of
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -31,7 +32,7 @@ class QuadraticProblem:
     ) -> None:
         self.graph = graph
         d, n, k = graph.dimension, graph.n_poses, len(graph.ranges)
-        self.manifold = Manifold(d, n, k, homogenised=graph.anchored)
+        self.manifold: Manifold = manifold_of(d, n, k, graph.anchored, graph.free_scale)
         at = Columns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
         fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
@@ -67,7 +68,10 @@ class QuadraticProblem:
 
     def pack(self, estimate: Estimate) -> Array:
         """The rank-d point of an estimate: rotations, and bearings along the antennas."""
-        return self.compose(np.swapaxes(estimate.rotation, 1, 2), estimate.points)
+        rows = np.swapaxes(estimate.rotation, 1, 2)
+        if estimate.scale is not None:
+            rows = estimate.scale[:, None, None] * rows
+        return self.compose(rows, estimate.points)
 
     def compose(self, rows: Array, points: Array) -> Array:
         """The point of rank p of rotation rows (n, d, p) and positions (n + m, p).
@@ -104,7 +108,9 @@ class QuadraticProblem:
         fixed = self.graph.landmarks.fixed
         landmarks[fixed] = self.graph.landmarks.position[fixed]
         blocks = y[: n * self.manifold.d].reshape(n, self.manifold.d, self.manifold.d)
-        return Estimate(nearest_rotation(np.swapaxes(blocks, 1, 2)), points[:n].copy(), landmarks)
+        return Estimate(
+            nearest_rotation(np.swapaxes(blocks, 1, 2)), points[:n].copy(), landmarks,
+            self.manifold.scales(y) if self.graph.free_scale else None)
 
 
 def _stack(

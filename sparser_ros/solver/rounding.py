@@ -41,5 +41,6 @@ def round_to_rotations(manifold: Manifold, y: Array) -> Array:
     blocks = z[: n * d].reshape(n, d, d)
     if n and not manifold.homogenised and np.mean(np.linalg.det(blocks) < 0) > 0.5:
         z[:, -1] *= -1
-    z[: n * d] = nearest_rotation(z[: n * d].reshape(n, d, d)).reshape(n * d, d)
+    turned = manifold.scales(z)[:, None, None] * nearest_rotation(z[: n * d].reshape(n, d, d))
+    z[: n * d] = turned.reshape(n * d, d)
     return z

@@ -64,6 +64,9 @@ def solve(
     graph.validate()
     if graph.n_poses + graph.n_landmarks == 0:
         raise SolverError('the graph has no poses and no landmarks: nothing to solve')
+    if config.certify and graph.free_scale:
+        raise SolverError(
+            'no certificate for poses of free scale: their rows of X_c are not bounded')
     with single_threaded_blas():
         return _Solve(graph, config, progress).run(initial)
 
@@ -300,7 +303,7 @@ class _Solve:
         Without ranges Q itself is near the Hessian, and its factor is far sparser.
         """
         t = time.perf_counter()
-        newton = newton and len(self.graph.ranges) > 0
+        newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
         preconditioner = NewtonPreconditioner(self.schur) if newton else self._regularised()
         run = self.space.minimise(
             y, preconditioner, self._rule(looser), self._observer('refine'))

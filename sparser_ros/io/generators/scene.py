@@ -15,13 +15,14 @@ _FIELD_OF_VIEW = 0.6
 
 def scene(
     cameras: int = 30, points: int = 600, *, views: int = 6, sigma_share: float = 0.01,
-    seed: int = 0,
+    scales: bool = False, seed: int = 0,
 ) -> Graph:
     """Cameras on a dome of 10 m look at points in a cube of 6 m (z is the optical axis).
 
     Every point is seen by up to `views` cameras; the noise of a sight line is a share of its
     length per axis, as pixels and relative depth have it. Points seen once are left out, and so
-    are cameras that see fewer than three.
+    are cameras that see fewer than three. With `scales` the depths of every camera but the first
+    are right up to a factor of its own only, between 1/2 and 2.
     """
     random = np.random.default_rng(seed)
     azimuth, height = random.uniform(0, 2 * np.pi, cameras), random.uniform(0.1, 0.8, cameras)
@@ -44,6 +45,9 @@ def scene(
     view = inside[i, p]
     sigma = sigma_share * np.linalg.norm(view, axis=1)
     view = view + sigma[:, None] * random.normal(size=view.shape)
+    if scales:
+        factor = np.r_[1, 2 ** random.uniform(-1, 1, len(camera) - 1)]
+        view = view / factor[i, None]
     n, zero = len(camera), np.zeros(len(camera), dtype=np.int64)
     return empty_graph(3, ('A',)).replaced(
         poses=Poses(zero, np.arange(n), zero, rotation[camera], centre[camera]),
@@ -51,7 +55,7 @@ def scene(
             tuple(f'P{k}' for k in range(len(point))), position[point],
             np.zeros(len(point), dtype=bool)),
         sightings=Sightings(i, ~p, view, sigma**-2, np.zeros(len(i), dtype=np.int64)),
-        name=f'scene{n}x{len(point)}')
+        name=f'scene{n}x{len(point)}', free_scale=tuple(range(1, n)) if scales else ())
 
 
 def _towards(axis: Array) -> Array:
