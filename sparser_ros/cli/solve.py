@@ -175,5 +175,9 @@ def _summary(graph: Graph, result: Any, seconds: float) -> None:
     if stats.cost_robust is not None:
         rejected = sum(int(np.sum(weights < 0.1)) for weights in stats.weights.values())
         print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')
+    if stats.certified:
+        print(f'certified: at most {stats.suboptimality:.3g} above the global optimum')
+    elif stats.certified is not None:
+        print(f'not certified: up to {stats.suboptimality:.6g} above the global optimum')
     if not result.status.solved:
         print(result.message)

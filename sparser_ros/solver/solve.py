@@ -202,6 +202,8 @@ class _Solve:
 
     def _coarsening(self, poses: int) -> int:
         """Keep every so many poses in a first solve; 1 = solve the whole at once."""
+        if self.graph.free_scale:
+            return 1
         return self.config.coarsening or max(1, min(_MOST_COARSE, self.graph.n_poses // poses))
 
     def _prolonged(self, rank: int, factor: int) -> Array:

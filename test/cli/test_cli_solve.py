@@ -134,3 +134,24 @@ def test_module_is_the_command(tmp_path):
     assert done.returncode == 0 and 'converged' in done.stdout
     # No progress in a pipe.
     assert done.stderr == ''
+
+
+@pytest.mark.parametrize('formulation', ['schur', 'dense', 'original', 'original-varpro'])
+def test_certificate_and_formulation_are_in_the_report(tmp_path, capsys, formulation):
+    path = ring_graph(tmp_path)
+    assert main([
+        'solve', str(path), '--certify', '--formulation', formulation,
+        '--report', str(tmp_path / 'r.json')]) == 0
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert report['certified'] is True
+    assert 0 <= report['suboptimality'] <= 1e-6 * report['cost_final']
+    assert report['formulation'] == formulation
+    assert report['seconds']['certify'] > 0
+    assert 'certified: at most' in capsys.readouterr().out
+
+
+def test_without_certify_nothing_is_claimed(tmp_path):
+    path = ring_graph(tmp_path)
+    assert main(['solve', str(path), '--report', str(tmp_path / 'r.json')]) == 0
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert report['certified'] is None and report['suboptimality'] is None

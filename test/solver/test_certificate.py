@@ -9,7 +9,7 @@ from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.config import SolverConfig
+from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve
@@ -178,3 +178,16 @@ def test_reference_pose_graphs_are_certified(data_dir, name, best):
     assert stats.certified
     assert stats.suboptimality <= 1e-6 * stats.cost_final
     assert stats.cost_final == pytest.approx(best, rel=2e-5)
+
+
+def test_a_robust_solve_is_certified_at_its_final_weights():
+    graph = world(31, ranges=0, noise=0.2, closures=12)
+    rel = graph.relative_poses
+    false = np.flatnonzero(~rel.odometry)[-2:]
+    translation = rel.translation.copy()
+    translation[false] += 50.0
+    graph = graph.replaced(relative_poses=rel.replaced(translation=translation))
+    config = SolverConfig(certify=True, robust=RobustConfig(kernel='gm', gnc=True))
+    stats = solve(graph, config).stats
+    assert np.all(stats.weights['relative_poses'][false] < 0.1)
+    assert stats.certified
