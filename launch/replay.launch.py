@@ -12,7 +12,7 @@ from launch.substitutions import (
     PathJoinSubstitution,
     PythonExpression,
 )
-from launch_ros.substitutions import FindPackageShare
+from launch_ros.substitutions import ExecutableInPackage, FindPackageShare
 
 from launch import LaunchDescription
 
@@ -31,7 +31,8 @@ def generate_launch_description() -> LaunchDescription:
             description='YAML file with the parameters of the node'),
         DeclareLaunchArgument('namespace', default_value='', description='namespace of the node'),
         DeclareLaunchArgument('bag_rate', default_value='1.0', description='times real time'),
-        DeclareLaunchArgument('rviz', default_value='true', description='start RViz'),
+        DeclareLaunchArgument('rviz', default_value='auto',
+                              description='start RViz: true, false, or auto = where installed'),
         DeclareLaunchArgument('log_level', default_value='info', description='log level'),
         DeclareLaunchArgument(
             'mode', default_value='online', choices=['online', 'offline'],
@@ -48,8 +49,9 @@ def generate_launch_description() -> LaunchDescription:
             condition=online,
         ),
         ExecuteProcess(
-            cmd=['sparser', 'replay', LaunchConfiguration('bag'), '--config',
-                 LaunchConfiguration('params_file'), '--report', LaunchConfiguration('report')],
+            cmd=[ExecutableInPackage('sparser', 'sparser_ros'), 'replay',
+                 LaunchConfiguration('bag'), '--config', LaunchConfiguration('params_file'),
+                 '--report', LaunchConfiguration('report')],
             condition=offline, output='screen',
         ),
     ])

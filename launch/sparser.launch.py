@@ -4,86 +4,117 @@
     ros2 launch sparser_ros sparser.launch.py params_file:=my.yaml bag:=my_bag rviz:=true
 """
 
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, GroupAction
-from launch.conditions import IfCondition
-from launch.substitutions import (
-    LaunchConfiguration,
-    PathJoinSubstitution,
-    PythonExpression,
-)
-from launch_ros.actions import Node, PushRosNamespace, SetParameter, SetRemap
-from launch_ros.substitutions import FindPackageShare
+import re
+from pathlib import Path
 
-from launch import LaunchDescription
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.substitutions import ExecutableInPackage, FindPackageShare
 
-ARGUMENTS = (
-    ('params_file', None, 'YAML file with the parameters of the node'),
-    ('namespace', '', 'namespace of the node; its topics and services move along'),
-    ('use_sim_time', None, 'take time from /clock; true where a bag is given'),
-    ('namespaced_tf', 'false', 'publish on tf within the namespace instead of /tf'),
-    ('log_level', 'info', 'debug, info, warn, error or fatal'),
-    ('respawn', 'false', 'start the node again should it end'),
-    ('rviz', 'false', 'start RViz with the display of this package'),
-    ('rviz_config', None, 'display file for RViz'),
-    ('bag', '', 'bag to play with its clock; empty = none'),
-    ('bag_rate', '1.0', 'speed of the bag, times real time'),
-)
+from launch import LaunchContext, LaunchDescription
+
+START_S = '60'
+"""Longest wait of the bag for the node, which imports and compiles before it listens."""
 
 
 def generate_launch_description() -> LaunchDescription:
     """Node, RViz and bag player, each as its arguments say."""
-    share = FindPackageShare('sparser_ros')
-    bag = LaunchConfiguration('bag')
-    has_bag = PythonExpression(["'", bag, "' != ''"])
-    defaults = {
-        'params_file': PathJoinSubstitution([share, 'config', 'sparser.yaml']),
-        'rviz_config': PathJoinSubstitution([share, 'config', 'sparser.rviz']),
-        'use_sim_time': PythonExpression(["'true' if '", bag, "' else 'false'"]),
-    }
-    # `bag` comes first: the default of use_sim_time looks at it.
-    ordered = sorted(ARGUMENTS, key=lambda argument: argument[0] != 'bag')
-    declared = [
-        DeclareLaunchArgument(
-            name, default_value=defaults.get(name, default), description=description)
-        for name, default, description in ordered
-    ]
-    node = Node(
+    config = PathJoinSubstitution([FindPackageShare('sparser_ros'), 'config'])
+    arguments = (
+        ('params_file', PathJoinSubstitution([config, 'sparser.yaml']),
+         'YAML file with the parameters of the node'),
+        ('namespace', '',
+         'namespace of the node: its outputs, its services and relative input topics move along'),
+        ('use_sim_time', '',
+         'true: take time from /clock; empty: true with a bag, else as in params_file'),
+        ('namespaced_tf', 'false', 'publish on tf within the namespace instead of /tf'),
+        ('log_level', 'info', 'debug, info, warn, error or fatal'),
+        ('respawn', 'false', 'start the node again should it end'),
+        ('rviz', 'false', 'start RViz with rviz_config; auto: where RViz is installed'),
+        ('rviz_config', PathJoinSubstitution([config, 'sparser.rviz']), 'display file for RViz'),
+        ('bag', '', 'bag to play with its clock once the node listens; empty = none'),
+        ('bag_rate', '1.0', 'speed of the bag, times real time'),
+    )
+    names = [name for name, _, _ in arguments]
+    return LaunchDescription([
+        *(DeclareLaunchArgument(name, default_value=default, description=description)
+          for name, default, description in arguments),
+        OpaqueFunction(function=_start, args=[names]),
+    ])
+
+
+def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProcess]:
+    """What to start, once the arguments have values."""
+    given = {name: LaunchConfiguration(name).perform(context) for name in names}
+    # Without this the node would run with its defaults.
+    for name in ('params_file', 'rviz_config'):
+        if not Path(given[name]).is_file():
+            raise RuntimeError(f'{name}: no such file: "{given[name]}"')
+    if given['bag'] and not Path(given['bag']).exists():
+        raise RuntimeError(f'bag: no such file or folder: "{given["bag"]}"')
+    sim_time = given['use_sim_time'] or ('true' if given['bag'] else '')
+    time = [{'use_sim_time': _is_true('use_sim_time', sim_time)}] if sim_time else []
+    tf = []
+    if _is_true('namespaced_tf', given['namespaced_tf']):
+        tf = [('/tf', 'tf'), ('/tf_static', 'tf_static')]
+    respawn = _is_true('respawn', given['respawn'])
+    started: list[Node | ExecuteProcess] = [Node(
         package='sparser_ros',
         executable='sparser_node',
         name='sparser',
-        parameters=[LaunchConfiguration('params_file')],
-        arguments=['--ros-args', '--log-level', LaunchConfiguration('log_level')],
-        respawn=LaunchConfiguration('respawn'),
+        namespace=given['namespace'],
+        parameters=[given['params_file'], *time],
+        remappings=tf,
+        arguments=['--ros-args', '--log-level', given['log_level']],
+        respawn=respawn,
         respawn_delay=2.0,
+        # A bag would otherwise wait for a node that refused its parameters.
+        on_exit=Shutdown(reason='the node ended') if given['bag'] and not respawn else None,
         output='screen',
         emulate_tty=True,
-    )
-    rviz = Node(
-        package='rviz2',
-        executable='rviz2',
-        name='rviz',
-        arguments=['-d', LaunchConfiguration('rviz_config')],
-        condition=IfCondition(LaunchConfiguration('rviz')),
-        output='log',
-    )
-    player = ExecuteProcess(
-        cmd=[
-            'ros2', 'bag', 'play', bag, '--clock', '100', '--rate',
-            LaunchConfiguration('bag_rate'), '--delay', '3',
-        ],
-        condition=IfCondition(has_bag),
-        output='screen',
-    )
-    namespaced_tf = IfCondition(LaunchConfiguration('namespaced_tf'))
-    return LaunchDescription([
-        *declared,
-        GroupAction([
-            PushRosNamespace(LaunchConfiguration('namespace')),
-            SetParameter('use_sim_time', LaunchConfiguration('use_sim_time')),
-            SetRemap('/tf', 'tf', condition=namespaced_tf),
-            SetRemap('/tf_static', 'tf_static', condition=namespaced_tf),
-            node,
-            rviz,
-        ]),
-        player,
-    ])
+    )]
+    if _wants_rviz(given['rviz']):
+        started.append(Node(
+            package='rviz2',
+            executable='rviz2',
+            name='rviz',
+            namespace=given['namespace'],
+            parameters=time,
+            remappings=[*tf, *_followed(given['rviz_config'])],
+            arguments=['-d', given['rviz_config']],
+            output='log',
+        ))
+    if given['bag']:
+        # Other players begin at once: what comes before the node listens would be lost.
+        started.append(ExecuteProcess(
+            cmd=[ExecutableInPackage('sparser', 'sparser_ros'), 'play', given['bag'],
+                 '--rate', given['bag_rate'], '--wait', START_S],
+            output='screen',
+        ))
+    return started
+
+
+def _followed(display: str) -> list[tuple[str, str]]:
+    """Remappings that let the topics of the display file follow the node into its namespace."""
+    topics = set(re.findall(r'\bValue: (/sparser/\S+)', Path(display).read_text()))
+    return [(topic, topic.removeprefix('/')) for topic in sorted(topics)]
+
+
+def _is_true(name: str, value: str) -> bool:
+    if value.lower() not in ('true', 'false', '1', '0'):
+        raise RuntimeError(f'{name}: true or false, not "{value}"')
+    return value.lower() in ('true', '1')
+
+
+def _wants_rviz(value: str) -> bool:
+    if value != 'auto' and not _is_true('rviz', value):
+        return False
+    try:
+        get_package_prefix('rviz2')
+    except PackageNotFoundError:
+        if value == 'auto':
+            return False
+        raise RuntimeError('rviz:=true, but the package rviz2 is not installed') from None
+    return True

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
@@ -224,7 +225,9 @@ class SolverWorker:
             context = multiprocessing.get_context('spawn')
             process = context.Process(
                 target=main, args=(theirs, text), name='sparser-solver', daemon=True)
-            # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it.
+            # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
+            # tracker is started first, because its start unblocks SIGINT again.
+            resource_tracker.ensure_running()
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 process.start()

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the node until it is told to stop; 0 = stopped, 2 = bad parameters."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        # While it was starting.
+        return 0
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     import rclpy
     from rclpy.exceptions import NameValidationException
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -18,7 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
     sys.setswitchinterval(0.001)
-    rclpy.init(args=None if arguments is None else list(arguments))
+    try:
+        rclpy.init(args=None if arguments is None else list(arguments))
+    except RuntimeError as error:
+        # A parameter file that is no YAML, an unknown log level.
+        print(f'sparser_node: {error}', file=sys.stderr)
+        return 2
     node = None
     executor = SingleThreadedExecutor()
     try:
@@ -35,11 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f'{error}\nROS allows no such topic name: set the topic, or rename the robot')
         return 2
     finally:
+        _ignore_ctrl_c()
         if node is not None:
             node.destroy_node()
         executor.shutdown(timeout_sec=1.0)
         rclpy.try_shutdown()
     return 0
+
+
+def _ignore_ctrl_c() -> None:
+    """Ctrl-C comes twice where a launch file passes it on: the second must not disturb the end."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda *_: None)
 
 
 if __name__ == '__main__':

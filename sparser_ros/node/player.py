@@ -22,6 +22,7 @@ from ..io.bag import BagReader
 from .translate import message_type, same_definition, translated
 
 LATCHED_SUFFIX = 'tf_static'
+TF_SUFFIXES = ('/tf', '/tf_static')
 DEPTH = 5000
 NO_MORE_S = 2.0
 
@@ -97,7 +98,8 @@ class Player(Node):
     def wait_for_listeners(self, timeout_s: float, settle_s: float = 0.5) -> bool:
         """Wait until every topic has a subscriber, or some have and no more come.
 
-        False when some topics have none. A discovered reader has to discover the writer as well
+        False when some topics have none. `/tf` does not count as heard: RViz listens long before
+        the node does. A discovered reader has to discover the writer as well
         before it hears everything, hence `settle_s` more.
         """
         begin = changed = time.monotonic()
@@ -107,7 +109,8 @@ class Player(Node):
             now, unheard = time.monotonic(), self.unheard()
             if unheard != before:
                 before, changed = unheard, now
-            some = len(unheard) < len(self._publishers_by_topic)
+            some = any(topic not in unheard and not topic.endswith(TF_SUFFIXES)
+                       for topic in self._publishers_by_topic)
             if now - begin > timeout_s or (some and now - changed > NO_MORE_S):
                 break
         time.sleep(settle_s if self._publishers_by_topic else 0.0)

@@ -211,3 +211,26 @@ def test_an_interrupt_of_the_group_does_not_reach_the_solver(increments):
         worker.request_solve()
         assert solution_of(worker, 0).status.solved
         assert worker.state.restarts == 0
+
+
+def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
+    """In a process of its own: only its first child is started before the resource tracker is."""
+    script = tmp_path / 'parent.py'
+    script.write_text(
+        'import os, signal, time\n'
+        'if __name__ == "__main__":\n'
+        '    from backend_world import config\n'
+        '    from sparser_ros.backend.worker import SolverWorker\n'
+        '    with SolverWorker(config()) as worker:\n'
+        '        while not worker.state.pid:\n'
+        '            time.sleep(0.001)\n'
+        '        os.kill(worker.state.pid, signal.SIGINT)\n'
+        '        while worker.state.restarting:\n'
+        '            time.sleep(0.01)\n'
+        '        print(worker.state.restarts)\n')
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here.parents[1]), str(here), os.environ.get('PYTHONPATH', '')])
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, 'PYTHONPATH': paths})
+    assert (ended.stdout, ended.stderr) == ('0\n', '')

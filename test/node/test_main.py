@@ -1,0 +1,54 @@
+"""The process of the node starts with a sentence where it cannot, and ends as it is told."""
+
+import signal
+import sys
+import time
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from sparser_ros.node.processes import Child, isolated_environment
+
+pytestmark = pytest.mark.timeout(90)
+
+
+def node(tmp_path, *arguments):
+    return Child([sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', *arguments],
+                 tmp_path / 'log', isolated_environment())
+
+
+def ended(process, timeout_s=40.0):
+    """Its exit code."""
+    last = time.monotonic() + timeout_s
+    while process.poll() is None and time.monotonic() < last:
+        time.sleep(0.02)
+    return process.poll()
+
+
+def test_a_second_interrupt_does_not_disturb_the_end(tmp_path):
+    """A launch file without a terminal passes on the Ctrl-C that its group had already."""
+    with node(tmp_path) as process:
+        while 'robots: robot' not in process.tail(100):
+            assert process.poll() is None, process.tail()
+            time.sleep(0.05)
+        for _ in range(4):
+            process._signal(signal.SIGINT)
+            time.sleep(0.01)
+        assert ended(process) == 0, process.tail()
+        assert 'Traceback' not in process.tail(100)
+
+
+@pytest.mark.parametrize(('file', 'level', 'reason'), [
+    ('/**:\n  ros__parameters: {dimension: 2}\n', 'loud', 'log level'),
+    ('a: [', 'info', 'params file'),
+])
+def test_bad_arguments_are_explained(tmp_path, file, level, reason):
+    (tmp_path / 'params.yaml').write_text(file)
+    with node(tmp_path, '--log-level', level,
+              '--params-file', str(tmp_path / 'params.yaml')) as process:
+        assert ended(process) == 2, process.tail()
+        text = process.tail(100)
+    assert f'parse {reason}' in text
+    assert 'Traceback' not in text
