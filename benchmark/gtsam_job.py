@@ -30,6 +30,11 @@ def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
         raise ConfigError(
             f'{graph.name}: the comparison with GTSAM covers relative poses and plain ranges')
     chained = odometry_estimate(graph)
+    n, d = graph.n_poses, graph.dimension
+    # Only the measurements: each robot's first pose is the origin, not the file's reference.
+    blank = graph.replaced(poses=graph.poses.replaced(
+        rotation=np.tile(np.eye(d), (n, 1, 1)), translation=np.zeros((n, d))))
+    own = odometry_estimate(blank)
     arrays.parent.mkdir(parents=True, exist_ok=True)
     np.savez(
         arrays, dimension=graph.dimension, n=graph.n_poses, m=graph.n_landmarks,
@@ -38,6 +43,7 @@ def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
         source=graph.points(ranges.source), target=graph.points(ranges.target),
         distance=ranges.distance_m, precision=ranges.precision,
         file_rotation=graph.poses.rotation, file_translation=graph.poses.translation,
-        chained_rotation=chained.rotation, chained_translation=chained.translation, **more,
+        chained_rotation=chained.rotation, chained_translation=chained.translation,
+        own_rotation=own.rotation, own_translation=own.translation, **more,
     )
     return graph.dimension
