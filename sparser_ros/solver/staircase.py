@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from .trust_region import Preconditioner, StoppingRule, TrustRegionRun, minimise
 
 Array = NDArray[np.float64]
 
-_POLISH = ((1e-5, 0.1), (1e-7, 1e-2), (0.0, 0.0))
-"""Polishing rounds at each rank: tolerance on the cost, and the share of the cost above which a
-gap after that round is a saddle to leave, not lack of polish."""
+_MANY = 1_000_000
+_POLISH = ((1e-5, 0.1, _MANY), (1e-7, 1e-2, _MANY), *12 * ((0.0, math.inf, 1),))
+"""Polishing rounds at each rank: tolerance on the cost, the share of the cost above which a gap
+after that round is a saddle to leave, not lack of polish, and the most steps."""
 _HALVINGS = 40
 
 
@@ -51,16 +53,19 @@ def climb(
     manifold = schur.problem.manifold
     iterations = cg_steps = 0
     while True:
-        for tolerance, saddle_gap in _POLISH:
+        radius = math.inf
+        for tolerance, saddle_gap, accepted in _POLISH:
             run = minimise(
                 schur, manifold, y, preconditioner,
-                replace(rule, cost_tolerance=tolerance), observer)
-            y = run.y
+                replace(rule, cost_tolerance=tolerance, max_accepted=accepted), observer, radius)
+            # The last rounds go step by step: each is long, and one may be enough.
+            y, radius = run.y, run.radius if accepted == 1 else math.inf
             iterations, cg_steps = iterations + run.iterations, cg_steps + run.cg_steps
             certificate = certifier.test(y)
             saddle = certificate.gap > saddle_gap * abs(run.cost)
             late = time.perf_counter() > rule.deadline or run.status is SolveStatus.TIME_LIMIT
-            if certificate.certified or saddle or late:
+            settled = accepted == 1 and run.status is not SolveStatus.MAX_ITERATIONS
+            if certificate.certified or saddle or late or settled:
                 break
         if (
             certificate.certified or late or certificate.directions is None
