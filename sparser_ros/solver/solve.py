@@ -40,6 +40,9 @@ _POLISHED = 1e-16
 """Gradient tolerance of polishing, which the certificate needs."""
 _HIGHEST_RANK = 12
 """Where the Riemannian staircase ends."""
+_STARTS, _TRIED = 6, 60
+"""Most random starts of an `auto` solve, and the refinement that each gets at first (from a good
+rounding 3 to 20 iterations converge; from a bad one hundreds end in a bad minimum)."""
 _RELAX_SHARE = 0.6
 _MOST_COARSE, _COARSE_POSES, _RELAXED_POSES = 10, 500, 250
 """Coarsest thinning, and how many poses are worth a factor of one: to a trajectory, or to a
@@ -253,16 +256,24 @@ class _Solve:
 
         An `auto` solve with ranges rounds early: refinement by the exact Hessian is so strong
         that a relaxed cost good to 1e-3 leads to the same trajectory (12 starts of 12 on
-        outfinite, tiers and plaza2) in a third of the time. It relaxes further only if the
-        rounded cost stays far above.
+        outfinite, tiers and plaza2) in a third of the time. Where the rounded cost stays far
+        above, which happens while little is determined, it draws another start.
         """
         early = self.config.init == 'auto' and len(self.graph.ranges) > 0
-        for looser in (_EARLY, 10.0, 1.0) if early else (1.0,):
-            relaxed = self._relax(y, looser)
-            refined = self._descend(relaxed)
-            if refined.cost <= _ROUNDING_GAP * relaxed.cost + 1e-9:
+        found: list[tuple[TrustRegionRun, TrustRegionRun]] = []
+        for attempt in range(_STARTS if early else 1):
+            if attempt:
+                y = start_point(self.problem, 'random', y.shape[1], self.config.seed + attempt)
+            relaxed = self._relax(y, _EARLY if early else 1.0)
+            if not early:
+                return relaxed, self._descend(relaxed)
+            rounded = round_to_rotations(self.problem.manifold, relaxed.y)
+            found.append((relaxed, self._refine(rounded, at_most=_TRIED)))
+            if found[-1][1].cost <= _ROUNDING_GAP * relaxed.cost + 1e-9:
                 break
-            y = relaxed.y
+        relaxed, refined = min(found, key=lambda runs: runs[1].cost)
+        if refined.status is SolveStatus.MAX_ITERATIONS:
+            refined = self._refine(refined.y)
         return relaxed, refined
 
     def _relax(self, y: Array, looser: float) -> TrustRegionRun:
@@ -296,7 +307,7 @@ class _Solve:
         return self._refine(y, looser=0.0)
 
     def _refine(
-        self, y: Array, newton: bool = True, looser: float = _REFINED
+        self, y: Array, newton: bool = True, looser: float = _REFINED, at_most: int = 0
     ) -> TrustRegionRun:
         """Trust region at the rank of y, with the preconditioner that suits the graph.
 
@@ -307,8 +318,10 @@ class _Solve:
         t = time.perf_counter()
         newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
         preconditioner = NewtonPreconditioner(self.schur) if newton else self._regularised()
-        run = self.space.minimise(
-            y, preconditioner, self._rule(looser), self._observer('refine'))
+        rule = self._rule(looser)
+        if at_most:
+            rule = replace(rule, max_iterations=min(at_most, rule.max_iterations))
+        run = self.space.minimise(y, preconditioner, rule, self._observer('refine'))
         self._clock('refine', t)
         return self.tally.count(run)
 
