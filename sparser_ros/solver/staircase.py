@@ -23,6 +23,7 @@ _POLISH = ((1e-5, 0.1, _MANY), (1e-7, 1e-2, _MANY), *12 * ((0.0, math.inf, 1),))
 """Polishing rounds at each rank: tolerance on the cost, the share of the cost above which a gap
 after that round is a saddle to leave, not lack of polish, and the most steps."""
 _HALVINGS = 40
+_CG_STEPS = 500
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def climb(
     """
     certifier = Certifier(schur) if certifier is None else certifier
     manifold = schur.problem.manifold
+    rule = replace(rule, max_cg_steps=min(rule.max_cg_steps, _CG_STEPS))
     iterations = cg_steps = 0
     while True:
         radius = math.inf
@@ -59,7 +61,7 @@ def climb(
                 schur, manifold, y, preconditioner,
                 replace(rule, cost_tolerance=tolerance, max_accepted=accepted), observer, radius)
             # The last rounds go step by step: each is long, and one may be enough.
-            y, radius = run.y, run.radius if accepted == 1 else math.inf
+            y, radius = run.y, run.radius
             iterations, cg_steps = iterations + run.iterations, cg_steps + run.cg_steps
             certificate = certifier.test(y)
             saddle = certificate.gap > saddle_gap * abs(run.cost)
