@@ -58,10 +58,10 @@ def main(argv: list[str] | None = None) -> int:
                     'share': share, 'seed': seed, 'kernel': args.kernel}
                 table.add(row(dataset.name, job, args))
     table.note(
-        'False rejected: those with weight below 0.1, of all; in brackets those that the kernel '
-        'would keep at the optimum of the clean graph too. True rejected likewise, in brackets '
-        'those that it would reject there. Best: the robust cost reached from that optimum. ATE '
-        'of pose graphs is the distance from the clean solution.')
+'False rejected: those with weight below 0.1, of all; in brackets those that the kernel '
+        'keeps when started from the optimum of the clean graph too. True rejected: in brackets '
+        'those that it rejects from there. Best: the robust cost reached from there. ATE of pose '
+        'graphs is the distance from the clean solution.')
     return 0
 
 
