@@ -40,6 +40,10 @@ _POLISHED = 1e-16
 """Gradient tolerance of polishing, which the certificate needs."""
 _HIGHEST_RANK = 12
 """Where the Riemannian staircase ends."""
+_SEED_STRIDE = 1000
+"""Between the seeds of one solve, which its caller may count up by ones."""
+_SAME = 1e-4
+"""Share of the cost within which two starts have found the same minimum."""
 _STARTS, _TRIED = 6, 60
 """Most random starts of an `auto` solve, and the refinement that each gets at first (from a good
 rounding 3 to 20 iterations converge; from a bad one hundreds end in a bad minimum)."""
@@ -244,12 +248,33 @@ class _Solve:
         begin = time.perf_counter()
         coarse = coarsen(self.graph, factor)
         inner = self._inner(coarse.graph)
-        result = inner.run(None)
+        result = inner.agreed()
         self._absorb(inner, begin)
         if result.estimate is None or result.stats.cost_final is None:
             return None
         refined = self._refine(self.problem.pack(coarse.interpolate(result.estimate)))
         return refined if refined.cost <= result.stats.cost_final * (1 + 1e-6) + 1e-9 else None
+
+    def agreed(self) -> SolveResult:
+        """The best of several random starts; two that end at the same least cost settle it.
+
+        Rounding may end in a neighbouring minimum (outfinite thinned tenfold: 3 starts of 8, up
+        to 20 % above), which no figure of that solve betrays; on a thinned graph asking twice is
+        cheap.
+        """
+        best = self.run(None)
+        seed = self.config.seed
+        for attempt in range(1, _STARTS):
+            self.config = replace(self.config, seed=seed + attempt * _SEED_STRIDE)
+            other = self.run(None)
+            least, cost = best.stats.cost_final, other.stats.cost_final
+            if least is None or cost is None:
+                break
+            if cost < least:
+                best = other
+            if abs(cost - least) <= _SAME * least + 1e-9:
+                break
+        return best
 
     def _relax_and_round(self, y: Array) -> tuple[TrustRegionRun, TrustRegionRun]:
         """Relaxation, rounding, refinement.
@@ -263,7 +288,8 @@ class _Solve:
         found: list[tuple[TrustRegionRun, TrustRegionRun]] = []
         for attempt in range(_STARTS if early else 1):
             if attempt:
-                y = start_point(self.problem, 'random', y.shape[1], self.config.seed + attempt)
+                seed = self.config.seed + attempt * _SEED_STRIDE
+                y = start_point(self.problem, 'random', y.shape[1], seed)
             relaxed = self._relax(y, _EARLY if early else 1.0)
             if not early:
                 return relaxed, self._descend(relaxed)
