@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from sparser_ros.config import RobustConfig
 from sparser_ros.graph import estimate_of, squared_residuals
+from sparser_ros.linalg.cholesky import SymbolicCholesky
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.reweighting import Reweighting
 from sparser_ros.solver.robust import KERNELS, squared_threshold, thresholds
@@ -111,8 +112,11 @@ def test_new_weights_in_place_equal_a_new_operator(seed, d, absolute):
     graph = random_graph(seed, d, absolute=bool(absolute))
     schur, reweighting = reweighting_of(graph)
     random = np.random.default_rng(seed)
+    analysis, analyses = schur.symbolic, SymbolicCholesky.count
     for _ in range(2):
         reweighting.apply(random.uniform(0, 1, len(reweighting.c2)))
+    # The analysis of M is made once and serves all weights.
+    assert schur.symbolic is analysis and SymbolicCholesky.count == analyses
     problem = schur.problem
     fresh = SchurOperator(problem, problem.omega * reweighting.weights[reweighting.measurement])
     scale = np.abs(fresh.Q_cc.diagonal()).max()
