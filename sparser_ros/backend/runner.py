@@ -39,7 +39,8 @@ class Runner:
         limit = min((one for one in limits if one > 0), default=0.0)
         result = self._call(frame, config, None, config.solver.seed + self._trials, limit)
         self._trials += 1
-        self.cost_relaxed = result.stats.cost_relaxed
+        # What ran out of time is no bound.
+        self.cost_relaxed = result.stats.cost_relaxed if result.status.solved else None
         return result
 
     def _call(

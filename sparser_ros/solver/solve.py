@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,28 +14,18 @@ from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
 from .certificate import Certifier
 from .coarse import coarsen
-from .formulations import formulate
 from .initialization import rotation_components, spectral_start, start_point
-from .newton import NewtonPreconditioner
 from .optimality import assess
-from .preconditioner import RegularisedQ
-from .problem import QuadraticProblem
 from .result import SolveResult, SolveStats, SolveStatus
 from .robust_trajectory import RobustTrajectory
-from .rounding import reduce_rank, round_to_rotations
-from .schur import SchurOperator
+from .rounding import round_to_rotations
+from .stages import EARLY, REFINED, ROUGH, ROUNDING_GAP, TO_TARGET, Progress, Stages
 from .staircase import Climb, climb
-from .trust_region import StoppingRule, TrustRegionRun
+from .trust_region import TrustRegionRun
 
 Array = NDArray[np.float64]
-Progress = Callable[[str, int, float], None]
 
 _RELAXED_RANK = 5
-_ROUGH, _EARLY, _REFINED, _TO_TARGET = 1000.0, 100.0, 1e-3, 1e-4
-"""Multiples of the configured cost tolerance: a thinned start, early rounding, refinement, a
-given target."""
-_POLISHED = 1e-16
-"""Gradient tolerance of polishing, which the certificate needs."""
 _HIGHEST_RANK = 12
 """Where the Riemannian staircase ends."""
 _SEED_STRIDE = 1000
@@ -47,12 +35,9 @@ _SAME = 1e-4
 _STARTS, _TRIED = 6, 60
 """Most random starts of an `auto` solve, and the refinement that each gets at first (from a good
 rounding 3 to 20 iterations converge; from a bad one hundreds end in a bad minimum)."""
-_RELAX_SHARE = 0.6
 _MOST_COARSE, _COARSE_POSES, _RELAXED_POSES = 10, 500, 250
 """Coarsest thinning, and how many poses are worth a factor of one: to a trajectory, or to a
 relaxed solution only."""
-_ROUNDING_GAP = 1.5
-"""Refined over relaxed cost beyond which rounding is tried again one rank at a time."""
 
 
 def solve(
@@ -78,40 +63,8 @@ def solve(
         return _Solve(graph, config, progress).run(initial)
 
 
-@dataclass
-class _Tally:
-    """Figures that add up over the stages of a solve."""
-
-    iterations: int = 0
-    cg_steps: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def count(self, run: TrustRegionRun) -> TrustRegionRun:
-        self.iterations += run.iterations
-        self.cg_steps += run.cg_steps
-        return run
-
-
-class _Solve:
-    """The stages of one solve, in the order in which they run."""
-
-    def __init__(self, graph: Graph, config: SolverConfig, progress: Progress | None) -> None:
-        self.start = time.perf_counter()
-        self.graph, self.config, self.progress = graph, config, progress
-        self.deadline = (
-            self.start + config.time_limit_s if config.time_limit_s > 0 else math.inf)
-        self._relax_until = math.inf
-        if config.target_cost is None and config.time_limit_s > 0:
-            # An unrounded relaxation is no trajectory: keep time for the refinement.
-            self._relax_until = self.start + _RELAX_SHARE * config.time_limit_s
-        self.tally = _Tally()
-        self._relaxed_for = 0.0
-        """Seconds that the relaxation took so far, thinned graph included."""
-        self._preconditioner: RegularisedQ | None = None
-        self.problem = QuadraticProblem(graph)
-        self.schur = SchurOperator(self.problem)
-        self.space = formulate(config.formulation, self.schur)
-        self._clock('setup', self.start)
+class _Solve(Stages):
+    """One solve: which stages run, and in what order."""
 
     def run(self, initial: Estimate | None) -> SolveResult:
         relaxed: TrustRegionRun | None = None
@@ -131,11 +84,11 @@ class _Solve:
             started = self._started(init, rank)
         if rank > self.graph.dimension or not final:
             if not final:
-                relaxed = self._relax(started, _TO_TARGET)
+                relaxed = self.relax(started, TO_TARGET)
                 return self._result(relaxed, relaxed, init, rank, final=False)
             relaxed, refined = self._relax_and_round(started)
         else:
-            refined = self._refine(started)
+            refined = self.refine(started)
         return self._final(refined, relaxed, init, rank)
 
     def _run_robust(self, initial: Estimate | None) -> SolveResult:
@@ -143,7 +96,7 @@ class _Solve:
         if self.config.formulation != 'schur':
             raise SolverError('robust kernels need the formulation schur')
         robust = RobustTrajectory(
-            self.schur, self.config.robust, self._rule(_REFINED), self._observer('robust'))
+            self.schur, self.config.robust, self.rule(REFINED), self.observer('robust'))
         init, rank = ('initial', self.graph.dimension) if initial is not None else self._plan()
         factor = self._coarsening(_COARSE_POSES)
         begin = time.perf_counter()
@@ -162,11 +115,11 @@ class _Solve:
             begin = time.perf_counter()
             found = robust.from_estimate(coarse.interpolate(result.estimate), robust=True)
         else:
-            relaxed = self._relax(self._started(init, rank), _EARLY)
+            relaxed = self.relax(self._started(init, rank), EARLY)
             begin = time.perf_counter()
             found = robust.from_relaxation(relaxed)
         self.tally.count(found.run)
-        self._clock('refine', begin)
+        self.clock('refine', begin)
         self._preconditioner = None
         result = self._final(found.run, None, init, rank)
         if result.estimate is None:
@@ -200,8 +153,8 @@ class _Solve:
                 return self._prolonged(rank, factor)
         if init == 'spectral':
             begin = time.perf_counter()
-            y = spectral_start(self.problem.manifold, self._regularised().apply)
-            self._clock('setup', begin)
+            y = spectral_start(self.problem.manifold, self.regularised().apply)
+            self.clock('setup', begin)
             if y is not None:
                 return self.problem.manifold.lift(y, rank)
             init = 'chordal'
@@ -218,26 +171,26 @@ class _Solve:
         begin = time.perf_counter()
         coarse = coarsen(self.graph, factor)
         inner = self._inner(coarse.graph)
-        run = inner._relax(inner._started('random', rank), _ROUGH)
+        run = inner.relax(inner._started('random', rank), ROUGH)
         n, d = inner.problem.manifold.n, self.graph.dimension
         points = inner.schur.points(run.y)
         rows, translation = coarse.prolong(run.y[: n * d].reshape(n, d, rank), points[:n])
         started = self.problem.compose(rows, np.concatenate([translation, points[n:]]))
         self._absorb(inner, begin)
-        self._relaxed_for = time.perf_counter() - begin
+        self.relaxed_for = time.perf_counter() - begin
         return started
 
     def _inner(self, graph: Graph) -> _Solve:
         """The same solve of a thinned graph, on the same clock."""
         config = replace(self.config, coarsening=1, certify=False, target_cost=None)
         inner = _Solve(graph, config, self.progress)
-        inner.deadline, inner._relax_until = self.deadline, self._relax_until
+        inner.deadline, inner.relax_until = self.deadline, self.relax_until
         return inner
 
     def _absorb(self, inner: _Solve, since: float) -> None:
         self.tally.iterations += inner.tally.iterations
         self.tally.cg_steps += inner.tally.cg_steps
-        self._clock('solve', since)
+        self.clock('solve', since)
 
     def _from_coarse(self, factor: int) -> TrustRegionRun | None:
         """Refinement from the solution of a thinned graph; None where that leads astray.
@@ -252,7 +205,7 @@ class _Solve:
         self._absorb(inner, begin)
         if result.estimate is None or result.stats.cost_final is None:
             return None
-        refined = self._refine(self.problem.pack(coarse.interpolate(result.estimate)))
+        refined = self.refine(self.problem.pack(coarse.interpolate(result.estimate)))
         return refined if refined.cost <= result.stats.cost_final * (1 + 1e-6) + 1e-9 else None
 
     def agreed(self) -> SolveResult:
@@ -290,66 +243,17 @@ class _Solve:
             if attempt:
                 seed = self.config.seed + attempt * _SEED_STRIDE
                 y = start_point(self.problem, 'random', y.shape[1], seed)
-            relaxed = self._relax(y, _EARLY if early else 1.0)
+            relaxed = self.relax(y, EARLY if early else 1.0)
             if not early:
-                return relaxed, self._descend(relaxed)
+                return relaxed, self.descend(relaxed)
             rounded = round_to_rotations(self.problem.manifold, relaxed.y)
-            found.append((relaxed, self._refine(rounded, at_most=_TRIED)))
-            if found[-1][1].cost <= _ROUNDING_GAP * relaxed.cost + 1e-9:
+            found.append((relaxed, self.refine(rounded, at_most=_TRIED)))
+            if found[-1][1].cost <= ROUNDING_GAP * relaxed.cost + 1e-9:
                 break
         relaxed, refined = min(found, key=lambda runs: runs[1].cost)
         if refined.status is SolveStatus.MAX_ITERATIONS:
-            refined = self._refine(refined.y)
+            refined = self.refine(refined.y)
         return relaxed, refined
-
-    def _relax(self, y: Array, looser: float) -> TrustRegionRun:
-        """Low-rank relaxation by the matrix-free trust region (paper, section VI)."""
-        t = time.perf_counter()
-        preconditioner = self._regularised()
-        self._clock('setup', t)
-        t = time.perf_counter()
-        run = self.space.minimise(
-            y, preconditioner,
-            self._rule(looser, self.config.target_cost, self._relax_until), self._observer('relax'))
-        self._clock('solve', t)
-        run.trace = [(seconds + self._relaxed_for, cost) for seconds, cost in run.trace]
-        self._relaxed_for += time.perf_counter() - t
-        return self.tally.count(run)
-
-    def _descend(self, relaxed: TrustRegionRun) -> TrustRegionRun:
-        """Rounding to rank d and refinement; one rank at a time where the jump costs too much."""
-        manifold, d = self.problem.manifold, self.graph.dimension
-        best = self._refine(round_to_rotations(manifold, relaxed.y))
-        if best.cost > _ROUNDING_GAP * relaxed.cost + 1e-9 and relaxed.y.shape[1] > d + 1:
-            y = relaxed.y
-            for rank in range(y.shape[1] - 1, d, -1):
-                y = self._refine(reduce_rank(manifold, y, rank), newton=rank == d + 1).y
-            other = self._refine(round_to_rotations(manifold, y))
-            best = min(best, other, key=lambda run: run.cost)
-        return best
-
-    def _polish(self, y: Array) -> TrustRegionRun:
-        """Refinement until rounding errors stop it."""
-        return self._refine(y, looser=0.0)
-
-    def _refine(
-        self, y: Array, newton: bool = True, looser: float = _REFINED, at_most: int = 0
-    ) -> TrustRegionRun:
-        """Trust region at the rank of y, with the preconditioner that suits the graph.
-
-        Ranges are stiff along one direction that the columns of Y share, so only the coupled
-        Hessian sees them: its factor pays (tiers: 3 steps instead of thousands of CG steps).
-        Without ranges Q itself is near the Hessian, and its factor is far sparser.
-        """
-        t = time.perf_counter()
-        newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
-        preconditioner = NewtonPreconditioner(self.schur) if newton else self._regularised()
-        rule = self._rule(looser)
-        if at_most:
-            rule = replace(rule, max_iterations=min(at_most, rule.max_iterations))
-        run = self.space.minimise(y, preconditioner, rule, self._observer('refine'))
-        self._clock('refine', t)
-        return self.tally.count(run)
 
     def _final(
         self, refined: TrustRegionRun, relaxed: TrustRegionRun | None, init: str, rank: int
@@ -362,49 +266,21 @@ class _Solve:
 
         def climb_from(y: Array) -> Climb:
             top = climb(
-                self.schur, y, self._regularised(), self._rule(0.0),
+                self.schur, y, self.regularised(), self.rule(0.0),
                 max_rank=max(_HIGHEST_RANK, y.shape[1]), certifier=certifier,
-                observer=self._observer('certify'))
+                observer=self.observer('certify'))
             self.tally.iterations += top.iterations
             self.tally.cg_steps += top.cg_steps
             return top
 
         assessed = assess(
-            certifier, refined, relaxed, polish=self._polish, descend=self._descend,
+            certifier, refined, relaxed, polish=self.polish, descend=self.descend,
             climb=None if init == 'initial' else climb_from)
-        self._clock('certify', t)
+        self.clock('certify', t)
         result = self._result(assessed.run, assessed.relaxed, init, rank, final=True)
         return replace(result, stats=replace(
             result.stats, certified=assessed.certified, suboptimality=assessed.suboptimality,
             lambda_min=assessed.lambda_min))
-
-    def _regularised(self) -> RegularisedQ:
-        if self._preconditioner is None:
-            self._preconditioner = RegularisedQ(self.schur)
-        return self._preconditioner
-
-    def _rule(
-        self, looser: float, target: float | None = None, until: float = math.inf
-    ) -> StoppingRule:
-        config = self.config
-        return StoppingRule(
-            max_iterations=config.max_iterations,
-            max_cg_steps=config.max_cg_steps,
-            gradient_tolerance=config.gradient_tolerance if looser else _POLISHED,
-            cost_tolerance=config.cost_tolerance * looser,
-            target_cost=-math.inf if target is None else target,
-            deadline=min(self.deadline, until),
-        )
-
-    def _observer(self, stage: str) -> Callable[[int, float, Array], None] | None:
-        progress = self.progress
-        if progress is None:
-            return None
-        return lambda iteration, cost, _: progress(stage, iteration, cost)
-
-    def _clock(self, stage: str, since: float) -> None:
-        seconds = self.tally.seconds
-        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - since
 
     def _result(
         self, run: TrustRegionRun, relaxed: TrustRegionRun | None, init: str, rank: int,

@@ -1,0 +1,146 @@
+"""The stages a solve is made of: relaxation, rounding, refinement, on one clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import SolverConfig
+from ..graph import Graph
+from .formulations import formulate
+from .newton import NewtonPreconditioner
+from .preconditioner import RegularisedQ
+from .problem import QuadraticProblem
+from .rounding import reduce_rank, round_to_rotations
+from .schur import SchurOperator
+from .trust_region import StoppingRule, TrustRegionRun
+
+Array = NDArray[np.float64]
+Progress = Callable[[str, int, float], None]
+
+ROUGH, EARLY, REFINED, TO_TARGET = 1000.0, 100.0, 1e-3, 1e-4
+"""Multiples of the configured cost tolerance: a thinned start, early rounding, refinement, a
+given target."""
+ROUNDING_GAP = 1.5
+"""Refined over relaxed cost beyond which rounding has gone astray."""
+_POLISHED = 1e-16
+"""Gradient tolerance of polishing, which the certificate needs."""
+_RELAX_SHARE = 0.6
+
+
+@dataclass
+class Tally:
+    """Figures that add up over the stages of a solve."""
+
+    iterations: int = 0
+    cg_steps: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def count(self, run: TrustRegionRun) -> TrustRegionRun:
+        self.iterations += run.iterations
+        self.cg_steps += run.cg_steps
+        return run
+
+
+class Stages:
+    """One graph's problem, and what can be done with it; figures add up in `tally`."""
+
+    def __init__(self, graph: Graph, config: SolverConfig, progress: Progress | None) -> None:
+        self.start = time.perf_counter()
+        self.graph, self.config, self.progress = graph, config, progress
+        self.deadline = (
+            self.start + config.time_limit_s if config.time_limit_s > 0 else math.inf)
+        self.relax_until = math.inf
+        if config.target_cost is None and config.time_limit_s > 0:
+            # An unrounded relaxation is no trajectory: keep time for the refinement.
+            self.relax_until = self.start + _RELAX_SHARE * config.time_limit_s
+        self.tally = Tally()
+        self.relaxed_for = 0.0
+        """Seconds that the relaxation took so far, thinned graph included."""
+        self._preconditioner: RegularisedQ | None = None
+        self.problem = QuadraticProblem(graph)
+        self.schur = SchurOperator(self.problem)
+        self.space = formulate(config.formulation, self.schur)
+        self.clock('setup', self.start)
+
+    def relax(self, y: Array, looser: float) -> TrustRegionRun:
+        """Low-rank relaxation by the matrix-free trust region (paper, section VI)."""
+        t = time.perf_counter()
+        preconditioner = self.regularised()
+        self.clock('setup', t)
+        t = time.perf_counter()
+        run = self.space.minimise(
+            y, preconditioner,
+            self.rule(looser, self.config.target_cost, self.relax_until), self.observer('relax'))
+        self.clock('solve', t)
+        run.trace = [(seconds + self.relaxed_for, cost) for seconds, cost in run.trace]
+        self.relaxed_for += time.perf_counter() - t
+        return self.tally.count(run)
+
+    def descend(self, relaxed: TrustRegionRun) -> TrustRegionRun:
+        """Rounding to rank d and refinement; one rank at a time where the jump costs too much."""
+        manifold, d = self.problem.manifold, self.graph.dimension
+        best = self.refine(round_to_rotations(manifold, relaxed.y))
+        if best.cost > ROUNDING_GAP * relaxed.cost + 1e-9 and relaxed.y.shape[1] > d + 1:
+            y = relaxed.y
+            for rank in range(y.shape[1] - 1, d, -1):
+                y = self.refine(reduce_rank(manifold, y, rank), newton=rank == d + 1).y
+            other = self.refine(round_to_rotations(manifold, y))
+            best = min(best, other, key=lambda run: run.cost)
+        return best
+
+    def polish(self, y: Array) -> TrustRegionRun:
+        """Refinement until rounding errors stop it."""
+        return self.refine(y, looser=0.0)
+
+    def refine(
+        self, y: Array, newton: bool = True, looser: float = REFINED, at_most: int = 0
+    ) -> TrustRegionRun:
+        """Trust region at the rank of y, with the preconditioner that suits the graph.
+
+        Ranges are stiff along one direction that the columns of Y share, so only the coupled
+        Hessian sees them: its factor pays (tiers: 3 steps instead of thousands of CG steps).
+        Without ranges Q itself is near the Hessian, and its factor is far sparser.
+        """
+        t = time.perf_counter()
+        newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
+        preconditioner = NewtonPreconditioner(self.schur) if newton else self.regularised()
+        rule = self.rule(looser)
+        if at_most:
+            rule = replace(rule, max_iterations=min(at_most, rule.max_iterations))
+        run = self.space.minimise(y, preconditioner, rule, self.observer('refine'))
+        self.clock('refine', t)
+        return self.tally.count(run)
+
+    def regularised(self) -> RegularisedQ:
+        if self._preconditioner is None:
+            self._preconditioner = RegularisedQ(self.schur)
+        return self._preconditioner
+
+    def rule(
+        self, looser: float, target: float | None = None, until: float = math.inf
+    ) -> StoppingRule:
+        config = self.config
+        return StoppingRule(
+            max_iterations=config.max_iterations,
+            max_cg_steps=config.max_cg_steps,
+            gradient_tolerance=config.gradient_tolerance if looser else _POLISHED,
+            cost_tolerance=config.cost_tolerance * looser,
+            target_cost=-math.inf if target is None else target,
+            deadline=min(self.deadline, until),
+        )
+
+    def observer(self, stage: str) -> Callable[[int, float, Array], None] | None:
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda iteration, cost, _: progress(stage, iteration, cost)
+
+    def clock(self, stage: str, since: float) -> None:
+        seconds = self.tally.seconds
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - since
