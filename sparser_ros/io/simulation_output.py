@@ -137,7 +137,7 @@ def _kappa(variance: Array, d: int) -> Array:
 
 
 def node_config(run: Simulation) -> dict[str, Any]:
-    """Parameters for the node: robots, antennas, beacons whose position is known."""
+    """Parameters for the node: robots, antennas, known beacons, a kernel where ranges lie."""
     radios: dict[str, dict[str, Any]] = {}
     if run.config.lever_arm:
         radios |= {
@@ -154,6 +154,8 @@ def node_config(run: Simulation) -> dict[str, Any]:
         'radios': radios,
         'ranges': {'max_m': run.config.max_range + 10 * run.config.outlier_bias},
     }
+    if run.config.outliers > 0:
+        config['solver'] = {'robust': {'kernel': 'gm', 'gnc': True}}
     if run.config.truth_rate > 0:
         config['backend'] = {
             'truth_topics': {robot: f'/{robot}/ground_truth' for robot in run.robots}}
