@@ -8,10 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before anything imports rclpy: parallel test runs, and robots on the same network, stay apart.
 os.environ['ROS_DOMAIN_ID'] = str(1 + secrets.randbelow(100))
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+
+# Property tests draw new examples on a developer's machine; a build server repeats its own.
+settings.register_profile('ci', derandomize=True)
+if os.environ.get('CI'):
+    settings.load_profile('ci')
 
 _PR_SET_CHILD_SUBREAPER = 36
 
