@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparser_ros.config import ConfigError, SolverConfig, SolverError
-from sparser_ros.graph import Graph
+from sparser_ros.graph import Graph, cost, estimate_of
 from sparser_ros.io import generators, graph_file
 from sparser_ros.solver import SolveStatus, solve
 from sparser_ros.solver.formulations import FORMULATIONS
@@ -40,6 +40,17 @@ PROBLEMS: dict[str, tuple[str, Callable[[Path | None], Graph]]] = {
     'scene50x2k': ('SfM', lambda data: generators.scene(50, 2000)),
     'scene200x10k': ('SfM', lambda data: generators.scene(200, 10_000, views=8)),
 }
+
+
+PLANTED = ('sphere1k-network', 'intel-network')
+"""Hardly rigid networks, whose relaxation has no end: solved down to the cost of the positions
+that the distances come from."""
+
+
+def planted(graph: Graph) -> tuple[float, float]:
+    """Target and best cost where the vertices are the solution looked for."""
+    value = cost(graph, estimate_of(graph))
+    return value, value
 
 
 def read(data: Path | None, name: str) -> Graph:
@@ -79,17 +90,19 @@ def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
     kind, make = PROBLEMS[name]
     graph = make(args.data).validate()
     d = graph.dimension
+    target, best = planted(graph) if name in PLANTED else (0.0, 0.0)
     loose = SolverConfig(
         init='random', rank=RANK, cost_tolerance=1e-4, target_cost=0.0, coarsening=1,
         time_limit_s=_REFERENCE_SHARE * args.timeout)
-    found = solve(graph, loose).stats.cost_relaxed
-    best = float('inf') if found is None else found
+    if name not in PLANTED:
+        found = solve(graph, loose).stats.cost_relaxed
+        best = float('inf') if found is None else found
+        target = best + max(SHARE * best, LEAST)
     row: dict[str, Any] = {
         'problem': name, 'class': kind, 'best': best,
         'constrained': d * graph.n_poses + len(graph.ranges),
         'free': graph.n_poses + graph.n_landmarks, 'runs': {},
     }
-    target = best + max(SHARE * best, LEAST)
     for formulation in FORMULATIONS:
         runs = [
             one(graph, replace(
