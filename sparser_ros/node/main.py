@@ -15,6 +15,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         # While it was starting.
         return 0
+    finally:
+        if _in_main_thread():
+            # The interpreter resets handlers that are functions when it ends, not this one.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -60,8 +64,13 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _ignore_ctrl_c() -> None:
     """Ctrl-C comes twice where a launch file passes it on: the second must not disturb the end."""
-    if threading.current_thread() is threading.main_thread():
+    if _in_main_thread():
+        # Not SIG_IGN yet: processes inherit that.
         signal.signal(signal.SIGINT, lambda *_: None)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 if __name__ == '__main__':
