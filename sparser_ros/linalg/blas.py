@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cache
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def single_threaded_blas() -> AbstractContextManager[object]:
     """Context in which BLAS uses the calling thread only (a loaded machine: 10x faster solves)."""
-    return threadpool_limits(limits=1, user_api='blas')
+    return _controller().limit(limits=1, user_api='blas')
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Looking for the libraries of a process takes milliseconds, so it is done once."""
+    # Each comes with a BLAS of its own, which is found only where it is loaded already.
+    import scipy.linalg
+
+    from . import cholesky
+
+    assert scipy.linalg and cholesky
+    return ThreadpoolController()

@@ -273,6 +273,57 @@ def sparse_kernels(p: int) -> SimpleNamespace:
     )
 
 
+@cache
+def block_kernels(b: int, p: int) -> SimpleNamespace:
+    """Triangular solves with a factor of b x b blocks, right-hand sides of p columns."""
+
+    @_compiled
+    def llt_solve(indptr, indices, blocks, inverse_diagonal, x):  # type: ignore[no-untyped-def]
+        """x <- (L L^T)^-1 x in place; blocks (m, b, b) below the diagonal, column by column."""
+        z = np.empty((b, p))
+        for j in range(len(indptr) - 1):
+            r = j * b
+            for a in range(b):
+                for c in range(p):
+                    s = 0.0
+                    for k in range(a + 1):
+                        s += inverse_diagonal[j, a, k] * x[r + k, c]
+                    z[a, c] = s
+            for a in range(b):
+                for c in range(p):
+                    x[r + a, c] = z[a, c]
+            for e in range(indptr[j], indptr[j + 1]):
+                q = indices[e] * b
+                for a in range(b):
+                    for c in range(p):
+                        s = x[q + a, c]
+                        for k in range(b):
+                            s -= blocks[e, a, k] * z[k, c]
+                        x[q + a, c] = s
+        for j in range(len(indptr) - 2, -1, -1):
+            r = j * b
+            for a in range(b):
+                for c in range(p):
+                    z[a, c] = x[r + a, c]
+            for e in range(indptr[j], indptr[j + 1]):
+                q = indices[e] * b
+                for k in range(b):
+                    for c in range(p):
+                        s = z[k, c]
+                        for a in range(b):
+                            s -= blocks[e, a, k] * x[q + a, c]
+                        z[k, c] = s
+            for a in range(b):
+                for c in range(p):
+                    s = 0.0
+                    for k in range(a, b):
+                        s += inverse_diagonal[j, k, a] * z[k, c]
+                    x[r + a, c] = s
+
+    rows = sparse_kernels(p)
+    return SimpleNamespace(llt_solve=llt_solve, gather=rows.gather, scatter=rows.scatter)
+
+
 @_compiled
 def dot(a, b):  # type: ignore[no-untyped-def]
     """Sum of a * b of two contiguous arrays of equal size."""

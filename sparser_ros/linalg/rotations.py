@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_EXACT = 1e-13
+"""Departure from an orthonormal matrix that counts as rounding."""
+
 
 def angle_to_matrix(angle: Array) -> Array:
     """SO(2) matrices, shape (..., 2, 2), of angles in radians."""
@@ -99,7 +102,15 @@ def nearest_rotation(matrix: Array) -> Array:
         cosine = matrix[..., 0, 0] + matrix[..., 1, 1]
         sine = matrix[..., 1, 0] - matrix[..., 0, 1]
         return angle_to_matrix(np.arctan2(sine, cosine))
+    if _are_rotations(matrix):
+        return matrix.copy()
     u, _, vt = np.linalg.svd(matrix)
     sign = np.linalg.det(u @ vt)
     u[..., -1] *= sign[..., None]
     return u @ vt
+
+
+def _are_rotations(matrix: Array) -> bool:
+    """True where a decomposition would change nothing but the last digit."""
+    gram = np.einsum('...ki,...kj->...ij', matrix, matrix) - np.eye(matrix.shape[-1])
+    return bool(np.all(np.abs(gram) < _EXACT) and np.all(np.linalg.det(matrix) > 0))

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..linalg.block_cholesky import BlockCholesky, BlockFactor, blocks_available
 from ..linalg.cholesky import CholeskyFactor, SymbolicCholesky
 from .schur import SchurOperator
 
@@ -38,14 +39,27 @@ class RegularisedQ:
         self.free = self.manifold.d * self.manifold.n + self.manifold.k
         self.n_c = schur.shape[0]
         self.rows = np.r_[0 : self.free, schur.shape[0] : full.shape[0]]
-        matrix = self._chosen(full)
-        self.symbolic = SymbolicCholesky(matrix)
-        self.factor: CholeskyFactor = self.symbolic.factorize(self._shifted(matrix))
+        matrix = self._shifted(self._chosen(full))
+        self.symbolic = self._analysed(matrix, schur)
+        self.factor: CholeskyFactor | BlockFactor = self.symbolic.factorize(matrix)
         self._work: dict[int, Array] = {}
 
     def refactorise(self, full: sp.csr_matrix) -> None:
         """New values of the same pattern."""
         self.factor = self.symbolic.factorize(self._shifted(self._chosen(full)))
+
+    def _analysed(
+        self, matrix: sp.csc_matrix, schur: SchurOperator
+    ) -> SymbolicCholesky | BlockCholesky:
+        """By blocks of one pose each where there is nothing else but a few landmarks."""
+        d, n = self.manifold.d, self.manifold.n
+        points = schur.problem.n_points
+        if self.manifold.k or points > 2 * n or not blocks_available():
+            return SymbolicCholesky(matrix)
+        at = np.arange(d * n)
+        place = np.concatenate(
+            [at + at // d, (d + 1) * np.asarray(schur.problem.kept, dtype=np.int64) + d])
+        return BlockCholesky(matrix, place, d + 1)
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
         """Q without the rows held fixed."""

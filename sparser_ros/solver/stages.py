@@ -111,6 +111,10 @@ class Stages:
         newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
         preconditioner = NewtonPreconditioner(self.schur) if newton else self.regularised()
         rule = self.rule(looser)
+        if looser and not newton:
+            # What an iteration more would gain is known before it is made.
+            rule = replace(rule, gradient_tolerance=max(
+                rule.gradient_tolerance, self.config.cost_tolerance))
         if at_most:
             rule = replace(rule, max_iterations=min(at_most, rule.max_iterations))
         run = self.space.minimise(y, preconditioner, rule, self.observer('refine'))

@@ -105,10 +105,12 @@ def minimise(
             operator(v, work.qv)
             return manifold.hessian(y, work.qv, v, blocks, scalars, out)
 
-        step = _truncated_cg(hessian, manifold, y, gradient, preconditioner, radius, rule, work)
+        enough = rule.gradient_tolerance * (1e-12 + abs(cost))
+        step = _truncated_cg(
+            hessian, manifold, y, gradient, preconditioner, radius, rule, enough, work)
         run.iterations += 1
         run.cg_steps += step.cg_steps
-        if step.decrement <= rule.gradient_tolerance * (1e-12 + abs(cost)):
+        if step.decrement <= enough:
             run.status = SolveStatus.CONVERGED
             break
         candidate = manifold.retract(y, step.s)
@@ -180,9 +182,10 @@ def _truncated_cg(
     preconditioner: Preconditioner,
     radius: float,
     rule: StoppingRule,
+    enough: float,
     work: _Workspace,
 ) -> _Step:
-    """Steihaug-Toint CG in the norm of the preconditioner."""
+    """Steihaug-Toint CG in the norm of the preconditioner; none if the decrement is `enough`."""
     s = np.zeros_like(y)
     r, z, direction, hp = work.r, work.z, work.direction, work.hp
     r[...] = gradient
@@ -196,7 +199,7 @@ def _truncated_cg(
     model = 0.0
     steps = 0
     boundary = False
-    while steps < rule.max_cg_steps and rz > target:
+    while steps < rule.max_cg_steps and rz > target and decrement > enough:
         hessian(direction, hp)
         steps += 1
         if steps % _CLOCK_PERIOD == 0 and time.perf_counter() > rule.deadline:

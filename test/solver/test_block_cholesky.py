@@ -1,0 +1,86 @@
+"""Factors by blocks against dense algebra, whatever rows the blocks lack."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparser_ros.linalg import block_cholesky
+from sparser_ros.linalg.block_cholesky import BlockCholesky, blocks_available, column_counts
+from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
+
+pytestmark = pytest.mark.skipif(
+    not blocks_available(), reason='needs scikit-sparse 0.4, which can be told an ordering')
+
+
+def matrix_of(blocks, b, links, missing, seed):
+    """A positive definite matrix of blocks without some of its rows, and the rows' places."""
+    rng = np.random.default_rng(seed)
+    dense = np.eye(blocks * b)
+    for i, j in links:
+        rows = np.r_[i * b : i * b + b, j * b : j * b + b]
+        half = rng.standard_normal((b, 2 * b))
+        dense[np.ix_(rows, rows)] += half.T @ half
+    place = rng.permutation(np.setdiff1d(np.arange(blocks * b), missing))
+    return sp.csc_matrix(dense[np.ix_(place, place)]), place
+
+
+def agrees(factor, matrix, rhs):
+    np.testing.assert_allclose(
+        factor.solve(rhs), np.linalg.solve(matrix.toarray(), rhs), rtol=1e-9, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 10_000), st.integers(1, 6))
+def test_solutions_are_those_of_dense_algebra(b, blocks, seed, p):
+    rng = np.random.default_rng(seed)
+    # One pair of equal ends couples a block with itself only.
+    links = [(i, j) for i, j in rng.integers(0, blocks, (2 * blocks, 2)) if i != j]
+    missing = rng.permutation(blocks * b - 1)[: rng.integers(0, 1 + blocks * b // 3)]
+    matrix, place = matrix_of(blocks, b, links, missing, seed)
+    factor = BlockCholesky(matrix, place, b).factorize(matrix)
+    rhs = rng.standard_normal((len(place), p))
+    agrees(factor, matrix, rhs)
+    agrees(factor, matrix, rhs[:, 0])
+    inside = rhs.copy()
+    assert factor.solve(inside, out=inside) is inside
+    np.testing.assert_array_equal(inside, factor.solve(rhs))
+
+
+@pytest.mark.parametrize('dense', [0, np.inf])
+def test_both_kinds_of_factor_are_made_of_blocks(dense, monkeypatch):
+    monkeypatch.setattr(block_cholesky, '_DENSE', dense)
+    links = [(i, j) for i in range(30) for j in range(i) if (i * 7 + j * 3) % 11 == 0]
+    matrix, place = matrix_of(30, 3, links, [4, 17], 1)
+    factor = BlockCholesky(matrix, place, 3).factorize(matrix)
+    agrees(factor, matrix, np.random.default_rng(0).standard_normal((len(place), 2)))
+
+
+def chain():
+    return matrix_of(20, 3, [(i, i + 1) for i in range(19)], [1], 0)
+
+
+def test_new_values_and_zeros_that_come_and_go():
+    matrix, place = chain()
+    symbolic = BlockCholesky(matrix, place, 3)
+    sparser = sp.csc_matrix(2 * sp.identity(len(place)))
+    rhs = np.random.default_rng(1).standard_normal((len(place), 3))
+    for values in (matrix, sparser, sp.csc_matrix(3 * matrix)):
+        agrees(symbolic.factorize(values), values, rhs)
+
+
+def test_an_indefinite_matrix_is_refused():
+    matrix, place = chain()
+    symbolic = BlockCholesky(matrix, place, 3)
+    with pytest.raises(NotPositiveDefiniteError):
+        symbolic.factorize(sp.csc_matrix(matrix - 3 * sp.identity(len(place))))
+
+
+def test_column_counts_are_those_of_the_factor():
+    half = sp.random(40, 40, density=0.04, random_state=3)
+    matrix = (half + half.T + 40 * sp.identity(40)).tocsc()
+    matrix.sort_indices()
+    lower = np.linalg.cholesky(matrix.toarray())
+    np.testing.assert_array_equal(
+        column_counts(matrix.indptr, matrix.indices), np.count_nonzero(lower, axis=0))
