@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from .cholesky import NotPositiveDefiniteError, SymbolicCholesky, cholmod
+from .cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky, cholmod
 from .kernels import block_kernels
 
 Array = NDArray[np.float64]
@@ -25,80 +25,116 @@ _DENSE = 110
 """Multiplications per entry of the factor from where BLAS on supernodes beats scalar loops."""
 
 
-def blocks_available() -> bool:
+def told_an_ordering() -> bool:
     """True when CHOLMOD can be told an ordering (scikit-sparse 0.4)."""
     return hasattr(cholmod, 'analyze')
 
 
 class BlockCholesky:
-    """Ordering and elimination tree of a symmetric matrix of b x b blocks.
+    """Ordering and elimination tree of symmetric matrices of m x m blocks, b x b each.
 
-    `place` (n,) says where each row of the matrix belongs: block times b plus the row within.
-    Places that no row takes are padded with ones on the diagonal.
+    `pattern` (m, m) has an entry for every block, the diagonal included. Blocks are handed over
+    as (entries, b, b) in the order of `starts` and `rows`: column by column of the permuted
+    pattern, where block i is number `rank[i]`.
     """
 
-    def __init__(self, matrix: sp.spmatrix, place: Index, b: int) -> None:
+    def __init__(self, pattern: sp.spmatrix, b: int) -> None:
         SymbolicCholesky.count += 1
-        matrix = sp.csc_matrix(matrix)
-        self.n, self.b, self.place = matrix.shape[0], b, place
-        m = self.m = int(place.max(initial=-1)) // b + 1
-        column = np.repeat(np.arange(self.n), np.diff(matrix.indptr))
-        every = np.arange(m)
-        pattern = sp.csc_matrix((
-            np.ones(matrix.nnz + m, dtype=bool),
-            (np.concatenate([place[matrix.indices] // b, every]),
-             np.concatenate([place[column] // b, every]))), shape=(m, m))
-        order = cholmod.analyze(
-            pattern.astype(float), mode='simplicial', ordering_method='amd').P()
+        pattern = sp.csc_matrix(pattern)
+        m = self.m = pattern.shape[0]
+        self.b = b
+        order = np.arange(m)
+        if told_an_ordering() and m:
+            order = cholmod.analyze(
+                pattern.astype(float), mode='simplicial', ordering_method='amd').P()
+        self.rank = np.empty(m, dtype=np.int64)
+        self.rank[order] = np.arange(m)
         pattern = pattern[order][:, order]
         pattern.sort_indices()
-        starts, rows = pattern.indptr, pattern.indices
-        rank = np.empty(m, dtype=np.int64)
-        rank[order] = every
-        self._indptr, self._indices = _expanded(starts, rows, b)
-        counts = column_counts(starts, rows)
-        flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
-        self._blocks = starts, rows
-        self._at = (rank[place // b] * b + place % b).astype(np.int64)
-        taken = np.zeros(m * b, dtype=bool)
-        taken[self._at] = True
-        free = np.flatnonzero(~taken)
-        each = np.arange(len(free) + 1)
-        self._padding = _slots(starts, rows, b, free, each, each[:-1])
-        self._pattern = self._slots_of(matrix)
-        self._factor = cholmod.analyze(
-            self._expand(np.zeros(matrix.nnz)), ordering_method='natural',
-            mode='supernodal' if flops > _DENSE * entries else 'simplicial')
+        self.starts, self.rows = pattern.indptr, pattern.indices
+        self._indptr, self._indices = _expanded(self.starts, self.rows, b)
+        empty = self._matrix(np.zeros((len(self.rows), b, b)))
+        self._factor: Any = None
+        self._symbolic: SymbolicCholesky | None = None
+        if told_an_ordering() and m:
+            counts = column_counts(self.starts, self.rows)
+            flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
+            self._factor = cholmod.analyze(
+                empty, ordering_method='natural',
+                mode='supernodal' if flops > _DENSE * entries else 'simplicial')
+        else:
+            self._symbolic = SymbolicCholesky(empty)
 
-    def _slots_of(self, matrix: sp.csc_matrix) -> tuple[Any, Any, Index]:
-        """A matrix's pattern, and where its entries lie in the data of the expanded one."""
-        slots = _slots(*self._blocks, self.b, self._at, matrix.indptr, matrix.indices)
-        return matrix.indptr, matrix.indices, slots
-
-    def _expand(self, data: Array) -> sp.csc_matrix:
-        values = np.zeros(len(self._indices))
-        values[self._pattern[2]] = data
-        values[self._padding] = 1
+    def _matrix(self, blocks: Array) -> sp.csc_matrix:
         size = self.m * self.b
-        made = sp.csc_matrix((values, self._indices, self._indptr), shape=(size, size))
+        data = _column_major(self.starts, blocks)
+        made = sp.csc_matrix((data, self._indices, self._indptr), shape=(size, size))
         made.has_sorted_indices = True
         return made
 
-    def factorize(self, matrix: sp.csc_matrix) -> BlockFactor:
+    def factorize(self, blocks: Array, place: Index) -> BlockFactor | ScalarFactor:
+        """Factor of blocks (entries, b, b); NotPositiveDefiniteError if the matrix is not PD.
+
+        Its right-hand sides have the rows that `place` (n,) lists: block times b plus the row.
+        """
+        b = self.b
+        at = self.rank[place // b] * b + place % b
+        matrix = self._matrix(blocks)
+        if self._symbolic is not None:
+            return ScalarFactor(self._symbolic.factorize(matrix), at)
+        try:
+            self._factor.cholesky_inplace(matrix)
+            lower = self._factor.L()
+        except cholmod.CholmodNotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(str(error)) from error
+        # Postordering keeps blocks together: their rows form a chain of the elimination tree.
+        after = np.empty(self.m * b, dtype=np.int64)
+        after[self._factor.P()] = np.arange(len(after))
+        return BlockFactor(lower, after[at], b)
+
+
+class RowBlockCholesky:
+    """BlockCholesky of a sparse matrix whose rows are scattered over the blocks.
+
+    `place` (n,) says where each row belongs: block times b plus the row within. Places that no
+    row takes are padded with ones on the diagonal.
+    """
+
+    def __init__(self, matrix: sp.spmatrix, place: Index, b: int) -> None:
+        matrix = sp.csc_matrix(matrix)
+        self.place, self.b = place, b
+        m = int(place.max(initial=-1)) // b + 1
+        every = np.arange(m)
+        column = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        self.blocks = BlockCholesky(sp.csc_matrix((
+            np.ones(matrix.nnz + m, dtype=bool),
+            (np.concatenate([place[matrix.indices] // b, every]),
+             np.concatenate([place[column] // b, every]))), shape=(m, m)), b)
+        self._at = self.blocks.rank[place // b] * b + place % b
+        free = np.setdiff1d(np.arange(m * b), self._at)
+        each = np.arange(len(free) + 1)
+        self._padding = self._slots(free, each, each[:-1])
+        self._pattern = self._slots_of(matrix)
+
+    def _slots(self, at: Index, indptr: Any, indices: Any) -> Index:
+        return _slots(self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
+
+    def _slots_of(self, matrix: sp.csc_matrix) -> tuple[Any, Any, Index]:
+        """A matrix's pattern, and where its entries lie among those of the blocks."""
+        slots = self._slots(self._at, matrix.indptr, matrix.indices)
+        return matrix.indptr, matrix.indices, slots
+
+    def factorize(self, matrix: sp.csc_matrix) -> BlockFactor | ScalarFactor:
         """Factor of a matrix with this pattern; NotPositiveDefiniteError if it is not PD."""
         indptr, indices, _ = self._pattern
         if not (np.array_equal(matrix.indptr, indptr) and np.array_equal(matrix.indices, indices)):
             # Zeros may come and go within the blocks.
             self._pattern = self._slots_of(matrix)
-        try:
-            self._factor.cholesky_inplace(self._expand(matrix.data))
-            lower = self._factor.L()
-        except cholmod.CholmodNotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(str(error)) from error
-        # Postordering keeps blocks together: their rows form a chain of the elimination tree.
-        after = np.empty(self.m * self.b, dtype=np.int64)
-        after[self._factor.P()] = np.arange(len(after))
-        return BlockFactor(lower, after[self._at], self.b)
+        values = np.zeros((len(self.blocks.rows), self.b, self.b))
+        flat = values.ravel()
+        flat[self._pattern[2]] = matrix.data
+        flat[self._padding] = 1
+        return self.blocks.factorize(values, self.place)
 
 
 class BlockFactor:
@@ -119,7 +155,8 @@ class BlockFactor:
         pivots = np.einsum('mii->mi', diagonal)
         if not np.all(pivots > 0) or not np.all(np.isfinite(pivots)):
             raise NotPositiveDefiniteError('a pivot is not positive')
-        self.inverse_diagonal = np.linalg.inv(diagonal)
+        self.inverse_diagonal = np.empty_like(diagonal)
+        _inverse_triangles(diagonal, self.inverse_diagonal)
         self._work: dict[int, Array] = {}
 
     def solve(self, rhs: Array, out: Array | None = None) -> Array:
@@ -136,6 +173,22 @@ class BlockFactor:
         kernel.scatter(rhs, self.place, work)
         kernel.llt_solve(self.indptr, self.indices, self.data, self.inverse_diagonal, work)
         kernel.gather(work, self.place, out)
+        return out
+
+
+class ScalarFactor:
+    """The same where CHOLMOD cannot be told an ordering, or is missing."""
+
+    def __init__(self, factor: CholeskyFactor, place: Index) -> None:
+        self.factor, self.place = factor, place
+        self.n, self.nnz = len(place), factor.nnz
+
+    def solve(self, rhs: Array, out: Array | None = None) -> Array:
+        """A^-1 rhs for rhs of shape (n,) or (n, p); `out` may be rhs itself."""
+        padded = np.zeros((self.factor.n, *rhs.shape[1:]))
+        padded[self.place] = rhs
+        out = np.empty_like(rhs) if out is None else out
+        out[...] = self.factor.solve(padded)[self.place]
         return out
 
 
@@ -161,19 +214,32 @@ def _expanded(starts, rows, b):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _column_major(starts, blocks):  # type: ignore[no-untyped-def]
+    """Entries of the expanded pattern from blocks (entries, b, b)."""
+    b = blocks.shape[1]
+    data = np.empty(blocks.size)
+    at = 0
+    for j in range(len(starts) - 1):
+        for k in range(b):
+            for e in range(starts[j], starts[j + 1]):
+                for a in range(b):
+                    data[at] = blocks[e, a, k]
+                    at += 1
+    return data
+
+
+@_compiled
 def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def]
-    """Where the entries of a CSC matrix, row r moved to at[r], lie in the expanded pattern."""
+    """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b)."""
     where = np.empty(len(starts) - 1, dtype=np.int64)
     slots = np.empty(len(indices), dtype=np.int64)
     for column in range(len(indptr) - 1):
         j, k = at[column] // b, at[column] % b
-        first = starts[j]
-        for e in range(first, starts[j + 1]):
-            where[rows[e]] = e - first
-        start = b * (b * first + k * (starts[j + 1] - first))
+        for e in range(starts[j], starts[j + 1]):
+            where[rows[e]] = e
         for e in range(indptr[column], indptr[column + 1]):
             i = at[indices[e]]
-            slots[e] = start + b * where[i // b] + i % b
+            slots[e] = (where[i // b] * b + i % b) * b + k
     return slots
 
 
@@ -227,3 +293,19 @@ def _blocks_of(indptr, indices, data, b, starts, rows, blocks, diagonal):  # typ
                     blocks[e, a, k] = data[s]
                     s += 1
     return True
+
+
+@_compiled
+def _inverse_triangles(lower, inverse):  # type: ignore[no-untyped-def]
+    """Inverses of lower triangular (m, b, b)."""
+    b = lower.shape[1]
+    for j in range(len(lower)):
+        for k in range(b):
+            for a in range(b):
+                inverse[j, a, k] = 0.0
+            inverse[j, k, k] = 1 / lower[j, k, k]
+            for a in range(k + 1, b):
+                s = 0.0
+                for c in range(k, a):
+                    s -= lower[j, a, c] * inverse[j, c, k]
+                inverse[j, a, k] = s / lower[j, a, a]

@@ -11,25 +11,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..linalg.cholesky import NotPositiveDefiniteError, SymbolicCholesky
+from ..config import SolverError
+from ..linalg.block_cholesky import BlockCholesky
+from ..linalg.cholesky import NotPositiveDefiniteError
+from ..linalg.tangent_kernels import (
+    bearing_nodes,
+    block_slots,
+    complements,
+    pair_slots,
+    tangent_kernels,
+)
 from .manifold import Manifold
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]
 
 _FLOOR = 1e-6
-
-
-def tangent_basis(manifold: Manifold, y: Array, n_points: int) -> sp.csr_matrix:
-    """Orthonormal basis, ((rows + points) p, dim) CSR, of the tangent space at y (rows, p)."""
-    d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
-    blocks = rotation_tangents(manifold, y)
-    bearings = np.swapaxes(orthogonal_complement(y[n * d : n * d + k][:, None, :]), 1, 2)
-    parts = [_block_diagonal(blocks.reshape(n, d * p, blocks.shape[3])), _block_diagonal(bearings)]
-    if manifold.homogenised:
-        parts.append(sp.csr_matrix((d * p, 0)))
-    parts.append(sp.identity(n_points * p, format='csr'))
-    return sp.block_diag(parts, format='csr')
 
 
 def rotation_tangents(manifold: Manifold, y: Array) -> Array:
@@ -56,62 +53,113 @@ def orthogonal_complement(rows: Array) -> Array:
     return np.swapaxes(q[:, :, d:], 1, 2)
 
 
-def _block_diagonal(blocks: Array) -> sp.csr_matrix:
-    m, rows, columns = blocks.shape
-    indices = np.arange(m)[:, None, None] * columns + np.arange(columns)[None, None, :]
-    indices = np.broadcast_to(indices, blocks.shape).ravel()
-    indptr = np.arange(m * rows + 1) * columns
-    return sp.csr_matrix((blocks.ravel(), indices, indptr), shape=(m * rows, m * columns))
-
-
 class NewtonPreconditioner:
-    """(T^T (Q - Lambda + shift) T)^-1 in ambient coordinates; Gauss-Newton where indefinite."""
+    """(T^T (Q - Lambda + shift) T)^-1 in ambient coordinates; Gauss-Newton where indefinite.
+
+    Bearings are eliminated; what is left has a block for every pose and landmark, whose pattern
+    is analysed once.
+    """
 
     def __init__(self, schur: SchurOperator, *, damping: float = 1e-10) -> None:
-        self.manifold = schur.problem.manifold
-        self.n_c = schur.shape[0]
+        problem, manifold = schur.problem, schur.problem.manifold
+        d, n = manifold.d, manifold.n
+        self.manifold = manifold
         self.full = schur.full()
         self.damping = damping
-        self.symbolic: SymbolicCholesky | None = None
+        self.symbolic: BlockCholesky | None = None
+        self._pattern: sp.csr_matrix | None = None
         self.gauss_newton = False
+        self.n_nodes = problem.n_points
+        self.node = np.full(self.full.shape[0], -1, dtype=np.int64)
+        self.node[: n * d] = np.arange(n * d) // d
+        self.node[schur.shape[0] :] = problem.kept
+
+    def _analyse(self, q: int, p: int) -> None:
+        """Pattern and slots of the blocks, for q coordinates a rotation and p a point."""
+        node, full, manifold = self.node, self.full, self.manifold
+        self._pattern = full
+        nodes = self.nodes = bearing_nodes(
+            full.indptr, full.indices, node, manifold.n * manifold.d, manifold.k)
+        if np.any(nodes < -1):
+            raise SolverError('a range between more than two poses or landmarks')
+        row = node[np.repeat(np.arange(full.shape[0]), np.diff(full.indptr))]
+        column = node[full.indices]
+        both = (row >= 0) & (column >= 0)
+        pair = nodes[np.all(nodes >= 0, axis=1)]
+        every = np.arange(self.n_nodes)
+        i = np.concatenate([row[both], pair[:, 0], pair[:, 1], every])
+        j = np.concatenate([column[both], pair[:, 1], pair[:, 0], every])
+        self.symbolic = BlockCholesky(sp.csc_matrix(
+            (np.ones(len(i), dtype=bool), (i, j)), shape=(self.n_nodes, self.n_nodes)), q + p)
+        starts, rows, rank = self.symbolic.starts, self.symbolic.rows, self.symbolic.rank
+        self.slots = block_slots(
+            starts, rows, np.where(node < 0, -1, rank[node]), full.indptr, full.indices)
+        ranked = np.where(nodes < 0, -1, rank[nodes])
+        self.pairs = pair_slots(starts, rows, ranked)
+        self.diagonal = pair_slots(starts, rows, rank[:, None].repeat(2, axis=1))[:, 0, 0]
+        used = np.zeros((self.n_nodes, q + p), dtype=bool)
+        used[: manifold.n, :q] = True
+        used[node[manifold.rows :], q:] = True
+        self.used = used
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        p = y.shape[1]
-        self.basis = tangent_basis(self.manifold, y, self.full.shape[0] - self.n_c)
-        # T^T (Q x I_p) T without the Kronecker product: column by column of Y.
-        columns = [self.basis[c::p] for c in range(p)]
-        gauss = sum(part.T.tocsr() @ (self.full @ part) for part in columns).tocsc()
-        curve = self._curvature(y, gradient, gauss.shape[0])
+        manifold, full = self.manifold, self.full
+        d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
+        self.turns = rotation_tangents(manifold, y)
+        q = self.turns.shape[3] if n else 0
+        if self.symbolic is None or self.symbolic.b != q + p or not self._same_pattern():
+            self._analyse(q, p)
+        assert self.symbolic is not None
+        self.kernel = tangent_kernels(d, p, q)
+        self.normal = np.empty((k, p - 1, p))
+        complements(y[n * d : n * d + k], self.normal)
+        gauss = np.zeros((len(self.symbolic.rows), q + p, q + p))
+        self.kernel.assemble(
+            full.indptr, full.indices, full.data, n, self.turns, self.slots, gauss)
+        multipliers, scalars = manifold.multipliers(y, gradient)
+        turned = np.einsum('nab,nbcq->nacq', multipliers, self.turns)
+        curve = np.einsum('nacr,nacq->nrq', self.turns, turned)
+        own = full.diagonal()[n * d : n * d + k]
+        largest = max(gauss.max(initial=0.0), own.max(initial=0.0))
         # A rotation that no measurement turns has a zero row.
-        diagonal = gauss.diagonal()
-        diagonal = np.maximum(diagonal, _FLOOR * diagonal.max(initial=0.0))
-        damping = sp.diags(self.damping * diagonal).tocsc()
-        if self.symbolic is None:
-            self.symbolic = SymbolicCholesky(gauss)
+        floor = np.maximum(np.einsum('mii->mi', gauss[self.diagonal]), _FLOOR * largest)
+        damped = np.maximum(own, _FLOOR * largest)
+        exact = gauss.copy()
+        exact[self.diagonal[:n], :q, :q] -= curve
         try:
-            self.factor = self.symbolic.factorize(gauss - curve + damping)
+            self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
             self.gauss_newton = False
         except NotPositiveDefiniteError:
-            self.factor = self.symbolic.factorize(gauss + 1e4 * damping)
+            loose = 1e4 * self.damping
+            self._factorize(gauss, loose * floor, own + loose * damped)
             self.gauss_newton = True
 
-    def _curvature(self, y: Array, gradient: Array, size: int) -> sp.csc_matrix:
-        """T^T (Lambda x I_p) T: a block per rotation, a multiple of I per bearing, else zero."""
-        manifold, p = self.manifold, y.shape[1]
-        tangents = rotation_tangents(manifold, y)
-        blocks, scalars = manifold.multipliers(y, gradient)
-        turned = np.einsum('nab,nbcq->nacq', blocks, tangents)
-        curve = sp.block_diag([
-            _block_diagonal(np.einsum('nacr,nacq->nrq', tangents, turned)),
-            sp.diags(np.repeat(scalars, p - 1)),
-        ], format='csc')
-        curve.resize((size, size))
-        return curve
+    def _same_pattern(self) -> bool:
+        known, full = self._pattern, self.full
+        return known is full or (known is not None and (
+            np.array_equal(known.indptr, full.indptr)
+            and np.array_equal(known.indices, full.indices)))
+
+    def _factorize(self, blocks: Array, shift: Array, pivots: Array) -> None:
+        """Factor of the blocks, shifted on the diagonal, less what the bearings leave."""
+        assert self.symbolic is not None
+        if not np.all(pivots > 0):
+            raise NotPositiveDefiniteError('a pivot is not positive')
+        full, manifold = self.full, self.manifold
+        b = self.symbolic.b
+        at = np.arange(b)
+        blocks[self.diagonal[:, None], at, at] += np.where(self.used, shift, 1.0)
+        self.pivots = pivots
+        self.coupling = np.empty((manifold.k, 2, self.normal.shape[1], b))
+        self.kernel.eliminate(
+            full.indptr, full.indices, full.data, manifold.n, manifold.k, self.node, self.nodes,
+            self.turns, self.normal, pivots, self.pairs, self.coupling, blocks)
+        self.factor = self.symbolic.factorize(blocks, np.arange(self.n_nodes * b))
 
     def apply(self, v: Array, out: Array) -> Array:
-        p = v.shape[1]
-        rhs = np.zeros(self.full.shape[0] * p)
-        rhs[: v.size] = v.ravel()
-        solution = self.basis @ self.factor.solve(self.basis.T @ rhs)
-        out[...] = solution[: v.size].reshape(v.shape)
+        n, k = self.manifold.n, self.manifold.k
+        x, z = np.empty(self.factor.n), np.empty((k, v.shape[1] - 1))
+        parts = self.turns, self.normal, self.pivots, self.nodes, self.coupling
+        self.kernel.coordinates(v, n, k, *parts, x, z)
+        self.kernel.ambient(self.factor.solve(x), z, n, k, *parts, out)
         return out

@@ -6,7 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..linalg.block_cholesky import BlockCholesky, BlockFactor, blocks_available
+from ..linalg.block_cholesky import (
+    BlockFactor,
+    RowBlockCholesky,
+    ScalarFactor,
+    told_an_ordering,
+)
 from ..linalg.cholesky import CholeskyFactor, SymbolicCholesky
 from .schur import SchurOperator
 
@@ -41,7 +46,7 @@ class RegularisedQ:
         self.rows = np.r_[0 : self.free, schur.shape[0] : full.shape[0]]
         matrix = self._shifted(self._chosen(full))
         self.symbolic = self._analysed(matrix, schur)
-        self.factor: CholeskyFactor | BlockFactor = self.symbolic.factorize(matrix)
+        self.factor: CholeskyFactor | BlockFactor | ScalarFactor = self.symbolic.factorize(matrix)
         self._work: dict[int, Array] = {}
 
     def refactorise(self, full: sp.csr_matrix) -> None:
@@ -50,16 +55,16 @@ class RegularisedQ:
 
     def _analysed(
         self, matrix: sp.csc_matrix, schur: SchurOperator
-    ) -> SymbolicCholesky | BlockCholesky:
+    ) -> SymbolicCholesky | RowBlockCholesky:
         """By blocks of one pose each where there is nothing else but a few landmarks."""
         d, n = self.manifold.d, self.manifold.n
         points = schur.problem.n_points
-        if self.manifold.k or points > 2 * n or not blocks_available():
+        if self.manifold.k or points > 2 * n or not told_an_ordering():
             return SymbolicCholesky(matrix)
         at = np.arange(d * n)
         place = np.concatenate(
             [at + at // d, (d + 1) * np.asarray(schur.problem.kept, dtype=np.int64) + d])
-        return BlockCholesky(matrix, place, d + 1)
+        return RowBlockCholesky(matrix, place, d + 1)
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
         """Q without the rows held fixed."""

@@ -7,11 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.linalg import block_cholesky
-from sparser_ros.linalg.block_cholesky import BlockCholesky, blocks_available, column_counts
+from sparser_ros.linalg.block_cholesky import RowBlockCholesky, column_counts
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
-
-pytestmark = pytest.mark.skipif(
-    not blocks_available(), reason='needs scikit-sparse 0.4, which can be told an ordering')
 
 
 def matrix_of(blocks, b, links, missing, seed):
@@ -39,7 +36,7 @@ def test_solutions_are_those_of_dense_algebra(b, blocks, seed, p):
     links = [(i, j) for i, j in rng.integers(0, blocks, (2 * blocks, 2)) if i != j]
     missing = rng.permutation(blocks * b - 1)[: rng.integers(0, 1 + blocks * b // 3)]
     matrix, place = matrix_of(blocks, b, links, missing, seed)
-    factor = BlockCholesky(matrix, place, b).factorize(matrix)
+    factor = RowBlockCholesky(matrix, place, b).factorize(matrix)
     rhs = rng.standard_normal((len(place), p))
     agrees(factor, matrix, rhs)
     agrees(factor, matrix, rhs[:, 0])
@@ -53,7 +50,15 @@ def test_both_kinds_of_factor_are_made_of_blocks(dense, monkeypatch):
     monkeypatch.setattr(block_cholesky, '_DENSE', dense)
     links = [(i, j) for i in range(30) for j in range(i) if (i * 7 + j * 3) % 11 == 0]
     matrix, place = matrix_of(30, 3, links, [4, 17], 1)
-    factor = BlockCholesky(matrix, place, 3).factorize(matrix)
+    factor = RowBlockCholesky(matrix, place, 3).factorize(matrix)
+    agrees(factor, matrix, np.random.default_rng(0).standard_normal((len(place), 2)))
+
+
+@pytest.mark.parametrize('told', [True, False])
+def test_without_an_ordering_of_ours_the_answers_are_the_same(told, monkeypatch):
+    monkeypatch.setattr(block_cholesky, 'told_an_ordering', lambda: told)
+    matrix, place = chain()
+    factor = RowBlockCholesky(matrix, place, 3).factorize(matrix)
     agrees(factor, matrix, np.random.default_rng(0).standard_normal((len(place), 2)))
 
 
@@ -63,7 +68,7 @@ def chain():
 
 def test_new_values_and_zeros_that_come_and_go():
     matrix, place = chain()
-    symbolic = BlockCholesky(matrix, place, 3)
+    symbolic = RowBlockCholesky(matrix, place, 3)
     sparser = sp.csc_matrix(2 * sp.identity(len(place)))
     rhs = np.random.default_rng(1).standard_normal((len(place), 3))
     for values in (matrix, sparser, sp.csc_matrix(3 * matrix)):
@@ -72,7 +77,7 @@ def test_new_values_and_zeros_that_come_and_go():
 
 def test_an_indefinite_matrix_is_refused():
     matrix, place = chain()
-    symbolic = BlockCholesky(matrix, place, 3)
+    symbolic = RowBlockCholesky(matrix, place, 3)
     with pytest.raises(NotPositiveDefiniteError):
         symbolic.factorize(sp.csc_matrix(matrix - 3 * sp.identity(len(place))))
 

@@ -2,15 +2,40 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers import world
 
-from sparser_ros.solver.newton import NewtonPreconditioner, tangent_basis
+from sparser_ros.solver.newton import (
+    NewtonPreconditioner,
+    orthogonal_complement,
+    rotation_tangents,
+)
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.trust_region import StoppingRule, minimise
 
 CASES = [(d, p, absolute) for d in (2, 3) for p in (d, d + 2) for absolute in ('', 'pfk')]
+
+
+def tangent_basis(manifold, y, n_points):
+    """Orthonormal basis, ((rows + points) p, dim) CSR, of the tangent space at y (rows, p)."""
+    d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
+    blocks = rotation_tangents(manifold, y)
+    bearings = np.swapaxes(orthogonal_complement(y[n * d : n * d + k][:, None, :]), 1, 2)
+    parts = [_block_diagonal(blocks.reshape(n, d * p, blocks.shape[3])), _block_diagonal(bearings)]
+    if manifold.homogenised:
+        parts.append(sp.csr_matrix((d * p, 0)))
+    parts.append(sp.identity(n_points * p, format='csr'))
+    return sp.block_diag(parts, format='csr')
+
+
+def _block_diagonal(blocks):
+    m, rows, columns = blocks.shape
+    indices = np.arange(m)[:, None, None] * columns + np.arange(columns)[None, None, :]
+    indices = np.broadcast_to(indices, blocks.shape).ravel()
+    indptr = np.arange(m * rows + 1) * columns
+    return sp.csr_matrix((blocks.ravel(), indices, indptr), shape=(m * rows, m * columns))
 
 
 @pytest.mark.parametrize('d, p, absolute', CASES)
