@@ -157,9 +157,17 @@ class NewtonPreconditioner:
         self.factor = self.symbolic.factorize(blocks, np.arange(self.n_nodes * b))
 
     def apply(self, v: Array, out: Array) -> Array:
-        n, k = self.manifold.n, self.manifold.k
-        x, z = np.empty(self.factor.n), np.empty((k, v.shape[1] - 1))
+        n, k, p = self.manifold.n, self.manifold.k, v.shape[1]
+        x, z = np.empty(self.factor.n), np.empty((k, p - 1))
         parts = self.turns, self.normal, self.pivots, self.nodes, self.coupling
         self.kernel.coordinates(v, n, k, *parts, x, z)
-        self.kernel.ambient(self.factor.solve(x), z, n, k, *parts, out)
+        # Rows beyond X_c are X_f, where a formulation keeps it as a variable.
+        points = self.node[self.manifold.rows :]
+        whole = v.shape[0] > self.manifold.rows
+        if whole:
+            x.reshape(self.n_nodes, -1)[points, -p:] += v[self.manifold.rows :]
+        x = self.factor.solve(x)
+        self.kernel.ambient(x, z, n, k, *parts, out)
+        if whole:
+            out[self.manifold.rows :] = x.reshape(self.n_nodes, -1)[points, -p:]
         return out

@@ -23,9 +23,9 @@ from .trust_region import StoppingRule, TrustRegionRun
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, float], None]
 
-ROUGH, EARLY, REFINED, TO_TARGET = 1000.0, 100.0, 1e-3, 1e-4
-"""Multiples of the configured cost tolerance: a thinned start, early rounding, refinement, a
-given target."""
+ROUGH, EARLY, LATER, REFINED, TO_TARGET = 1000.0, 100.0, 20.0, 1e-3, 1e-4
+"""Multiples of the configured cost tolerance: a thinned start, early rounding and a second one,
+refinement, a given target."""
 ROUNDING_GAP = 1.5
 """Refined over relaxed cost beyond which rounding has gone astray."""
 _POLISHED = 1e-16
@@ -111,8 +111,9 @@ class Stages:
         newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
         preconditioner = NewtonPreconditioner(self.schur) if newton else self.regularised()
         rule = self.rule(looser)
-        if looser and not newton:
-            # What an iteration more would gain is known before it is made.
+        if looser and not newton and not self.config.certify:
+            # What an iteration more would gain is known before it is made. A certificate needs
+            # every digit.
             rule = replace(rule, gradient_tolerance=max(
                 rule.gradient_tolerance, self.config.cost_tolerance))
         if at_most:
