@@ -25,7 +25,8 @@ def main(argv: list[str] | None = None) -> int:
     rows = [row(path) for path in args.reports]
     table = Table('online', 'Online: data played in time into the node', {
         'dataset': 'set', 'rate': 'rate', 'n_poses': 'poses', 'n_ranges': 'ranges',
-        'solutions': 'solutions', 'settled_after_s': 'settled after s',
+        'solutions': 'solutions', 'p95': 'latency p95 s', 'p95_full': 'at full size s',
+        'cpu_cores': 'CPU cores', 'settled_after_s': 'settled after s',
         'tf_gap_s': 'longest TF gap s', 'callback_max_ms': 'longest callback ms',
         'unaccounted': 'messages unaccounted', 'cost': 'cost on the file', 'passed': 'passed',
     }, args.out)
@@ -42,7 +43,8 @@ def row(path: Path) -> dict[str, Any]:
         return {
             **{key: report.get(key) for key in (
                 'dataset', 'rate', 'n_poses', 'n_ranges', 'solutions', 'settled_after_s',
-                'callback_max_ms', 'passed')},
+                'callback_max_ms', 'cpu_cores', 'passed')},
+            'p95': report['latency_s']['p95'], 'p95_full': report['latency_s']['p95_full_size'],
             'tf_gap_s': max(gaps, default=None), 'cost': report.get('cost_on_file'),
             'unaccounted': report['messages']['unaccounted'],
         }

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..config import SparserError
 
-NAMES = ('paper', 'practitioner', 'formulations', 'scale', 'profiling', 'online', 'robust')
+NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
+         'profiling', 'online', 'robust')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

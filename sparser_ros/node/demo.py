@@ -79,14 +79,16 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     ) as node:
         await_start(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')
+        started, used = time.monotonic(), node.cpu_seconds()
         played = play(data, rate, args.clock, scratch, out, environment, monitor, node)
+        cores = (node.cpu_seconds() - used) / (time.monotonic() - started)
         say('end of the data; waiting for the last solution')
         settled_after = settle(monitor, node, args.settle)
         monitor.close_gaps()
         saved = save(monitor)
         node_exit = node.stop()
         report = report_of(data, saved, monitor.seen, played, settled_after,
-                           time.monotonic() - begin, rate)
+                           time.monotonic() - begin, rate, cores)
         report['node_exit_code'] = node_exit
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
     collect(saved, out, data)

@@ -14,6 +14,7 @@ from ..linalg.alignment import align
 from ..plot import map as plot
 from ..solver.result import SolveStats, SolveStatus
 from .demo_input import DemoInput
+from .latency import latencies
 from .monitor import Observation
 
 GAP_LIMIT_S = 0.2
@@ -22,7 +23,7 @@ CALLBACK_LIMIT_MS = 20.0
 
 def report_of(
     data: DemoInput, saved: Path | None, seen: Observation, played: dict[str, Any],
-    settled_after_s: float | None, total_s: float, rate: float,
+    settled_after_s: float | None, total_s: float, rate: float, cpu_cores: float,
 ) -> dict[str, Any]:
     """The fields of every report, and what only a live run has."""
     graph, estimate = None, None
@@ -42,6 +43,8 @@ def report_of(
         if seen.status is not None else {},
         'settled_after_s': settled_after_s,
         'solutions': seen.solutions,
+        'latency_s': latencies(seen.published, rate),
+        'cpu_cores': round(cpu_cores, 3),
         'worker_restarts': int(seen.status.worker_restarts) if seen.status is not None else 0,
         'tf_gap_max_s': gaps,
         'tf_count': {frame: record.count for frame, record in seen.transforms.items()},
@@ -211,6 +214,9 @@ def summary(result: dict[str, Any], out: Path) -> str:
         f'  map -> odom  longest gap '
         f'{text(max(result["tf_gap_max_s"].values(), default=None), " s")}',
         f'  callbacks    longest {text(result["callback_max_ms"], " ms")}',
+        f'  latency      {text(result["latency_s"]["p95"], " s")} (95 % of the data), '
+        f'{text(result["latency_s"]["p95_full_size"], " s")} at full size; '
+        f'{text(result["cpu_cores"])} processor cores',
         f'  settled      {text(result["settled_after_s"], " s")} after the end of the data',
         f'  results      {out}/',
     ]

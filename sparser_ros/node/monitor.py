@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -47,6 +48,8 @@ class Observation:
     status: SolverStatus | None = None
     status_count: int = 0
     solutions: int = 0
+    published: list[tuple[float, float]] = field(default_factory=list)
+    """When each solution came and the newest stamp in it, seconds of the data's clock."""
     transforms: dict[str, TransformRecord] = field(default_factory=dict)
     diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
     """Values by task: inputs, graph, solver, callbacks, memory."""
@@ -126,6 +129,9 @@ class Monitor:
         if before is None or (before.cost, before.solve_seconds) != (
                 message.cost, message.solve_seconds):
             self.seen.solutions += 1
+            if math.isfinite(message.latency):
+                at = stamp_ns(message.header.stamp) * 1e-9
+                self.seen.published.append((at, at - message.latency))
         for robot, state in zip(message.robot_names, message.robot_states, strict=True):
             if state != 'located':
                 self._interrupt(self._odom_frame.replace('{robot}', robot))

@@ -15,8 +15,10 @@ from benchmark import (
     online,
     paper,
     practitioner,
+    preconditioners,
     profiling,
     scale,
+    sweep,
     synthetic,
     table,
 )
@@ -25,6 +27,7 @@ from sparser_ros.config import ConfigError, SolverConfig
 from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residuals
 from sparser_ros.io import graph_file
 from sparser_ros.solver import solve
+from sparser_ros.solver.formulations import FORMULATIONS
 
 POSES = 120
 
@@ -126,6 +129,25 @@ def test_scale(tmp_path: Path):
     assert all(row['fill'] >= 1 for row in fills)
 
 
+def test_sweep(tmp_path: Path):
+    assert sweep.main(['--poses', '100', '150', '--seeds', '1', '--out', str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / 'sweep.json').read_text())['rows']
+    assert [row['poses'] for row in rows] == [100, 150]
+    assert set(rows[0]['figures']) == set(FORMULATIONS)
+    table = json.loads((tmp_path / 'sweep_precompute.json').read_text())['rows']
+    assert all(row['dense_ms'] > row['ours_ms'] > 0 for row in table)
+    assert (tmp_path / 'sweep_speedup.png').stat().st_size > 1000
+
+
+def test_preconditioners(data: Path, tmp_path: Path):
+    assert preconditioners.main([
+        '--data', str(data), '--sets', 'lattice', 'ranging', '--seeds', '1',
+        '--out', str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / 'preconditioners.json').read_text())['rows']
+    assert [row['set'] for row in rows] == ['lattice', 'ranging']
+    assert all(row['figures']['ours']['cg_steps'] > 0 and row['ratio'] >= 1 for row in rows)
+
+
 def test_exponent_of_a_power_law():
     assert scale.exponent([(10, 2.0), (100, 20.0), (1000, 200.0)]) == pytest.approx(1.0)
 
@@ -143,6 +165,7 @@ def test_online(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     report = tmp_path / 'report.json'
     report.write_text(json.dumps({
         'dataset': 'field', 'rate': 20.0, 'tf_gap_max_s': {'a/odom': 0.07, 'b/odom': 0.05},
+        'latency_s': {'p95': 0.7, 'p95_full_size': 0.9}, 'cpu_cores': 0.8,
         'messages': {'unaccounted': 0}, 'settled_after_s': 1.5, 'passed': True}))
     assert online.main([str(report), '--out', str(tmp_path)]) == 0
     row = json.loads((tmp_path / 'online.json').read_text())['rows'][0]

@@ -1,0 +1,127 @@
+"""The paper's sphere sweep: four formulations on spheres of 1 000 to 10 000 poses, and precompute.
+
+From one random rank-5 start to 1 % above the best relaxed cost, in the same trust region with the
+same preconditioner. `python -m benchmark.sweep [--poses 1000 2000 …] [--seeds 3]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sparser_ros.config import SolverConfig, SolverError
+from sparser_ros.graph import Graph
+from sparser_ros.io import generators
+from sparser_ros.linalg.blas import single_threaded_blas
+from sparser_ros.solver import solve
+from sparser_ros.solver.formulations import FORMULATIONS, Dense
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+
+from . import pictures
+from .formulations import RANK, SHARE, one
+from .table import Table, median, run_main
+
+OURS = 'schur'
+POSES_PER_LAP = 50
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    made = argparse.ArgumentParser(prog='python -m benchmark.sweep', description=__doc__)
+    made.add_argument('--poses', nargs='+', type=int, default=list(range(1000, 10_001, 1000)))
+    made.add_argument('--seeds', type=int, default=3)
+    made.add_argument('--timeout', type=float, default=60, metavar='S',
+                      help='a formulation that takes longer once is left out of larger spheres')
+    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    args = made.parse_args(argv)
+    table = Table('sweep', 'Sphere sweep: random rank-5 start to 1 % of the best cost', {
+        'poses': 'poses', 'best': 'best cost',
+        **{name: f'{name} s (iterations, CG steps)' for name in FORMULATIONS},
+    }, args.out)
+    precompute = Table('sweep_precompute', 'Precompute: products and factor of M, or dense Q_s', {
+        'poses': 'poses', 'ours_ms': 'ours ms', 'dense_ms': 'dense Schur complement ms',
+        'ratio': 'ratio', 'dense_mib': 'dense MiB',
+    }, args.out)
+    precompute.command = table.command
+    seconds: dict[str, pictures.Curve] = {name: [] for name in FORMULATIONS}
+    iterations: dict[str, pictures.Curve] = {name: [] for name in FORMULATIONS}
+    left = list(FORMULATIONS)
+    for poses in args.poses:
+        graph = generators.sphere(laps=poses // POSES_PER_LAP).validate()
+        row = measured(graph, left, args)
+        table.add({'poses': graph.n_poses, **row})
+        for name, figures in row['figures'].items():
+            seconds[name].append((graph.n_poses, figures['cpu_s']))
+            iterations[name].append((graph.n_poses, figures['iterations']))
+        left = [name for name in left if name in row['figures']]
+        precompute.add({'poses': graph.n_poses, **precomputed(graph, 'dense' in left)})
+    table.note(
+        f'Medians of {args.seeds} seeds, CPU seconds of set-up and relaxation in one process. – = '
+        f'not within {args.timeout:g} s here or on a smaller sphere, or the explicit matrix does '
+        'not fit.')
+    precompute.note('Medians of 5. Q_cc, B, M and the factor of M; the dense matrix comes on top.')
+    curves = {name: curve for name, curve in seconds.items() if curve}
+    pictures.scaling(args.out / 'sweep.png', curves, 'CPU seconds to 1 %')
+    pictures.scaling(args.out / 'sweep_iterations.png',
+                     {name: iterations[name] for name in curves}, 'iterations to 1 %')
+    base = dict(seconds[OURS])
+    pictures.scaling(args.out / 'sweep_speedup.png', {
+        name: [(n, s / base[n]) for n, s in curve if n in base]
+        for name, curve in curves.items() if name != OURS}, 'time relative to schur')
+    return 0
+
+
+def measured(graph: Graph, names: list[str], args: argparse.Namespace) -> dict[str, Any]:
+    """Cells of one sphere; `figures` has the medians of those that got there every time."""
+    loose = SolverConfig(
+        init='random', rank=RANK, cost_tolerance=1e-4, target_cost=0.0, coarsening=1,
+        time_limit_s=3 * args.timeout)
+    best = solve(graph, loose).stats.cost_relaxed
+    if best is None:
+        raise SolverError(f'no solution of the sphere of {graph.n_poses} poses')
+    row: dict[str, Any] = {'best': best, 'runs': {}, 'figures': {}}
+    for name in names:
+        runs: list[dict[str, Any]] = []
+        for seed in range(args.seeds):
+            runs.append(one(graph, replace(
+                loose, formulation=name, seed=seed, target_cost=(1 + SHARE) * best,
+                time_limit_s=args.timeout)))
+            if not runs[-1]['reached']:
+                break
+        row['runs'][name] = runs
+        if all(run['reached'] for run in runs):
+            found = {key: median([run[key] for run in runs])
+                     for key in ('cpu_s', 'iterations', 'cg_steps')}
+            row['figures'][name] = found
+            row[name] = (f'{found["cpu_s"]:.3g} ({found["iterations"]:.0f}, '
+                         f'{found["cg_steps"]:.0f})')
+    return row
+
+
+def precomputed(graph: Graph, dense: bool) -> dict[str, Any]:
+    """Milliseconds of our precompute and of the explicit Schur complement."""
+    problem = QuadraticProblem(graph)
+    with single_threaded_blas():
+        ours = [timed_ms(lambda: SchurOperator(problem)) for _ in range(5)]
+        row: dict[str, Any] = {'ours_ms': median(ours)}
+        schur = SchurOperator(problem)
+        row['dense_mib'] = 8 * schur.shape[0] ** 2 / 2**20
+        if dense:
+            row['dense_ms'] = row['ours_ms'] + timed_ms(lambda: Dense(schur))
+            row['ratio'] = row['dense_ms'] / row['ours_ms']
+    return row
+
+
+def timed_ms(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return 1e3 * (time.process_time() - start)
+
+
+if __name__ == '__main__':
+    run_main(main)

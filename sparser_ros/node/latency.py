@@ -1,0 +1,38 @@
+"""How long data wait for a trajectory that contains them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+_SAMPLES = 32
+FULL_SIZE_SHARE = 0.2
+"""Share of the data, the last, at which the graph counts as being of full size."""
+
+
+def latencies(published: Sequence[tuple[float, float]], rate: float) -> dict[str, float | None]:
+    """Wall seconds from data to the first solution that contains them, data evenly in time.
+
+    `published` lists (time of publication, newest stamp in the solution) in seconds of the data's
+    clock, which runs `rate` times as fast as the wall's. Data between the newest stamps of two
+    solutions wait for the second one.
+    """
+    stamp, wait = [np.zeros(0)], [np.zeros(0)]
+    for (_, before), (at, newest) in pairwise(published):
+        if newest > before:
+            # As many samples per second of data everywhere.
+            data = np.linspace(before, newest, max(2, int(_SAMPLES * (newest - before) / rate)))
+            stamp.append(data)
+            wait.append((at - data) / rate)
+    stamps, waits = np.concatenate(stamp), np.concatenate(wait)
+    if not len(waits):
+        return {'p50': None, 'p95': None, 'max': None, 'p95_full_size': None}
+    late = stamps >= stamps[-1] - FULL_SIZE_SHARE * (stamps[-1] - stamps[0])
+    p50, p95 = np.percentile(waits, [50, 95])
+    return {
+        'p50': round(float(p50), 3), 'p95': round(float(p95), 3),
+        'max': round(float(waits.max()), 3),
+        'p95_full_size': round(float(np.percentile(waits[late], 95)), 3),
+    }

@@ -1,0 +1,48 @@
+"""How long data wait for a trajectory that contains them."""
+
+import sys
+import time
+
+import pytest
+
+from sparser_ros.node.latency import latencies
+from sparser_ros.node.processes import Child
+
+
+def test_data_wait_for_the_first_solution_that_contains_them():
+    # Every 2 s of data a solution, 0.5 s after its newest datum: waits from 0.5 to 2.5 s.
+    published = [(2.5 + 2 * k, 2.0 + 2 * k) for k in range(20)]
+    found = latencies(published, rate=1.0)
+    assert found['max'] == pytest.approx(2.5)
+    assert found['p50'] == pytest.approx(1.5, abs=0.05)
+    assert found['p95'] == pytest.approx(2.4, abs=0.05)
+    assert found['p95_full_size'] == pytest.approx(found['p95'], abs=0.1)
+
+
+def test_faster_time_shortens_the_wait_on_the_wall():
+    published = [(2.5 + 2 * k, 2.0 + 2 * k) for k in range(20)]
+    slow, fast = latencies(published, 1.0), latencies(published, 20.0)
+    assert fast['max'] == pytest.approx(slow['max'] / 20, abs=1e-3)
+
+
+def test_the_last_fifth_of_the_data_is_the_full_size():
+    published = [(k + (0.1 if k < 90 else 5.0), float(k)) for k in range(100)]
+    found = latencies(published, 1.0)
+    assert found['p50'] < 1.2
+    assert found['p95_full_size'] > 5
+
+
+@pytest.mark.parametrize('published', [[], [(1.0, 0.5)], [(1.0, 0.5), (2.0, 0.5)]])
+def test_no_new_data_no_latency(published):
+    assert set(latencies(published, 1.0).values()) == {None}
+
+
+def test_processor_time_of_a_group_of_processes(tmp_path):
+    program = ('import subprocess, sys, time\n'
+               'inner = "import time\\nwhile time.process_time() < 0.5: pass\\ntime.sleep(60)"\n'
+               'subprocess.run([sys.executable, "-c", inner])')
+    with Child([sys.executable, '-c', program], tmp_path / 'log') as process:
+        end = time.monotonic() + 30
+        while process.cpu_seconds() < 0.45 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert 0.45 <= process.cpu_seconds() < 5
