@@ -12,12 +12,14 @@ import queue
 import signal
 import threading
 import traceback
+from collections import deque
 from multiprocessing.connection import Connection
 
 from ..config import SparserError
 from . import protocol
 from .codec import Packet, decode, decode_increment, encode, estimate_from
 from .session import Session
+from .solution import Solution
 
 
 class Child:
@@ -27,6 +29,8 @@ class Child:
         self._pipe = pipe
         self._own_process = own_process
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._later: deque[bytes | None] = deque()
+        """Read from the inbox during a solve, for after it."""
         self._sending = threading.Lock()
         self._ended = threading.Event()
         self._config = protocol.config_from(config)
@@ -46,11 +50,11 @@ class Child:
         session = Session(self._config, bounded=True)
         self._send(encode(protocol.READY, {'pid': os.getpid()}))
         while not self._ended.is_set():
-            message = self._inbox.get()
+            message = self._later.popleft() if self._later else self._inbox.get()
             while message is not None:
                 session = self._handle(session, decode(message))
                 try:
-                    message = self._inbox.get_nowait()
+                    message = self._later.popleft() if self._later else self._inbox.get_nowait()
                 except queue.Empty:
                     break
             if message is None:
@@ -86,13 +90,35 @@ class Child:
         self._pending, self._full, self._idle = False, None, False
         self._send(encode(protocol.WORKING, {'request': request, 'sequence': session.sequence}))
         try:
-            solution = session.solve(full, idle=idle)
+            solution = session.solve(
+                full, idle=idle, meanwhile=_Meanwhile(self, session, request))
             self._send(protocol.answered(solution, request, self._generation))
         except (SparserError, ArithmeticError, ValueError, MemoryError, LookupError) as error:
             self._send(encode(protocol.FAILED, {
                 'request': request, 'generation': self._generation,
                 'text': f'{type(error).__name__}: {error}',
                 'traceback': traceback.format_exc()}))
+
+    def take(self, session: Session) -> bool:
+        """Add waiting increments during a solve; True if there were any. The rest waits."""
+        added = False
+        while not self._later:
+            try:
+                message = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            packet = None if message is None else decode(message)
+            if packet is not None and packet.kind == protocol.INCREMENT:
+                added |= session.add(decode_increment(packet), first=packet.values['first'])
+            elif packet is not None and packet.kind == protocol.SOLVE:
+                self._handle(session, packet)
+            else:
+                self._later.append(message)
+        return added
+
+    def early(self, solution: Solution, request: int) -> None:
+        """A solution ahead of the one that answers the request, which stays open."""
+        self._send(protocol.answered(solution, request - 1, self._generation))
 
     def _read(self) -> None:
         while True:
@@ -123,6 +149,19 @@ class Child:
             os._exit(0)
         self._ended.set()
         self._inbox.put(None)
+
+
+class _Meanwhile:
+    """What a session does during a solve for the process it runs in."""
+
+    def __init__(self, child: Child, session: Session, request: int) -> None:
+        self._child, self._session, self._request = child, session, request
+
+    def take(self) -> bool:
+        return self._child.take(self._session)
+
+    def publish(self, solution: Solution) -> None:
+        self._child.early(solution, self._request)
 
 
 def main(pipe: Connection, config: str) -> None:

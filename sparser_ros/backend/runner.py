@@ -11,6 +11,7 @@ from ..config import SparserError
 from ..graph import Estimate, Graph, cost
 from ..solver import solve
 from ..solver.result import SolveResult, SolveStats, SolveStatus
+from ..solver.stages import Progress
 from .frame import Frame
 
 if TYPE_CHECKING:
@@ -31,13 +32,16 @@ class Runner:
         return self._call(
             frame, config, frame.part.of(guess), config.solver.seed, config.solver.time_limit_s)
 
-    def run_from_scratch(self, frame: Frame, config: SparserConfig) -> SolveResult:
+    def run_from_scratch(
+        self, frame: Frame, config: SparserConfig, progress: Progress | None = None
+    ) -> SolveResult:
         """A low-rank solve without any initial guess; in time, where the runner is bounded."""
         limits = [config.solver.time_limit_s]
         if self._bounded:
             limits.append(config.backend.full_solve_limit_s)
         limit = min((one for one in limits if one > 0), default=0.0)
-        result = self._call(frame, config, None, config.solver.seed + self._trials, limit)
+        result = self._call(frame, config, None, config.solver.seed + self._trials, limit,
+                            progress)
         self._trials += 1
         # What ran out of time is no bound.
         self.cost_relaxed = result.stats.cost_relaxed if result.status.solved else None
@@ -45,7 +49,7 @@ class Runner:
 
     def _call(
         self, frame: Frame, config: SparserConfig, initial: Estimate | None, seed: int,
-        time_limit_s: float,
+        time_limit_s: float, progress: Progress | None = None,
     ) -> SolveResult:
         graph = frame.part.graph
         if initial is not None and odometry_only(graph):
@@ -55,7 +59,7 @@ class Runner:
             return SolveResult(initial, SolveStatus.CONVERGED, 'odometry alone', stats)
         try:
             solver = replace(config.solver, seed=seed, time_limit_s=time_limit_s)
-            return solve(graph, solver, initial=initial)
+            return solve(graph, solver, initial=initial, progress=progress)
         except (SparserError, np.linalg.LinAlgError, ValueError) as error:
             stats = SolveStats(graph.dimension, 'none', config.solver.formulation, 'cpu', 'none')
             return SolveResult(initial, SolveStatus.FAILED, str(error), stats)

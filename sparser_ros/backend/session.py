@@ -19,6 +19,7 @@ from ..solver.result import SolveResult, SolveStats, SolveStatus
 from .bodies import find_bodies
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
+from .interlude import Interlude, Meanwhile
 from .observability import Observability, observe
 from .policy import Picture, astray, full_solve_reason, picture
 from .report import rejected_of, robots_of
@@ -95,10 +96,13 @@ class Session:
             cost=cost(frame.part.graph, frame.part.of(guess)))
         self._remember(frame, self._observe(frame, guess))
 
-    def solve(self, full: bool | None = None, *, idle: bool = False) -> Solution:
+    def solve(
+        self, full: bool | None = None, *, idle: bool = False, meanwhile: Meanwhile | None = None
+    ) -> Solution:
         """Solve what is there; `full` forces (True) or forbids (False) a start from scratch.
 
         `idle`: no data come any more, so a little growth is enough for a start from scratch.
+        While that runs, `meanwhile` gets the warm solution, and further ones with newer data.
         """
         begin = time.perf_counter()
         frame = self._frame()
@@ -106,23 +110,39 @@ class Session:
             return self._nothing()
         guess = self._guess(frame)
         now = picture(frame.graph, frame.bodies, frame.mask, frame.anchored)
-        result = self._runner.run(frame, self.config, guess)
-        whole = self._in_map(frame, guess, result)
+        warm = self._runner.run(frame, self.config, guess)
+        whole = self._in_map(frame, guess, warm)
         seen = self._observe(frame, whole)
         scratch = now.rows > 0 if full else (
-            full is None and self._picture_changed(frame, result, seen, now, idle))
-        if scratch:
-            trials = self.config.backend.full_solve_trials if full or idle else 1
-            result = self._from_scratch(frame, result, guess, trials)
+            full is None and self._picture_changed(frame, warm, seen, now, idle))
+        if not scratch:
+            self._adopt(frame, whole, seen)
+            return self._solution(frame, warm, whole, seen, False, begin)
+        interlude = None
+        if meanwhile is not None:
+            if self._estimate is not None and not idle:
+                self._adopt(frame, whole, seen)
+                meanwhile.publish(self._solution(frame, warm, whole, seen, False, begin))
+            interlude = Interlude(
+                meanwhile, lambda: self.solve(False), self.config.node.solve_period_s)
+        trials = self.config.backend.full_solve_trials if full or idle else 1
+        result = self._from_scratch(frame, warm, guess, trials, interlude)
+        self._picture = _solved(now, result)
+        if result is not warm or interlude is None or not interlude.taken:
             whole = self._in_map(frame, guess, result)
             seen = self._observe(frame, whole)
-        if scratch:
-            self._picture = _solved(now, result)
+            self._adopt(frame, whole, seen)
+        if interlude is not None and interlude.taken:
+            return replace(
+                self.solve(False), full=True, seconds=time.perf_counter() - begin)
+        return self._solution(frame, result, whole, seen, True, begin)
+
+    def _adopt(self, frame: Frame, whole: Estimate, seen: Observability) -> None:
+        """Go on from this estimate of the frame."""
         self._estimate, self._anchored = whole, frame.anchored
         self._placed = frame.names(frame.mask)
         self._remember(frame, seen)
         self._solved_rows = (len(frame.graph.ranges), len(frame.graph.relative_poses))
-        return self._solution(frame, result, whole, seen, scratch, begin)
 
     def _frame(self) -> Frame | None:
         frame = frame_of(
@@ -168,7 +188,8 @@ class Session:
         return placed(frame.graph, bodies, guess, known | ~frame.mask, floor)[0]
 
     def _from_scratch(
-        self, frame: Frame, warm: SolveResult, guess: Estimate, trials: int
+        self, frame: Frame, warm: SolveResult, guess: Estimate, trials: int,
+        interlude: Interlude | None = None,
     ) -> SolveResult:
         """The best of low-rank solves and the warm result.
 
@@ -177,7 +198,7 @@ class Session:
         """
         best = warm
         for _ in range(trials):
-            tried = self._runner.run_from_scratch(frame, self.config)
+            tried = self._runner.run_from_scratch(frame, self.config, interlude)
             before, after = value_of(best), value_of(tried)
             if after < before * (1 - 1e-6):
                 best = tried

@@ -69,7 +69,7 @@ class NodeConfig:
     """Rates, tolerances, switches and directories of the ROS node."""
 
     solve_period_s: float = option(
-        1.0, 'a solve is requested this often, on the steady clock', unit='s',
+        0.5, 'a solve is requested this often, on the steady clock', unit='s',
         lower=0.02, upper=3600.0, live=True,
     )
     tf_rate_hz: float = option(20.0, 'rate of map -> odom', unit='Hz', lower=0.1, upper=200.0)
