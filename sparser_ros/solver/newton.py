@@ -117,15 +117,15 @@ class NewtonPreconditioner:
         self.kernel.assemble(
             full.indptr, full.indices, full.data, n, self.turns, self.slots, gauss)
         multipliers, scalars = manifold.multipliers(y, gradient)
-        turned = np.einsum('nab,nbcq->nacq', multipliers, self.turns)
-        curve = np.einsum('nacr,nacq->nrq', self.turns, turned)
         own = full.diagonal()[n * d : n * d + k]
         largest = max(gauss.max(initial=0.0), own.max(initial=0.0))
         # A rotation that no measurement turns has a zero row.
         floor = np.maximum(np.einsum('mii->mi', gauss[self.diagonal]), _FLOOR * largest)
         damped = np.maximum(own, _FLOOR * largest)
         exact = gauss.copy()
-        exact[self.diagonal[:n], :q, :q] -= curve
+        if n:
+            turned = np.einsum('nab,nbcq->nacq', multipliers, self.turns)
+            exact[self.diagonal[:n], :q, :q] -= np.einsum('nacr,nacq->nrq', self.turns, turned)
         try:
             self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
             self.gauss_newton = False

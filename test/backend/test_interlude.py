@@ -19,7 +19,7 @@ class Recorder:
 
     def take(self):
         waiting, self.waiting = self.waiting, []
-        return any([self.session.add(one) for one in waiting])
+        return sum(map(self.session.add, waiting)) > 0
 
     def publish(self, solution):
         self.published.append(solution)
