@@ -36,8 +36,8 @@ class RegularisedQ:
     - graphs with ranges: a multiple of the identity that bounds the condition number (outfinite
       1 400 CG steps; 11 000 with a share of the diagonal), since weakly weighted poses are held
       by Lambda, not by Q; and a share of each bearing's own weight (plaza2 1 200 CG steps, tiers
-      2 100; 8 100 and 6 200 without). Both are flat optima: ten times more or less costs up to
-      twice the steps.
+      2 100; 8 100 and 6 200 without). Both optima are flat: ten times more or less costs up to
+      three times the steps.
     """
 
     def __init__(self, schur: SchurOperator, full: sp.csr_matrix | None = None) -> None:
