@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from sparser_ros.config import SolverError
+from sparser_ros.linalg.cuda.arrays import DeviceArrays
+from sparser_ros.linalg.cuda.cupy_runtime import open_device
+from sparser_ros.linalg.cuda.emulator import Emulator, compiler
+
 # Before anything imports rclpy: parallel test runs, and robots on the same network, stay apart.
 os.environ['ROS_DOMAIN_ID'] = str(1 + secrets.randbelow(100))
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
@@ -60,3 +65,22 @@ def no_process_left_behind() -> Iterator[None]:
         if time.monotonic() > end:
             pytest.fail(f'processes left behind by the tests: {left}')
         time.sleep(0.1)
+
+
+@pytest.fixture(scope='session')
+def emulated() -> DeviceArrays:
+    """The GPU's array backend on the emulator; the test is skipped without a C++ compiler."""
+    if compiler() is None:
+        pytest.skip('the emulator of the GPU kernels needs a C++ compiler')
+    return DeviceArrays(Emulator())
+
+
+@pytest.fixture(scope='session', params=['emulator', 'cuda'])
+def device(request: pytest.FixtureRequest) -> DeviceArrays:
+    """The GPU's array backend, on the emulator and on a device where there is one."""
+    if request.param == 'emulator':
+        return request.getfixturevalue('emulated')
+    try:
+        return DeviceArrays(open_device())
+    except SolverError as error:
+        pytest.skip(f'no CUDA device: {error}')

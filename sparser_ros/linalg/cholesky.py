@@ -73,6 +73,17 @@ class SymbolicCholesky:
         return CholeskyFactor(lower.indptr, lower.indices, lower.data, factor.P())
 
 
+def flat_ordering(matrix: sp.spmatrix) -> SymbolicCholesky:
+    """Analysis by nested dissection, as far as this CHOLMOD was built with it."""
+    for ordering in ('metis', 'nesdis'):
+        try:
+            return SymbolicCholesky(matrix, ordering)
+        except cholmod.CholmodError:
+            log.warning('CHOLMOD has no ordering %s here: triangular solves on a GPU will take '
+                        'more launches', ordering)
+    return SymbolicCholesky(matrix)
+
+
 def factorize(matrix: sp.spmatrix) -> CholeskyFactor:
     """Analyse and factorise in one go."""
     return SymbolicCholesky(matrix).factorize(matrix)

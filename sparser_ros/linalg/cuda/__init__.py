@@ -1,0 +1,1 @@
+"""The array backend of CUDA devices: kernels, memory, triangular solves without long chains."""

@@ -1,0 +1,148 @@
+"""A CUDA device through cupy. Importing cupy and touching the device happens in `open_device`,
+in the process that solves and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...config import SolverError
+from .runtime import SOURCE
+
+log = logging.getLogger(__name__)
+
+_BLOCK = 256
+_BLOCKS_PER_PROCESSOR = 8
+
+
+class CupyRuntime:
+    """Memory and kernels of the current device, on a stream of its own."""
+
+    warp = 32
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        runtime = cupy.cuda.runtime
+        properties = runtime.getDeviceProperties(runtime.getDevice())
+        self.description = properties['name'].decode()
+        self.memory_bytes = int(properties['totalGlobalMem'])
+        self._most = _BLOCKS_PER_PROCESSOR * int(properties['multiProcessorCount'])
+        self.array_type: type = cupy.ndarray
+        self.errors: tuple[type[BaseException], ...] = (
+            cupy.cuda.memory.OutOfMemoryError, runtime.CUDARuntimeError,
+            cupy.cuda.driver.CUDADriverError, cupy.cuda.compiler.CompileException)
+        # Nothing can be recorded on the default stream.
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._kernel = cache(self._load)
+        self._module = cache(self._compile)
+
+    def active(self) -> AbstractContextManager[Any]:
+        return self.stream
+
+    def empty(self, shape: tuple[int, ...], kind: type = np.float64) -> Any:
+        return self._cupy.empty(shape, dtype=kind)
+
+    def put(self, host: NDArray[Any]) -> Any:
+        return self._cupy.asarray(np.ascontiguousarray(host))
+
+    def get(self, x: Any) -> NDArray[Any]:
+        return self._cupy.asnumpy(x)
+
+    def threads(self, wanted: int) -> int:
+        return _BLOCK * max(1, min(-(-wanted // _BLOCK), self._most))
+
+    def launch(self, d: int, p: int, kernel: str, threads: int, *arguments: Any) -> None:
+        block = min(threads, _BLOCK)
+        self._kernel(d, p, kernel)((threads // block,), (block,), tuple(map(_argument, arguments)))
+
+    def _load(self, d: int, p: int, kernel: str) -> Any:
+        return self._module(d, p).get_function(kernel)
+
+    def _compile(self, d: int, p: int) -> Any:
+        return self._cupy.RawModule(
+            code=SOURCE.read_text(), options=('-std=c++17', f'-DD={d}', f'-DP={p}'))
+
+    def free(self) -> None:
+        """Return unused memory to the device."""
+        self._cupy.get_default_memory_pool().free_all_blocks()
+
+    def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
+        return _Recorded(step, self.stream, self.errors)
+
+
+def _argument(value: Any) -> Any:
+    """Scalars with the width that the kernels declare; Python's own are passed as 64 bits."""
+    if isinstance(value, float):
+        return np.float64(value)
+    if isinstance(value, (int, np.integer)):
+        return np.int32(value)
+    return value
+
+
+class _Recorded:
+    """A step that is made once, then recorded as a CUDA graph and launched as one."""
+
+    def __init__(
+        self, step: Callable[[], None], stream: Any, errors: tuple[type[BaseException], ...]
+    ) -> None:
+        self._step, self._stream, self._errors = step, stream, errors
+        self._graph: Any = None
+        self._made = 0
+
+    def __call__(self) -> None:
+        if self._made == 1:
+            self._record()
+        self._made += 1
+        if self._graph is not None:
+            self._graph.launch(self._stream)
+        else:
+            # The first time kernels are compiled and workspaces allocated.
+            self._step()
+
+    def _record(self) -> None:
+        try:
+            self._stream.begin_capture()
+            try:
+                self._step()
+            finally:
+                self._graph = self._stream.end_capture()
+        except self._errors as error:
+            self._graph = None
+            log.warning('a CG step cannot be recorded as a CUDA graph, its kernels are launched '
+                        'one by one: %s', error)
+
+
+def open_device() -> CupyRuntime:
+    """The current CUDA device; SolverError says why there is none that can be used."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise SolverError(
+            'cupy is not installed: pip install cupy-cuda12x or cupy-cuda13x, by the version of '
+            f'CUDA that the driver supports ({error})') from error
+    try:
+        runtime = CupyRuntime(cupy)
+        with runtime.active():
+            _try(runtime)
+    except Exception as error:
+        # Drivers, libraries and compilers that do not fit raise errors of many kinds.
+        raise SolverError(
+            f'no CUDA device can be used: {type(error).__name__}: {error}') from error
+    log.info('CUDA device %s, %.1f GiB', runtime.description, runtime.memory_bytes / 2**30)
+    return runtime
+
+
+def _try(runtime: CupyRuntime) -> None:
+    """Compile and launch: where a device that is there but unusable says so."""
+    source = np.arange(8.0).reshape(4, 2)
+    order, out = np.arange(3, -1, -1, dtype=np.int32), runtime.empty((4, 2))
+    runtime.launch(2, 2, 'gather', runtime.threads(4), 4, runtime.put(source),
+                   runtime.put(order), out)
+    if not np.array_equal(runtime.get(out), source[order]):
+        raise SolverError('a kernel returned something else than it was asked for')
