@@ -20,6 +20,7 @@ OPTIONS = (
     ('--rank', 'rank', 'P'),
     ('--seed', 'seed', 'K'),
     ('--formulation', 'formulation', None),
+    ('--backend', 'backend', None),
     ('--target-cost', 'target_cost', 'F'),
     ('--time-limit', 'time_limit_s', 'S'),
     ('--max-iterations', 'max_iterations', 'N'),

@@ -59,6 +59,7 @@ def build(
         'init': stats.init,
         'formulation': stats.formulation,
         'backend': stats.backend,
+        'backend_reason': stats.backend_reason,
         'kernel': stats.kernel,
         'status': status.value,
         'message': message,

@@ -20,10 +20,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..config import SolverError
-from ..linalg.kernels import sparse_kernels
+from ..linalg.arrays import HOST
+from .machine import Machine
 from .manifold import Manifold
 from .schur import SchurOperator
-from .trust_region import Preconditioner, StoppingRule, TrustRegionRun, minimise
+from .trust_region import Preconditioner, StoppingRule, TrustRegionRun
 
 Array = NDArray[np.float64]
 
@@ -52,9 +53,12 @@ class Schur:
     def minimise(
         self, y: Array, preconditioner: Preconditioner, rule: StoppingRule,
         observer: Callable[[int, float, Array], None] | None = None,
+        machine: Machine | None = None, *, long: bool = False,
     ) -> TrustRegionRun:
-        """The trust region from X_c = y to X_c."""
-        run = minimise(self, self.manifold, self.enter(y), preconditioner, rule, observer)
+        """The trust region from X_c = y to X_c, on the CPU if no machine is given."""
+        machine = machine or Machine()
+        run = machine.minimise(
+            self, self.manifold, self.enter(y), preconditioner, rule, observer, long=long)
         run.y = self.leave(run.y)
         return run
 
@@ -128,8 +132,7 @@ class Original(Schur):
                 inner.d, inner.n, inner.k, inner.homogenised, inner=inner, points=points)
 
     def __call__(self, y: Array, out: Array) -> Array:
-        kernel = sparse_kernels(y.shape[1])
-        kernel.csr_product(self.Q.indptr, self.Q.indices, self.Q.data, y, out)
+        HOST.matrix(self.Q).product(y, out)
         return out
 
     def enter(self, y: Array) -> Array:

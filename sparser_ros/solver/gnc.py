@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from ..config import RobustConfig
 from .inlier_preconditioner import InlierPreconditioner
+from .machine import Machine
 from .newton import NewtonPreconditioner
 from .result import SolveStatus
 from .reweighting import Reweighting
-from .trust_region import StoppingRule, TrustRegionRun, minimise
+from .trust_region import StoppingRule, TrustRegionRun
 
 Array = NDArray[np.float64]
 
@@ -61,9 +62,11 @@ class Graduation:
     def __init__(
         self, reweighting: Reweighting, config: RobustConfig, rule: StoppingRule,
         observer: Callable[[int, float, Array], None] | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.reweighting, self.config, self.rule = reweighting, config, rule
         self.observer = observer
+        self.machine = machine or Machine()
         self.reweightings = 0
         self._coarse = replace(
             rule, max_iterations=_COARSE_TRIALS, max_accepted=_COARSE_STEPS,
@@ -168,11 +171,12 @@ class Graduation:
             if self._newton is None:
                 self._newton = NewtonPreconditioner(schur)
             self._newton.full = schur.full()
-            return minimise(schur, manifold, y, self._newton, rule)
+            return self.machine.minimise(schur, manifold, y, self._newton, rule)
         if self._inlier is None:
             self._inlier = InlierPreconditioner(self.reweighting)
         self._inlier.prepare()
-        run = minimise(schur, manifold, y, self._inlier, rule, radius=self._radius)
+        run = self.machine.minimise(
+            schur, manifold, y, self._inlier, rule, radius=self._radius, long=True)
         self._radius = _REGROWTH * run.radius
         self._inlier.report(run.iterations, run.cg_steps)
         return run

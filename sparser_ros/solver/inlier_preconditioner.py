@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..linalg.arrays import Arrays
 from .preconditioner import RegularisedQ
 from .reweighting import Reweighting
 
@@ -27,6 +28,8 @@ one."""
 class InlierPreconditioner:
     """A RegularisedQ of the measurements that are believed, kept as long as it serves."""
 
+    portable = True
+
     def __init__(self, reweighting: Reweighting) -> None:
         self.reweighting = reweighting
         problem = reweighting.problem
@@ -38,6 +41,10 @@ class InlierPreconditioner:
         self._best = 0
         self.factorisations = 0
         self.analyses = 0
+
+    def placed(self, arrays: Arrays) -> bool:
+        """Whether there is a factor for this backend."""
+        return self._inner is not None and self._inner.placed(arrays)
 
     def prepare(self) -> None:
         """Adopt the weights of the reweighting, with a new factorisation if it is due."""

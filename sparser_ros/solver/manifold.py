@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.kernels import kernels
+from ..linalg.arrays import arrays_of
 from ..linalg.rotations import nearest_rotation
 
 Array = NDArray[np.float64]
@@ -41,27 +41,32 @@ class Manifold:
 
     def project(self, y: Array, v: Array, out: Array | None = None) -> Array:
         """Orthogonal projection of an ambient (rows, p) array to the tangent space at y."""
-        out = np.empty_like(v) if out is None else out
-        kernels(self.d, y.shape[1]).project(y, v, self.n, self.k, out)
+        arrays = arrays_of(y)
+        out = arrays.empty(y.shape) if out is None else out
+        arrays.manifold(self.d, y.shape[1]).project(y, v, self.n, self.k, out)
         return out
 
     def retract(self, y: Array, v: Array, out: Array | None = None) -> Array:
         """Polar retraction of rotations, normalisation of bearings."""
-        out = np.empty_like(v) if out is None else out
-        kernels(self.d, y.shape[1]).retract(y, v, self.n, self.k, out)
+        arrays = arrays_of(y)
+        out = arrays.empty(y.shape) if out is None else out
+        arrays.manifold(self.d, y.shape[1]).retract(y, v, self.n, self.k, out)
         return out
 
     def multipliers(self, y: Array, gradient: Array) -> tuple[Array, Array]:
         """Lagrange multipliers sym(G Y^T): (n, d, d) of rotations and (k,) of bearings."""
-        blocks, scalars = np.empty((self.n, self.d, self.d)), np.empty(self.k)
-        kernels(self.d, y.shape[1]).multipliers(y, gradient, self.n, self.k, blocks, scalars)
+        arrays = arrays_of(y)
+        blocks, scalars = arrays.empty((self.n, self.d, self.d)), arrays.empty((self.k,))
+        arrays.manifold(self.d, y.shape[1]).multipliers(
+            y, gradient, self.n, self.k, blocks, scalars)
         return blocks, scalars
 
     def hessian(
         self, y: Array, qv: Array, v: Array, blocks: Array, scalars: Array, out: Array
     ) -> Array:
         """out = P_y(Q v - Lambda v) from qv = Q v and the multipliers at y."""
-        kernels(self.d, y.shape[1]).hessian(y, qv, v, self.n, self.k, blocks, scalars, out)
+        arrays_of(y).manifold(self.d, y.shape[1]).hessian(
+            y, qv, v, self.n, self.k, blocks, scalars, out)
         return out
 
     def scales(self, y: Array) -> Array:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..config import SolverError
+from ..linalg.arrays import HOST, Arrays
 from ..linalg.block_cholesky import BlockCholesky
 from ..linalg.cholesky import NotPositiveDefiniteError
 from ..linalg.tangent_kernels import (
@@ -60,6 +61,9 @@ class NewtonPreconditioner:
     is analysed once.
     """
 
+    portable = False
+    """Factorised anew at every point, which takes longer than its few triangular solves."""
+
     def __init__(self, schur: SchurOperator, *, damping: float = 1e-10) -> None:
         problem, manifold = schur.problem, schur.problem.manifold
         d, n = manifold.d, manifold.n
@@ -101,6 +105,9 @@ class NewtonPreconditioner:
         used[: manifold.n, :q] = True
         used[node[manifold.rows :], q:] = True
         self.used = used
+
+    def placed(self, arrays: Arrays) -> bool:
+        return arrays is HOST
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
         manifold, full = self.manifold, self.full

@@ -6,13 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..linalg.block_cholesky import (
-    BlockFactor,
-    RowBlockCholesky,
-    ScalarFactor,
-    told_an_ordering,
-)
-from ..linalg.cholesky import CholeskyFactor, SymbolicCholesky
+from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
+from ..linalg.block_cholesky import RowBlockCholesky, told_an_ordering
+from ..linalg.cholesky import SymbolicCholesky
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]
@@ -40,6 +36,8 @@ class RegularisedQ:
       three times the steps.
     """
 
+    portable = True
+
     def __init__(self, schur: SchurOperator, full: sp.csr_matrix | None = None) -> None:
         """`full` stands in for Q on [X_c; X_f kept] where given."""
         full = schur.full() if full is None else full
@@ -47,14 +45,30 @@ class RegularisedQ:
         self.free = self.manifold.d * self.manifold.n + self.manifold.k
         self.n_c = schur.shape[0]
         self.rows = np.r_[0 : self.free, schur.shape[0] : full.shape[0]]
-        matrix = self._shifted(self._chosen(full))
-        self.symbolic = self._analysed(matrix, schur)
-        self.factor: CholeskyFactor | BlockFactor | ScalarFactor = self.symbolic.factorize(matrix)
-        self._work: dict[int, Array] = {}
+        self._schur = schur
+        self.matrix = self._shifted(self._chosen(full))
+        self._symbolic: dict[str, Symbolic] = {}
+        self._factors: dict[str, Factor] = {}
+        self._work: dict[tuple[str, int], Array] = {}
 
     def refactorise(self, full: sp.csr_matrix) -> None:
         """New values of the same pattern."""
-        self.factor = self.symbolic.factorize(self._shifted(self._chosen(full)))
+        self.matrix = self._shifted(self._chosen(full))
+        self._factors.clear()
+
+    def placed(self, arrays: Arrays) -> bool:
+        """Whether there is a factor for this backend."""
+        return arrays.name in self._factors
+
+    def factor(self, arrays: Arrays = HOST) -> Factor:
+        """The factor for a backend, made when it is first needed."""
+        if arrays.name not in self._factors:
+            if arrays.name not in self._symbolic:
+                self._symbolic[arrays.name] = (
+                    self._analysed(self.matrix, self._schur) if arrays is HOST
+                    else arrays.symbolic(self.matrix))
+            self._factors[arrays.name] = self._symbolic[arrays.name].factorize(self.matrix)
+        return self._factors[arrays.name]
 
     def _analysed(
         self, matrix: sp.csc_matrix, schur: SchurOperator
@@ -87,17 +101,17 @@ class RegularisedQ:
         return matrix + sp.diags(shift).tocsc()
 
     def apply(self, v: Array, out: Array) -> Array:
-        p = v.shape[1]
-        if p not in self._work:
-            self._work[p] = np.empty((self.factor.n, p))
-        work = self._work[p]
+        arrays, p = arrays_of(v), v.shape[1]
+        work = self._work.get((arrays.name, p))
+        if work is None:
+            work = self._work[arrays.name, p] = arrays.empty((len(self.rows), p))
         # Rows beyond X_c are X_f, where a formulation keeps it as a variable.
         whole = v.shape[0] > self.n_c
         work[: self.free] = v[: self.free]
-        work[self.free :] = v[self.n_c :] if whole else 0
-        self.factor.solve(work, out=work)
+        work[self.free :] = v[self.n_c :] if whole else 0.0
+        self.factor(arrays).solve(work, work)
         out[: self.free] = work[: self.free]
-        out[self.free : self.n_c] = 0
+        out[self.free : self.n_c] = 0.0
         if whole:
             out[self.n_c :] = work[self.free :]
         return out

@@ -50,6 +50,7 @@ class SolveStats:
     init: str
     formulation: str
     backend: str
+    """`gpu` if any part ran there."""
     kernel: str
     iterations: int = 0
     cg_steps: int = 0
@@ -64,6 +65,8 @@ class SolveStats:
     certified: bool | None = None
     suboptimality: float | None = None
     lambda_min: float | None = None
+    backend_reason: str = ''
+    """Why that backend."""
     trace: tuple[tuple[float, float], ...] = ()
     """(seconds since the relaxed solve started, relaxed cost)."""
     weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from ..config import RobustConfig
 from ..graph import Estimate
 from .gnc import Graduation, RobustRun
 from .initialization import start_point
+from .machine import Machine
 from .reweighting import Reweighting
 from .rounding import round_to_rotations
 from .schur import SchurOperator
@@ -33,11 +34,13 @@ class RobustTrajectory:
     config: RobustConfig
     rule: StoppingRule
     observer: Callable[[int, float, Array], None] | None
+    machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self) -> None:
         self.problem = self.schur.problem
         self.reweighting = Reweighting(self.schur, self.config)
-        self.graduation = Graduation(self.reweighting, self.config, self.rule, self.observer)
+        self.graduation = Graduation(
+            self.reweighting, self.config, self.rule, self.observer, self.machine)
         self._mu = self.config.mu_start if self.config.gnc else 1.0
 
     def from_estimate(self, estimate: Estimate, *, robust: bool = False) -> RobustRun:

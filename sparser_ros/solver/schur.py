@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
 from ..linalg.cholesky import SymbolicCholesky
-from ..linalg.kernels import sparse_kernels
 from .gram import WeightedGram
 from .problem import QuadraticProblem
 
 Array = NDArray[np.float64]
 
 
+@dataclass
+class _Placed:
+    """The operator's matrices where an array backend needs them, and a workspace for each p."""
+
+    Q_cc: Matrix
+    B: Matrix
+    B_T: Matrix
+    factor: Factor
+    work: dict[int, Array] = field(default_factory=dict)
+
+
 class SchurOperator:
-    """Q_s of a problem: the symbolic analysis is made once, the values follow the weights."""
+    """Q_s of a problem: the symbolic analysis is made once, the values follow the weights.
+
+    Products are made where their argument lies (`linalg/arrays.py`).
+    """
 
     def __init__(self, problem: QuadraticProblem, omega: Array | None = None) -> None:
         self.problem = problem
         self.symbolic: SymbolicCholesky | None = None
         self._gram: WeightedGram | None = None
+        self._placed: dict[str, _Placed] = {}
+        self._symbolic: dict[str, Symbolic] = {}
         self.update(problem.omega if omega is None else omega)
 
     def update(self, omega: Array) -> None:
@@ -29,7 +47,22 @@ class SchurOperator:
         if self.symbolic is None:
             self.symbolic = SymbolicCholesky(self.M.tocsc())
         self.factor = self.symbolic.factorize(self.M.tocsc())
-        self._work: dict[int, Array] = {}
+        self._placed.clear()
+
+    def _at(self, arrays: Arrays) -> _Placed:
+        """The matrices of this backend, placed when they are first needed."""
+        placed = self._placed.get(arrays.name)
+        if placed is None:
+            placed = self._placed[arrays.name] = _Placed(
+                arrays.matrix(self.Q_cc), arrays.matrix(self.B), arrays.matrix(self.B_T),
+                self.factor if arrays is HOST else self._factor_for(arrays))
+        return placed
+
+    def _factor_for(self, arrays: Arrays) -> Factor:
+        matrix = self.M.tocsc()
+        if arrays.name not in self._symbolic:
+            self._symbolic[arrays.name] = arrays.symbolic(matrix)
+        return self._symbolic[arrays.name].factorize(matrix)
 
     def _products(
         self, omega: Array
@@ -50,23 +83,30 @@ class SchurOperator:
 
     def __call__(self, x: Array, out: Array | None = None) -> Array:
         """Q_s x for x of shape (rows, p)."""
-        p = x.shape[1]
-        kernel = sparse_kernels(p)
-        out = np.empty_like(x) if out is None else out
+        arrays = arrays_of(x)
+        out = arrays.empty(x.shape) if out is None else out
         z = self._free(x)
-        kernel.csr_product(self.Q_cc.indptr, self.Q_cc.indices, self.Q_cc.data, x, out)
-        kernel.csr_subtract(self.B.indptr, self.B.indices, self.B.data, z, out)
+        at = self._at(arrays)
+        at.Q_cc.product(x, out)
+        at.B.subtract(z, out)
         return out
 
     def _free(self, x: Array) -> Array:
         """M^-1 B^T x in a reused workspace."""
         p = x.shape[1]
-        kernel = sparse_kernels(p)
-        if p not in self._work:
-            self._work[p] = np.empty((self.M.shape[0], p))
-        z = self._work[p]
-        kernel.csr_product(self.B_T.indptr, self.B_T.indices, self.B_T.data, x, z)
-        return self.factor.solve(z, out=z)
+        arrays = arrays_of(x)
+        at = self._at(arrays)
+        if p not in at.work:
+            at.work[p] = arrays.empty((self.M.shape[0], p))
+        z = at.work[p]
+        at.B_T.product(x, z)
+        at.factor.solve(z, z)
+        return z
+
+    def solve_free(self, rhs: Array, out: Array) -> Array:
+        """out = M^-1 rhs for rhs (n_f, p), where it lies."""
+        self._at(arrays_of(rhs)).factor.solve(rhs, out)
+        return out
 
     def points(self, x: Array) -> Array:
         """Optimal positions X_f (points, p) given X_c; deleted columns stand at the origin."""

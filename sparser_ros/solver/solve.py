@@ -98,7 +98,8 @@ class _Solve(Stages):
         if self.config.formulation != 'schur':
             raise SolverError('robust kernels need the formulation schur')
         robust = RobustTrajectory(
-            self.schur, self.config.robust, self.rule(REFINED), self.observer('robust'))
+            self.schur, self.config.robust, self.rule(REFINED), self.observer('robust'),
+            self.machine)
         init, rank = ('initial', self.graph.dimension) if initial is not None else self._plan()
         factor = self._coarsening(_COARSE_POSES)
         begin = time.perf_counter()
@@ -192,6 +193,8 @@ class _Solve(Stages):
     def _absorb(self, inner: _Solve, since: float) -> None:
         self.tally.iterations += inner.tally.iterations
         self.tally.cg_steps += inner.tally.cg_steps
+        if inner.machine.ran != 'cpu':
+            self.machine.ran = inner.machine.ran
         self.clock('solve', since)
 
     def _from_coarse(self, factor: int) -> TrustRegionRun | None:
@@ -283,7 +286,7 @@ class _Solve(Stages):
             top = climb(
                 self.schur, y, self.regularised(), self.rule(0.0),
                 max_rank=max(_HIGHEST_RANK, y.shape[1]), certifier=certifier,
-                observer=self.observer('certify'))
+                observer=self.observer('certify'), machine=self.machine)
             self.tally.iterations += top.iterations
             self.tally.cg_steps += top.cg_steps
             return top
@@ -305,7 +308,8 @@ class _Solve(Stages):
         y = run.y if final else round_to_rotations(problem.manifold, run.y)
         estimate = problem.unpack(y, self.schur.points(y))
         stats = SolveStats(
-            rank=rank, init=init, formulation=self.config.formulation, backend='cpu',
+            rank=rank, init=init, formulation=self.config.formulation,
+            backend=self.machine.ran, backend_reason=self.machine.reason,
             kernel=self.config.robust.kernel, iterations=self.tally.iterations,
             cg_steps=self.tally.cg_steps, seconds=self.tally.seconds,
             cost_relaxed=None if relaxed is None else relaxed.cost,

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ..config import SolverConfig
 from ..graph import Graph
+from ..linalg.arrays import HOST
 from .formulations import formulate
+from .machine import choose
 from .newton import NewtonPreconditioner
 from .preconditioner import RegularisedQ
 from .problem import QuadraticProblem
@@ -63,6 +65,7 @@ class Stages:
         self.relaxed_for = 0.0
         """Seconds that the relaxation took so far, thinned graph included."""
         self._preconditioner: RegularisedQ | None = None
+        self.machine = choose(config, graph)
         self.problem = QuadraticProblem(graph)
         self.schur = SchurOperator(self.problem)
         self.space = formulate(config.formulation, self.schur)
@@ -76,7 +79,8 @@ class Stages:
         t = time.perf_counter()
         run = self.space.minimise(
             y, preconditioner,
-            self.rule(looser, self.config.target_cost, self.relax_until), self.observer('relax'))
+            self.rule(looser, self.config.target_cost, self.relax_until), self.observer('relax'),
+            self.machine, long=True)
         self.clock('solve', t)
         run.trace = [(seconds + self.relaxed_for, cost) for seconds, cost in run.trace]
         self.relaxed_for += time.perf_counter() - t
@@ -118,13 +122,16 @@ class Stages:
                 rule.gradient_tolerance, self.config.cost_tolerance))
         if at_most:
             rule = replace(rule, max_iterations=min(at_most, rule.max_iterations))
-        run = self.space.minimise(y, preconditioner, rule, self.observer('refine'))
+        run = self.space.minimise(
+            y, preconditioner, rule, self.observer('refine'), self.machine)
         self.clock('refine', t)
         return self.tally.count(run)
 
     def regularised(self) -> RegularisedQ:
         if self._preconditioner is None:
             self._preconditioner = RegularisedQ(self.schur)
+            if self.machine.arrays is HOST:
+                self._preconditioner.factor(HOST)
         return self._preconditioner
 
     def rule(

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .certificate import Certificate, Certifier
+from .machine import Machine
 from .manifold import Manifold
 from .result import SolveStatus
 from .schur import SchurOperator
-from .trust_region import Preconditioner, StoppingRule, TrustRegionRun, minimise
+from .trust_region import Preconditioner, StoppingRule, TrustRegionRun
 
 Array = NDArray[np.float64]
 
@@ -45,21 +46,24 @@ def climb(
     max_rank: int,
     certifier: Certifier | None = None,
     observer: Callable[[int, float, Array], None] | None = None,
+    machine: Machine | None = None,
 ) -> Climb:
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
     A deadline in `rule` ends the climb with the best point so far and its certificate.
     """
     certifier = Certifier(schur) if certifier is None else certifier
+    machine = machine or Machine()
     manifold = schur.problem.manifold
     rule = replace(rule, max_cg_steps=min(rule.max_cg_steps, _CG_STEPS))
     iterations = cg_steps = 0
     while True:
         radius = math.inf
         for tolerance, saddle_gap, accepted in _POLISH:
-            run = minimise(
+            run = machine.minimise(
                 schur, manifold, y, preconditioner,
-                replace(rule, cost_tolerance=tolerance, max_accepted=accepted), observer, radius)
+                replace(rule, cost_tolerance=tolerance, max_accepted=accepted), observer, radius,
+                long=True)
             # The last rounds go step by step: each is long, and one may be enough.
             y, radius = run.y, run.radius
             iterations, cg_steps = iterations + run.iterations, cg_steps + run.cg_steps

@@ -16,7 +16,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.kernels import axpy, dot, xpby
+from ..linalg import cg_kernels
+from ..linalg.arrays import Arrays, arrays_of
+from ..linalg.cg_kernels import Outcome, State
 from .manifold import Manifold
 from .result import SolveStatus
 
@@ -26,6 +28,13 @@ Operator = Callable[[Array, Array], Array]
 
 class Preconditioner(Protocol):
     """An approximate inverse of the Hessian, symmetric positive definite on tangent vectors."""
+
+    portable: bool
+    """Whether it works on device arrays."""
+
+    def placed(self, arrays: Arrays) -> bool:
+        """Whether it is ready for this backend."""
+        ...
 
     def apply(self, v: Array, out: Array) -> Array:
         """out = P^-1 v before projection."""
@@ -71,6 +80,7 @@ _SHRINK = 0.25
 _FORCING = 0.1
 _SMALL_STEPS = 3
 _CLOCK_PERIOD = 16
+"""CG steps from one look at the clock to the next."""
 
 
 def minimise(
@@ -82,16 +92,21 @@ def minimise(
     observer: Callable[[int, float, Array], None] | None = None,
     radius: float = math.inf,
 ) -> TrustRegionRun:
-    """Minimise tr(Y^T Q Y) over the manifold from y (rows, p); the best iterate is returned."""
+    """Minimise tr(Y^T Q Y) over the manifold from y (rows, p); the best iterate is returned.
+
+    Everything happens where y lies (`linalg/arrays.py`), which the operator and the
+    preconditioner must be able to work on.
+    """
     start = time.perf_counter()
-    y = np.ascontiguousarray(y)
-    qy = operator(y, np.empty_like(y))
+    arrays = arrays_of(y)
+    dot = arrays.dot
+    qy = operator(y, arrays.empty(y.shape))
     cost = dot(y, qy)
     gradient = manifold.project(y, qy)
     run = TrustRegionRun(y, cost, SolveStatus.MAX_ITERATIONS, trace=[(0.0, cost)])
-    blocks, scalars = manifold.multipliers(y, qy)
     preconditioner.refresh(y, qy, 0)
-    work = _Workspace(y.shape)
+    cg = TruncatedCG(operator, manifold, preconditioner, arrays, y)
+    cg.stand_at(y, manifold.multipliers(y, qy))
     small_steps = 0
     while run.iterations < rule.max_iterations:
         if cost <= rule.target_cost:
@@ -101,20 +116,15 @@ def minimise(
             run.status = SolveStatus.TIME_LIMIT
             break
 
-        def hessian(v: Array, out: Array, y=y, blocks=blocks, scalars=scalars) -> Array:  # type: ignore[no-untyped-def]
-            operator(v, work.qv)
-            return manifold.hessian(y, work.qv, v, blocks, scalars, out)
-
         enough = rule.gradient_tolerance * (1e-12 + abs(cost))
-        step = _truncated_cg(
-            hessian, manifold, y, gradient, preconditioner, radius, rule, enough, work)
+        step = cg.step(gradient, radius, rule, enough)
         run.iterations += 1
         run.cg_steps += step.cg_steps
         if step.decrement <= enough:
             run.status = SolveStatus.CONVERGED
             break
         candidate = manifold.retract(y, step.s)
-        q_candidate = operator(candidate, np.empty_like(y))
+        q_candidate = operator(candidate, arrays.empty(y.shape))
         # y and the candidate differ little: this form of the difference keeps the digits that
         # the difference of two large quadratic forms would cancel.
         change = dot(candidate - y, qy + q_candidate)
@@ -133,7 +143,7 @@ def minimise(
             gained = -change / max(abs(cost), 1e-300)
             cost = dot(y, qy)
             gradient = manifold.project(y, qy)
-            blocks, scalars = manifold.multipliers(y, qy)
+            cg.stand_at(y, manifold.multipliers(y, qy))
             if len(run.trace) < rule.max_accepted:
                 preconditioner.refresh(y, qy, step.cg_steps)
             small_steps = small_steps + 1 if gained < rule.cost_tolerance else 0
@@ -167,63 +177,88 @@ class _Step:
     at_boundary: bool
 
 
-class _Workspace:
-    """Arrays of one run, so that CG steps allocate nothing."""
+class TruncatedCG:
+    """Steihaug-Toint CG in the norm of the preconditioner.
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.qv, self.hp, self.r, self.z, self.direction = (np.empty(shape) for _ in range(5))
+    All arrays stay the same from step to step and from point to point: steps allocate nothing,
+    and a device can record one and repeat it.
+    """
 
+    def __init__(
+        self, operator: Operator, manifold: Manifold, preconditioner: Preconditioner,
+        arrays: Arrays, y: Array,
+    ) -> None:
+        self.operator, self.manifold = operator, manifold
+        self.preconditioner, self.arrays = preconditioner, arrays
+        self.y, self.qv, self.hp, self.r, self.z, self.direction, self.s = (
+            arrays.empty(y.shape) for _ in range(7))
+        self.blocks = arrays.empty((manifold.n, manifold.d, manifold.d))
+        self.scalars = arrays.empty((manifold.k,))
+        self.state = arrays.empty((cg_kernels.SIZE,))
+        self.reach = arrays.repeated(self._advance)
+        """First half of a step: along the direction."""
+        self.turn = arrays.repeated(self._redirect)
+        """Second half: to the next direction."""
 
-def _truncated_cg(
-    hessian: Operator,
-    manifold: Manifold,
-    y: Array,
-    gradient: Array,
-    preconditioner: Preconditioner,
-    radius: float,
-    rule: StoppingRule,
-    enough: float,
-    work: _Workspace,
-) -> _Step:
-    """Steihaug-Toint CG in the norm of the preconditioner; none if the decrement is `enough`."""
-    s = np.zeros_like(y)
-    r, z, direction, hp = work.r, work.z, work.direction, work.hp
-    r[...] = gradient
-    preconditioner.apply(r, z)
-    manifold.project(y, z, z)
-    np.negative(z, out=direction)
-    rz = dot(r, z)
-    decrement = rz
-    target = rz * _FORCING**2
-    ss, sd, dd = 0.0, 0.0, rz
-    model = 0.0
-    steps = 0
-    boundary = False
-    while steps < rule.max_cg_steps and rz > target and decrement > enough:
-        hessian(direction, hp)
-        steps += 1
-        if steps % _CLOCK_PERIOD == 0 and time.perf_counter() > rule.deadline:
-            break
-        curvature = dot(direction, hp)
-        alpha = rz / curvature if curvature > 0 else math.inf
-        ahead = ss + 2 * alpha * sd + alpha * alpha * dd if curvature > 0 else math.inf
-        if curvature <= 0 or ahead >= radius * radius:
-            limit = radius if math.isfinite(radius) else math.sqrt(max(ss, dd))
-            tau = (-sd + math.sqrt(max(sd * sd + dd * (limit * limit - ss), 0.0))) / dd
-            axpy(tau, direction, s)
-            model += tau * dot(r, direction) + 0.5 * tau * tau * curvature
-            ss = limit * limit
-            boundary = True
-            break
-        axpy(alpha, direction, s)
-        model += -0.5 * alpha * rz
-        ss = ahead
-        axpy(alpha, hp, r)
-        preconditioner.apply(r, z)
-        manifold.project(y, z, z)
-        previous, rz = rz, dot(r, z)
-        beta = rz / previous
-        xpby(z, beta, direction)
-        sd = beta * (sd + alpha * dd)
-        dd = rz + beta * beta * dd
-    return _Step(s, math.sqrt(max(ss, 0.0)), model, decrement, steps, boundary)
+    def stand_at(self, y: Array, multipliers: tuple[Array, Array]) -> None:
+        """Take Hessians at y from now on."""
+        self.y[...] = y
+        self.blocks[...], self.scalars[...] = multipliers
+
+    def _advance(self) -> None:
+        self.operator(self.direction, self.qv)
+        self.manifold.hessian(
+            self.y, self.qv, self.direction, self.blocks, self.scalars, self.hp)
+        self.arrays.advance(self.state, self.direction, self.hp)
+        self.arrays.move(self.state, self.direction, self.hp, self.s, self.r)
+
+    def _redirect(self) -> None:
+        self._precondition()
+        self.arrays.turn(self.state, self.r, self.z)
+        self.arrays.redirect(self.state, self.z, self.direction)
+
+    def _precondition(self) -> None:
+        self.preconditioner.apply(self.r, self.z)
+        self.manifold.project(self.y, self.z, self.z)
+
+    def _done(self) -> bool:
+        return bool(self.arrays.get(self.state)[State.DONE])
+
+    def step(self, gradient: Array, radius: float, rule: StoppingRule, enough: float) -> _Step:
+        """The step from there; none if the decrement is `enough`."""
+        arrays = self.arrays
+        self.s[...] = 0.0
+        self.r[...] = gradient
+        self._precondition()
+        self.direction[...] = -self.z
+        decrement = arrays.dot(self.r, self.z)
+        if not decrement > enough:
+            return _Step(self.s, 0.0, 0.0, decrement, 0, False)
+        state = np.zeros(cg_kernels.SIZE)
+        state[State.MAX_STEPS] = rule.max_cg_steps
+        state[State.RZ] = state[State.DD] = decrement
+        state[State.TARGET] = decrement * _FORCING**2
+        state[State.RADIUS] = radius
+        self.state[...] = arrays.put(state)
+        made = 0
+        while True:
+            self.reach()
+            made += 1
+            look = made % arrays.look_every == 0
+            if look and self._done():
+                break
+            self.turn()
+            if look and self._done():
+                break
+            if made % _CLOCK_PERIOD == 0 and time.perf_counter() > rule.deadline:
+                break
+        state = arrays.get(self.state)
+        model = float(state[State.MODEL])
+        boundary = state[State.DONE] == Outcome.BOUNDARY
+        if boundary:
+            tau = float(state[State.TAU])
+            model += tau * arrays.dot(self.r, self.direction)
+            model += 0.5 * tau * tau * float(state[State.CURVATURE])
+        return _Step(
+            self.s, math.sqrt(max(float(state[State.SS]), 0.0)), model, decrement,
+            int(state[State.STEPS]), bool(boundary))

@@ -20,7 +20,8 @@ def warm_up(dimension: int, config: SolverConfig) -> None:
     graph = _tiny_graph(dimension)
     config = replace(
         config, init='random', target_cost=None, time_limit_s=0.0, max_iterations=5,
-        certify=False, backend='cpu')
+        certify=False,
+        backend='gpu' if config.backend == 'gpu' else 'cpu')
     result = solve(graph, config)
     if result.estimate is not None:
         solve(graph, config, initial=result.estimate)
