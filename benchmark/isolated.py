@@ -23,6 +23,7 @@ JOBS = {
     'stages': 'benchmark.stages',
     'profile': 'benchmark.profiling',
     'robust': 'benchmark.robust_job',
+    'gpu': 'benchmark.gpu_job',
 }
 Figures = dict[str, Any]
 

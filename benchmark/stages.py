@@ -104,7 +104,8 @@ def parts(graph: Graph, stages: Stages, orderings: tuple[str, ...]) -> list[dict
         schur = SchurOperator(problem)
     with stages.stage('preconditioner'):
         regularised = RegularisedQ(schur)
-    full = regularised._shifted(regularised._chosen(schur.full()))
+        regularised.factor()
+    full = regularised.matrix
     y = problem.manifold.random_point(5, np.random.default_rng(0))
     schur(y)
     with stages.stage('product with Q_s, p = 5'):

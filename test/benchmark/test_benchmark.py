@@ -11,6 +11,8 @@ from benchmark import (
     collect,
     datasets,
     external,
+    gpu,
+    gpu_job,
     isolated,
     online,
     paper,
@@ -224,3 +226,38 @@ def test_tables_go_to_their_place_in_the_page(tmp_path: Path):
     assert collect.main(['--out', str(tmp_path), '--page', str(page)]) == 0
     assert page.read_text() == (
         '# T\n<!-- a -->\nnew\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\nend\n')
+
+
+def test_gpu_beside_cpu(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / 'out'
+    assert gpu.main([
+        '--data', str(data), '--sets', 'ranging', '--graphs', str(data / 'g2o/lattice.g2o'),
+        '--spheres', '100', '--lattices', '150', '--repeats', '1', '--out', str(out)]) == 0
+    rows = json.loads((out / 'gpu.json').read_text())['rows']
+    assert {row['set'] for row in rows} == {'ranging', 'lattice', 'sphere100', 'lattice150'}
+    measured = [row for row in rows if row['cpu_s']]
+    assert len(measured) >= 4 * 8 and all(row['cpu_s'] > 0 for row in measured)
+    for row in json.loads((out / 'gpu_checks.json').read_text())['rows']:
+        if 'no C++ compiler' in row['where']:
+            continue
+        assert max(row['cost'], row['gradient'], row['hessian'], row['precondition']) < 1e-8
+        assert row['final_cost'] < 1e-6
+    factors = json.loads((out / 'gpu_factors.json').read_text())['rows']
+    assert all(row['groups'] <= row['levels'] for row in factors)
+
+
+def test_gpu_figures_are_not_invented(data: Path, tmp_path: Path) -> None:
+    """Without a device the column says so."""
+    device = gpu_job.gpu()[1]
+    if device is not None:
+        pytest.skip(f'there is a device: {device}')
+    assert gpu.main(['--sets', '--spheres', '--lattices', '100', '--repeats', '1',
+                     '--out', str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / 'gpu.json').read_text())['rows']
+    assert {row['gpu_s'] for row in rows} == {gpu.NOT_MEASURED}
+    assert {row['ratio'] for row in rows} == {None}
+
+
+def test_gpu_refuses_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='nowhere'):
+        gpu.main(['--sets', '--graphs', 'nowhere.g2o', '--out', str(tmp_path)])
