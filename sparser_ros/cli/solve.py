@@ -172,7 +172,7 @@ def _summary(graph: Graph, result: Any, seconds: float) -> None:
         f'{graph.name}: {graph.n_poses} poses, {graph.n_landmarks} landmarks, '
         f'{len(graph.relative_poses)} relative poses, {len(graph.ranges)} ranges\n'
         f'{result.status.value}: cost {shown} after {stats.iterations} iterations, '
-        f'{seconds:.2f} s')
+        f'{seconds:.2f} s on the {stats.backend} ({stats.backend_reason})')
     if stats.cost_robust is not None:
         rejected = sum(int(np.sum(weights < 0.1)) for weights in stats.weights.values())
         print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')

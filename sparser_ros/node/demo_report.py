@@ -110,8 +110,8 @@ def _solve_fields(
     stats = SolveStats(
         rank=int(solver.get('rank', 0)), init=solver.get('init', ''),
         formulation=solver.get('formulation', ''), backend=solver.get('backend', ''),
-        kernel=solver.get('kernel', ''), iterations=int(status.iterations),
-        cg_steps=int(solver.get('cg_steps', 0)),
+        backend_reason=solver.get('backend_reason', ''), kernel=solver.get('kernel', ''),
+        iterations=int(status.iterations), cg_steps=int(solver.get('cg_steps', 0)),
         cost_relaxed=None if math.isnan(relaxed) else relaxed,
         cost_final=float(status.cost), certified=bool(status.certified) or None)
     return report.build(

@@ -47,6 +47,7 @@ class SparserNode(Node):
         self._latency_s = math.nan
         self._jumped_back = False
         self._located: dict[str, Location] = {}
+        self._backend = ''
         self._worker_pid: int | None = None
         self._restarts = 0
         try:
@@ -149,6 +150,10 @@ class SparserNode(Node):
             self.get_logger().info(text)
         else:
             self.get_logger().debug(text)
+        where = solution.stats.backend
+        if where != self._backend:
+            self._backend = where
+            self.get_logger().info(f'solving on the {where}: {solution.stats.backend_reason}')
         for item in solution.robots:
             if self._located.get(item.robot) != item.location:
                 self._located[item.robot] = item.location
