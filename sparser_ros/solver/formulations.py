@@ -12,6 +12,7 @@ They share optimum and preconditioner, and differ in cost and number of steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -53,12 +54,13 @@ class Schur:
     def minimise(
         self, y: Array, preconditioner: Preconditioner, rule: StoppingRule,
         observer: Callable[[int, float, Array], None] | None = None,
-        machine: Machine | None = None, *, long: bool = False,
+        machine: Machine | None = None, *, radius: float = math.inf, long: bool = False,
     ) -> TrustRegionRun:
         """The trust region from X_c = y to X_c, on the CPU if no machine is given."""
         machine = machine or Machine()
         run = machine.minimise(
-            self, self.manifold, self.enter(y), preconditioner, rule, observer, long=long)
+            self, self.manifold, self.enter(y), preconditioner, rule, observer, radius,
+            long=long)
         run.y = self.leave(run.y)
         return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -14,12 +15,13 @@ from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
 from .certificate import Certifier
 from .coarse import coarsen
+from .draws import SEED_STRIDE, STARTS, Draws, agree
 from .initialization import rotation_components, spectral_start, start_point
 from .optimality import assess
 from .result import SolveResult, SolveStats, SolveStatus
 from .robust_trajectory import RobustTrajectory
 from .rounding import round_to_rotations
-from .stages import EARLY, LATER, REFINED, ROUGH, ROUNDING_GAP, TO_TARGET, Progress, Stages
+from .stages import EARLY, REFINED, ROUGH, TO_TARGET, Progress
 from .staircase import Climb, climb
 from .trust_region import TrustRegionRun
 
@@ -28,18 +30,13 @@ Array = NDArray[np.float64]
 _RELAXED_RANK = 5
 _HIGHEST_RANK = 12
 """Where the Riemannian staircase ends."""
-_SEED_STRIDE = 1000
-"""Between the seeds of one solve, which its caller may count up by ones."""
-_SAME = 1e-4
-"""Share of the cost within which two starts have found the same minimum."""
-_STARTS, _TRIED = 6, 60
-"""Most random starts of an `auto` solve, and the refinement that each gets at first (from a good
-rounding 3 to 20 iterations converge; from a bad one hundreds end in a bad minimum)."""
-_SOON = 5
-"""Most iterations of a refinement that began near its minimum."""
 _MOST_COARSE, _COARSE_POSES, _RELAXED_POSES = 10, 500, 250
 """Coarsest thinning, and how many poses are worth a factor of one: to a trajectory, or to a
 relaxed solution only."""
+_AGAIN, _COARSER, _RANGES_PER_POSE = 4, 3, 6
+"""From so many times `_COARSE_POSES` on, a thinned graph is thinned again by that factor, and its
+ranges to so many a pose (100 000 poses: 14 instead of 20 s). Much coarser, composed odometry takes
+more CG steps than fewer poses save."""
 
 
 def solve(
@@ -65,8 +62,11 @@ def solve(
         return _Solve(graph, config, progress).run(initial)
 
 
-class _Solve(Stages):
+class _Solve(Draws):
     """One solve: which stages run, and in what order."""
+
+    ranges_per_pose = math.inf
+    """Most ranges of the thinned graph that this solve starts from."""
 
     def run(self, initial: Estimate | None) -> SolveResult:
         relaxed: TrustRegionRun | None = None
@@ -88,7 +88,7 @@ class _Solve(Stages):
             if not final:
                 relaxed = self.relax(started, TO_TARGET)
                 return self._result(relaxed, relaxed, init, rank, final=False)
-            relaxed, refined = self._relax_and_round(started)
+            relaxed, refined = self.relax_and_round(started)
         else:
             refined = self.refine(started)
         return self._final(refined, relaxed, init, rank)
@@ -205,73 +205,49 @@ class _Solve(Stages):
         """
         begin = time.perf_counter()
         coarse = coarsen(self.graph, factor)
-        inner = self._inner(coarse.graph)
-        result = inner.agreed()
+        thin = coarse.graph
+        stride = int(len(thin.ranges) / (self.ranges_per_pose * thin.n_poses)) + 1
+        if stride > 1:
+            thin = thin.replaced(ranges=thin.ranges.take(np.arange(0, len(thin.ranges), stride)))
+        inner = self._inner(thin)
+        if self.config.coarsening == 0 and coarse.graph.n_poses >= _AGAIN * _COARSE_POSES:
+            # Solved by way of a thinner one still, which is where starts are compared.
+            inner.config = replace(inner.config, coarsening=_COARSER)
+            inner.ranges_per_pose = _RANGES_PER_POSE
+            result = inner.run(None)
+        else:
+            result = inner.agreed()
         self._absorb(inner, begin)
         if result.estimate is None or result.stats.cost_final is None:
             return None
         refined = self.refine(self.problem.pack(coarse.interpolate(result.estimate)))
-        return refined if refined.cost <= result.stats.cost_final * (1 + 1e-6) + 1e-9 else None
+        bound = result.stats.cost_final
+        if thin is not coarse.graph:
+            bound = graph_cost(coarse.graph, result.estimate)
+        return refined if refined.cost <= bound * (1 + 1e-6) + 1e-9 else None
 
     def agreed(self) -> SolveResult:
         """The best of several random starts; two that end at the same least cost settle it.
 
         Rounding may end in a neighbouring minimum (outfinite thinned tenfold: one start in eight,
-        0.2 to 20 % above), which no figure of that solve betrays; on a thinned graph asking twice
-        is cheap.
+        0.2 to 20 % above) unless refinement settles at once; on a thinned graph asking twice is
+        cheap.
         """
         best = self.run(None)
+        if self.settled:
+            return best
         seed = self.config.seed
-        for attempt in range(1, _STARTS):
-            self.config = replace(self.config, seed=seed + attempt * _SEED_STRIDE)
+        for attempt in range(1, STARTS):
+            self.config = replace(self.config, seed=seed + attempt * STARTS * SEED_STRIDE)
             other = self.run(None)
             least, cost = best.stats.cost_final, other.stats.cost_final
             if least is None or cost is None:
                 break
             if cost < least:
                 best = other
-            if abs(cost - least) <= _SAME * least + 1e-9:
+            if agree(cost, least):
                 break
         return best
-
-    def _relax_and_round(self, y: Array) -> tuple[TrustRegionRun, TrustRegionRun]:
-        """Relaxation, rounding, refinement.
-
-        An `auto` solve with ranges rounds early: refinement by the exact Hessian is so strong
-        that a relaxed cost good to 1e-3 leads to the same trajectory (12 starts of 12 on
-        outfinite, tiers and plaza2) in a third of the time. Where the rounded cost stays far
-        above, which happens while little is determined, it draws another start.
-        """
-        early = self.config.init == 'auto' and len(self.graph.ranges) > 0
-        found: list[tuple[TrustRegionRun, TrustRegionRun]] = []
-        for attempt in range(_STARTS if early else 1):
-            if attempt:
-                seed = self.config.seed + attempt * _SEED_STRIDE
-                y = start_point(self.problem, 'random', y.shape[1], seed)
-            relaxed = self.relax(y, EARLY if early else 1.0)
-            if not early:
-                return relaxed, self.descend(relaxed)
-            rounded = round_to_rotations(self.problem.manifold, relaxed.y)
-            found.append((relaxed, self.refine(rounded, at_most=_TRIED)))
-            if self._strayed(found[-1][1]):
-                relaxed = self.relax(relaxed.y, LATER)
-                rounded = round_to_rotations(self.problem.manifold, relaxed.y)
-                found.append((relaxed, self.refine(rounded, at_most=_TRIED)))
-            if found[-1][1].cost <= ROUNDING_GAP * relaxed.cost + 1e-9:
-                break
-        relaxed, refined = min(found, key=lambda runs: runs[1].cost)
-        if refined.status is SolveStatus.MAX_ITERATIONS:
-            refined = self.refine(refined.y)
-        return relaxed, refined
-
-    def _strayed(self, refined: TrustRegionRun) -> bool:
-        """Whether refinement went far enough to have ended in a neighbouring minimum.
-
-        Roundings of one robot, and those that settle soon, never did (plaza2, single_drone,
-        tiers: none of 60 starts); of outfinite's one in three does, and one in eight after a
-        relaxation five times as exact.
-        """
-        return bool(self.graph.poses.robot.max(initial=0) > 0 and refined.iterations > _SOON)
 
     def _final(
         self, refined: TrustRegionRun, relaxed: TrustRegionRun | None, init: str, rank: int

@@ -25,7 +25,7 @@ from .trust_region import StoppingRule, TrustRegionRun
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, float], None]
 
-ROUGH, EARLY, LATER, REFINED, TO_TARGET = 1000.0, 100.0, 20.0, 1e-3, 1e-4
+ROUGH, EARLY, LATER, REFINED, TO_TARGET = 1000.0, 100.0, 10.0, 1e-3, 1e-4
 """Multiples of the configured cost tolerance: a thinned start, early rounding and a second one,
 refinement, a given target."""
 ROUNDING_GAP = 1.5
@@ -71,8 +71,11 @@ class Stages:
         self.space = formulate(config.formulation, self.schur)
         self.clock('setup', self.start)
 
-    def relax(self, y: Array, looser: float) -> TrustRegionRun:
-        """Low-rank relaxation by the matrix-free trust region (paper, section VI)."""
+    def relax(self, y: Array, looser: float, radius: float = math.inf) -> TrustRegionRun:
+        """Low-rank relaxation by the matrix-free trust region (paper, section VI).
+
+        A run that is taken up again starts with the radius that it ended with.
+        """
         t = time.perf_counter()
         preconditioner = self.regularised()
         self.clock('setup', t)
@@ -80,7 +83,7 @@ class Stages:
         run = self.space.minimise(
             y, preconditioner,
             self.rule(looser, self.config.target_cost, self.relax_until), self.observer('relax'),
-            self.machine, long=True)
+            self.machine, radius=radius, long=True)
         self.clock('solve', t)
         run.trace = [(seconds + self.relaxed_for, cost) for seconds, cost in run.trace]
         self.relaxed_for += time.perf_counter() - t
