@@ -21,8 +21,8 @@ from .kernels import block_kernels
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_DENSE = 110
-"""Multiplications per entry of the factor from where BLAS on supernodes beats scalar loops."""
+_DENSE = 600
+"""Multiplications per entry of the factor from where BLAS on supernodes beats loops over blocks."""
 
 
 def told_an_ordering() -> bool:
@@ -35,33 +35,38 @@ class BlockCholesky:
 
     `pattern` (m, m) has an entry for every block, the diagonal included. Blocks are handed over
     as (entries, b, b) in the order of `starts` and `rows`: column by column of the permuted
-    pattern, where block i is number `rank[i]`.
+    pattern, where block i is number `rank[i]`. `order` (m,) lists the blocks in a known good
+    order of elimination; None = one is sought.
     """
 
-    def __init__(self, pattern: sp.spmatrix, b: int) -> None:
+    def __init__(self, pattern: sp.spmatrix, b: int, order: Index | None = None) -> None:
         SymbolicCholesky.count += 1
         pattern = sp.csc_matrix(pattern)
         m = self.m = pattern.shape[0]
         self.b = b
-        order = np.arange(m)
-        if told_an_ordering() and m:
-            order = cholmod.analyze(
-                pattern.astype(float), mode='simplicial', ordering_method='amd').P()
+        told = told_an_ordering() and m > 0
+        if order is None:
+            order = np.arange(m)
+            if told:
+                order = cholmod.analyze(
+                    pattern.astype(float), mode='simplicial', ordering_method='amd').P()
         self.rank = np.empty(m, dtype=np.int64)
         self.rank[order] = np.arange(m)
-        pattern = pattern[order][:, order]
-        pattern.sort_indices()
-        self.starts, self.rows = pattern.indptr, pattern.indices
-        self._indptr, self._indices = _expanded(self.starts, self.rows, b)
-        empty = self._matrix(np.zeros((len(self.rows), b, b)))
+        self.starts, self.rows = permuted_pattern(
+            pattern.indptr, pattern.indices, order, self.rank)
+        parent, counts = elimination_tree(self.starts, self.rows)
+        flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
+        self._below: tuple[Index, Index] | None = None
         self._factor: Any = None
         self._symbolic: SymbolicCholesky | None = None
-        if told_an_ordering() and m:
-            counts = column_counts(self.starts, self.rows)
-            flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
+        if told and flops <= _DENSE * entries:
+            self._below = factor_pattern(self.starts, self.rows, parent, counts)
+            return
+        self._indptr, self._indices = _expanded(self.starts, self.rows, b)
+        empty = self._matrix(np.zeros((len(self.rows), b, b)))
+        if told:
             self._factor = cholmod.analyze(
-                empty, ordering_method='natural',
-                mode='supernodal' if flops > _DENSE * entries else 'simplicial')
+                empty, ordering_method='natural', mode='supernodal')
         else:
             self._symbolic = SymbolicCholesky(empty)
 
@@ -77,8 +82,15 @@ class BlockCholesky:
 
         Its right-hand sides have the rows that `place` (n,) lists: block times b plus the row.
         """
-        b = self.b
+        m, b = self.m, self.b
         at = self.rank[place // b] * b + place % b
+        if self._below is not None:
+            indptr, indices = self._below
+            data, inverse = np.empty((len(indices), b, b)), np.empty((m, b, b))
+            if not block_kernels(b, b).factorize(
+                    self.starts, self.rows, blocks, indptr, indices, data, inverse):
+                raise NotPositiveDefiniteError('a pivot is not positive')
+            return BlockFactor(indptr, indices, data, inverse, at)
         matrix = self._matrix(blocks)
         if self._symbolic is not None:
             return ScalarFactor(self._symbolic.factorize(matrix), at)
@@ -88,30 +100,32 @@ class BlockCholesky:
         except cholmod.CholmodNotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(str(error)) from error
         # Postordering keeps blocks together: their rows form a chain of the elimination tree.
-        after = np.empty(self.m * b, dtype=np.int64)
+        after = np.empty(m * b, dtype=np.int64)
         after[self._factor.P()] = np.arange(len(after))
-        return BlockFactor(lower, after[at], b)
+        return _split(lower, after[at], b)
 
 
 class RowBlockCholesky:
     """BlockCholesky of a sparse matrix whose rows are scattered over the blocks.
 
     `place` (n,) says where each row belongs: block times b plus the row within. Places that no
-    row takes are padded with ones on the diagonal.
+    row takes are padded with ones on the diagonal. `order` is that of the blocks, if known.
     """
 
-    def __init__(self, matrix: sp.spmatrix, place: Index, b: int) -> None:
+    def __init__(
+        self, matrix: sp.spmatrix, place: Index, b: int, order: Index | None = None
+    ) -> None:
         matrix = sp.csc_matrix(matrix)
         self.place, self.b = place, b
         m = int(place.max(initial=-1)) // b + 1
-        every = np.arange(m)
-        column = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        self.blocks = BlockCholesky(sp.csc_matrix((
-            np.ones(matrix.nnz + m, dtype=bool),
-            (np.concatenate([place[matrix.indices] // b, every]),
-             np.concatenate([place[column] // b, every]))), shape=(m, m)), b)
+        inverse = np.full(m * b, -1, dtype=np.int64)
+        inverse[place] = np.arange(len(place))
+        indptr, indices = _block_pattern(matrix.indptr, matrix.indices, place, inverse, b)
+        self.blocks = BlockCholesky(sp.csc_matrix(
+            (np.ones(len(indices), dtype=bool), indices, indptr), shape=(m, m)), b, order)
         self._at = self.blocks.rank[place // b] * b + place % b
-        free = np.setdiff1d(np.arange(m * b), self._at)
+        free = np.flatnonzero(inverse < 0)
+        free = self.blocks.rank[free // b] * b + free % b
         each = np.arange(len(free) + 1)
         self._padding = self._slots(free, each, each[:-1])
         self._pattern = self._slots_of(matrix)
@@ -140,23 +154,18 @@ class RowBlockCholesky:
 class BlockFactor:
     """L of P A P^T = L L^T in blocks; solves for several right-hand sides without the GIL."""
 
-    def __init__(self, lower: sp.csc_matrix, place: Index, b: int) -> None:
-        self.n, self.b, self.place = len(place), b, place
-        self.nnz = int(lower.nnz)
-        m = lower.shape[0] // b
-        height = np.diff(lower.indptr)[::b]
-        self.indptr = np.concatenate([[0], np.cumsum(height // b - 1)]).astype(np.int32)
-        self.indices = np.empty(self.indptr[-1], dtype=np.int32)
-        self.data = np.empty((len(self.indices), b, b))
-        diagonal = np.zeros((m, b, b))
-        if not _blocks_of(lower.indptr, lower.indices, lower.data, b, self.indptr, self.indices,
-                          self.data, diagonal):
-            raise AssertionError('the factor of a matrix of blocks is not made of blocks')
-        pivots = np.einsum('mii->mi', diagonal)
+    def __init__(
+        self, indptr: Index, indices: Index, data: Array, inverse_diagonal: Array, place: Index
+    ) -> None:
+        """Blocks below the diagonal by columns (CSC) and inverses (m, b, b) of those on it."""
+        b = self.b = inverse_diagonal.shape[1]
+        self.n, self.place = len(place), place
+        self.indptr, self.indices, self.data = indptr, indices, data
+        self.inverse_diagonal = inverse_diagonal
+        self.nnz = data.size + len(inverse_diagonal) * b * (b + 1) // 2
+        pivots = np.einsum('mii->mi', inverse_diagonal)
         if not np.all(pivots > 0) or not np.all(np.isfinite(pivots)):
             raise NotPositiveDefiniteError('a pivot is not positive')
-        self.inverse_diagonal = np.empty_like(diagonal)
-        _inverse_triangles(diagonal, self.inverse_diagonal)
         self._work: dict[int, Array] = {}
 
     def solve(self, rhs: Array, out: Array | None = None) -> Array:
@@ -192,7 +201,70 @@ class ScalarFactor:
         return out
 
 
+def _split(lower: sp.csc_matrix, place: Index, b: int) -> BlockFactor:
+    """A scalar factor in CSC taken apart into blocks."""
+    m = lower.shape[0] // b
+    height = np.diff(lower.indptr)[::b]
+    indptr = np.concatenate([[0], np.cumsum(height // b - 1)])
+    indices = np.empty(indptr[-1], dtype=np.int32)
+    data, diagonal = np.empty((len(indices), b, b)), np.zeros((m, b, b))
+    if not _blocks_of(
+            lower.indptr, lower.indices, lower.data, b, indptr, indices, data, diagonal):
+        raise AssertionError('the factor of a matrix of blocks is not made of blocks')
+    inverse = np.empty_like(diagonal)
+    _inverse_triangles(diagonal, inverse)
+    return BlockFactor(indptr, indices, data, inverse, place)
+
+
 _compiled = njit(cache=True, nogil=True)
+
+
+@_compiled
+def _block_pattern(indptr, indices, place, inverse, b):  # type: ignore[no-untyped-def]
+    """CSC pattern of the b x b blocks that entries of a symmetric CSC matrix fall into.
+
+    Row r belongs at place[r]; inverse[place[r]] = r, -1 where no row belongs. The diagonal is
+    included; rows of a column are not sorted.
+    """
+    m = len(inverse) // b
+    starts = np.zeros(m + 1, dtype=np.int32)
+    seen = np.full(m, -1, dtype=np.int64)
+    rows = np.empty(m + len(indices), dtype=np.int32)
+    at = 0
+    for j in range(m):
+        seen[j] = j
+        rows[at] = j
+        at += 1
+        for r in range(j * b, j * b + b):
+            column = inverse[r]
+            if column < 0:
+                continue
+            for e in range(indptr[column], indptr[column + 1]):
+                i = place[indices[e]] // b
+                if seen[i] != j:
+                    seen[i] = j
+                    rows[at] = i
+                    at += 1
+        starts[j + 1] = at
+    return starts, rows[:at].copy()
+
+
+@_compiled
+def permuted_pattern(indptr, indices, order, rank):  # type: ignore[no-untyped-def]
+    """Symmetric CSC pattern, rows sorted: column j is column order[j], row i row rank[i]."""
+    m = len(order)
+    starts = np.zeros(m + 1, dtype=np.int32)
+    for j in range(m):
+        starts[j + 1] = starts[j] + indptr[order[j] + 1] - indptr[order[j]]
+    at = starts[:-1].copy()
+    rows = np.empty(starts[m], dtype=np.int32)
+    # By symmetry column j lists the rows that column j appears in, here in ascending order.
+    for j in range(m):
+        for e in range(indptr[order[j]], indptr[order[j] + 1]):
+            i = rank[indices[e]]
+            rows[at[i]] = j
+            at[i] += 1
+    return starts, rows
 
 
 @_compiled
@@ -244,8 +316,11 @@ def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def
 
 
 @_compiled
-def column_counts(starts, rows):  # type: ignore[no-untyped-def]
-    """(m,): entries of each column of the Cholesky factor of a symmetric CSC pattern."""
+def elimination_tree(starts, rows):  # type: ignore[no-untyped-def]
+    """Parent (-1 = root) and entries, the diagonal included, of each column of the factor.
+
+    Both (m,), for a symmetric CSC pattern.
+    """
     m = len(starts) - 1
     parent = np.full(m, -1, dtype=np.int64)
     ancestor = np.full(m, -1, dtype=np.int64)
@@ -268,7 +343,30 @@ def column_counts(starts, rows):  # type: ignore[no-untyped-def]
                 counts[i] += 1
                 mark[i] = j
                 i = parent[i]
-    return counts
+    return parent, counts
+
+
+@_compiled
+def factor_pattern(starts, rows, parent, counts):  # type: ignore[no-untyped-def]
+    """CSC pattern of the factor below its diagonal, rows sorted."""
+    m = len(starts) - 1
+    indptr = np.zeros(m + 1, dtype=np.int64)
+    for j in range(m):
+        indptr[j + 1] = indptr[j] + counts[j] - 1
+    indices = np.empty(indptr[m], dtype=np.int32)
+    at = indptr[:-1].copy()
+    mark = np.full(m, -1, dtype=np.int64)
+    # Row j of the factor is a subtree of the elimination tree, climbed from the entries of row j.
+    for j in range(m):
+        mark[j] = j
+        for e in range(starts[j], starts[j + 1]):
+            i = rows[e]
+            while i < j and mark[i] != j:
+                indices[at[i]] = j
+                at[i] += 1
+                mark[i] = j
+                i = parent[i]
+    return indptr, indices
 
 
 @_compiled

@@ -275,7 +275,91 @@ def sparse_kernels(p: int) -> SimpleNamespace:
 
 @cache
 def block_kernels(b: int, p: int) -> SimpleNamespace:
-    """Triangular solves with a factor of b x b blocks, right-hand sides of p columns."""
+    """Factors of b x b blocks, and solves with them for right-hand sides of p columns."""
+
+    @_compiled
+    def factorize(starts, rows, blocks, indptr, indices, data, inverse):  # type: ignore[no-untyped-def]
+        """Left-looking L L^T of a symmetric CSC of blocks; False where a pivot is not positive.
+
+        `indptr` and `indices` are the pattern of L below its diagonal, `data` its blocks,
+        `inverse` (m, b, b) the inverses of those on the diagonal.
+        """
+        m = len(starts) - 1
+        # The current column, at full length.
+        work = np.zeros((m, b, b))
+        # Columns whose next unused row is i form a list: head[i], then following[...].
+        head = np.full(m, -1, dtype=np.int64)
+        following = np.full(m, -1, dtype=np.int64)
+        used = indptr[:-1].copy()
+        turned, lower = np.empty((b, b)), np.zeros((b, b))
+        for j in range(m):
+            for e in range(starts[j], starts[j + 1]):
+                i = rows[e]
+                if i >= j:
+                    for a in range(b):
+                        for c in range(b):
+                            work[i, a, c] = blocks[e, a, c]
+            k = head[j]
+            while k >= 0:
+                first = used[k]
+                for a in range(b):
+                    for c in range(b):
+                        turned[c, a] = data[first, a, c]
+                for e in range(first, indptr[k + 1]):
+                    i = indices[e]
+                    for a in range(b):
+                        for x in range(b):
+                            f = data[e, a, x]
+                            for c in range(b):
+                                work[i, a, c] -= f * turned[x, c]
+                after = following[k]
+                used[k] = first + 1
+                if first + 1 < indptr[k + 1]:
+                    i = indices[first + 1]
+                    following[k] = head[i]
+                    head[i] = k
+                k = after
+            for a in range(b):
+                for c in range(a + 1):
+                    s = work[j, a, c]
+                    for x in range(c):
+                        s -= lower[a, x] * lower[c, x]
+                    if a > c:
+                        lower[a, c] = s / lower[c, c]
+                    elif s > 0:
+                        lower[a, a] = np.sqrt(s)
+                    else:
+                        return False
+            for a in range(b):
+                for c in range(b):
+                    work[j, a, c] = 0.0
+                    turned[a, c] = 0.0
+            for c in range(b):
+                turned[c, c] = 1 / lower[c, c]
+                for a in range(c + 1, b):
+                    s = 0.0
+                    for x in range(c, a):
+                        s -= lower[a, x] * turned[c, x]
+                    turned[c, a] = s / lower[a, a]
+            for a in range(b):
+                for c in range(b):
+                    inverse[j, a, c] = turned[c, a]
+            for e in range(indptr[j], indptr[j + 1]):
+                i = indices[e]
+                for a in range(b):
+                    for c in range(b):
+                        s = 0.0
+                        for x in range(c + 1):
+                            s += work[i, a, x] * turned[x, c]
+                        data[e, a, c] = s
+                for a in range(b):
+                    for c in range(b):
+                        work[i, a, c] = 0.0
+            if indptr[j] < indptr[j + 1]:
+                i = indices[indptr[j]]
+                following[j] = head[i]
+                head[i] = j
+        return True
 
     @_compiled
     def llt_solve(indptr, indices, blocks, inverse_diagonal, x):  # type: ignore[no-untyped-def]
@@ -321,7 +405,8 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
                     x[r + a, c] = s
 
     rows = sparse_kernels(p)
-    return SimpleNamespace(llt_solve=llt_solve, gather=rows.gather, scatter=rows.scatter)
+    return SimpleNamespace(
+        factorize=factorize, llt_solve=llt_solve, gather=rows.gather, scatter=rows.scatter)
 
 
 @_compiled

@@ -7,7 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.linalg import block_cholesky
-from sparser_ros.linalg.block_cholesky import RowBlockCholesky, column_counts
+from sparser_ros.linalg.block_cholesky import (
+    RowBlockCholesky,
+    elimination_tree,
+    factor_pattern,
+)
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
 
 
@@ -82,10 +86,23 @@ def test_an_indefinite_matrix_is_refused():
         symbolic.factorize(sp.csc_matrix(matrix - 3 * sp.identity(len(place))))
 
 
-def test_column_counts_are_those_of_the_factor():
+def test_pattern_and_tree_are_those_of_the_factor():
     half = sp.random(40, 40, density=0.04, random_state=3)
     matrix = (half + half.T + 40 * sp.identity(40)).tocsc()
     matrix.sort_indices()
     lower = np.linalg.cholesky(matrix.toarray())
-    np.testing.assert_array_equal(
-        column_counts(matrix.indptr, matrix.indices), np.count_nonzero(lower, axis=0))
+    parent, counts = elimination_tree(matrix.indptr, matrix.indices)
+    np.testing.assert_array_equal(counts, np.count_nonzero(lower, axis=0))
+    indptr, indices = factor_pattern(matrix.indptr, matrix.indices, parent, counts)
+    for j in range(40):
+        below = j + 1 + np.flatnonzero(lower[j + 1 :, j])
+        np.testing.assert_array_equal(indices[indptr[j] : indptr[j + 1]], below)
+        assert parent[j] == (below[0] if len(below) else -1)
+
+
+def test_a_given_order_of_blocks_is_kept():
+    matrix, place = chain()
+    order = np.random.default_rng(2).permutation(20)
+    symbolic = RowBlockCholesky(matrix, place, 3, order)
+    np.testing.assert_array_equal(symbolic.blocks.rank[order], np.arange(20))
+    agrees(symbolic.factorize(matrix), matrix, np.ones((len(place), 2)))
