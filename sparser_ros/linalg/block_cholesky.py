@@ -35,7 +35,8 @@ class BlockCholesky:
 
     `pattern` (m, m) has an entry for every block, the diagonal included. Blocks are handed over
     as (entries, b, b) in the order of `starts` and `rows`: column by column of the permuted
-    pattern, where block i is number `rank[i]`. `order` (m,) lists the blocks in a known good
+    pattern, where block i is number `rank[i]`; column j of the factor has `counts[j]` of them, the
+    diagonal included. `order` (m,) lists the blocks in a known good
     order of elimination; None = one is sought.
     """
 
@@ -55,6 +56,7 @@ class BlockCholesky:
         self.starts, self.rows = permuted_pattern(
             pattern.indptr, pattern.indices, order, self.rank)
         parent, counts = elimination_tree(self.starts, self.rows)
+        self.counts = counts
         flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
         self._below: tuple[Index, Index] | None = None
         self._factor: Any = None
@@ -118,14 +120,14 @@ class RowBlockCholesky:
         matrix = sp.csc_matrix(matrix)
         self.place, self.b = place, b
         m = int(place.max(initial=-1)) // b + 1
-        inverse = np.full(m * b, -1, dtype=np.int64)
-        inverse[place] = np.arange(len(place))
-        indptr, indices = _block_pattern(matrix.indptr, matrix.indices, place, inverse, b)
-        self.blocks = BlockCholesky(sp.csc_matrix(
-            (np.ones(len(indices), dtype=bool), indices, indptr), shape=(m, m)), b, order)
-        self._at = self.blocks.rank[place // b] * b + place % b
-        free = np.flatnonzero(inverse < 0)
+        pattern = block_pattern(
+            matrix.indptr, matrix.indices, place // b, m, np.zeros((0, 2), dtype=np.int64))
+        self.blocks = BlockCholesky(pattern, b, order)
+        taken = np.zeros(m * b, dtype=bool)
+        taken[place] = True
+        free = np.flatnonzero(~taken)
         free = self.blocks.rank[free // b] * b + free % b
+        self._at = self.blocks.rank[place // b] * b + place % b
         each = np.arange(len(free) + 1)
         self._padding = self._slots(free, each, each[:-1])
         self._pattern = self._slots_of(matrix)
@@ -219,34 +221,73 @@ def _split(lower: sp.csc_matrix, place: Index, b: int) -> BlockFactor:
 _compiled = njit(cache=True, nogil=True)
 
 
-@_compiled
-def _block_pattern(indptr, indices, place, inverse, b):  # type: ignore[no-untyped-def]
-    """CSC pattern of the b x b blocks that entries of a symmetric CSC matrix fall into.
+def block_pattern(
+    indptr: Index, indices: Index, node: Index, m: int, pairs: Index
+) -> sp.csc_matrix:
+    """(m, m) pattern of the blocks that entries of a symmetric CSR or CSC matrix fall into.
 
-    Row r belongs at place[r]; inverse[place[r]] = r, -1 where no row belongs. The diagonal is
-    included; rows of a column are not sorted.
+    Row r belongs to block node[r], -1 = to none; `pairs` (k, 2) of blocks are coupled as well,
+    -1 = with none. The diagonal is included.
     """
-    m = len(inverse) // b
+    starts, rows = _block_pattern(indptr, indices, node, m, pairs)
+    return sp.csc_matrix((np.ones(len(rows), dtype=bool), rows, starts), shape=(m, m))
+
+
+@_compiled
+def _block_pattern(indptr, indices, node, m, pairs):  # type: ignore[no-untyped-def]
+    """Starts and rows of the columns of `block_pattern`; rows are not sorted."""
+    # Rows of the matrix by block, and partners by block: member[first[j] : first[j + 1]].
+    first = np.zeros(m + 1, dtype=np.int64)
+    partners = np.zeros(m + 1, dtype=np.int64)
+    room = m
+    for r in range(len(node)):
+        if node[r] >= 0:
+            first[node[r] + 1] += 1
+            room += indptr[r + 1] - indptr[r]
+    for u in range(len(pairs)):
+        if pairs[u, 0] >= 0 and pairs[u, 1] >= 0:
+            partners[pairs[u, 0] + 1] += 1
+            partners[pairs[u, 1] + 1] += 1
+            room += 2
+    for j in range(m):
+        first[j + 1] += first[j]
+        partners[j + 1] += partners[j]
+    member = np.empty(first[m], dtype=np.int64)
+    partner = np.empty(partners[m], dtype=np.int64)
+    at, to = first[:-1].copy(), partners[:-1].copy()
+    for r in range(len(node)):
+        if node[r] >= 0:
+            member[at[node[r]]] = r
+            at[node[r]] += 1
+    for u in range(len(pairs)):
+        i, j = pairs[u, 0], pairs[u, 1]
+        if i >= 0 and j >= 0:
+            partner[to[i]] = j
+            to[i] += 1
+            partner[to[j]] = i
+            to[j] += 1
     starts = np.zeros(m + 1, dtype=np.int32)
     seen = np.full(m, -1, dtype=np.int64)
-    rows = np.empty(m + len(indices), dtype=np.int32)
-    at = 0
+    rows = np.empty(room, dtype=np.int32)
+    count = 0
     for j in range(m):
         seen[j] = j
-        rows[at] = j
-        at += 1
-        for r in range(j * b, j * b + b):
-            column = inverse[r]
-            if column < 0:
-                continue
-            for e in range(indptr[column], indptr[column + 1]):
-                i = place[indices[e]] // b
-                if seen[i] != j:
+        rows[count] = j
+        count += 1
+        for r in member[first[j] : first[j + 1]]:
+            for e in range(indptr[r], indptr[r + 1]):
+                i = node[indices[e]]
+                if i >= 0 and seen[i] != j:
                     seen[i] = j
-                    rows[at] = i
-                    at += 1
-        starts[j + 1] = at
-    return starts, rows[:at].copy()
+                    rows[count] = i
+                    count += 1
+        for i in partner[partners[j] : partners[j + 1]]:
+            if seen[i] != j:
+                seen[i] = j
+                rows[count] = i
+                count += 1
+        starts[j + 1] = count
+    return starts, rows[:count].copy()
 
 
 @_compiled

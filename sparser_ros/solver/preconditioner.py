@@ -24,6 +24,17 @@ _BEARING_SHARE = {2: 0.01, 3: 0.001}
 as it lasts; in space other ranges hold it as well."""
 
 
+def elimination_order(schur: SchurOperator) -> NDArray[np.int64]:
+    """(points,): order of poses and landmarks that keeps factors of Q by blocks sparse.
+
+    It is that of M, which couples the same poses and landmarks; those without a column come last.
+    """
+    kept = np.asarray(schur.problem.kept, dtype=np.int64)
+    without = np.ones(schur.problem.n_points, dtype=bool)
+    without[kept] = False
+    return np.concatenate([kept[schur.factor.order], np.flatnonzero(without)])
+
+
 class RegularisedQ:
     """(Q + shift on X_c)^-1 restricted to X_c: the inverse of the regularised Schur complement.
 
@@ -67,7 +78,8 @@ class RegularisedQ:
         at = np.arange(d * n)
         place = np.concatenate(
             [at + at // d, (d + 1) * np.asarray(schur.problem.kept, dtype=np.int64) + d])
-        return RowBlockCholesky(matrix, place, d + 1)
+        order = elimination_order(schur)
+        return RowBlockCholesky(matrix, place, d + 1, order[order <= place.max() // (d + 1)])
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
         """Q without the rows held fixed."""
