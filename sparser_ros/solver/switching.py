@@ -4,8 +4,8 @@
 rotation that its own rows may give way to costs less than a rigid one. On most pose graphs that is
 worth a few CG steps; where closures overdetermine poses with strong translations it costs dozens
 of them (parking-garage). T^T Q T on the tangents T has no such freedom, and what it lacks of the
-Hessian is small: residuals of pose graphs are. Its blocks are larger, though, in space 6 x 6 instead
-of 4 x 4, so its factor has to pay for itself.
+Hessian is small: residuals of pose graphs are. But its blocks are larger (in space 6 x 6 instead
+of 4 x 4), so its factor has to pay for itself.
 """
 
 from __future__ import annotations
