@@ -21,7 +21,7 @@ from .kernels import block_kernels
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_DENSE = 600
+_DENSE = 800
 """Multiplications per entry of the factor from where BLAS on supernodes beats loops over blocks."""
 
 
@@ -34,10 +34,10 @@ class BlockCholesky:
     """Ordering and elimination tree of symmetric matrices of m x m blocks, b x b each.
 
     `pattern` (m, m) has an entry for every block, the diagonal included. Blocks are handed over
-    as (entries, b, b) in the order of `starts` and `rows`: column by column of the permuted
-    pattern, where block i is number `rank[i]`; column j of the factor has `counts[j]` of them, the
-    diagonal included. `order` (m,) lists the blocks in a known good
-    order of elimination; None = one is sought.
+    as (entries, b, b) in the order of `starts` and `rows`: column by column of the lower triangle
+    of the permuted pattern, where block i is number `rank[i]`. Column j of the factor has
+    `counts[j]` blocks, the diagonal included. `order` (m,) lists the blocks in a known good order
+    of elimination; None = one is sought.
     """
 
     def __init__(self, pattern: sp.spmatrix, b: int, order: Index | None = None) -> None:
@@ -53,16 +53,16 @@ class BlockCholesky:
                     pattern.astype(float), mode='simplicial', ordering_method='amd').P()
         self.rank = np.empty(m, dtype=np.int64)
         self.rank[order] = np.arange(m)
-        self.starts, self.rows = permuted_pattern(
-            pattern.indptr, pattern.indices, order, self.rank)
-        parent, counts = elimination_tree(self.starts, self.rows)
+        starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, self.rank)
+        self.starts, self.rows = lower_triangle(starts, rows)
+        parent, counts = elimination_tree(starts, rows)
         self.counts = counts
         flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
         self._below: tuple[Index, Index] | None = None
         self._factor: Any = None
         self._symbolic: SymbolicCholesky | None = None
         if told and flops <= _DENSE * entries:
-            self._below = factor_pattern(self.starts, self.rows, parent, counts)
+            self._below = factor_pattern(starts, rows, parent, counts)
             return
         self._indptr, self._indices = _expanded(self.starts, self.rows, b)
         empty = self._matrix(np.zeros((len(self.rows), b, b)))
@@ -70,7 +70,7 @@ class BlockCholesky:
             self._factor = cholmod.analyze(
                 empty, ordering_method='natural', mode='supernodal')
         else:
-            self._symbolic = SymbolicCholesky(empty)
+            self._symbolic = SymbolicCholesky(_symmetric(empty))
 
     def _matrix(self, blocks: Array) -> sp.csc_matrix:
         size = self.m * self.b
@@ -95,7 +95,7 @@ class BlockCholesky:
             return BlockFactor(indptr, indices, data, inverse, at)
         matrix = self._matrix(blocks)
         if self._symbolic is not None:
-            return ScalarFactor(self._symbolic.factorize(matrix), at)
+            return ScalarFactor(self._symbolic.factorize(_symmetric(matrix)), at)
         try:
             self._factor.cholesky_inplace(matrix)
             lower = self._factor.L()
@@ -136,7 +136,7 @@ class RowBlockCholesky:
         return _slots(self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
 
     def _slots_of(self, matrix: sp.csc_matrix) -> tuple[Any, Any, Index]:
-        """A matrix's pattern, and where its entries lie among those of the blocks."""
+        """A matrix's pattern, and where its entries lie among those of the blocks, -1 = nowhere."""
         slots = self._slots(self._at, matrix.indptr, matrix.indices)
         return matrix.indptr, matrix.indices, slots
 
@@ -148,7 +148,7 @@ class RowBlockCholesky:
             self._pattern = self._slots_of(matrix)
         values = np.zeros((len(self.blocks.rows), self.b, self.b))
         flat = values.ravel()
-        flat[self._pattern[2]] = matrix.data
+        _fill(self._pattern[2], matrix.data, flat)
         flat[self._padding] = 1
         return self.blocks.factorize(values, self.place)
 
@@ -201,6 +201,12 @@ class ScalarFactor:
         out = np.empty_like(rhs) if out is None else out
         out[...] = self.factor.solve(padded)[self.place]
         return out
+
+
+def _symmetric(lower: sp.csc_matrix) -> sp.csc_matrix:
+    """Both triangles of a matrix of which the upper one is not all stored."""
+    below = sp.tril(lower, -1)
+    return sp.csc_matrix(below + below.T + sp.diags(lower.diagonal()))
 
 
 def _split(lower: sp.csc_matrix, place: Index, b: int) -> BlockFactor:
@@ -343,7 +349,10 @@ def _column_major(starts, blocks):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def]
-    """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b)."""
+    """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b).
+
+    -1 = in a block above the diagonal, which is not stored.
+    """
     where = np.empty(len(starts) - 1, dtype=np.int64)
     slots = np.empty(len(indices), dtype=np.int64)
     for column in range(len(indptr) - 1):
@@ -352,8 +361,31 @@ def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def
             where[rows[e]] = e
         for e in range(indptr[column], indptr[column + 1]):
             i = at[indices[e]]
-            slots[e] = (where[i // b] * b + i % b) * b + k
+            slots[e] = (where[i // b] * b + i % b) * b + k if i // b >= j else -1
     return slots
+
+
+@_compiled
+def _fill(slots, data, out):  # type: ignore[no-untyped-def]
+    """out[slots] = data where there is a slot."""
+    for e in range(len(slots)):
+        if slots[e] >= 0:
+            out[slots[e]] = data[e]
+
+
+@_compiled
+def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
+    """A CSC pattern without what lies above its diagonal."""
+    kept = np.zeros_like(starts)
+    below = np.empty_like(rows)
+    at = 0
+    for j in range(len(starts) - 1):
+        for e in range(starts[j], starts[j + 1]):
+            if rows[e] >= j:
+                below[at] = rows[e]
+                at += 1
+        kept[j + 1] = at
+    return kept, below[:at].copy()
 
 
 @_compiled

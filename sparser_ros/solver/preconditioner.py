@@ -13,6 +13,7 @@ from ..linalg.block_cholesky import (
     told_an_ordering,
 )
 from ..linalg.cholesky import CholeskyFactor, SymbolicCholesky
+from ..linalg.kernels import add_diagonal
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]
@@ -82,9 +83,10 @@ class RegularisedQ:
         return RowBlockCholesky(matrix, place, d + 1, order[order <= place.max() // (d + 1)])
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
-        """Q without the rows held fixed."""
-        whole = len(self.rows) == full.shape[0]
-        return (full if whole else full[self.rows][:, self.rows]).tocsc()
+        """Q without the rows held fixed; by symmetry its rows serve as columns."""
+        if len(self.rows) < full.shape[0]:
+            full = full[self.rows][:, self.rows]
+        return sp.csc_matrix((full.data, full.indices, full.indptr), shape=full.shape)
 
     def _shifted(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
         manifold = self.manifold
@@ -96,7 +98,11 @@ class RegularisedQ:
             shift[bearings] += _BEARING_SHARE[manifold.d] * diagonal[bearings]
         else:
             shift[: self.free] = _DIAGONAL_SHARE * diagonal[: self.free]
-        return matrix + sp.diags(shift).tocsc()
+        shifted = matrix.copy()
+        if not add_diagonal(matrix.indptr, matrix.indices, shift, shifted.data):
+            # A row without measurements has no diagonal entry.
+            return matrix + sp.diags(shift).tocsc()
+        return shifted
 
     def apply(self, v: Array, out: Array) -> Array:
         p = v.shape[1]

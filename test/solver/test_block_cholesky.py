@@ -13,6 +13,7 @@ from sparser_ros.linalg.block_cholesky import (
     factor_pattern,
 )
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
+from sparser_ros.linalg.kernels import add_diagonal
 
 
 def matrix_of(blocks, b, links, missing, seed):
@@ -33,7 +34,7 @@ def agrees(factor, matrix, rhs):
 
 
 @settings(deadline=None)
-@given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 10_000), st.integers(1, 6))
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 10_000), st.integers(1, 6))
 def test_solutions_are_those_of_dense_algebra(b, blocks, seed, p):
     rng = np.random.default_rng(seed)
     # One pair of equal ends couples a block with itself only.
@@ -98,6 +99,17 @@ def test_pattern_and_tree_are_those_of_the_factor():
         below = j + 1 + np.flatnonzero(lower[j + 1 :, j])
         np.testing.assert_array_equal(indices[indptr[j] : indptr[j + 1]], below)
         assert parent[j] == (below[0] if len(below) else -1)
+
+
+def test_a_shift_finds_the_diagonal_or_says_that_it_is_not_all_there():
+    matrix = sp.csc_matrix([[2.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, 4.0]])
+    data = matrix.data.copy()
+    assert not add_diagonal(matrix.indptr, matrix.indices, np.ones(3), data)
+    stored = matrix + sp.diags([0.0, 5.0, 0.0]).tocsc()
+    shifted = stored.copy()
+    assert add_diagonal(stored.indptr, stored.indices, np.array([1.0, 2.0, 3.0]), shifted.data)
+    np.testing.assert_array_equal(
+        shifted.toarray(), stored.toarray() + np.diag([1.0, 2.0, 3.0]))
 
 
 def test_a_given_order_of_blocks_is_kept():
