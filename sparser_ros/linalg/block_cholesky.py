@@ -21,8 +21,8 @@ from .kernels import block_kernels
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_DENSE = 110
-"""Multiplications per entry of the factor from where BLAS on supernodes beats scalar loops."""
+_DENSE = 800
+"""Multiplications per entry of the factor from where BLAS on supernodes beats loops over blocks."""
 
 
 def told_an_ordering() -> bool:
@@ -34,36 +34,43 @@ class BlockCholesky:
     """Ordering and elimination tree of symmetric matrices of m x m blocks, b x b each.
 
     `pattern` (m, m) has an entry for every block, the diagonal included. Blocks are handed over
-    as (entries, b, b) in the order of `starts` and `rows`: column by column of the permuted
-    pattern, where block i is number `rank[i]`.
+    as (entries, b, b) in the order of `starts` and `rows`: column by column of the lower triangle
+    of the permuted pattern, where block i is number `rank[i]`. Column j of the factor has
+    `counts[j]` blocks, the diagonal included. `order` (m,) lists the blocks in a known good order
+    of elimination; None = one is sought.
     """
 
-    def __init__(self, pattern: sp.spmatrix, b: int) -> None:
+    def __init__(self, pattern: sp.spmatrix, b: int, order: Index | None = None) -> None:
         SymbolicCholesky.count += 1
         pattern = sp.csc_matrix(pattern)
         m = self.m = pattern.shape[0]
         self.b = b
-        order = np.arange(m)
-        if told_an_ordering() and m:
-            order = cholmod.analyze(
-                pattern.astype(float), mode='simplicial', ordering_method='amd').P()
+        told = told_an_ordering() and m > 0
+        if order is None:
+            order = np.arange(m)
+            if told:
+                order = cholmod.analyze(
+                    pattern.astype(float), mode='simplicial', ordering_method='amd').P()
         self.rank = np.empty(m, dtype=np.int64)
         self.rank[order] = np.arange(m)
-        pattern = pattern[order][:, order]
-        pattern.sort_indices()
-        self.starts, self.rows = pattern.indptr, pattern.indices
-        self._indptr, self._indices = _expanded(self.starts, self.rows, b)
-        empty = self._matrix(np.zeros((len(self.rows), b, b)))
+        starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, self.rank)
+        self.starts, self.rows = lower_triangle(starts, rows)
+        parent, counts = elimination_tree(starts, rows)
+        self.counts = counts
+        flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
+        self._below: tuple[Index, Index] | None = None
         self._factor: Any = None
         self._symbolic: SymbolicCholesky | None = None
-        if told_an_ordering() and m:
-            counts = column_counts(self.starts, self.rows)
-            flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
+        if told and flops <= _DENSE * entries:
+            self._below = factor_pattern(starts, rows, parent, counts)
+            return
+        self._indptr, self._indices = _expanded(self.starts, self.rows, b)
+        empty = self._matrix(np.zeros((len(self.rows), b, b)))
+        if told:
             self._factor = cholmod.analyze(
-                empty, ordering_method='natural',
-                mode='supernodal' if flops > _DENSE * entries else 'simplicial')
+                empty, ordering_method='natural', mode='supernodal')
         else:
-            self._symbolic = SymbolicCholesky(empty)
+            self._symbolic = SymbolicCholesky(_symmetric(empty))
 
     def _matrix(self, blocks: Array) -> sp.csc_matrix:
         size = self.m * self.b
@@ -77,41 +84,50 @@ class BlockCholesky:
 
         Its right-hand sides have the rows that `place` (n,) lists: block times b plus the row.
         """
-        b = self.b
+        m, b = self.m, self.b
         at = self.rank[place // b] * b + place % b
+        if self._below is not None:
+            indptr, indices = self._below
+            data, inverse = np.empty((len(indices), b, b)), np.empty((m, b, b))
+            if not block_kernels(b, b).factorize(
+                    self.starts, self.rows, blocks, indptr, indices, data, inverse):
+                raise NotPositiveDefiniteError('a pivot is not positive')
+            return BlockFactor(indptr, indices, data, inverse, at)
         matrix = self._matrix(blocks)
         if self._symbolic is not None:
-            return ScalarFactor(self._symbolic.factorize(matrix), at)
+            return ScalarFactor(self._symbolic.factorize(_symmetric(matrix)), at)
         try:
             self._factor.cholesky_inplace(matrix)
             lower = self._factor.L()
         except cholmod.CholmodNotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(str(error)) from error
         # Postordering keeps blocks together: their rows form a chain of the elimination tree.
-        after = np.empty(self.m * b, dtype=np.int64)
+        after = np.empty(m * b, dtype=np.int64)
         after[self._factor.P()] = np.arange(len(after))
-        return BlockFactor(lower, after[at], b)
+        return _split(lower, after[at], b)
 
 
 class RowBlockCholesky:
     """BlockCholesky of a sparse matrix whose rows are scattered over the blocks.
 
     `place` (n,) says where each row belongs: block times b plus the row within. Places that no
-    row takes are padded with ones on the diagonal.
+    row takes are padded with ones on the diagonal. `order` is that of the blocks, if known.
     """
 
-    def __init__(self, matrix: sp.spmatrix, place: Index, b: int) -> None:
+    def __init__(
+        self, matrix: sp.spmatrix, place: Index, b: int, order: Index | None = None
+    ) -> None:
         matrix = sp.csc_matrix(matrix)
         self.place, self.b = place, b
         m = int(place.max(initial=-1)) // b + 1
-        every = np.arange(m)
-        column = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        self.blocks = BlockCholesky(sp.csc_matrix((
-            np.ones(matrix.nnz + m, dtype=bool),
-            (np.concatenate([place[matrix.indices] // b, every]),
-             np.concatenate([place[column] // b, every]))), shape=(m, m)), b)
+        pattern = block_pattern(
+            matrix.indptr, matrix.indices, place // b, m, np.zeros((0, 2), dtype=np.int64))
+        self.blocks = BlockCholesky(pattern, b, order)
+        taken = np.zeros(m * b, dtype=bool)
+        taken[place] = True
+        free = np.flatnonzero(~taken)
+        free = self.blocks.rank[free // b] * b + free % b
         self._at = self.blocks.rank[place // b] * b + place % b
-        free = np.setdiff1d(np.arange(m * b), self._at)
         each = np.arange(len(free) + 1)
         self._padding = self._slots(free, each, each[:-1])
         self._pattern = self._slots_of(matrix)
@@ -120,7 +136,7 @@ class RowBlockCholesky:
         return _slots(self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
 
     def _slots_of(self, matrix: sp.csc_matrix) -> tuple[Any, Any, Index]:
-        """A matrix's pattern, and where its entries lie among those of the blocks."""
+        """A matrix's pattern, and where its entries lie among those of the blocks, -1 = nowhere."""
         slots = self._slots(self._at, matrix.indptr, matrix.indices)
         return matrix.indptr, matrix.indices, slots
 
@@ -132,7 +148,7 @@ class RowBlockCholesky:
             self._pattern = self._slots_of(matrix)
         values = np.zeros((len(self.blocks.rows), self.b, self.b))
         flat = values.ravel()
-        flat[self._pattern[2]] = matrix.data
+        _fill(self._pattern[2], matrix.data, flat)
         flat[self._padding] = 1
         return self.blocks.factorize(values, self.place)
 
@@ -140,23 +156,18 @@ class RowBlockCholesky:
 class BlockFactor:
     """L of P A P^T = L L^T in blocks; solves for several right-hand sides without the GIL."""
 
-    def __init__(self, lower: sp.csc_matrix, place: Index, b: int) -> None:
-        self.n, self.b, self.place = len(place), b, place
-        self.nnz = int(lower.nnz)
-        m = lower.shape[0] // b
-        height = np.diff(lower.indptr)[::b]
-        self.indptr = np.concatenate([[0], np.cumsum(height // b - 1)]).astype(np.int32)
-        self.indices = np.empty(self.indptr[-1], dtype=np.int32)
-        self.data = np.empty((len(self.indices), b, b))
-        diagonal = np.zeros((m, b, b))
-        if not _blocks_of(lower.indptr, lower.indices, lower.data, b, self.indptr, self.indices,
-                          self.data, diagonal):
-            raise AssertionError('the factor of a matrix of blocks is not made of blocks')
-        pivots = np.einsum('mii->mi', diagonal)
+    def __init__(
+        self, indptr: Index, indices: Index, data: Array, inverse_diagonal: Array, place: Index
+    ) -> None:
+        """Blocks below the diagonal by columns (CSC) and inverses (m, b, b) of those on it."""
+        b = self.b = inverse_diagonal.shape[1]
+        self.n, self.place = len(place), place
+        self.indptr, self.indices, self.data = indptr, indices, data
+        self.inverse_diagonal = inverse_diagonal
+        self.nnz = data.size + len(inverse_diagonal) * b * (b + 1) // 2
+        pivots = np.einsum('mii->mi', inverse_diagonal)
         if not np.all(pivots > 0) or not np.all(np.isfinite(pivots)):
             raise NotPositiveDefiniteError('a pivot is not positive')
-        self.inverse_diagonal = np.empty_like(diagonal)
-        _inverse_triangles(diagonal, self.inverse_diagonal)
         self._work: dict[int, Array] = {}
 
     def solve(self, rhs: Array, out: Array | None = None) -> Array:
@@ -192,7 +203,115 @@ class ScalarFactor:
         return out
 
 
+def _symmetric(lower: sp.csc_matrix) -> sp.csc_matrix:
+    """Both triangles of a matrix of which the upper one is not all stored."""
+    below = sp.tril(lower, -1)
+    return sp.csc_matrix(below + below.T + sp.diags(lower.diagonal()))
+
+
+def _split(lower: sp.csc_matrix, place: Index, b: int) -> BlockFactor:
+    """A scalar factor in CSC taken apart into blocks."""
+    m = lower.shape[0] // b
+    height = np.diff(lower.indptr)[::b]
+    indptr = np.concatenate([[0], np.cumsum(height // b - 1)])
+    indices = np.empty(indptr[-1], dtype=np.int32)
+    data, diagonal = np.empty((len(indices), b, b)), np.zeros((m, b, b))
+    if not _blocks_of(
+            lower.indptr, lower.indices, lower.data, b, indptr, indices, data, diagonal):
+        raise AssertionError('the factor of a matrix of blocks is not made of blocks')
+    inverse = np.empty_like(diagonal)
+    _inverse_triangles(diagonal, inverse)
+    return BlockFactor(indptr, indices, data, inverse, place)
+
+
 _compiled = njit(cache=True, nogil=True)
+
+
+def block_pattern(
+    indptr: Index, indices: Index, node: Index, m: int, pairs: Index
+) -> sp.csc_matrix:
+    """(m, m) pattern of the blocks that entries of a symmetric CSR or CSC matrix fall into.
+
+    Row r belongs to block node[r], -1 = to none; `pairs` (k, 2) of blocks are coupled as well,
+    -1 = with none. The diagonal is included.
+    """
+    starts, rows = _block_pattern(indptr, indices, node, m, pairs)
+    return sp.csc_matrix((np.ones(len(rows), dtype=bool), rows, starts), shape=(m, m))
+
+
+@_compiled
+def _block_pattern(indptr, indices, node, m, pairs):  # type: ignore[no-untyped-def]
+    """Starts and rows of the columns of `block_pattern`; rows are not sorted."""
+    # Rows of the matrix by block, and partners by block: member[first[j] : first[j + 1]].
+    first = np.zeros(m + 1, dtype=np.int64)
+    partners = np.zeros(m + 1, dtype=np.int64)
+    room = m
+    for r in range(len(node)):
+        if node[r] >= 0:
+            first[node[r] + 1] += 1
+            room += indptr[r + 1] - indptr[r]
+    for u in range(len(pairs)):
+        if pairs[u, 0] >= 0 and pairs[u, 1] >= 0:
+            partners[pairs[u, 0] + 1] += 1
+            partners[pairs[u, 1] + 1] += 1
+            room += 2
+    for j in range(m):
+        first[j + 1] += first[j]
+        partners[j + 1] += partners[j]
+    member = np.empty(first[m], dtype=np.int64)
+    partner = np.empty(partners[m], dtype=np.int64)
+    at, to = first[:-1].copy(), partners[:-1].copy()
+    for r in range(len(node)):
+        if node[r] >= 0:
+            member[at[node[r]]] = r
+            at[node[r]] += 1
+    for u in range(len(pairs)):
+        i, j = pairs[u, 0], pairs[u, 1]
+        if i >= 0 and j >= 0:
+            partner[to[i]] = j
+            to[i] += 1
+            partner[to[j]] = i
+            to[j] += 1
+    starts = np.zeros(m + 1, dtype=np.int32)
+    seen = np.full(m, -1, dtype=np.int64)
+    rows = np.empty(room, dtype=np.int32)
+    count = 0
+    for j in range(m):
+        seen[j] = j
+        rows[count] = j
+        count += 1
+        for r in member[first[j] : first[j + 1]]:
+            for e in range(indptr[r], indptr[r + 1]):
+                i = node[indices[e]]
+                if i >= 0 and seen[i] != j:
+                    seen[i] = j
+                    rows[count] = i
+                    count += 1
+        for i in partner[partners[j] : partners[j + 1]]:
+            if seen[i] != j:
+                seen[i] = j
+                rows[count] = i
+                count += 1
+        starts[j + 1] = count
+    return starts, rows[:count].copy()
+
+
+@_compiled
+def permuted_pattern(indptr, indices, order, rank):  # type: ignore[no-untyped-def]
+    """Symmetric CSC pattern, rows sorted: column j is column order[j], row i row rank[i]."""
+    m = len(order)
+    starts = np.zeros(m + 1, dtype=np.int32)
+    for j in range(m):
+        starts[j + 1] = starts[j] + indptr[order[j] + 1] - indptr[order[j]]
+    at = starts[:-1].copy()
+    rows = np.empty(starts[m], dtype=np.int32)
+    # By symmetry column j lists the rows that column j appears in, here in ascending order.
+    for j in range(m):
+        for e in range(indptr[order[j]], indptr[order[j] + 1]):
+            i = rank[indices[e]]
+            rows[at[i]] = j
+            at[i] += 1
+    return starts, rows
 
 
 @_compiled
@@ -230,7 +349,10 @@ def _column_major(starts, blocks):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def]
-    """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b)."""
+    """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b).
+
+    -1 = in a block above the diagonal, which is not stored.
+    """
     where = np.empty(len(starts) - 1, dtype=np.int64)
     slots = np.empty(len(indices), dtype=np.int64)
     for column in range(len(indptr) - 1):
@@ -239,13 +361,39 @@ def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def
             where[rows[e]] = e
         for e in range(indptr[column], indptr[column + 1]):
             i = at[indices[e]]
-            slots[e] = (where[i // b] * b + i % b) * b + k
+            slots[e] = (where[i // b] * b + i % b) * b + k if i // b >= j else -1
     return slots
 
 
 @_compiled
-def column_counts(starts, rows):  # type: ignore[no-untyped-def]
-    """(m,): entries of each column of the Cholesky factor of a symmetric CSC pattern."""
+def _fill(slots, data, out):  # type: ignore[no-untyped-def]
+    """out[slots] = data where there is a slot."""
+    for e in range(len(slots)):
+        if slots[e] >= 0:
+            out[slots[e]] = data[e]
+
+
+@_compiled
+def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
+    """A CSC pattern without what lies above its diagonal."""
+    kept = np.zeros_like(starts)
+    below = np.empty_like(rows)
+    at = 0
+    for j in range(len(starts) - 1):
+        for e in range(starts[j], starts[j + 1]):
+            if rows[e] >= j:
+                below[at] = rows[e]
+                at += 1
+        kept[j + 1] = at
+    return kept, below[:at].copy()
+
+
+@_compiled
+def elimination_tree(starts, rows):  # type: ignore[no-untyped-def]
+    """Parent (-1 = root) and entries, the diagonal included, of each column of the factor.
+
+    Both (m,), for a symmetric CSC pattern.
+    """
     m = len(starts) - 1
     parent = np.full(m, -1, dtype=np.int64)
     ancestor = np.full(m, -1, dtype=np.int64)
@@ -268,7 +416,30 @@ def column_counts(starts, rows):  # type: ignore[no-untyped-def]
                 counts[i] += 1
                 mark[i] = j
                 i = parent[i]
-    return counts
+    return parent, counts
+
+
+@_compiled
+def factor_pattern(starts, rows, parent, counts):  # type: ignore[no-untyped-def]
+    """CSC pattern of the factor below its diagonal, rows sorted."""
+    m = len(starts) - 1
+    indptr = np.zeros(m + 1, dtype=np.int64)
+    for j in range(m):
+        indptr[j + 1] = indptr[j] + counts[j] - 1
+    indices = np.empty(indptr[m], dtype=np.int32)
+    at = indptr[:-1].copy()
+    mark = np.full(m, -1, dtype=np.int64)
+    # Row j of the factor is a subtree of the elimination tree, climbed from the entries of row j.
+    for j in range(m):
+        mark[j] = j
+        for e in range(starts[j], starts[j + 1]):
+            i = rows[e]
+            while i < j and mark[i] != j:
+                indices[at[i]] = j
+                at[i] += 1
+                mark[i] = j
+                i = parent[i]
+    return indptr, indices
 
 
 @_compiled

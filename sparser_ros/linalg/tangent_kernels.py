@@ -40,7 +40,10 @@ def bearing_nodes(indptr, indices, node, first, k):  # type: ignore[no-untyped-d
 
 @_compiled
 def block_slots(starts, rows, of, indptr, indices):  # type: ignore[no-untyped-def]
-    """Block of each entry of a symmetric CSR pattern, row r in block of[r] (-1 = in none)."""
+    """Block of each entry of a symmetric CSR pattern, row r in block of[r] (-1 = in none).
+
+    Only blocks on and below the diagonal are stored; entries above it have none (-1).
+    """
     where = np.empty(len(starts) - 1, dtype=np.int64)
     slots = np.full(len(indices), -1, dtype=np.int64)
     for r in range(len(indptr) - 1):
@@ -51,20 +54,20 @@ def block_slots(starts, rows, of, indptr, indices):  # type: ignore[no-untyped-d
             where[rows[e]] = e
         for e in range(indptr[r], indptr[r + 1]):
             i = of[indices[e]]
-            if i >= 0:
+            if i >= j:
                 slots[e] = where[i]
     return slots
 
 
 @_compiled
 def pair_slots(starts, rows, nodes):  # type: ignore[no-untyped-def]
-    """(k, 2, 2): block of each pair of nodes (k, 2); -1 = none."""
+    """(k, 2, 2): block of each pair of nodes (k, 2) on or below the diagonal; -1 = none."""
     slots = np.full((len(nodes), 2, 2), -1, dtype=np.int64)
     for u in range(len(nodes)):
         for s in range(2):
             for t in range(2):
                 i, j = nodes[u, s], nodes[u, t]
-                if i < 0 or j < 0:
+                if j < 0 or i < j:
                     continue
                 low, high = starts[j], starts[j + 1]
                 while low < high:

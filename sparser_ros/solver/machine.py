@@ -50,8 +50,7 @@ class Machine:
         problem on a device.
         """
         arrays = self.arrays
-        if arrays is not HOST and preconditioner.portable and (
-                long or self.eager or preconditioner.placed(arrays)):
+        if self.takes(preconditioner, long=long):
             begin = time.perf_counter()
             try:
                 with arrays.active():
@@ -64,6 +63,12 @@ class Machine:
                 self.ran = arrays.name
                 return run
         return minimise(operator, manifold, y, preconditioner, rule, observer, radius)
+
+    def takes(self, preconditioner: Preconditioner, *, long: bool = False) -> bool:
+        """Whether a run with this preconditioner goes to a device."""
+        arrays = self.arrays
+        return arrays is not HOST and preconditioner.portable and (
+            long or self.eager or preconditioner.placed(arrays))
 
     def _fall_back(self, error: BaseException, after_s: float) -> None:
         what = f'{type(error).__name__}: {error}'

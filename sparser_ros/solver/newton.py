@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..config import SolverError
 from ..linalg.arrays import HOST, Arrays
-from ..linalg.block_cholesky import BlockCholesky
+from ..linalg.block_cholesky import BlockCholesky, block_pattern
 from ..linalg.cholesky import NotPositiveDefiniteError
 from ..linalg.tangent_kernels import (
     bearing_nodes,
@@ -23,6 +23,7 @@ from ..linalg.tangent_kernels import (
     tangent_kernels,
 )
 from .manifold import Manifold
+from .preconditioner import elimination_order
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]
@@ -71,6 +72,7 @@ class NewtonPreconditioner:
         self.full = schur.full()
         self.damping = damping
         self.symbolic: BlockCholesky | None = None
+        self._order = elimination_order(schur)
         self._pattern: sp.csr_matrix | None = None
         self.gauss_newton = False
         self.n_nodes = problem.n_points
@@ -86,15 +88,8 @@ class NewtonPreconditioner:
             full.indptr, full.indices, node, manifold.n * manifold.d, manifold.k)
         if np.any(nodes < -1):
             raise SolverError('a range between more than two poses or landmarks')
-        row = node[np.repeat(np.arange(full.shape[0]), np.diff(full.indptr))]
-        column = node[full.indices]
-        both = (row >= 0) & (column >= 0)
-        pair = nodes[np.all(nodes >= 0, axis=1)]
-        every = np.arange(self.n_nodes)
-        i = np.concatenate([row[both], pair[:, 0], pair[:, 1], every])
-        j = np.concatenate([column[both], pair[:, 1], pair[:, 0], every])
-        self.symbolic = BlockCholesky(sp.csc_matrix(
-            (np.ones(len(i), dtype=bool), (i, j)), shape=(self.n_nodes, self.n_nodes)), q + p)
+        pattern = block_pattern(full.indptr, full.indices, node, self.n_nodes, nodes)
+        self.symbolic = BlockCholesky(pattern, q + p, self._order)
         starts, rows, rank = self.symbolic.starts, self.symbolic.rows, self.symbolic.rank
         self.slots = block_slots(
             starts, rows, np.where(node < 0, -1, rank[node]), full.indptr, full.indices)
@@ -109,7 +104,8 @@ class NewtonPreconditioner:
     def placed(self, arrays: Arrays) -> bool:
         return arrays is HOST
 
-    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+    def _assembled(self, y: Array) -> Array:
+        """Blocks of T^T Q T at y, bearings left out; T and the pattern are kept."""
         manifold, full = self.manifold, self.full
         d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
         self.turns = rotation_tangents(manifold, y)
@@ -123,12 +119,17 @@ class NewtonPreconditioner:
         gauss = np.zeros((len(self.symbolic.rows), q + p, q + p))
         self.kernel.assemble(
             full.indptr, full.indices, full.data, n, self.turns, self.slots, gauss)
+        return gauss
+
+    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+        manifold, full = self.manifold, self.full
+        d, n, k = manifold.d, manifold.n, manifold.k
+        gauss = self._assembled(y)
+        q = self.turns.shape[3] if n else 0
         multipliers, scalars = manifold.multipliers(y, gradient)
         own = full.diagonal()[n * d : n * d + k]
         largest = max(gauss.max(initial=0.0), own.max(initial=0.0))
-        # A rotation that no measurement turns has a zero row.
-        floor = np.maximum(np.einsum('mii->mi', gauss[self.diagonal]), _FLOOR * largest)
-        damped = np.maximum(own, _FLOOR * largest)
+        floor, damped = self._floor(gauss, largest), np.maximum(own, _FLOOR * largest)
         exact = gauss.copy()
         if n:
             turned = np.einsum('nab,nbcq->nacq', multipliers, self.turns)
@@ -140,6 +141,10 @@ class NewtonPreconditioner:
             loose = 1e4 * self.damping
             self._factorize(gauss, loose * floor, own + loose * damped)
             self.gauss_newton = True
+
+    def _floor(self, blocks: Array, largest: float) -> Array:
+        """(nodes, b): the diagonal; a rotation that no measurement turns has a zero row."""
+        return np.maximum(np.einsum('mii->mi', blocks[self.diagonal]), _FLOOR * largest)
 
     def _same_pattern(self) -> bool:
         known, full = self._pattern, self.full

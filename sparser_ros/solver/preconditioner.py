@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ..linalg.block_cholesky import RowBlockCholesky, told_an_ordering
 from ..linalg.cholesky import SymbolicCholesky
+from ..linalg.kernels import add_diagonal
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]
@@ -18,6 +19,17 @@ _DIAGONAL_SHARE = 1e-6
 _BEARING_SHARE = {2: 0.01, 3: 0.001}
 """By dimension: what holds a bearing across its range is the relative error of that range, as long
 as it lasts; in space other ranges hold it as well."""
+
+
+def elimination_order(schur: SchurOperator) -> NDArray[np.int64]:
+    """(points,): order of poses and landmarks that keeps factors of Q by blocks sparse.
+
+    It is that of M, which couples the same poses and landmarks; those without a column come last.
+    """
+    kept = np.asarray(schur.problem.kept, dtype=np.int64)
+    without = np.ones(schur.problem.n_points, dtype=bool)
+    without[kept] = False
+    return np.concatenate([kept[schur.factor.order], np.flatnonzero(without)])
 
 
 class RegularisedQ:
@@ -63,12 +75,16 @@ class RegularisedQ:
     def factor(self, arrays: Arrays = HOST) -> Factor:
         """The factor for a backend, made when it is first needed."""
         if arrays.name not in self._factors:
-            if arrays.name not in self._symbolic:
-                self._symbolic[arrays.name] = (
-                    self._analysed(self.matrix, self._schur) if arrays is HOST
-                    else arrays.symbolic(self.matrix))
-            self._factors[arrays.name] = self._symbolic[arrays.name].factorize(self.matrix)
+            self._factors[arrays.name] = self.symbolic(arrays).factorize(self.matrix)
         return self._factors[arrays.name]
+
+    def symbolic(self, arrays: Arrays = HOST) -> Symbolic:
+        """The analysis behind the factor."""
+        if arrays.name not in self._symbolic:
+            self._symbolic[arrays.name] = (
+                self._analysed(self.matrix, self._schur) if arrays is HOST
+                else arrays.symbolic(self.matrix))
+        return self._symbolic[arrays.name]
 
     def _analysed(
         self, matrix: sp.csc_matrix, schur: SchurOperator
@@ -81,12 +97,14 @@ class RegularisedQ:
         at = np.arange(d * n)
         place = np.concatenate(
             [at + at // d, (d + 1) * np.asarray(schur.problem.kept, dtype=np.int64) + d])
-        return RowBlockCholesky(matrix, place, d + 1)
+        order = elimination_order(schur)
+        return RowBlockCholesky(matrix, place, d + 1, order[order <= place.max() // (d + 1)])
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
-        """Q without the rows held fixed."""
-        whole = len(self.rows) == full.shape[0]
-        return (full if whole else full[self.rows][:, self.rows]).tocsc()
+        """Q without the rows held fixed; by symmetry its rows serve as columns."""
+        if len(self.rows) < full.shape[0]:
+            full = full[self.rows][:, self.rows]
+        return sp.csc_matrix((full.data, full.indices, full.indptr), shape=full.shape)
 
     def _shifted(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
         manifold = self.manifold
@@ -98,7 +116,11 @@ class RegularisedQ:
             shift[bearings] += _BEARING_SHARE[manifold.d] * diagonal[bearings]
         else:
             shift[: self.free] = _DIAGONAL_SHARE * diagonal[: self.free]
-        return matrix + sp.diags(shift).tocsc()
+        shifted = matrix.copy()
+        if not add_diagonal(matrix.indptr, matrix.indices, shift, shifted.data):
+            # A row without measurements has no diagonal entry.
+            return matrix + sp.diags(shift).tocsc()
+        return shifted
 
     def apply(self, v: Array, out: Array) -> Array:
         arrays, p = arrays_of(v), v.shape[1]

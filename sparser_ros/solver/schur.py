@@ -44,10 +44,13 @@ class SchurOperator:
     def update(self, omega: Array) -> None:
         """New weights (rows,): refresh Q_cc, B and M and refactorise M (paper, algorithm 2)."""
         self.Q_cc, self.B, self.B_T, self.M = self._products(omega)
+        # By symmetry the rows of M serve as columns.
+        M = sp.csc_matrix((self.M.data, self.M.indices, self.M.indptr), shape=self.M.shape)
         if self.symbolic is None:
-            self.symbolic = SymbolicCholesky(self.M.tocsc())
-        self.factor = self.symbolic.factorize(self.M.tocsc())
+            self.symbolic = SymbolicCholesky(M)
+        self.factor = self.symbolic.factorize(M)
         self._placed.clear()
+        self._full: sp.csr_matrix | None = None
 
     def _at(self, arrays: Arrays) -> _Placed:
         """The matrices of this backend, placed when they are first needed."""
@@ -118,4 +121,6 @@ class SchurOperator:
         """Q on [X_c; X_f kept], the homogenising rows included."""
         if self._gram is not None:
             return self._gram.full
-        return sp.bmat([[self.Q_cc, self.B], [self.B_T, self.M]], format='csr')
+        if self._full is None:
+            self._full = sp.bmat([[self.Q_cc, self.B], [self.B_T, self.M]], format='csr')
+        return self._full

@@ -123,7 +123,7 @@ class _Solve(Draws):
             found = robust.from_relaxation(relaxed)
         self.tally.count(found.run)
         self.clock('refine', begin)
-        self._preconditioner = None
+        self._preconditioner = self._switching = None
         result = self._final(found.run, None, init, rank)
         if result.estimate is None:
             return result

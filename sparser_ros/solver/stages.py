@@ -20,7 +20,8 @@ from .preconditioner import RegularisedQ
 from .problem import QuadraticProblem
 from .rounding import reduce_rank, round_to_rotations
 from .schur import SchurOperator
-from .trust_region import StoppingRule, TrustRegionRun
+from .switching import Switching
+from .trust_region import Preconditioner, StoppingRule, TrustRegionRun
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, float], None]
@@ -65,6 +66,7 @@ class Stages:
         self.relaxed_for = 0.0
         """Seconds that the relaxation took so far, thinned graph included."""
         self._preconditioner: RegularisedQ | None = None
+        self._switching: Switching | None = None
         self.machine = choose(config, graph)
         self.problem = QuadraticProblem(graph)
         self.schur = SchurOperator(self.problem)
@@ -116,8 +118,19 @@ class Stages:
         """
         t = time.perf_counter()
         newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
-        preconditioner = NewtonPreconditioner(self.schur) if newton else self.regularised()
         rule = self.rule(looser)
+        preconditioner: Preconditioner
+        if newton:
+            preconditioner = NewtonPreconditioner(self.schur)
+        elif y.shape[1] == self.graph.dimension and not (
+                len(self.graph.ranges) or self.graph.free_scale
+                or self.machine.takes(self.regularised())):
+            preconditioner = self._switching = self._switching or Switching(
+                self.regularised(), self.schur)
+            rule = replace(
+                rule, max_cg_steps=min(rule.max_cg_steps, preconditioner.patience))
+        else:
+            preconditioner = self.regularised()
         if looser and not newton and not self.config.certify:
             # What an iteration more would gain is known before it is made. A certificate needs
             # every digit.

@@ -7,8 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.linalg import block_cholesky
-from sparser_ros.linalg.block_cholesky import RowBlockCholesky, column_counts
+from sparser_ros.linalg.block_cholesky import (
+    RowBlockCholesky,
+    elimination_tree,
+    factor_pattern,
+)
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
+from sparser_ros.linalg.kernels import add_diagonal
 
 
 def matrix_of(blocks, b, links, missing, seed):
@@ -29,7 +34,7 @@ def agrees(factor, matrix, rhs):
 
 
 @settings(deadline=None)
-@given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 10_000), st.integers(1, 6))
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 10_000), st.integers(1, 6))
 def test_solutions_are_those_of_dense_algebra(b, blocks, seed, p):
     rng = np.random.default_rng(seed)
     # One pair of equal ends couples a block with itself only.
@@ -82,10 +87,34 @@ def test_an_indefinite_matrix_is_refused():
         symbolic.factorize(sp.csc_matrix(matrix - 3 * sp.identity(len(place))))
 
 
-def test_column_counts_are_those_of_the_factor():
+def test_pattern_and_tree_are_those_of_the_factor():
     half = sp.random(40, 40, density=0.04, random_state=3)
     matrix = (half + half.T + 40 * sp.identity(40)).tocsc()
     matrix.sort_indices()
     lower = np.linalg.cholesky(matrix.toarray())
+    parent, counts = elimination_tree(matrix.indptr, matrix.indices)
+    np.testing.assert_array_equal(counts, np.count_nonzero(lower, axis=0))
+    indptr, indices = factor_pattern(matrix.indptr, matrix.indices, parent, counts)
+    for j in range(40):
+        below = j + 1 + np.flatnonzero(lower[j + 1 :, j])
+        np.testing.assert_array_equal(indices[indptr[j] : indptr[j + 1]], below)
+        assert parent[j] == (below[0] if len(below) else -1)
+
+
+def test_a_shift_finds_the_diagonal_or_says_that_it_is_not_all_there():
+    matrix = sp.csc_matrix([[2.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, 4.0]])
+    data = matrix.data.copy()
+    assert not add_diagonal(matrix.indptr, matrix.indices, np.ones(3), data)
+    stored = matrix + sp.diags([0.0, 5.0, 0.0]).tocsc()
+    shifted = stored.copy()
+    assert add_diagonal(stored.indptr, stored.indices, np.array([1.0, 2.0, 3.0]), shifted.data)
     np.testing.assert_array_equal(
-        column_counts(matrix.indptr, matrix.indices), np.count_nonzero(lower, axis=0))
+        shifted.toarray(), stored.toarray() + np.diag([1.0, 2.0, 3.0]))
+
+
+def test_a_given_order_of_blocks_is_kept():
+    matrix, place = chain()
+    order = np.random.default_rng(2).permutation(20)
+    symbolic = RowBlockCholesky(matrix, place, 3, order)
+    np.testing.assert_array_equal(symbolic.blocks.rank[order], np.arange(20))
+    agrees(symbolic.factorize(matrix), matrix, np.ones((len(place), 2)))

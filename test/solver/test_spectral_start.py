@@ -56,3 +56,20 @@ def test_nearest_rotation_of_the_plane_is_the_nearest(matrix):
     found = nearest_rotation(matrix)
     assert np.linalg.det(found) == pytest.approx(1)
     assert np.sum(found * matrix) >= trace.max() - 1e-9
+
+
+@pytest.mark.parametrize('shrink', [1.0, 1e-3, -1.0, 0.0])
+def test_nearest_rotation_of_space_is_the_nearest(shrink):
+    """By singular values, the last direction shrunk until the polar factor is no rotation."""
+    random = np.random.default_rng(5)
+    u, _, vt = np.linalg.svd(random.normal(size=(40, 3, 3)))
+    sizes = np.sort(random.uniform(0.1, 10, (40, 3)))[:, ::-1] * [1, 1, shrink]
+    matrix = (u * sizes[:, None]) @ vt
+    u[..., -1] *= np.linalg.det(u @ vt)[:, None]
+    np.testing.assert_allclose(
+        nearest_rotation(matrix.reshape(8, 5, 3, 3)), (u @ vt).reshape(8, 5, 3, 3), atol=1e-9)
+
+
+def test_any_rotation_is_nearest_to_zero():
+    rotation = nearest_rotation(np.zeros((1, 3, 3)))
+    np.testing.assert_allclose(rotation @ np.swapaxes(rotation, 1, 2), np.eye(3)[None], atol=1e-12)
