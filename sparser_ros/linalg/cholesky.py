@@ -54,6 +54,11 @@ class SymbolicCholesky:
                 sp.csc_matrix(matrix), mode='auto', ordering_method=ordering
             )
 
+    @property
+    def order(self) -> NDArray[Any] | None:
+        """(n,): row at each place, where it is known before the factorisation."""
+        return None if self._factor is None else self._factor.P()
+
     def factorize(self, matrix: sp.spmatrix) -> CholeskyFactor:
         """Factor of a matrix with this pattern; NotPositiveDefiniteError if it is not PD."""
         matrix = sp.csc_matrix(matrix)
@@ -71,17 +76,6 @@ class SymbolicCholesky:
         except cholmod.CholmodNotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(str(error)) from error
         return CholeskyFactor(lower.indptr, lower.indices, lower.data, factor.P())
-
-
-def flat_ordering(matrix: sp.spmatrix) -> SymbolicCholesky:
-    """Analysis by nested dissection, as far as this CHOLMOD was built with it."""
-    for ordering in ('metis', 'nesdis'):
-        try:
-            return SymbolicCholesky(matrix, ordering)
-        except cholmod.CholmodError:
-            log.warning('CHOLMOD has no ordering %s here: triangular solves on a GPU will take '
-                        'more launches', ordering)
-    return SymbolicCholesky(matrix)
 
 
 def factorize(matrix: sp.spmatrix) -> CholeskyFactor:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
 from ..linalg.cholesky import SymbolicCholesky
+from ..linalg.ordering import sparsest
 from .gram import WeightedGram
 from .problem import QuadraticProblem
 
@@ -47,7 +48,7 @@ class SchurOperator:
         # By symmetry the rows of M serve as columns.
         M = sp.csc_matrix((self.M.data, self.M.indices, self.M.indptr), shape=self.M.shape)
         if self.symbolic is None:
-            self.symbolic = SymbolicCholesky(M)
+            self.symbolic = sparsest(M)
         self.factor = self.symbolic.factorize(M)
         self._placed.clear()
         self._full: sp.csr_matrix | None = None

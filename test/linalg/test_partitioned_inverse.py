@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.linalg import cholesky
-from sparser_ros.linalg.cholesky import SymbolicCholesky, factorize, flat_ordering
+from sparser_ros.linalg.cholesky import SymbolicCholesky, factorize
+from sparser_ros.linalg.ordering import flattest
 from sparser_ros.linalg.partitioned_inverse import (
     GROWTH,
     InversePlan,
@@ -84,7 +85,7 @@ def test_nested_dissection_flattens_the_tree():
     """A long chain: AMD eliminates it from its ends, dissection from the middle of its pieces."""
     matrix = graph_matrix(4, 4000, 0.02)
     amd = factorize(matrix)
-    flat = flat_ordering(matrix).factorize(matrix)
+    flat = flattest(matrix).factorize(matrix)
     assert levels(flat) * 3 < levels(amd)
     plan = InversePlan(flat).grouping
     assert plan.groups * 10 < levels(amd) and plan.cost < InversePlan(amd).grouping.cost

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..arrays import register
-from ..cholesky import CholeskyFactor, flat_ordering
+from ..cholesky import CholeskyFactor
+from ..ordering import flattest
 from ..partitioned_inverse import InversePlan, PartitionedInverse
 from .runtime import Runtime
 
@@ -179,7 +180,7 @@ class DeviceSymbolic:
 
     def __init__(self, runtime: Runtime, matrix: sp.csc_matrix) -> None:
         self.runtime = runtime
-        self.symbolic = flat_ordering(matrix)
+        self.symbolic = flattest(matrix)
         self.plan: InversePlan | None = None
         self._pattern: tuple[NDArray[Any], NDArray[Any]] | None = None
 
