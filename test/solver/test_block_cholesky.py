@@ -12,7 +12,7 @@ from sparser_ros.linalg.block_cholesky import (
     elimination_tree,
     factor_pattern,
 )
-from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
+from sparser_ros.linalg.cholesky import NotPositiveDefiniteError, factorize
 from sparser_ros.linalg.kernels import add_diagonal
 
 
@@ -65,6 +65,15 @@ def test_without_an_ordering_of_ours_the_answers_are_the_same(told, monkeypatch)
     matrix, place = chain()
     factor = RowBlockCholesky(matrix, place, 3).factorize(matrix)
     agrees(factor, matrix, np.random.default_rng(0).standard_normal((len(place), 2)))
+
+
+@pytest.mark.parametrize('b', [1, 3, 4, 16])
+@pytest.mark.parametrize('p', [5, 17])
+def test_columns_beyond_the_registers_are_solved_too(b, p):
+    matrix, place = matrix_of(6, b, [(0, 3), (1, 3), (2, 5)], [1], b)
+    rhs = np.random.default_rng(p).standard_normal((len(place), p))
+    agrees(RowBlockCholesky(matrix, place, b).factorize(matrix), matrix, rhs)
+    agrees(factorize(matrix), matrix, rhs)
 
 
 def chain():
