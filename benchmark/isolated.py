@@ -23,6 +23,7 @@ JOBS = {
     'stages': 'benchmark.stages',
     'profile': 'benchmark.profiling',
     'robust': 'benchmark.robust_job',
+    'ticks': 'benchmark.incremental',
 }
 Figures = dict[str, Any]
 

@@ -23,8 +23,8 @@ from .policy import picture
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_SHARE, _FLOOR, _MOST = 1e-5, 1e-9, 1e-2
-"""Decrement at which a tick ends, what it leaves to gain: a share of the cost, within limits."""
+_SHARE, _FLOOR = 1e-5, 1e-9
+"""What an update may leave to gain: a share of the cost, and above rounding errors."""
 
 
 class Follower:
@@ -89,9 +89,9 @@ class Follower:
             self._solver.dimension, self._body))
         return True
 
-    def update(self) -> Update:
-        """Move everything to the optimum."""
-        tolerance = min(max(_SHARE * self._solver.cost, _FLOOR), _MOST)
+    def update(self, most: float) -> Update:
+        """Move everything to the optimum, until `most`, or less, is left to gain."""
+        tolerance = min(max(_SHARE * self._solver.cost, _FLOOR), most)
         return self._solver.update(self._pose[self._last], tolerance)
 
     def strain(self) -> tuple[float, float, int]:

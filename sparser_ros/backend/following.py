@@ -50,7 +50,7 @@ class Following:
         try:
             if news and not self._follower.add(merged(news)):
                 return None
-            update = self._follower.update()
+            update = self._follower.update(config.backend.incremental_tolerance)
         except (SparserError, np.linalg.LinAlgError, ValueError):
             return None
         return update if update.converged else None

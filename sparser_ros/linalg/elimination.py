@@ -7,6 +7,7 @@ zeros: dense arithmetic is cheaper than bookkeeping.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,6 +25,9 @@ _MOST, _FEW = 16, 4
 """Inner nodes: so many may be merged with some zeros, so many with any."""
 _ZEROS = 0.4
 """Largest share of zeros in a merged clique."""
+
+_LARGE = 200
+"""Nodes from where nested dissection takes over from minimum degree."""
 
 _compiled = njit(cache=True, nogil=True)
 
@@ -44,7 +48,9 @@ class Elimination:
 def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimination:
     """Cliques of a graph of m nodes whose edges are `pairs` (k, 2) and all pairs of each element.
 
-    Minimum degree but for the nodes `last`, which are eliminated last, in this order.
+    Nodes `last` are eliminated last, in this order, the others by nested dissection where they
+    are many: minimum degree may eat a chain from one end to the other, and then what happens at
+    one end concerns every clique up to the other one.
     """
     order = _ordered(m, pairs, elements, last)
     rank = np.empty(m, dtype=np.int64)
@@ -89,10 +95,17 @@ def _ordered(m: int, pairs: Index, elements: list[Index], last: Index) -> Index:
     rows, columns = np.concatenate([i, j, every]), np.concatenate([j, i, every])
     pattern = sp.csc_matrix(
         (np.ones(len(rows)), (rows, columns)), shape=(len(nodes), len(nodes)))
-    order = every
-    if len(nodes) and told_an_ordering():
-        order = cholmod.analyze(pattern, mode='simplicial', ordering_method='amd').P()
-    return np.concatenate([nodes[order], last]).astype(np.int64)
+    return np.concatenate([nodes[_order_of(pattern)], last]).astype(np.int64)
+
+
+def _order_of(pattern: sp.csc_matrix) -> Index:
+    m = pattern.shape[0]
+    if not m or not told_an_ordering():
+        return np.arange(m)
+    if m > _LARGE:
+        with suppress(cholmod.CholmodNotInstalledError):
+            return cholmod.analyze(pattern, mode='simplicial', ordering_method='metis').P()
+    return cholmod.analyze(pattern, mode='simplicial', ordering_method='amd').P()
 
 
 @_compiled

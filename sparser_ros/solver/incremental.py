@@ -8,7 +8,8 @@ anew wherever steps fall short of what it promised.
 An update ends when the decrement, the squared norm of the gradient in the inverse Hessian, is
 within its tolerance. Since the cost has no factor 1/2, every coordinate is then within the square
 root of the decrement, in its own standard deviations, of the optimum. Where nothing was entered
-because next to nothing had moved, the gradient is that of the quadratic model.
+because next to nothing had moved, the gradient is that of the quadratic model; and as the factor
+may be older than the gradient, a decrement is an estimate (in tests within a third).
 """
 
 from __future__ import annotations
