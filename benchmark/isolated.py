@@ -24,6 +24,7 @@ JOBS = {
     'profile': 'benchmark.profiling',
     'robust': 'benchmark.robust_job',
     'gpu': 'benchmark.gpu_job',
+    'ticks': 'benchmark.incremental',
 }
 Figures = dict[str, Any]
 

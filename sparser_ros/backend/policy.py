@@ -82,8 +82,13 @@ def astray(
         new.append(squares[name][good & (rows >= before)])
         old.append(squares[name][good & (rows < before)])
     newest, older = np.concatenate(new), np.concatenate(old)
-    if len(newest) < 3:
+    if not len(newest):
         return False
-    rms = float(np.sqrt(np.mean(newest)))
     base = float(np.sqrt(np.mean(older))) if len(older) else 0.0
-    return rms > config.cost_jump_sigma and rms > config.cost_jump_ratio * base
+    return contradicts(float(np.sqrt(np.mean(newest))), base, len(newest), config)
+
+
+def contradicts(newest: float, older: float, count: int, config: BackendConfig) -> bool:
+    """Whether the rms residual of `count` newest measurements is out of proportion."""
+    return count >= 3 and (
+        newest > config.cost_jump_sigma and newest > config.cost_jump_ratio * older)

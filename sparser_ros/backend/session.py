@@ -17,11 +17,12 @@ from ..config import SparserError
 from ..graph import Estimate, Graph, Increment, cost
 from ..solver.result import SolveResult, SolveStats, SolveStatus
 from .bodies import find_bodies
+from .following import Following
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .interlude import Interlude, Meanwhile
 from .observability import Observability, observe
-from .policy import Picture, astray, full_solve_reason, picture
+from .policy import Picture, astray, contradicts, full_solve_reason, picture
 from .report import rejected_of, robots_of
 from .runner import Runner, value_of
 from .solution import Location, Solution
@@ -56,6 +57,9 @@ class Session:
         self._located: frozenset[str] = frozenset()
         self._cleared: frozenset[str] = frozenset()
         self._solved_rows = (0, 0)
+        self._following: Following | None = None
+        self._news: list[Increment] = []
+        """Since the last ordinary solve, or taken by `_following`."""
 
     @property
     def graph(self) -> Graph:
@@ -74,7 +78,10 @@ class Session:
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
-        return self._store.add(increment, first=first)
+        added = self._store.add(increment, first=first)
+        if added:
+            self._news.append(increment)
+        return added
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks of the graph."""
@@ -89,6 +96,7 @@ class Session:
             bodies.first < len(estimate.rotation),
             np.arange(graph.n_landmarks) < len(estimate.landmarks)])
         self._estimate, self._anchored = estimate, frame.anchored
+        self._following = None
         self._placed = frame.names(covered & frame.mask)
         guess = continued(frame.graph, bodies, estimate)
         self._picture = replace(
@@ -105,9 +113,13 @@ class Session:
         While that runs, `meanwhile` gets the warm solution, and further ones with newer data.
         """
         begin = time.perf_counter()
+        followed = None if full or idle else self._follow(begin)
+        if followed is not None:
+            return followed
         frame = self._frame()
         if frame is None:
             return self._nothing()
+        self._following, self._news = None, []
         guess = self._guess(frame)
         now = picture(frame.graph, frame.bodies, frame.mask, frame.anchored)
         warm = self._runner.run(frame, self.config, guess)
@@ -116,33 +128,67 @@ class Session:
         scratch = now.rows > 0 if full else (
             full is None and self._picture_changed(frame, warm, seen, now, idle))
         if not scratch:
-            self._adopt(frame, whole, seen)
+            self._adopt(frame, whole, seen, warm)
             return self._solution(frame, warm, whole, seen, False, begin)
         interlude = None
         if meanwhile is not None:
             if self._estimate is not None and not idle:
-                self._adopt(frame, whole, seen)
+                self._adopt(frame, whole, seen, warm)
                 meanwhile.publish(self._solution(frame, warm, whole, seen, False, begin))
             interlude = Interlude(
                 meanwhile, lambda: self.solve(False), self.config.node.solve_period_s)
         trials = self.config.backend.full_solve_trials if full or idle else 1
         result = self._from_scratch(frame, warm, guess, trials, interlude)
         self._picture = _solved(now, result)
-        if result is not warm or interlude is None or not interlude.taken:
+        behind = interlude is not None and interlude.taken
+        if result is not warm or not behind:
             whole = self._in_map(frame, guess, result)
             seen = self._observe(frame, whole)
-            self._adopt(frame, whole, seen)
-        if interlude is not None and interlude.taken:
+            self._adopt(frame, whole, seen, result)
+        if behind:
+            self._following = None
             return replace(
                 self.solve(False), full=True, seconds=time.perf_counter() - begin)
         return self._solution(frame, result, whole, seen, True, begin)
 
-    def _adopt(self, frame: Frame, whole: Estimate, seen: Observability) -> None:
+    def _follow(self, begin: float) -> Solution | None:
+        """A solution from what is new alone; None where an ordinary solve is due."""
+        news, self._news = self._news, []
+        following, self._following = self._following, None
+        update = None if following is None else following.take(self.config, news)
+        if following is None or update is None or self._picture is None:
+            return None
+        frame, whole, seen = following.frame, following.follower.estimate(), following.seen
+        now, grown = following.picture, None
+        if following.unsure:
+            grown = self._frame()
+            assert grown is not None
+            seen = self._observe(grown, whole)
+        reason = self._reason(
+            frame if grown is None else grown, seen, now, following.follower.closures > 0, False)
+        if reason or (now.rows >= 1.1 * self._picture.rows and contradicts(
+                *following.follower.strain(), self.config.backend)):
+            return None
+        if grown is not None:
+            following.saw(seen)
+            self._remember(grown, seen)
+        self._following, self._estimate = following, whole
+        self._solved_rows = following.follower.n_ranges, following.follower.n_relative
+        seconds = time.perf_counter() - begin
+        result = SolveResult(
+            whole, SolveStatus.CONVERGED, 'followed', following.stats(update, seconds))
+        return self._solution(frame, result, whole, seen, False, begin, now.cost)
+
+    def _adopt(
+        self, frame: Frame, whole: Estimate, seen: Observability, result: SolveResult
+    ) -> None:
         """Go on from this estimate of the frame."""
         self._estimate, self._anchored = whole, frame.anchored
         self._placed = frame.names(frame.mask)
         self._remember(frame, seen)
         self._solved_rows = (len(frame.graph.ranges), len(frame.graph.relative_poses))
+        self._following = (
+            Following(self.config, frame, whole, seen) if result.status.solved else None)
 
     def _frame(self) -> Frame | None:
         frame = frame_of(
@@ -155,19 +201,25 @@ class Session:
         self, frame: Frame, result: SolveResult, seen: Observability, now: Picture, idle: bool
     ) -> bool:
         """Whether a solve from scratch is due after this warm one."""
+        closures = bool(np.any(~frame.part.graph.relative_poses.odometry))
+        reason = self._reason(frame, seen, _solved(now, result), closures, idle)
+        return bool(reason) or self._astray(frame, result, now)
+
+    def _reason(
+        self, frame: Frame, seen: Observability, now: Picture, closures: bool, idle: bool
+    ) -> str:
+        """Why a solve from scratch is due after one that came to the picture `now`, or ''."""
         count = len(frame.bodies)
         located = _determined(frame, seen)
         others = located.copy()
         if frame.gauge is not None:
             others[frame.gauge] = False
         marks = seen.landmark_located & frame.mask[count:] & ~frame.graph.landmarks.fixed
-        closures = np.any(~frame.part.graph.relative_poses.odometry)
-        reason = full_solve_reason(
-            self._picture, _solved(now, result),
+        return full_solve_reason(
+            self._picture, now,
             determined=bool(np.any(others) or np.any(marks) or closures),
             newly_located=not frame.names(located) <= self._located,
             idle=idle, config=self.config.backend)
-        return bool(reason) or self._astray(frame, result, now)
 
     def _guess(self, frame: Frame) -> Estimate:
         """A start in map: old values, odometry, and new variables placed among the old."""
@@ -249,8 +301,9 @@ class Session:
 
     def _solution(
         self, frame: Frame, result: SolveResult, whole: Estimate, seen: Observability,
-        full: bool, begin: float,
+        full: bool, begin: float, value: float | None = None,
     ) -> Solution:
+        """`value` is the cost of the part where it is known."""
         stats = result.stats
         if full and stats.cost_relaxed is None:
             stats = replace(stats, cost_relaxed=self._runner.cost_relaxed)
@@ -267,7 +320,8 @@ class Session:
                 frame.graph, whole, frame.part, stats, self.config.backend.rejected_weight),
             newest_stamp_ns=self._store.newest_stamp_ns,
             seconds=time.perf_counter() - begin,
-            extra={'cost_part': cost(frame.part.graph, frame.part.of(whole))},
+            extra={'cost_part': cost(
+                frame.part.graph, frame.part.of(whole)) if value is None else value},
         )
 
     def _nothing(self) -> Solution:

@@ -73,6 +73,14 @@ class BackendConfig:
     cost_growth: float = option(
         2.0, 'and when the cost per measurement exceeds this multiple of that after the last '
         'solve from scratch', lower=1.0, upper=1e6, live=True)
+    incremental: bool = option(
+        True, 'follow a graph that grows by moving only what new measurements move; without it, '
+        'and with a robust kernel or a certificate, every tick solves the whole graph from the '
+        'last solution', live=True)
+    incremental_tolerance: float = option(
+        0.01, 'a followed graph has settled when what is left to gain is less than this (and than '
+        '1e-5 of the cost): its square root bounds how far any coordinate is from its optimum, '
+        'in its own standard deviations', unit='sigma^2', lower=1e-9, upper=1.0, live=True)
     full_solve_growth: float = option(
         2.0, 'try a solve from scratch again whenever the graph has grown by this factor since '
         'the last one; 0 = never', lower=0.0, upper=1e3, live=True)

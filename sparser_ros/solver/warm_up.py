@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..config import SolverConfig
-from ..graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from ..graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from .carried import terms_of
+from .incremental import IncrementalSolver
 from .solve import solve
 
 
@@ -25,6 +27,18 @@ def warm_up(dimension: int, config: SolverConfig) -> None:
     result = solve(graph, config)
     if result.estimate is not None:
         solve(graph, config, initial=result.estimate)
+        _follow(graph, result.estimate)
+
+
+def _follow(graph: Graph, estimate: Estimate) -> None:
+    """One update of the incremental solver, the first pose held."""
+    n, d = graph.n_poses, graph.dimension
+    solver = IncrementalSolver(d)
+    solver.add_bodies(estimate.rotation, estimate.translation, False, np.arange(n) > 0)
+    solver.add_bodies(
+        np.tile(np.eye(d), (2, 1, 1)), estimate.landmarks, True, np.ones(2, dtype=bool))
+    solver.add_terms(terms_of(graph, d, graph.points))
+    solver.update(np.array([n - 1]), 1e-3)
 
 
 def _tiny_graph(dimension: int) -> Graph:

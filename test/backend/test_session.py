@@ -228,7 +228,7 @@ def test_an_estimate_of_another_graph_is_not_restored(world):
 
 def test_a_failing_solver_keeps_the_estimate(world, monkeypatch):
     increments = world.increments(2)
-    session = Session(config(robots=world.names))
+    session = Session(config(robots=world.names, incremental=False))
     before = run(session, increments[:1])
 
     def broken(*_, **__):

@@ -13,6 +13,7 @@ from benchmark import (
     external,
     gpu,
     gpu_job,
+    incremental,
     isolated,
     online,
     paper,
@@ -20,10 +21,12 @@ from benchmark import (
     preconditioners,
     profiling,
     scale,
+    stream,
     sweep,
     synthetic,
     table,
 )
+from sparser_ros.backend.store import GraphStore
 from sparser_ros.cli.main import main as sparser
 from sparser_ros.config import ConfigError, SolverConfig
 from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residuals
@@ -174,6 +177,30 @@ def test_online(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert row['tf_gap_s'] == 0.07 and row['dataset'] == 'field'
     with pytest.raises(ConfigError, match='no report of dev/demo'):
         online.main([str(tmp_path / 'absent.json'), '--out', str(tmp_path)])
+
+
+def test_live_ticks(data: Path, tmp_path: Path):
+    assert incremental.main([
+        '--no-sets', '--graphs', 'range', 'pose', '--poses', '1000', '--out', str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / 'incremental.json').read_text())['rows']
+    assert [row['poses'] for row in rows] == [1000, 1000]
+    assert all(row['whole_ms'] > 0 and row['followed_ms'] > 0 for row in rows)
+    assert all(row['gap_sigma'] < 0.2 for row in rows)
+    assert int(rows[0]['followed'].split('/')[0]) > 10
+
+
+@pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
+def test_a_stream_holds_the_graph(make):
+    graph = make(300, seed=3)
+    increments = stream.increments_of(graph, 7)
+    whole = GraphStore(graph.dimension)
+    for one in increments:
+        assert whole.add(one)
+    found = whole.graph.validate()
+    values = stream.arrived(graph, estimate_of(graph), increments)
+    assert len(found.ranges) == len(graph.ranges)
+    assert len(found.relative_poses) == len(graph.relative_poses)
+    assert cost(found, values) == pytest.approx(cost(graph, estimate_of(graph)), rel=1e-12)
 
 
 def test_sparser_bench_runs_a_table_and_refuses_an_unknown_one(

@@ -1,0 +1,127 @@
+"""What a live tick costs, against the size of the graph: followed, and solved as a whole.
+
+A graph comes as a stream; all but its last ticks are there at once, at their optimum. Then every
+tick is measured in two sessions, one with `backend.incremental` and one without.
+`python -m benchmark.incremental [--sets outfinite tiers] [--graphs range] [--poses 10000 …]`
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparser_ros.backend.session import Session
+from sparser_ros.backend.store import merged
+from sparser_ros.config import SolverConfig
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.graph import Estimate, Graph, Increment, estimate_of
+from sparser_ros.io import graph_file
+from sparser_ros.solver import solve
+
+from . import arguments, isolated, synthetic
+from .datasets import chosen, directory
+from .stream import arrived, increments_of
+from .table import Table, run_main
+
+POSES_PER_TICK, TICKS = 45, 20
+SETS = ['outfinite', 'tiers']
+SHARES = (0.25, 0.5, 1.0)
+SIZES = {'range': [10_000, 30_000, 100_000], 'pose': [10_000, 30_000]}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    made = arguments.parser('incremental', __doc__ or '', seeds=1, timeout_s=1800)
+    made.add_argument('--no-sets', action='store_true', help='synthetic graphs only')
+    made.add_argument('--graphs', nargs='*', choices=list(SIZES), default=list(SIZES),
+                      help='synthetic graphs')
+    made.add_argument('--poses', nargs='+', type=int, help='their sizes')
+    args = made.parse_args(argv)
+    table = Table('incremental', f'Live ticks of {POSES_PER_TICK} poses: CPU time of one', {
+        'graph': 'graph', 'poses': 'poses', 'whole_ms': 'whole ms', 'followed_ms': 'followed ms',
+        'followed_p95_ms': 'p95 ms', 'gain': 'times less', 'followed': 'ticks followed',
+        'gap': 'cost above the whole', 'gap_sigma': 'as sigma',
+    }, args.out)
+    jobs: list[dict[str, Any]] = []
+    for dataset in [] if args.no_sets else chosen(args.sets or SETS):
+        jobs.append({'name': dataset.name,
+                     'graph': str((directory(args.data) / dataset.file).resolve())})
+    for kind in args.graphs:
+        for poses in args.poses or SIZES[kind]:
+            jobs.append({'name': f'{kind}, synthetic', 'synthetic': kind, 'poses': poses})
+    for job in jobs:
+        figures = isolated.run({'kind': 'ticks', **job}, args.timeout)
+        if 'error' in figures:
+            table.add({'graph': job['name'], 'followed': figures['error']})
+        for row in figures.get('rows', ()):
+            table.add({'graph': job['name'], **row})
+    table.note('Median of the ticks; the longest row of a graph is the whole of it. As sigma: the '
+               'square root of that difference bounds how far any coordinate is from where the '
+               'whole solve has it, in its standard deviations.')
+    return 0
+
+
+def measure(job: dict[str, Any]) -> dict[str, Any]:
+    """The job `ticks`: one row per share of the graph."""
+    if 'synthetic' in job:
+        make = {'range': synthetic.range_graph, 'pose': synthetic.pose_graph}[job['synthetic']]
+        graph = make(job['poses'])
+        best, shares = solve(graph, SolverConfig(), initial=estimate_of(graph)), SHARES[-1:]
+    else:
+        graph = graph_file.read(Path(job['graph'])).validate()
+        best, shares = solve(graph, SolverConfig()), SHARES
+    if best.estimate is None:
+        return {'error': best.message}
+    increments = increments_of(graph, max(2 * TICKS, graph.n_poses // POSES_PER_TICK))
+    return {'rows': [
+        row(graph, best.estimate, increments[:round(share * len(increments))])
+        for share in shares]}
+
+
+def row(graph: Graph, best: Estimate, increments: list[Increment]) -> dict[str, Any]:
+    """Figures of the last TICKS increments."""
+    whole, _, costs = ticks(graph, best, increments, False)
+    seconds, kinds, followed_costs = ticks(graph, best, increments, True)
+    gap = max(a - b for a, b in zip(followed_costs, costs, strict=True))
+    return {
+        'poses': sum(len(one.poses) for one in increments),
+        'whole_ms': 1e3 * float(np.median(whole)),
+        'followed_ms': 1e3 * float(np.median(seconds)),
+        'followed_p95_ms': 1e3 * float(np.quantile(seconds, 0.95)),
+        'gain': float(np.median(whole) / np.median(seconds)),
+        'followed': f'{kinds.count("incremental")}/{len(kinds)}',
+        'gap': gap, 'gap_sigma': float(np.sqrt(max(gap, 0.0)))}
+
+
+def ticks(
+    graph: Graph, best: Estimate, increments: list[Increment], incremental: bool
+) -> tuple[list[float], list[str], list[float]]:
+    """(CPU seconds, kind of start, cost) of each of the last ticks."""
+    config = SparserConfig(dimension=graph.dimension, robots=list(graph.robots))
+    session = Session(
+        replace(config, backend=replace(config.backend, incremental=incremental)))
+    known = increments[:-TICKS]
+    session.add(merged(known), first=0)
+    session.restore(arrived(graph, best, known))
+    session.solve(False)
+    seconds: list[float] = []
+    kinds: list[str] = []
+    costs: list[float] = []
+    # The first tick that is followed builds what the others extend: it does not count.
+    for k, increment in enumerate(increments[-TICKS:]):
+        session.add(increment)
+        begin = time.process_time()
+        solution = session.solve(False)
+        if k:
+            seconds.append(time.process_time() - begin)
+            kinds.append(solution.stats.init)
+            costs.append(float(solution.stats.cost_final or 0.0))
+    return seconds, kinds, costs
+
+
+if __name__ == '__main__':
+    run_main(main)

@@ -1,0 +1,107 @@
+"""A graph as the increments that a node would have made of it while its data came in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparser_ros.graph import Estimate, Graph, Increment, Landmarks, is_landmark
+from sparser_ros.io.chain import compose
+from sparser_ros.io.graph_stamps import pose_stamps
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+_ENDS = {
+    'relative_poses': ('i', 'j'), 'sightings': ('i', 'point'), 'ranges': ('source', 'target'),
+    'pose_priors': ('i',), 'point_priors': ('point',),
+}
+
+
+def increments_of(graph: Graph, ticks: int) -> list[Increment]:
+    """The graph in so many increments of about as many poses, in the order of their stamps.
+
+    A measurement comes as soon as its poses are there, a landmark with its first measurement.
+    Poses have the values that odometry composes.
+    """
+    stamps = pose_stamps(graph)
+    order = np.lexsort((graph.poses.robot, stamps))
+    number = _inverse(order)
+    edges = np.linspace(0, graph.n_poses, ticks + 1).astype(int)
+    tick = np.searchsorted(edges[1:], number, side='right')
+    comes = {name: _comes(graph, name, tick) for name in _ENDS}
+    seen = np.full(graph.n_landmarks, ticks - 1)
+    for name, columns in _ENDS.items():
+        for column in columns:
+            end = getattr(graph.tables()[name], column)
+            far = is_landmark(end)
+            np.minimum.at(seen, ~end[far], comes[name][far])
+    by_first = np.argsort(seen, kind='stable')
+    landmark = _inverse(by_first)
+
+    def renumbered(end: Index) -> Index:
+        far = is_landmark(end)
+        result = np.empty_like(end)
+        result[~far], result[far] = number[end[~far]], ~landmark[~end[far]]
+        return result
+
+    rotation, translation = _odometry(graph)
+    made: list[Increment] = []
+    for k in range(ticks):
+        rows = order[edges[k]:edges[k + 1]]
+        marks = by_first[seen[by_first] == k]
+        fixed = graph.landmarks.fixed[marks]
+        tables = {}
+        for name, table in graph.tables().items():
+            own = table.take(comes[name] == k)
+            tables[name] = own.replaced(
+                **{column: renumbered(getattr(own, column)) for column in _ENDS[name]})
+        made.append(Increment(
+            sequence=k, robots=graph.robots,
+            poses=graph.poses.take(rows).replaced(
+                rotation=rotation[rows], translation=translation[rows], stamp_ns=stamps[rows]),
+            landmarks=Landmarks(
+                tuple(graph.landmarks.names[m] for m in marks),
+                np.where(fixed[:, None], graph.landmarks.position[marks], np.nan), fixed),
+            newest_stamp_ns=int(np.max(stamps[rows], initial=0)), **tables))
+    return made
+
+
+def arrived(graph: Graph, estimate: Estimate, increments: list[Increment]) -> Estimate:
+    """An estimate of the graph as one of what these increments, the first ones, hold."""
+    order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
+    poses = order[:sum(len(one.poses) for one in increments)]
+    names = {name: m for m, name in enumerate(graph.landmarks.names)}
+    marks = [names[name] for one in increments for name in one.landmarks.names]
+    return Estimate(
+        estimate.rotation[poses], estimate.translation[poses], estimate.landmarks[marks])
+
+
+def _comes(graph: Graph, name: str, tick: Index) -> Index:
+    """(k,): tick at which all poses of each measurement of a table are there."""
+    table = graph.tables()[name]
+    ends = [getattr(table, column) for column in _ENDS[name]]
+    first = np.zeros(len(table), dtype=np.int64)
+    for end in ends:
+        first = np.maximum(first, np.where(end >= 0, tick[np.maximum(end, 0)], 0))
+    return first
+
+
+def _odometry(graph: Graph) -> tuple[Array, Array]:
+    """Poses (n, d, d), (n, d) of each robot in a frame of its own, composed from odometry."""
+    poses, table = graph.poses, graph.relative_poses
+    order = np.lexsort((poses.index, poses.robot))
+    place = _inverse(order)
+    d, n = graph.dimension, len(order)
+    turn, move = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
+    steps = np.flatnonzero(table.odometry & (place[table.j] == place[table.i] + 1))
+    turn[place[table.j[steps]]] = table.rotation[steps]
+    move[place[table.j[steps]]] = table.translation[steps]
+    rotation, translation = compose(turn, move, np.diff(poses.robot[order], prepend=-1) != 0)
+    return rotation[place], translation[place]
+
+
+def _inverse(order: Index) -> Index:
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order))
+    return inverse

@@ -1,0 +1,175 @@
+"""A frame that is followed incrementally: what an increment adds to it, without a look at the rest.
+
+Followed is growth of what there is: new poses that continue bodies by odometry, and measurements
+among bodies and landmarks that are solved already. Whatever else comes (a robot, a landmark, a
+broken odometry chain, a first tie to something unconnected) changes the frame, and is the business
+of an ordinary solve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import Estimate, Increment
+from ..solver.carried import Kind, terms_of
+from ..solver.incremental import IncrementalSolver, Update
+from .bodies import measured_pairs
+from .frame import Frame
+from .policy import picture
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+_SHARE, _FLOOR = 1e-5, 1e-9
+"""What an update may leave to gain: a share of the cost, and above rounding errors."""
+
+
+class Follower:
+    """Bodies and landmarks of a frame in the incremental solver, from an estimate of them on."""
+
+    def __init__(self, frame: Frame, estimate: Estimate) -> None:
+        graph, bodies = frame.graph, frame.bodies
+        d, m = graph.dimension, graph.n_landmarks
+        self.frame = frame
+        """As it was at the start; bodies and landmarks stay, and the mask of both."""
+        self.rows = picture(graph, bodies, frame.mask, frame.anchored).rows
+        """Closures, sightings, ranges and absolute data, as in a Picture."""
+        self.closures = int(np.sum(~graph.relative_poses.odometry))
+        self.ties = np.bincount(
+            measured_pairs(graph, bodies).ravel(), minlength=len(frame.mask))
+        """(b + m,): measurements of bodies and landmarks, with others or absolute ones."""
+        self._solver = IncrementalSolver(d)
+        self._rigid: Index = bodies.of_pose
+        self._last = bodies.last.copy()
+        self._odometry = (
+            graph.poses.rotation[self._last].copy(), graph.poses.translation[self._last].copy())
+        """Values of the bodies' last poses in their own odometry frames."""
+        variable = frame.mask[bodies.of_pose]
+        if frame.gauge is not None:
+            variable[bodies.first[frame.gauge]] = False
+        self._pose = self._solver.add_bodies(
+            estimate.rotation, estimate.translation, False, variable)
+        self._landmark = self._solver.add_bodies(
+            np.tile(np.eye(d), (m, 1, 1)), estimate.landmarks, True,
+            frame.mask[len(bodies):] & ~graph.landmarks.fixed)
+        solved = graph.replaced(**{
+            name: table.take(frame.part.rows[name]) for name, table in graph.tables().items()})
+        self._solver.add_terms(terms_of(solved, d, self._body))
+        self._before = self._solver.n_terms, len(graph.ranges), self.closures
+        """Terms, ranges and closures before the newest increment."""
+        self.n_ranges, self.n_relative = len(graph.ranges), len(graph.relative_poses)
+
+    @property
+    def cost(self) -> float:
+        """Of the part that is solved."""
+        return self._solver.cost
+
+    def estimate(self) -> Estimate:
+        """Of all poses and landmarks of the graph."""
+        rotation, position = self._solver.rotation, self._solver.position
+        return Estimate(rotation[self._pose], position[self._pose], position[self._landmark])
+
+    def add(self, increment: Increment) -> bool:
+        """Take an increment in; False, and nothing is taken, where it changes the frame."""
+        rigid = self._continued(increment)
+        if rigid is None or not self._among_solved(increment, rigid):
+            return False
+        self._extend(increment, rigid)
+        self._before = self._solver.n_terms, self.n_ranges, self.closures
+        relative = increment.relative_poses
+        self.n_ranges += len(increment.ranges)
+        self.n_relative += len(relative)
+        self.closures += int(np.sum(~relative.odometry))
+        solved = self.frame.mask[self._rigid[relative.i]]
+        self._solver.add_terms(terms_of(
+            replace(increment, relative_poses=relative.take(solved)),
+            self._solver.dimension, self._body))
+        return True
+
+    def update(self, most: float) -> Update:
+        """Move everything to the optimum, until `most`, or less, is left to gain."""
+        tolerance = min(max(_SHARE * self._solver.cost, _FLOOR), most)
+        return self._solver.update(self._pose[self._last], tolerance)
+
+    def strain(self) -> tuple[float, float, int]:
+        """Rms of the newest ranges and closures, that of the older ones, and how many are new."""
+        mark, ranges, closures = self._before
+        new = self.n_ranges - ranges + self.closures - closures
+        kinds = (Kind.RANGE, Kind.CLOSURE)
+        newest = self._solver.squares(kinds, mark, self._solver.n_terms)
+        older = self._solver.squares(kinds, 0, mark)
+        return (
+            float(np.sqrt(newest / max(new, 1))),
+            float(np.sqrt(older / max(ranges + closures, 1))), new)
+
+    def _body(self, endpoint: Index) -> Index:
+        """The solver's numbers of endpoints."""
+        endpoint = np.asarray(endpoint, dtype=np.int64)
+        numbers = np.empty(len(endpoint), dtype=np.int64)
+        pose = endpoint >= 0
+        numbers[pose] = self._pose[endpoint[pose]]
+        numbers[~pose] = self._landmark[~endpoint[~pose]]
+        return numbers
+
+    def _continued(self, increment: Increment) -> Index | None:
+        """(new poses,): the rigid body that odometry makes each part of; None where it does not."""
+        old, count = len(self._rigid), len(increment.poses)
+        table = increment.relative_poses.take(increment.relative_poses.odometry)
+        rigid = np.concatenate([self._rigid, np.full(count, -1)])
+        if np.any(table.j < old):
+            return None
+        for i, j in zip(table.i.tolist(), table.j.tolist(), strict=True):
+            if rigid[i] < 0 or (rigid[j] >= 0 and rigid[j] != rigid[i]):
+                return None
+            rigid[j] = rigid[i]
+        return None if np.any(rigid < 0) else rigid[old:]
+
+    def _among_solved(self, increment: Increment, rigid: Index) -> bool:
+        """Whether all measurements are of what is solved; their numbers go to `ties`."""
+        bodies, mask = self.frame.bodies, self.frame.mask
+        absolute = len(increment.pose_priors) + len(increment.point_priors)
+        if len(increment.landmarks) or increment.robots != self.frame.graph.robots or (
+                absolute and not self.frame.anchored):
+            return False
+        every = np.concatenate([self._rigid, rigid])
+
+        def variable(endpoint: Index) -> Index:
+            pose = endpoint >= 0
+            return np.where(
+                pose, every[np.where(pose, endpoint, 0)], len(bodies) + ~np.asarray(endpoint))
+
+        closures = increment.relative_poses.take(~increment.relative_poses.odometry)
+        see, ranges = increment.sightings, increment.ranges
+        first = np.concatenate([
+            closures.i, see.i, ranges.source, increment.pose_priors.i,
+            increment.point_priors.point])
+        second = np.concatenate([closures.j, see.point, ranges.target])
+        tied = variable(np.concatenate([first, second]))
+        if not np.all(mask[tied]):
+            return False
+        self.ties += np.bincount(tied, minlength=len(mask))
+        self.rows += len(first)
+        return True
+
+    def _extend(self, increment: Increment, rigid: Index) -> None:
+        """New poses where odometry takes the last ones of their bodies."""
+        solver, poses = self._solver, increment.poses
+        rotation, translation = poses.rotation.copy(), poses.translation.copy()
+        variable = self.frame.mask[rigid]
+        old = len(self._rigid)
+        for body in np.unique(rigid).tolist():
+            rows = np.flatnonzero(rigid == body)
+            last = self._pose[self._last[body]]
+            turn = solver.rotation[last] @ self._odometry[0][body].T
+            offset = translation[rows] - self._odometry[1][body]
+            self._odometry[0][body] = rotation[rows[-1]]
+            self._odometry[1][body] = translation[rows[-1]]
+            rotation[rows] = turn @ rotation[rows]
+            translation[rows] = solver.position[last] + offset @ turn.T
+            self._last[body] = old + rows[-1]
+        numbers = solver.add_bodies(rotation, translation, False, variable)
+        self._pose = np.concatenate([self._pose, numbers])
+        self._rigid = np.concatenate([self._rigid, rigid])

@@ -1,0 +1,107 @@
+"""Measurements as terms of carried points: what the incremental solver knows of them.
+
+At rank d, with bearings at their best direction, every residual is the difference of two points
+that bodies carry, or their distance less the measured one (linalg/carried_kernels.py). A relative
+rotation is one term for each axis: kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import IntEnum, unique
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import Graph, Increment
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+GROUND = -1
+"""The end of a term that nothing carries."""
+
+
+@unique
+class Kind(IntEnum):
+    """What a term is part of."""
+
+    ODOMETRY = 0
+    CLOSURE = 1
+    SIGHTING = 2
+    RANGE = 3
+    PRIOR = 4
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms in columns of equal length; ends are bodies, or GROUND."""
+
+    ends: Index
+    """(k, 2)."""
+    arms: Array
+    """(k, 2, d): points in the frames of the ends."""
+    carried: Array
+    """(k,): 1 where the points stand at the bodies' positions, 0 for differences of points."""
+    distance: Array
+    """(k,): -1 = the points should coincide."""
+    weight: Array
+    kind: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+
+def terms_of(source: Graph | Increment, dimension: int, body: Callable[[Index], Index]) -> Terms:
+    """The terms of all measurements of a graph or increment; `body` numbers its endpoints."""
+    d = dimension
+    relative, see, ranges = source.relative_poses, source.sightings, source.ranges
+    pose, point = source.pose_priors, source.point_priors
+    zero = np.zeros
+    parts = [
+        _frames(body(relative.i), body(relative.j), relative.rotation, relative.translation,
+                relative.kappa, relative.tau, np.where(
+                    relative.odometry, Kind.ODOMETRY, Kind.CLOSURE)),
+        _pairs(body(see.i), body(see.point), see.translation, zero((len(see), d)), see.tau,
+               Kind.SIGHTING),
+        _pairs(body(ranges.source), body(ranges.target), ranges.lever_source,
+               ranges.lever_target, ranges.precision, Kind.RANGE, ranges.distance_m),
+        _frames(np.full(len(pose), GROUND), body(pose.i), pose.rotation, pose.translation,
+                pose.kappa, pose.tau, np.full(len(pose), Kind.PRIOR)),
+        _pairs(np.full(len(point), GROUND), body(point.point), point.position, point.lever,
+               point.precision, Kind.PRIOR),
+    ]
+    return Terms(*(
+        np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Terms)))
+
+
+def _frames(
+    first: Index, second: Index, rotation: Array, translation: Array, kappa: Array, tau: Array,
+    kind: Index,
+) -> Terms:
+    """Coincidence of two frames: of their origins, and of the ends of their axes."""
+    m, d = translation.shape
+    arms = np.zeros((m, d + 1, 2, d))
+    arms[:, 0, 0] = translation
+    arms[:, 1:, 0] = np.swapaxes(rotation, 1, 2)
+    arms[:, 1:, 1] = np.eye(d)
+    weight = np.repeat(kappa[:, None], d + 1, axis=1)
+    weight[:, 0] = tau
+    carried = np.zeros((m, d + 1))
+    carried[:, 0] = 1
+    return Terms(
+        np.repeat(np.stack([first, second], axis=1), d + 1, axis=0), arms.reshape(-1, 2, d),
+        carried.ravel(), np.full(m * (d + 1), -1.0), weight.ravel(),
+        np.repeat(kind, d + 1).astype(np.int8))
+
+
+def _pairs(
+    first: Index, second: Index, arm_first: Array, arm_second: Array, weight: Array, kind: Kind,
+    distance: Array | None = None,
+) -> Terms:
+    m = len(first)
+    return Terms(
+        np.stack([first, second], axis=1), np.stack([arm_first, arm_second], axis=1), np.ones(m),
+        np.full(m, -1.0) if distance is None else distance, weight,
+        np.full(m, kind, dtype=np.int8))
