@@ -8,6 +8,8 @@ from typing import Protocol
 
 from .solution import Solution
 
+_OFTEN = 0.5
+"""Period over that of ordinary solves: the step under way, which has to end, takes time as well."""
 _SHARE = 0.5
 """Most of the time that warm solves may take from the long one."""
 
@@ -32,8 +34,8 @@ class Interlude:
     ) -> None:
         self.taken = False
         """True once data came that the long solve does not know."""
-        self._meanwhile, self._solve, self._period_s = meanwhile, solve, period_s
-        self._due = time.monotonic() + period_s
+        self._meanwhile, self._solve, self._period_s = meanwhile, solve, _OFTEN * period_s
+        self._due = time.monotonic() + self._period_s
 
     def __call__(self, stage: str, iteration: int, cost: float) -> None:
         begin = time.monotonic()

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+STARTING = (
+    'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
+    'while data are kept')
+
 
 @dataclass(frozen=True)
 class WorkerState:
@@ -76,7 +80,7 @@ class SolverWorker:
         self._heard = time.monotonic()
         self._restarts = -1
         self._failures = 0
-        self._text = 'starting'
+        self._text = STARTING
         self._closing = threading.Event()
         self._journal = Journal.fresh(config.backend.journal) if config.backend.journal else None
         self._unwritten: deque[Increment] = deque()

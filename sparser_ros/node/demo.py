@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .processes import Child
 
 START_TIMEOUT_S = 60.0
+SLOW_START_S, COMPILE_TIMEOUT_S = 8.0, 300.0
 SAVE_TIMEOUT_S = 120.0
 DEFAULT_SECONDS = 90.0
 TRANSPORT_S = 2.0
@@ -78,6 +79,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
         node_command(scratch / 'parameters.yaml'), out / 'node.log', environment
     ) as node:
         await_start(monitor, node)
+        await_solver(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')
         started, used = time.monotonic(), node.cpu_seconds()
         played = play(data, rate, args.clock, scratch, out, environment, monitor, node)
@@ -146,6 +148,18 @@ def await_start(monitor: Monitor, node: Child) -> None:
         lambda: monitor.seen.status is not None or node.poll() is not None, START_TIMEOUT_S)
     if not heard or node.poll() is not None:
         raise SparserError(f'the node did not start:\n{node.tail()}')
+
+
+def await_solver(monitor: Monitor, node: Child) -> None:
+    """Wait until the solver takes data: played earlier they wait, and nothing is seen of them."""
+    from .monitor import wait_until
+
+    def waited() -> bool:
+        return monitor.seen.ready or node.poll() is not None
+
+    if not wait_until(waited, SLOW_START_S):
+        say('waiting for the solver, which compiles its kernels on the first start')
+        wait_until(waited, COMPILE_TIMEOUT_S)
 
 
 def play(

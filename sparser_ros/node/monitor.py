@@ -64,6 +64,11 @@ class Observation:
         """True when the node says that its newest solution includes everything."""
         return self.diagnostics.get('graph', {}).get('settled') == 'True'
 
+    @property
+    def ready(self) -> bool:
+        """True when the solver process takes data."""
+        return self.diagnostics.get('solver', {}).get('ready') == 'True'
+
     def located(self) -> dict[str, str]:
         """State of every robot."""
         if self.status is None:

@@ -14,6 +14,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 
 from ..backend.solution import Location, Solution
+from ..backend.worker import WorkerState
 from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
 from .parameters import Parameters
@@ -27,6 +28,8 @@ from .subscriptions import Subscriptions
 from .timing import CallbackTimes
 from .watch import Watch
 
+SLOW_START_S = 8.0
+"""From when a start is worth a word."""
 DISCOVERY_STEP_S = 0.05
 """Between two new topics; `node.discovery_period_s` is between two looks around."""
 
@@ -50,6 +53,7 @@ class SparserNode(Node):
         self._backend = ''
         self._worker_pid: int | None = None
         self._restarts = 0
+        self._begin, self._said_starting, self._ready = time.monotonic(), False, False
         try:
             self.outputs = Publishers(self, config, self.pipeline)
             self.inputs = Subscriptions(self, config, self.pipeline, self.times)
@@ -132,6 +136,7 @@ class SparserNode(Node):
 
     def _watch_worker(self) -> None:
         state = self.pipeline.worker.state
+        self._log_start_of_worker(state)
         if state.restarts > self._restarts:
             self._restarts = state.restarts
             self.get_logger().error(
@@ -140,6 +145,15 @@ class SparserNode(Node):
         if state.pid and state.pid != self._worker_pid:
             self._worker_pid = state.pid
             set_niceness(state.pid, self.pipeline.config.node.solver_niceness)
+
+    def _log_start_of_worker(self, state: WorkerState) -> None:
+        after_s = time.monotonic() - self._begin
+        if not self._ready and not state.restarting:
+            self._ready = True
+            self.get_logger().info(f'the solver is ready, {after_s:.0f} s after the start')
+        elif not self._ready and not self._said_starting and after_s > SLOW_START_S:
+            self._said_starting = True
+            self.get_logger().info(state.text)
 
     def _log_solution(self, solution: Solution) -> None:
         cost = solution.stats.cost_final
@@ -150,10 +164,11 @@ class SparserNode(Node):
             self.get_logger().info(text)
         else:
             self.get_logger().debug(text)
-        where = solution.stats.backend
-        if where != self._backend:
+        where, why = solution.stats.backend, solution.stats.backend_reason
+        # What needs no choice of where to run gives no reason: odometry alone, followed ticks.
+        if why and where != self._backend:
             self._backend = where
-            self.get_logger().info(f'solving on the {where}: {solution.stats.backend_reason}')
+            self.get_logger().info(f'solving on the {where}: {why}')
         for item in solution.robots:
             if self._located.get(item.robot) != item.location:
                 self._located[item.robot] = item.location

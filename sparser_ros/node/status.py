@@ -76,7 +76,7 @@ def status_message(
     message.worker_restarts = worker.restarts
     message.latency = latency_s
     message.cost = message.cost_relaxed = message.suboptimality = math.nan
-    texts = list(warnings)
+    texts = [worker.text, *warnings] if worker.restarting else list(warnings)
     if solution is not None:
         _add_solution(message, solution)
         if not solution.status.solved:
@@ -118,7 +118,8 @@ def diagnostics_message(
                for robot, moved in sorted(corrections_m.items())},
         }),
         _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
-            'solving': worker.busy, 'restarts': worker.restarts, 'pid': worker.pid,
+            'ready': not worker.restarting, 'solving': worker.busy,
+            'restarts': worker.restarts, 'pid': worker.pid,
             **({} if solution is None else _figures(solution)),
         }),
         _status(f'{name}: callbacks', WARN if greatest > 0.02 else OK,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import dawsn, erfc
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from ..config import RobustConfig
 from ..graph import Graph
@@ -93,7 +93,7 @@ def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = Fal
     if probability <= 0:
         return config.threshold**2
     if not plane_turn:
-        return float(chi2.ppf(probability, degrees))
+        return float(chdtri(degrees, 1.0 - probability))
     return float(brentq(lambda s: _plane_tail(s) - (1 - probability), 0, 1e4))
 
 
