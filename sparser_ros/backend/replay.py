@@ -106,7 +106,7 @@ def run(
 
 
 def report_of(state: Replay, dataset: str) -> dict[str, Any]:
-    """DESIGN's report fields of the last solution, and what only a replay knows."""
+    """The fields of a report of the last solution, and what only a replay knows."""
     solution, graph = state.solution, state.graph
     if solution is None:
         raise FormatError(dataset, None, 'the bag holds no usable odometry: nothing was solved')

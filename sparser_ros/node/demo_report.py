@@ -102,7 +102,7 @@ def _solve_fields(
     data: DemoInput, graph: Graph | None, estimate: Estimate | None, seen: Observation,
     total_s: float,
 ) -> dict[str, Any]:
-    """DESIGN's report fields, from what the node said of its last solve."""
+    """The fields of a report, from what the node said of its last solve."""
     if graph is None or seen.status is None:
         return {'dataset': data.name, 'status': 'nothing_saved', 'seconds': {'total': total_s}}
     solver, status = seen.diagnostics.get('solver', {}), seen.status

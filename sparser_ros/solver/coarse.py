@@ -1,9 +1,9 @@
 """Coarse to fine: every K-th pose of each odometry chain, what lies between composed.
 
 Measurements of dropped poses move to the nearest kept pose with the odometry in between folded
-into lever arms and relative poses (METHOD section 1): exact in geometry, neglecting only the
-noise of that odometry. A solution of the small problem, carried back along the odometry, starts
-the refinement of the whole.
+into lever arms and relative poses (docs/method.md, section 1): exact in geometry, neglecting only
+the noise of that odometry. A solution of the small problem, carried back along the odometry,
+starts the refinement of the whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The search space of X_c: rotations (Stiefel blocks), bearings (unit rows), fixed rows.
 
 One point Y is a C-ordered (rows, p) array: n rotation blocks R_i^T of d rows, k bearing rows,
-and, where the problem has absolute data, d rows held at [I_d 0] (METHOD section 1; paper,
+and, where the problem has absolute data, d rows held at [I_d 0] (docs/method.md, section 1; paper,
 appendix A).
 """
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import dawsn, erfc
-from scipy.special import chdtri
+from scipy.special import chdtri, dawsn, erfc
 
 from ..config import RobustConfig
 from ..graph import Graph

@@ -1,4 +1,4 @@
-"""From a rank-p point to a trajectory: projection to rank d (METHOD section 2)."""
+"""From a rank-p point to a trajectory: projection to rank d (docs/method.md, section 4)."""
 
 from __future__ import annotations
 
