@@ -1,9 +1,10 @@
 """A certificate of global optimality: S = Q - Lambda is positive semidefinite.
 
-See docs/method.md, section 7. For any symmetric multipliers Lambda, blocks of X_c with X_b X_b^T = I give
-tr(X^T Q X) = tr(X^T S X) + tr Lambda, and tr Lambda is the cost f of the point that Lambda came
-from. So if S + e I is positive semidefinite on the rows of X_c, every feasible X of every rank
-costs at least f - e rows: each row has norm one. No gradient has to vanish for that.
+See docs/method.md, section 7. For any symmetric multipliers Lambda, blocks of X_c with
+X_b X_b^T = I give tr(X^T Q X) = tr(X^T S X) + tr Lambda, and tr Lambda is the cost f of the
+point that Lambda came from. So if S + e I is positive semidefinite on the rows of X_c, every
+feasible X of every rank costs at least f - e rows: each row has norm one. No gradient has to
+vanish for that.
 """
 
 from __future__ import annotations
