@@ -34,6 +34,8 @@ _MOST_TRIALS, _LONGEST, _NEAR = 4, 3.0, 0.2
 """Of lengths of a step; a length as near as that to the best one will do."""
 _SLOW = 0.1
 """Share of the decrement that a step may leave before the factor is formed anew."""
+_SHORT = 0.5
+"""Share of a step below which the factor is formed anew: elsewhere, too, it is far off."""
 _LEFT = 0.02
 """Share of the tolerance that not entering one subtree may cost."""
 _DAMPING = 1e-10
@@ -146,17 +148,21 @@ class IncrementalSolver:
                 return Update(True, steps, cliques, before)
             entered, nodes, by = self._tree.descend(limit)
             cliques += len(entered)
-            if not self._move(nodes, by, before):
+            length = self._move(nodes, by, before)
+            if not length:
                 break
             self._refresh(entered[::-1], False)
             after = self._tree.decrement
-            if after > max(_SLOW * before, tolerance):
+            if after > max(_SLOW * before, tolerance) or length < _SHORT:
                 self._refresh(entered[::-1], True)
                 limit *= 0.1 if after > 0.5 * before else 1.0
         return Update(False, steps, cliques, self._tree.decrement)
 
-    def _move(self, nodes: Index, by: Array, gain: float) -> bool:
-        """Take a step that is to gain so much, or the share of it that fits the cost better."""
+    def _move(self, nodes: Index, by: Array, gain: float) -> float:
+        """Take a step that is to gain so much, or the share of it that fits the cost better.
+
+        The share taken is returned, 0 where none is found.
+        """
         terms = self._touched(nodes)
         before = (
             self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
@@ -169,14 +175,14 @@ class IncrementalSolver:
             best = min(gain / curvature, _LONGEST) if curvature > 0 else _LONGEST
             if change <= 0 and abs(best - length) < _NEAR * length:
                 self.cost += change
-                return True
+                return length
             if change <= 0 and length != 1:
                 self.cost += change
-                return True
+                return length
             (self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
              self._squares[terms]) = before
             length = best
-        return False
+        return 0.0
 
     def _refresh(self, cliques: Index, anew: bool) -> None:
         """Gradients of cliques, children first, and their columns where formed `anew`."""
