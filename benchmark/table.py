@@ -35,6 +35,18 @@ def shown(value: object) -> str:
     return str(value)
 
 
+def elsewhere(arguments: Sequence[str]) -> list[str]:
+    """Arguments as another machine would give them: no folders, programs by their names."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in ('--out', '--data'):
+            next(rest, None)
+        elif not argument.startswith(('--out=', '--data=')):
+            kept.append(Path(argument).name if argument.startswith('/') else argument)
+    return kept
+
+
 class Table:
     """Rows that grow while a benchmark runs; every row is saved at once."""
 
@@ -44,7 +56,7 @@ class Table:
         self.rows: list[Row] = []
         self.notes: list[str] = []
         self.head = machine.describe()
-        self.command = ' '.join(['python -m', f'benchmark.{name}', *sys.argv[1:]])
+        self.command = ' '.join(['python -m', f'benchmark.{name}', *elsewhere(sys.argv[1:])])
         out.mkdir(parents=True, exist_ok=True)
 
     def add(self, row: Row) -> None:

@@ -246,6 +246,12 @@ def test_cells_and_means():
     assert table.geometric_mean([0.5, 2.0, float('nan')]) == pytest.approx(1.0)
 
 
+def test_commands_name_nothing_of_this_machine():
+    assert table.elsewhere([
+        '--sets', 'MIT', '--out', '/tmp/x', '--data=/data', '--gtsam-python', '/opt/bin/python3',
+    ]) == ['--sets', 'MIT', '--gtsam-python', 'python3']
+
+
 def test_tables_go_to_their_place_in_the_page(tmp_path: Path):
     page = tmp_path / 'page.md'
     page.write_text('# T\n<!-- a -->\nold\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\nend\n')
