@@ -10,7 +10,7 @@ from .solution import Solution
 
 _OFTEN = 0.5
 """Period over that of ordinary solves: the step under way, which has to end, takes time as well."""
-_SHARE = 0.5
+SHARE = 0.5
 """Most of the time that warm solves may take from the long one."""
 
 
@@ -45,4 +45,4 @@ class Interlude:
             self.taken = True
             self._meanwhile.publish(self._solve())
         end = time.monotonic()
-        self._due = end + max(self._period_s, (end - begin) / _SHARE - (end - begin))
+        self._due = end + max(self._period_s, (end - begin) / SHARE - (end - begin))

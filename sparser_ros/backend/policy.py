@@ -88,6 +88,30 @@ def astray(
     return contradicts(float(np.sqrt(np.mean(newest))), base, len(newest), config)
 
 
+def refused(
+    graph: Graph, estimate: Estimate, before: tuple[int, int],
+    weights: dict[str, NDArray[np.float64]], config: BackendConfig,
+) -> float:
+    """Largest squared residual of a new measurement that a robust kernel rejected without a trial.
+
+    `before` counts the ranges and relative poses that were in the solve before. A closure after
+    a long drift is as far off as a false one; so is most of what a robot measures that comes
+    back after a long drift. 0 where no closure and less than half of the ranges are rejected:
+    single ranges say little, and some are always false.
+    """
+    squares = squared_residuals(graph, estimate)
+    worst = 0.0
+    for name, first, chosen, share in (
+        ('ranges', before[0], np.ones(len(graph.ranges), dtype=bool), 0.5),
+        ('relative_poses', before[1], ~graph.relative_poses.odometry, 0.0),
+    ):
+        new = chosen & (np.arange(len(chosen)) >= first)
+        out = new & (weights.get(name, np.ones(len(chosen))) < config.rejected_weight)
+        if np.any(out) and np.count_nonzero(out) >= share * np.count_nonzero(new):
+            worst = max(worst, float(np.max(squares[name][out])))
+    return worst
+
+
 def contradicts(newest: float, older: float, count: int, config: BackendConfig) -> bool:
     """Whether the rms residual of `count` newest measurements is out of proportion."""
     return count >= 3 and (

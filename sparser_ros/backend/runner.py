@@ -13,6 +13,7 @@ from ..solver import solve
 from ..solver.result import SolveResult, SolveStats, SolveStatus
 from ..solver.stages import Progress
 from .frame import Frame
+from .interlude import SHARE
 
 if TYPE_CHECKING:
     from ..config.sparser import SparserConfig
@@ -40,6 +41,9 @@ class Runner:
         if self._bounded:
             limits.append(config.backend.full_solve_limit_s)
         limit = min((one for one in limits if one > 0), default=0.0)
+        if progress is not None:
+            # What is solved in between is not this solve's time.
+            limit /= 1 - SHARE
         result = self._call(frame, config, None, config.solver.seed + self._trials, limit,
                             progress)
         self._trials += 1

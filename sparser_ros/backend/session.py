@@ -16,13 +16,14 @@ import numpy as np
 from ..config import SparserError
 from ..graph import Estimate, Graph, Increment, cost
 from ..solver.result import SolveResult, SolveStats, SolveStatus
+from ..solver.robust import squared_threshold
 from .bodies import find_bodies
 from .following import Following
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .interlude import Interlude, Meanwhile
 from .observability import Observability, observe
-from .policy import Picture, astray, contradicts, full_solve_reason, picture
+from .policy import Picture, astray, contradicts, full_solve_reason, picture, refused
 from .report import rejected_of, robots_of
 from .runner import Runner, value_of
 from .solution import Location, Solution
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _AGREEMENT = 0.01
 """Share of the cost within which two solves count as the same answer."""
+_WIDEST = 1e6
+"""Kernel width, in c^2, up to which something new is believed at first."""
 
 
 class Session:
@@ -122,7 +125,7 @@ class Session:
         self._following, self._news = None, []
         guess = self._guess(frame)
         now = picture(frame.graph, frame.bodies, frame.mask, frame.anchored)
-        warm = self._runner.run(frame, self.config, guess)
+        warm = self._warm(frame, guess)
         whole = self._in_map(frame, guess, warm)
         seen = self._observe(frame, whole)
         scratch = now.rows > 0 if full else (
@@ -239,6 +242,23 @@ class Session:
         floor = self.config.backend.observability.range_sigma_floor_m
         return placed(frame.graph, bodies, guess, known | ~frame.mask, floor)[0]
 
+    def _warm(self, frame: Frame, guess: Estimate) -> SolveResult:
+        """A warm solve; where it rejects what is new, also one that believes that at first."""
+        warm = self._runner.run(frame, self.config, guess)
+        robust = self.config.solver.robust
+        if robust.kernel == 'none' or not robust.gnc or not warm.status.solved:
+            return warm
+        assert warm.estimate is not None
+        worst = refused(
+            frame.part.graph, warm.estimate, self._rows_before(frame), warm.stats.weights,
+            self.config.backend)
+        mu = min(worst / squared_threshold(robust, 1), _WIDEST)
+        if mu <= robust.mu_start:
+            return warm
+        solver = replace(self.config.solver, robust=replace(robust, mu_start=mu))
+        trial = self._runner.run(frame, replace(self.config, solver=solver), guess)
+        return trial if value_of(trial) < value_of(warm) else warm
+
     def _from_scratch(
         self, frame: Frame, warm: SolveResult, guess: Estimate, trials: int,
         interlude: Interlude | None = None,
@@ -268,13 +288,16 @@ class Session:
             return False
         if now.rows < 1.1 * self._picture.rows:
             return False
+        return astray(
+            frame.part.graph, result.estimate, self._rows_before(frame), result.stats.weights,
+            self.config.backend)
+
+    def _rows_before(self, frame: Frame) -> tuple[int, int]:
+        """(ranges, relative poses) of the part that the solve before knew."""
         rows = frame.part.rows
-        before = (
+        return (
             int(np.searchsorted(rows['ranges'], self._solved_rows[0])),
             int(np.searchsorted(rows['relative_poses'], self._solved_rows[1])))
-        return astray(
-            frame.part.graph, result.estimate, before, result.stats.weights,
-            self.config.backend)
 
     def _in_map(self, frame: Frame, guess: Estimate, result: SolveResult) -> Estimate:
         """The whole estimate: the solved part moved to the gauge, the rest as it was."""

@@ -31,7 +31,8 @@ class RobustConfig:
     mu_divisor: float = option(1.4, 'GNC divides mu by this every step', lower=1.01, upper=100.0)
     max_outer_iterations: int = option(60, 'most reweightings of one solve', lower=1, upper=1000)
     weight_floor: float = option(
-        1e-6, 'least weight, so that the reduced matrix M stays positive definite',
+        1e-6, 'least weight over the root of what the kernel gives, so that the reduced matrix M '
+        'stays positive definite',
         lower=1e-12, upper=1e-1,
     )
     closures: bool = option(True, 'apply the kernel to loop closures', live=True)

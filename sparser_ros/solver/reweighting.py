@@ -12,6 +12,9 @@ from .schur import SchurOperator
 
 Array = NDArray[np.float64]
 
+_LOWEST = 1e-4
+"""Share to which the floor of weights falls."""
+
 
 class Reweighting:
     """Measurements of all tables in one row of numbers: residuals, thresholds, weights.
@@ -37,8 +40,14 @@ class Reweighting:
         self.weights = np.ones(len(self.c2))
 
     def apply(self, weights: Array) -> None:
-        """Give every measurement a weight; Q_cc, B and M follow, M is factorised again."""
-        self.weights = np.maximum(weights, self.floor)
+        """Give every measurement a weight; Q_cc, B and M follow, M is factorised again.
+
+        A floor keeps M positive definite. It falls with the weight: at one floor for all, a
+        closure of a centimetre's precision that is false by 100 m (s = 1e8) would pull as much as
+        a true one.
+        """
+        falling = np.where(weights > 0, np.maximum(np.sqrt(weights), _LOWEST), 1.0)
+        self.weights = np.maximum(weights, self.floor * falling)
         self.schur.update(self.problem.omega * self.weights[self.measurement])
 
     def squares_of(self, estimate: Estimate) -> Array:
