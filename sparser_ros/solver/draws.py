@@ -22,8 +22,9 @@ STARTS = 6
 _TRIED = 60
 """Iterations of refinement that each gets at first: from a good rounding 3 to 20 converge, from a
 bad one hundreds end in a bad minimum."""
-_SOON = 5
-"""Most iterations of a refinement that began near its minimum."""
+_SOON, _STRAIGHT = 5, 10
+"""Most iterations, or CG steps, of a refinement that began near its minimum: the worst rounding of
+outfinite that went elsewhere took 7 and 16."""
 _SAME = 5e-4
 """Share of the cost within which two starts have found the same minimum, or minima so near that
 neither is worth another start."""
@@ -53,7 +54,7 @@ class Draws(Stages):
                 y = start_point(self.problem, 'random', y.shape[1], seed)
             draw = self._rounded(self.relax(y, EARLY))
             found.append(draw)
-            self.settled = draw[1].iterations <= _SOON
+            self.settled = draw[1].iterations <= _SOON or draw[1].cg_steps <= _STRAIGHT
             if not self.settled and self.graph.poses.robot.max(initial=0) > 0:
                 # Far from its minimum, one rounding of several robots in three (outfinite) ends
                 # in a neighbouring one; after a relaxation ten times as exact, one in sixteen.

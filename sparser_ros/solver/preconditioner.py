@@ -14,9 +14,9 @@ from .schur import SchurOperator
 
 Array = NDArray[np.float64]
 
-_CONDITION = 1e5
+_CONDITION = 1e6
 _DIAGONAL_SHARE = 1e-6
-_BEARING_SHARE = {2: 0.01, 3: 0.001}
+_BEARING_SHARE = {2: 0.01, 3: 0.0001}
 """By dimension: what holds a bearing across its range is the relative error of that range, as long
 as it lasts; in space other ranges hold it as well."""
 
@@ -42,10 +42,10 @@ class RegularisedQ:
     - pose graphs: a small share of diag(Q) (parking-garage 200 CG steps; 330 with a multiple of
       the identity). Weights differ by orders of magnitude and Lambda is small.
     - graphs with ranges: a multiple of the identity that bounds the condition number (outfinite
-      1 400 CG steps; 11 000 with a share of the diagonal), since weakly weighted poses are held
-      by Lambda, not by Q; and a share of each bearing's own weight (plaza2 1 200 CG steps, tiers
-      2 100; 8 100 and 6 200 without). Both optima are flat: ten times more or less costs up to
-      three times the steps.
+      1 200 CG steps; 2 100 at a bound of 1e5, 11 000 with a share of the diagonal), since weakly
+      weighted poses are held by Lambda, not by Q; and a share of each bearing's own weight
+      (plaza2 1 200 CG steps, tiers 2 100; 8 100 and 6 200 without). Both optima are flat: ten
+      times more or less costs up to three times the steps.
     """
 
     portable = True
