@@ -66,7 +66,8 @@ def measure(job: Figures) -> Figures:
             figures['checks'] = differences(here, there)
             figures['checked_on'] = there.arrays.description  # type: ignore[attr-defined]
             if there.cost is not None:
-                figures['detail']['relaxation'] += f'; GPU {there.detail}'
+                where = 'emulator' if device is None else 'GPU'
+                figures['detail']['relaxation'] += f'; {where} {there.detail}'
     return figures
 
 
