@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from . import cg_kernels
 from .cholesky import SymbolicCholesky
-from .kernels import dot, kernels, sparse_kernels
+from .kernels import dot, kernels
+from .sparse_kernels import sparse_kernels
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky, cholmod
-from .kernels import block_kernels
+from .sparse_kernels import block_kernels
+from .symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -297,24 +298,6 @@ def _block_pattern(indptr, indices, node, m, pairs):  # type: ignore[no-untyped-
 
 
 @_compiled
-def permuted_pattern(indptr, indices, order, rank):  # type: ignore[no-untyped-def]
-    """Symmetric CSC pattern, rows sorted: column j is column order[j], row i row rank[i]."""
-    m = len(order)
-    starts = np.zeros(m + 1, dtype=np.int32)
-    for j in range(m):
-        starts[j + 1] = starts[j] + indptr[order[j] + 1] - indptr[order[j]]
-    at = starts[:-1].copy()
-    rows = np.empty(starts[m], dtype=np.int32)
-    # By symmetry column j lists the rows that column j appears in, here in ascending order.
-    for j in range(m):
-        for e in range(indptr[order[j]], indptr[order[j] + 1]):
-            i = rank[indices[e]]
-            rows[at[i]] = j
-            at[i] += 1
-    return starts, rows
-
-
-@_compiled
 def _expanded(starts, rows, b):  # type: ignore[no-untyped-def]
     """CSC pattern (int32) of dense b x b blocks from that of the blocks."""
     m = len(starts) - 1
@@ -371,75 +354,6 @@ def _fill(slots, data, out):  # type: ignore[no-untyped-def]
     for e in range(len(slots)):
         if slots[e] >= 0:
             out[slots[e]] = data[e]
-
-
-@_compiled
-def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
-    """A CSC pattern without what lies above its diagonal."""
-    kept = np.zeros_like(starts)
-    below = np.empty_like(rows)
-    at = 0
-    for j in range(len(starts) - 1):
-        for e in range(starts[j], starts[j + 1]):
-            if rows[e] >= j:
-                below[at] = rows[e]
-                at += 1
-        kept[j + 1] = at
-    return kept, below[:at].copy()
-
-
-@_compiled
-def elimination_tree(starts, rows):  # type: ignore[no-untyped-def]
-    """Parent (-1 = root) and entries, the diagonal included, of each column of the factor.
-
-    Both (m,), for a symmetric CSC pattern.
-    """
-    m = len(starts) - 1
-    parent = np.full(m, -1, dtype=np.int64)
-    ancestor = np.full(m, -1, dtype=np.int64)
-    for j in range(m):
-        for e in range(starts[j], starts[j + 1]):
-            i = rows[e]
-            while i != -1 and i < j:
-                following = ancestor[i]
-                ancestor[i] = j
-                if following == -1:
-                    parent[i] = j
-                i = following
-    counts = np.ones(m, dtype=np.int64)
-    mark = np.full(m, -1, dtype=np.int64)
-    for j in range(m):
-        mark[j] = j
-        for e in range(starts[j], starts[j + 1]):
-            i = rows[e]
-            while i < j and mark[i] != j:
-                counts[i] += 1
-                mark[i] = j
-                i = parent[i]
-    return parent, counts
-
-
-@_compiled
-def factor_pattern(starts, rows, parent, counts):  # type: ignore[no-untyped-def]
-    """CSC pattern of the factor below its diagonal, rows sorted."""
-    m = len(starts) - 1
-    indptr = np.zeros(m + 1, dtype=np.int64)
-    for j in range(m):
-        indptr[j + 1] = indptr[j] + counts[j] - 1
-    indices = np.empty(indptr[m], dtype=np.int32)
-    at = indptr[:-1].copy()
-    mark = np.full(m, -1, dtype=np.int64)
-    # Row j of the factor is a subtree of the elimination tree, climbed from the entries of row j.
-    for j in range(m):
-        mark[j] = j
-        for e in range(starts[j], starts[j + 1]):
-            i = rows[e]
-            while i < j and mark[i] != j:
-                indices[at[i]] = j
-                at[i] += 1
-                mark[i] = j
-                i = parent[i]
-    return indptr, indices
 
 
 @_compiled

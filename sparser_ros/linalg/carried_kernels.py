@@ -127,6 +127,31 @@ def gradient(  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _apply(axes, u, c, weight, jac, out):  # type: ignore[no-untyped-def]
+    """out (d, b): the second derivative, weight (u u^T + c (I - u u^T)), times a Jacobian."""
+    d = len(axes)
+    for x in range(_turns(axes) + d):
+        along = 0.0
+        for r in range(d):
+            along += u[r] * jac[r, x]
+        for r in range(d):
+            out[r, x] = weight * (c * jac[r, x] + (1.0 - c) * along * u[r])
+
+
+@_compiled
+def _add_product(axes, sign, left, right, front, row, column):  # type: ignore[no-untyped-def]
+    """Add sign left^T right, both (d, b), to a block of a front."""
+    d = len(axes)
+    b = _turns(axes) + d
+    for x in range(b):
+        for y in range(b):
+            s = 0.0
+            for r in range(d):
+                s += left[r, y] * right[r, x]
+            front[row * b + y, column * b + x] += sign * s
+
+
+@_compiled
 def _assemble(  # type: ignore[no-untyped-def]
     axes, nodes, inner, place, head, following, ends, arms, carried, distance, weight, rotation,
     position, point, variable, convex, front
@@ -164,42 +189,15 @@ def _assemble(  # type: ignore[no-untyped-def]
                 for r in range(d):
                     for x in range(b):
                         own[r, x] -= other[r, x]
-            for x in range(b):
-                along = 0.0
-                for r in range(d):
-                    along += u[r] * own[r, x]
-                for r in range(d):
-                    turned[r, x] = weight[k] * (
-                        c * own[r, x] + (1.0 - c) * along * u[r])
-            for x in range(b):
-                for y in range(b):
-                    s = 0.0
-                    for r in range(d):
-                        s += own[r, y] * turned[r, x]
-                    front[m * b + y, m * b + x] += s
+            _apply(axes, u, c, weight[k], own, turned)
+            _add_product(axes, 1.0, own, turned, front, m, m)
             if at < 0:
                 continue
-            for x in range(b):
-                for y in range(b):
-                    s = 0.0
-                    for r in range(d):
-                        s += other[r, y] * turned[r, x]
-                    front[at * b + y, m * b + x] -= s
+            _add_product(axes, -1.0, other, turned, front, at, m)
             if at < inner:
                 continue
-            for x in range(b):
-                along = 0.0
-                for r in range(d):
-                    along += u[r] * other[r, x]
-                for r in range(d):
-                    spread[r, x] = weight[k] * (
-                        c * other[r, x] + (1.0 - c) * along * u[r])
-            for x in range(b):
-                for y in range(b):
-                    s = 0.0
-                    for r in range(d):
-                        s += other[r, y] * spread[r, x]
-                    front[at * b + y, at * b + x] += s
+            _apply(axes, u, c, weight[k], other, spread)
+            _add_product(axes, 1.0, other, spread, front, at, at)
         if point[i]:
             for x in range(q):
                 front[m * b + x, m * b + x] += 1.0

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..config import SolverError
-from .kernels import sparse_kernels
+from .sparse_kernels import sparse_kernels
 
 try:
     from sksparse import cholmod

@@ -109,6 +109,17 @@ def _order_of(pattern: sp.csc_matrix) -> Index:
 
 
 @_compiled
+def _listed(nodes, k, mark, listed, count):  # type: ignore[no-untyped-def]
+    """Append the nodes that are not marked k yet, and mark them; returns how many are listed."""
+    for i in nodes:
+        if mark[i] != k:
+            mark[i] = k
+            listed[count] = i
+            count += 1
+    return count
+
+
+@_compiled
 def _cliques(m, indptr, indices, element_at, starts, flat, most, few, zeros):  # type: ignore[no-untyped-def]
     """(top node of each node's clique, at, rows): rows[at[k]:at[k + 1]] lie beyond node k.
 
@@ -126,27 +137,12 @@ def _cliques(m, indptr, indices, element_at, starts, flat, most, few, zeros):  #
     for k in range(m):
         mark[k] = k
         count = 0
-        for e in range(indptr[k], indptr[k + 1]):
-            i = indices[e]
-            if mark[i] != k:
-                mark[i] = k
-                listed[count] = i
-                count += 1
+        count = _listed(indices[indptr[k] : indptr[k + 1]], k, mark, listed, count)
         for t in range(element_at[k], element_at[k + 1]):
-            for e in range(starts[t], starts[t + 1]):
-                i = flat[e]
-                if mark[i] != k:
-                    mark[i] = k
-                    listed[count] = i
-                    count += 1
+            count = _listed(flat[starts[t] : starts[t + 1]], k, mark, listed, count)
         child = youngest[k]
         while child >= 0:
-            for e in range(at[child], at[child + 1]):
-                i = rows[e]
-                if mark[i] != k:
-                    mark[i] = k
-                    listed[count] = i
-                    count += 1
+            count = _listed(rows[at[child] : at[child + 1]], k, mark, listed, count)
             child = sibling[child]
         if at[k] + count > len(rows):
             more = np.empty(2 * len(rows) + count, dtype=np.int64)

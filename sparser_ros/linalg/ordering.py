@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .block_cholesky import elimination_tree, permuted_pattern
 from .cholesky import SymbolicCholesky, cholmod
+from .symbolic import elimination_tree, permuted_pattern
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from .cholesky import CholeskyFactor
-from .kernels import sparse_kernels
+from .sparse_kernels import sparse_kernels
+from .symbolic import elimination_parents
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -65,7 +66,7 @@ class InversePlan:
         lower = sp.csc_matrix(
             (np.arange(len(factor.indices)), factor.indices, factor.indptr), shape=(n, n))
         by_row = lower.tocsr()
-        parent = _parents(by_row.indptr, by_row.indices)
+        parent = elimination_parents(by_row.indptr, by_row.indices)
         tries = GROWTH if growth is None else (growth,)
         self.grouping = min(
             (grouped(parent, by_row.indptr, by_row.indices, bound) for bound in tries),
@@ -78,7 +79,7 @@ class InversePlan:
         inner = group[row] == group[column]
         self.across = _Pattern(row[~inner], column[~inner], np.flatnonzero(~inner), n)
         self._inner = _Pattern(row[inner], column[inner], np.flatnonzero(inner), n)
-        parent = _parents(self._inner.row_starts, self._inner.row_columns)
+        parent = elimination_parents(self._inner.row_starts, self._inner.row_columns)
         starts, rows = _paths(parent)
         self.inverse = _Pattern(
             rows, np.repeat(np.arange(n), np.diff(starts)), np.arange(len(rows)), n)
@@ -202,7 +203,7 @@ def levels(factor: CholeskyFactor) -> int:
     """Height of the elimination tree: launches of a level-scheduled solve, one way."""
     n = factor.n
     lower = sp.csc_matrix((factor.data, factor.indices, factor.indptr), shape=(n, n)).tocsr()
-    return int(_height(_parents(lower.indptr, lower.indices)))
+    return int(_height(elimination_parents(lower.indptr, lower.indices)))
 
 
 def _dense_subtrees(
@@ -219,28 +220,6 @@ def _dense_subtrees(
 
 
 _compiled = njit(cache=True, nogil=True)
-
-
-@_compiled
-def _parents(row_starts, row_columns):  # type: ignore[no-untyped-def]
-    """(n,): parent of each column in the elimination tree, -1 at roots.
-
-    Taken from all entries, not from the first below the diagonal: SuperLU leaves out what
-    cancels.
-    """
-    n = len(row_starts) - 1
-    parent = np.full(n, -1, dtype=np.int64)
-    ancestor = np.full(n, -1, dtype=np.int64)
-    for j in range(n):
-        for e in range(row_starts[j], row_starts[j + 1]):
-            i = np.int64(row_columns[e])
-            while i != -1 and i < j:
-                following = ancestor[i]
-                ancestor[i] = j
-                if following == -1:
-                    parent[i] = j
-                i = following
-    return parent
 
 
 @_compiled

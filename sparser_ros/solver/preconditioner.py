@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ..linalg.block_cholesky import RowBlockCholesky, told_an_ordering
 from ..linalg.cholesky import SymbolicCholesky
-from ..linalg.kernels import add_diagonal
+from ..linalg.sparse_kernels import add_diagonal
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]

@@ -7,13 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.linalg import block_cholesky
-from sparser_ros.linalg.block_cholesky import (
-    RowBlockCholesky,
-    elimination_tree,
-    factor_pattern,
-)
+from sparser_ros.linalg.block_cholesky import RowBlockCholesky
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError, factorize
-from sparser_ros.linalg.kernels import add_diagonal
+from sparser_ros.linalg.sparse_kernels import add_diagonal
+from sparser_ros.linalg.symbolic import elimination_tree, factor_pattern
 
 
 def matrix_of(blocks, b, links, missing, seed):

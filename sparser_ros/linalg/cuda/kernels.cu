@@ -1,5 +1,6 @@
 // Kernels of the solver's inner loop on a GPU, for rotation blocks of D rows and matrices of P
-// columns (both defined at compile time). The twins of linalg/kernels.py and linalg/cg_kernels.py.
+// columns (both defined at compile time). The twins of linalg/kernels.py,
+// linalg/sparse_kernels.py and linalg/cg_kernels.py.
 //
 // Arrays are C-ordered (rows, P); rows of Y: n blocks of D (rotations), k bearings, fixed rows.
 // With SPARSER_HOST a C++ compiler builds the same text: a kernel is then a function that does
