@@ -23,8 +23,8 @@ _TRIED = 60
 """Iterations of refinement that each gets at first: from a good rounding 3 to 20 converge, from a
 bad one hundreds end in a bad minimum."""
 _SOON, _STRAIGHT = 5, 10
-"""Most iterations, or CG steps, of a refinement that began near its minimum: the worst rounding of
-outfinite that went elsewhere took 7 and 16."""
+"""Most iterations, or CG steps, of a refinement that began near its minimum: of the roundings of
+outfinite that went elsewhere the quickest took 7 and 16."""
 _SAME = 5e-4
 """Share of the cost within which two starts have found the same minimum, or minima so near that
 neither is worth another start."""
