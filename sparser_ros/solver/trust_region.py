@@ -177,12 +177,8 @@ class _Step:
     at_boundary: bool
 
 
-class TruncatedCG:
-    """Steihaug-Toint CG in the norm of the preconditioner.
-
-    All arrays stay the same from step to step and from point to point: steps allocate nothing,
-    and a device can record one and repeat it.
-    """
+class _Iteration:
+    """One iteration of CG in two halves, on arrays that stay the same from point to point."""
 
     def __init__(
         self, operator: Operator, manifold: Manifold, preconditioner: Preconditioner,
@@ -195,70 +191,90 @@ class TruncatedCG:
         self.blocks = arrays.empty((manifold.n, manifold.d, manifold.d))
         self.scalars = arrays.empty((manifold.k,))
         self.state = arrays.empty((cg_kernels.SIZE,))
-        self.reach = arrays.repeated(self._advance)
-        """First half of a step: along the direction."""
-        self.turn = arrays.repeated(self._redirect)
-        """Second half: to the next direction."""
 
-    def stand_at(self, y: Array, multipliers: tuple[Array, Array]) -> None:
-        """Take Hessians at y from now on."""
-        self.y[...] = y
-        self.blocks[...], self.scalars[...] = multipliers
-
-    def _advance(self) -> None:
+    def reach(self) -> None:
+        """Along the direction."""
         self.operator(self.direction, self.qv)
         self.manifold.hessian(
             self.y, self.qv, self.direction, self.blocks, self.scalars, self.hp)
         self.arrays.advance(self.state, self.direction, self.hp)
         self.arrays.move(self.state, self.direction, self.hp, self.s, self.r)
 
-    def _redirect(self) -> None:
-        self._precondition()
+    def turn(self) -> None:
+        """To the next direction."""
+        self.precondition()
         self.arrays.turn(self.state, self.r, self.z)
         self.arrays.redirect(self.state, self.z, self.direction)
 
-    def _precondition(self) -> None:
+    def precondition(self) -> None:
+        """The residual r, preconditioned, into z."""
         self.preconditioner.apply(self.r, self.z)
         self.manifold.project(self.y, self.z, self.z)
 
-    def _done(self) -> bool:
+    def done(self) -> bool:
+        """Whether the last half found an end."""
         return bool(self.arrays.get(self.state)[State.DONE])
+
+
+class TruncatedCG:
+    """Steihaug-Toint CG in the norm of the preconditioner.
+
+    All arrays stay the same from step to step and from point to point: steps allocate nothing,
+    and a device can record one and repeat it.
+    """
+
+    def __init__(
+        self, operator: Operator, manifold: Manifold, preconditioner: Preconditioner,
+        arrays: Arrays, y: Array,
+    ) -> None:
+        # What repeats the halves must not belong to what it repeats: in a cycle, all arrays of a
+        # solve would live until the garbage collector comes by, and each solve would fault in
+        # pages of its own, a third of its time on city10000.
+        self.iteration = _Iteration(operator, manifold, preconditioner, arrays, y)
+        self.reach = arrays.repeated(self.iteration.reach)
+        self.turn = arrays.repeated(self.iteration.turn)
+
+    def stand_at(self, y: Array, multipliers: tuple[Array, Array]) -> None:
+        """Take Hessians at y from now on."""
+        at = self.iteration
+        at.y[...] = y
+        at.blocks[...], at.scalars[...] = multipliers
 
     def step(self, gradient: Array, radius: float, rule: StoppingRule, enough: float) -> _Step:
         """The step from there; none if the decrement is `enough`."""
-        arrays = self.arrays
-        self.s[...] = 0.0
-        self.r[...] = gradient
-        self._precondition()
-        self.direction[...] = -self.z
-        decrement = arrays.dot(self.r, self.z)
+        at, arrays = self.iteration, self.iteration.arrays
+        at.s[...] = 0.0
+        at.r[...] = gradient
+        at.precondition()
+        at.direction[...] = -at.z
+        decrement = arrays.dot(at.r, at.z)
         if not decrement > enough:
-            return _Step(self.s, 0.0, 0.0, decrement, 0, False)
+            return _Step(at.s, 0.0, 0.0, decrement, 0, False)
         state = np.zeros(cg_kernels.SIZE)
         state[State.MAX_STEPS] = rule.max_cg_steps
         state[State.RZ] = state[State.DD] = decrement
         state[State.TARGET] = decrement * _FORCING**2
         state[State.RADIUS] = radius
-        self.state[...] = arrays.put(state)
+        at.state[...] = arrays.put(state)
         made = 0
         while True:
             self.reach()
             made += 1
             look = made % arrays.look_every == 0
-            if look and self._done():
+            if look and at.done():
                 break
             self.turn()
-            if look and self._done():
+            if look and at.done():
                 break
             if made % _CLOCK_PERIOD == 0 and time.perf_counter() > rule.deadline:
                 break
-        state = arrays.get(self.state)
+        state = arrays.get(at.state)
         model = float(state[State.MODEL])
         boundary = state[State.DONE] == Outcome.BOUNDARY
         if boundary:
             tau = float(state[State.TAU])
-            model += tau * arrays.dot(self.r, self.direction)
+            model += tau * arrays.dot(at.r, at.direction)
             model += 0.5 * tau * tau * float(state[State.CURVATURE])
         return _Step(
-            self.s, math.sqrt(max(float(state[State.SS]), 0.0)), model, decrement,
+            at.s, math.sqrt(max(float(state[State.SS]), 0.0)), model, decrement,
             int(state[State.STEPS]), bool(boundary))

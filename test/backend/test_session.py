@@ -5,11 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 from backend_world import STEP_NS, World, config
+from cycles import nothing_left_over
 
 from sparser_ros.backend.session import Session
 from sparser_ros.backend.solution import Location
 from sparser_ros.backend.store import merged
-from sparser_ros.config import ConfigError, SparserError
+from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserError
 from sparser_ros.graph import PosePriors, cost
 from sparser_ros.linalg.rotations import angle_to_matrix, matrix_to_angle
 
@@ -261,3 +262,13 @@ def test_space():
         solution.estimate.translation - world.true_in_map().translation, axis=1)
     assert np.max(error) < 0.4
     assert locations(solution) == {'A': LOCATED, 'B': LOCATED}
+
+
+@pytest.mark.parametrize('kernel', ['none', 'gm'])
+def test_ticks_leave_no_cycles(world, kernel):
+    increments = world.increments(8)
+    session = Session(config(
+        robots=world.names, solver=SolverConfig(robust=RobustConfig(kernel=kernel))))
+    run(session, increments[:2])
+    with nothing_left_over():
+        run(session, increments[2:])
