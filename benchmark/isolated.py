@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from sparser_ros.linalg.memory import keep_freed_memory
+
 from .machine import one_thread
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,6 +65,8 @@ def run_command(command: list[str], job: Figures, timeout_s: float) -> Figures:
 
 def main(arguments: list[str]) -> int:
     """The child: do one job."""
+    # As the command line and the solver process do.
+    keep_freed_memory()
     job = json.loads(Path(arguments[0]).read_text())
     figures = importlib.import_module(JOBS[job['kind']]).measure(job)
     Path(arguments[1]).write_text(json.dumps(figures))

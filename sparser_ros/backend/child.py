@@ -16,6 +16,7 @@ from collections import deque
 from multiprocessing.connection import Connection
 
 from ..config import SparserError
+from ..linalg.memory import keep_freed_memory
 from . import protocol
 from .codec import Packet, decode, decode_increment, encode, estimate_from
 from .session import Session
@@ -42,6 +43,8 @@ class Child:
 
     def run(self) -> None:
         """Serve until the pipe closes."""
+        if self._own_process:
+            keep_freed_memory()
         threading.Thread(target=self._read, name='sparser-child-reader', daemon=True).start()
         threading.Thread(target=self._beat, name='sparser-child-beat', daemon=True).start()
         from ..solver import warm_up

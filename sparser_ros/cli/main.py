@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..config import SparserError
+from ..linalg.memory import keep_freed_memory
 
 SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'play', 'bench')
 BAD_INPUT = 2
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser().parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
+    keep_freed_memory()
     try:
         return int(args.run(args))
     except SparserError as error:
