@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..config import SolverError
 from .sparse_kernels import sparse_kernels
+from .symbolic import elimination_tree, permuted_pattern
 
 try:
     from sksparse import cholmod
@@ -22,7 +23,14 @@ except ImportError:
     cholmod = None
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 log = logging.getLogger(__name__)
+
+_DENSE = 200
+"""Multiplications per entry of the factor from where BLAS on supernodes beats single entries.
+
+CHOLMOD's own choice changes over at 40, where padded supernodes take three times as long to
+factorise, and twice as long to solve with."""
 
 
 class NotPositiveDefiniteError(SolverError):
@@ -40,24 +48,45 @@ class SymbolicCholesky:
     count = 0
     """Symbolic analyses made in this process (tests assert that IRLS makes one)."""
 
-    def __init__(self, matrix: sp.spmatrix, ordering: str = 'amd') -> None:
+    def __init__(
+        self, matrix: sp.spmatrix, ordering: str = 'amd', order: Index | None = None
+    ) -> None:
+        """`order` (n,) is that of elimination where it is known; else `ordering` names a method.
+
+        `order` afterwards is what was chosen, `counts` (n,) the entries of the factor's columns,
+        padding not counted; both None where CHOLMOD tells only afterwards, or is missing.
+        """
         SymbolicCholesky.count += 1
         self.n = matrix.shape[0]
+        self.order: Index | None = None
+        self.counts: Index | None = None
         self._factor: Any = None
+        self._given: Index | None = None
         if cholmod is None:
             log.warning(
                 'scikit-sparse is not installed: SuperLU factorises instead, about 30 times '
                 'slower; install libsuitesparse-dev and scikit-sparse'
             )
         elif hasattr(cholmod, 'analyze') and self.n:
-            self._factor = cholmod.analyze(
-                sp.csc_matrix(matrix), mode='auto', ordering_method=ordering
-            )
+            self._given = order
+            self._analyse(sp.csc_matrix(matrix), ordering if order is None else 'natural')
 
-    @property
-    def order(self) -> NDArray[Any] | None:
-        """(n,): row at each place, where it is known before the factorisation."""
-        return None if self._factor is None else self._factor.P()
+    def _analyse(self, matrix: sp.csc_matrix, ordering: str) -> None:
+        matrix = self._ordered(matrix)
+        self._factor = cholmod.analyze(matrix, mode='simplicial', ordering_method=ordering)
+        order = self._factor.P().astype(np.int64)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(self.n)
+        _, self.counts = elimination_tree(
+            *permuted_pattern(matrix.indptr, matrix.indices, order, rank))
+        if np.sum(self.counts**2.0) > _DENSE * np.sum(self.counts):
+            self._factor = cholmod.analyze(matrix, mode='supernodal', ordering_method=ordering)
+            order = self._factor.P().astype(np.int64)
+        self.order = order if self._given is None else self._given[order]
+
+    def _ordered(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
+        """The matrix as CHOLMOD is to see it."""
+        return matrix if self._given is None else matrix[:, self._given][self._given]
 
     def factorize(self, matrix: sp.spmatrix) -> CholeskyFactor:
         """Factor of a matrix with this pattern; NotPositiveDefiniteError if it is not PD."""
@@ -67,15 +96,15 @@ class SymbolicCholesky:
             return CholeskyFactor(np.zeros(1, dtype=np.int32), empty, np.zeros(0), empty)
         if cholmod is None:
             return _superlu(matrix)
-        if self._factor is None:
+        if self._factor is None or self.order is None:
             return _cholmod_05(matrix)
         factor = self._factor
         try:
-            factor.cholesky_inplace(matrix)
+            factor.cholesky_inplace(self._ordered(matrix))
             lower = factor.L()
         except cholmod.CholmodNotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(str(error)) from error
-        return CholeskyFactor(lower.indptr, lower.indices, lower.data, factor.P())
+        return CholeskyFactor(lower.indptr, lower.indices, lower.data, self.order)
 
 
 def factorize(matrix: sp.spmatrix) -> CholeskyFactor:

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 
 from .cholesky import SymbolicCholesky, cholmod
-from .symbolic import elimination_tree, permuted_pattern
 
 log = logging.getLogger(__name__)
+Index = NDArray[np.int64]
 
-_MANY, _FILLED = 50_000, 15
-"""Rows, and entries of the factor per row with AMD, from where METIS pays for its analysis."""
+_WORTH = 40_000
+"""Multiplications with AMD for each node that METIS would order, from where METIS pays: it saves
+about half of them where they are many, and takes as long as 15 000 for each node."""
 
 
-def sparsest(matrix: sp.csc_matrix) -> SymbolicCholesky:
-    """Analysis of a symmetric matrix for few entries in its factor.
+def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
+    """Analysis of a symmetric matrix for few multiplications in its factorisation.
 
-    AMD takes a sixth of the time of METIS and is the better one on chains with few closures; on
-    large graphs that close everywhere METIS wins more than it costs (a lattice of 10^5 poses 2.65
-    -> 2.23 s of the whole solve, 10^6 poses 83 -> 50 s).
+    AMD takes a tenth of the time of METIS and is the better one on chains with few closures; on
+    large graphs that close everywhere METIS wins more than it costs. `b` is the size of the
+    dense blocks of another matrix of this pattern that will be factorised in the same order.
     """
     symbolic = SymbolicCholesky(matrix)
-    n, order = symbolic.n, symbolic.order
-    if n < _MANY or order is None or entries(matrix, order) <= _FILLED * n:
+    if symbolic.counts is None:
         return symbolic
-    return flattest(matrix)
+    multiplications = b**3 * np.sum(symbolic.counts**2.0) / 2
+    if multiplications <= _WORTH * np.count_nonzero(np.diff(matrix.indptr) > _IN_CHAIN):
+        return symbolic
+    return dissected(matrix)
+
+
+def dissected(matrix: sp.csc_matrix) -> SymbolicCholesky:
+    """Analysis by nested dissection of what is left when chains are eliminated.
+
+    A chain between two closures leaves one entry for the pair of its ends, in whichever order it
+    is eliminated. More than half of the poses of a pose graph lie in chains.
+    """
+    chains, left, pairs = _chains(matrix.indptr, matrix.indices)
+    if not len(left):
+        return SymbolicCholesky(matrix, order=chains)
+    core = sp.csc_matrix(matrix[:, left][left])
+    rank = np.empty(matrix.shape[0], dtype=np.int64)
+    rank[left] = np.arange(len(left))
+    i, j = rank[pairs[:, 0]], rank[pairs[:, 1]]
+    ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
+    found = flattest(sp.csc_matrix(abs(core) + ends + ends.T)).order
+    return SymbolicCholesky(matrix, order=np.concatenate([chains, left[found]]))
 
 
 def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
@@ -44,9 +65,47 @@ def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
     return SymbolicCholesky(matrix)
 
 
-def entries(matrix: sp.csc_matrix, order: NDArray[Any]) -> int:
-    """Entries of the Cholesky factor of a symmetric matrix in an order of elimination (n,)."""
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    _, counts = elimination_tree(*permuted_pattern(matrix.indptr, matrix.indices, order, rank))
-    return int(np.sum(counts))
+_IN_CHAIN = 3
+"""Entries in the column of a node with two neighbours."""
+
+
+@njit(cache=True, nogil=True)
+def _chains(indptr, indices):  # type: ignore[no-untyped-def]
+    """Nodes with at most two neighbours, chain by chain; the others; pairs of those at ends.
+
+    From the pattern of a symmetric matrix with its diagonal. Of a ring one node is left.
+    """
+    n = len(indptr) - 1
+    core = np.empty(n, dtype=np.bool_)
+    for j in range(n):
+        core[j] = indptr[j + 1] - indptr[j] > _IN_CHAIN
+    order = np.empty(n, dtype=np.int64)
+    seen = core.copy()
+    pairs = np.empty((n, 2), dtype=np.int64)
+    count, paired = 0, 0
+    # Chains with a loose end, then those between two others, then rings.
+    for turn in range(3):
+        for s in range(n):
+            if turn == 0 and (core[s] or seen[s] or indptr[s + 1] - indptr[s] == _IN_CHAIN):
+                continue
+            if turn == 1 and not core[s]:
+                continue
+            if turn == 2:
+                if seen[s]:
+                    continue
+                core[s] = seen[s] = True
+            for first in range(indptr[s], indptr[s + 1]) if turn else range(1):
+                previous, at = s, (indices[first] if turn else s)
+                while not seen[at]:
+                    seen[at] = True
+                    order[count] = at
+                    count += 1
+                    following = at
+                    for e in range(indptr[at], indptr[at + 1]):
+                        if indices[e] != at and indices[e] != previous:
+                            following = indices[e]
+                    previous, at = at, following
+                if turn and previous != s and at != s and core[at]:
+                    pairs[paired, 0], pairs[paired, 1] = s, at
+                    paired += 1
+    return order[:count].copy(), np.flatnonzero(core), pairs[:paired].copy()

@@ -10,11 +10,16 @@ _compiled = njit(cache=True, nogil=True)
 
 @_compiled
 def permuted_pattern(indptr, indices, order, rank):  # type: ignore[no-untyped-def]
-    """Symmetric CSC pattern, rows sorted: column j is column order[j], row i row rank[i]."""
+    """Symmetric CSC pattern, rows sorted: column j is column order[j], row i row rank[i].
+
+    Zeros that a product left out on one side only are harmless: the transpose's are taken.
+    """
     m = len(order)
     starts = np.zeros(m + 1, dtype=np.int32)
+    for e in range(indptr[m]):
+        starts[rank[indices[e]] + 1] += 1
     for j in range(m):
-        starts[j + 1] = starts[j] + indptr[order[j] + 1] - indptr[order[j]]
+        starts[j + 1] += starts[j]
     at = starts[:-1].copy()
     rows = np.empty(starts[m], dtype=np.int32)
     # By symmetry column j lists the rows that column j appears in, here in ascending order.

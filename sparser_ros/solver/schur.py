@@ -48,7 +48,7 @@ class SchurOperator:
         # By symmetry the rows of M serve as columns.
         M = sp.csc_matrix((self.M.data, self.M.indices, self.M.indptr), shape=self.M.shape)
         if self.symbolic is None:
-            self.symbolic = sparsest(M)
+            self.symbolic = sparsest(M, self.problem.manifold.d + 1)
         self.factor = self.symbolic.factorize(M)
         self._placed.clear()
         self._full: sp.csr_matrix | None = None

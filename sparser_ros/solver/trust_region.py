@@ -78,6 +78,7 @@ class TrustRegionRun:
 _ACCEPT = 0.05
 _SHRINK = 0.25
 _FORCING = 0.1
+_SURPLUS = 0.1
 _SMALL_STEPS = 3
 _CLOCK_PERIOD = 16
 """CG steps from one look at the clock to the next."""
@@ -253,7 +254,7 @@ class TruncatedCG:
         state = np.zeros(cg_kernels.SIZE)
         state[State.MAX_STEPS] = rule.max_cg_steps
         state[State.RZ] = state[State.DD] = decrement
-        state[State.TARGET] = decrement * _FORCING**2
+        state[State.TARGET] = max(decrement * _FORCING**2, _SURPLUS * enough)
         state[State.RADIUS] = radius
         at.state[...] = arrays.put(state)
         made = 0
