@@ -135,6 +135,25 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                         out[slot, q + z, q + z] += value
 
     @_compiled
+    def subtract_curvature(multipliers, turns, slots, out):  # type: ignore[no-untyped-def]
+        """out[slots[i]] -= T_i^T Lambda_i T_i for the rotations i."""
+        turned = np.empty((d, p))
+        for i in range(len(turns)):
+            for y in range(q):
+                for a in range(d):
+                    for z in range(p):
+                        s = 0.0
+                        for c in range(d):
+                            s += multipliers[i, a, c] * turns[i, c, z, y]
+                        turned[a, z] = s
+                for x in range(q):
+                    s = 0.0
+                    for a in range(d):
+                        for z in range(p):
+                            s += turns[i, a, z, x] * turned[a, z]
+                    out[slots[i], x, y] -= s
+
+    @_compiled
     def eliminate(  # type: ignore[no-untyped-def]
         indptr, indices, data, n, k, node, nodes, turns, normal, pivots, pairs, coupling, out
     ):
@@ -230,4 +249,5 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                 out[r, c] = 0.0
 
     return SimpleNamespace(
-        assemble=assemble, eliminate=eliminate, coordinates=coordinates, ambient=ambient)
+        assemble=assemble, subtract_curvature=subtract_curvature, eliminate=eliminate,
+        coordinates=coordinates, ambient=ambient)

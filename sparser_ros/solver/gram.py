@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..linalg.gram_kernels import gram_coefficients, gram_pattern
+
 Array = NDArray[np.float64]
 
 
@@ -19,24 +21,17 @@ class WeightedGram:
 
     def __init__(self, A: sp.csr_matrix, C: sp.csr_matrix) -> None:
         joined = sp.hstack([A, C], format='csr')
-        size, m = joined.shape[1], joined.shape[0]
-        count = np.diff(joined.indptr).astype(np.int64)
-        pairs = count**2
-        row = np.repeat(np.arange(m), pairs)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
-        first, second = np.divmod(within, count[row])
-        start = joined.indptr[row].astype(np.int64)
-        first, second = first + start, second + start
-        key = joined.indices[first].astype(np.int64) * size + joined.indices[second]
-        entries, slot = np.unique(key, return_inverse=True)
-        self._coefficients = sp.csr_matrix(
-            (joined.data[first] * joined.data[second], (slot.ravel(), row)),
-            shape=(len(entries), m))
-        i, j = np.divmod(entries, size)
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=size))])
-        self.full = sp.csr_matrix((np.zeros(len(entries)), j, indptr), shape=(size, size))
+        joined.sum_duplicates()
+        m, size = joined.shape
+        indptr, columns, *by_column = gram_pattern(joined.indptr, joined.indices, size)
+        first, rows, values = gram_coefficients(
+            joined.indptr, joined.indices, joined.data, indptr, columns, *by_column)
+        self._coefficients = sp.csr_matrix((values, rows, first), shape=(len(columns), m))
+        self.full = sp.csr_matrix(
+            (np.zeros(len(columns)), columns, indptr), shape=(size, size))
+        i = np.repeat(np.arange(size), np.diff(indptr))
         n_c = A.shape[1]
-        top, left = i < n_c, j < n_c
+        top, left = i < n_c, columns < n_c
         cut = (slice(0, n_c), slice(n_c, size))
         self._blocks = [
             (np.flatnonzero((top == (r == 0)) & (left == (c == 0))), self._pattern(cut[r], cut[c]))

@@ -125,15 +125,12 @@ class NewtonPreconditioner:
         manifold, full = self.manifold, self.full
         d, n, k = manifold.d, manifold.n, manifold.k
         gauss = self._assembled(y)
-        q = self.turns.shape[3] if n else 0
         multipliers, scalars = manifold.multipliers(y, gradient)
         own = full.diagonal()[n * d : n * d + k]
         largest = max(gauss.max(initial=0.0), own.max(initial=0.0))
         floor, damped = self._floor(gauss, largest), np.maximum(own, _FLOOR * largest)
         exact = gauss.copy()
-        if n:
-            turned = np.einsum('nab,nbcq->nacq', multipliers, self.turns)
-            exact[self.diagonal[:n], :q, :q] -= np.einsum('nacr,nacq->nrq', self.turns, turned)
+        self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, exact)
         try:
             self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
             self.gauss_newton = False
