@@ -9,20 +9,27 @@ of an ordinary solve.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph import Estimate, Increment
+from ..graph import Estimate, Graph, Increment
 from ..solver.carried import Kind, terms_of
 from ..solver.incremental import IncrementalSolver, Update
 from .bodies import measured_pairs
 from .frame import Frame
-from .policy import picture
+from .policy import RANGES_REFUSED, picture
+
+if TYPE_CHECKING:
+    from ..config.sparser import SparserConfig
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+_KINDS = {
+    'relative_poses': (Kind.ODOMETRY, Kind.CLOSURE), 'sightings': (Kind.SIGHTING,),
+    'ranges': (Kind.RANGE,)}
 _SHARE, _FLOOR = 1e-5, 1e-9
 """What an update may leave to gain: a share of the cost, and above rounding errors."""
 
@@ -30,7 +37,7 @@ _SHARE, _FLOOR = 1e-5, 1e-9
 class Follower:
     """Bodies and landmarks of a frame in the incremental solver, from an estimate of them on."""
 
-    def __init__(self, frame: Frame, estimate: Estimate) -> None:
+    def __init__(self, frame: Frame, estimate: Estimate, config: SparserConfig) -> None:
         graph, bodies = frame.graph, frame.bodies
         d, m = graph.dimension, graph.n_landmarks
         self.frame = frame
@@ -41,7 +48,8 @@ class Follower:
         self.ties = np.bincount(
             measured_pairs(graph, bodies).ravel(), minlength=len(frame.mask))
         """(b + m,): measurements of bodies and landmarks, with others or absolute ones."""
-        self._solver = IncrementalSolver(d)
+        self._robust, self._rejected = config.solver.robust, config.backend.rejected_weight
+        self._solver = IncrementalSolver(d, self._robust)
         self._rigid: Index = bodies.of_pose
         self._last = bodies.last.copy()
         self._odometry = (
@@ -57,15 +65,23 @@ class Follower:
             frame.mask[len(bodies):] & ~graph.landmarks.fixed)
         solved = graph.replaced(**{
             name: table.take(frame.part.rows[name]) for name, table in graph.tables().items()})
-        self._solver.add_terms(terms_of(solved, d, self._body))
-        self._before = self._solver.n_terms, len(graph.ranges), self.closures
-        """Terms, ranges and closures before the newest increment."""
+        self._add_terms(solved)
+        self._before = self._solver.n_terms
+        """Terms before the newest increment."""
+        self._rows: dict[str, list[Index]] = {
+            name: [frame.part.rows[name]] for name in _KINDS}
         self.n_ranges, self.n_relative = len(graph.ranges), len(graph.relative_poses)
+        self.n_sightings = len(graph.sightings)
 
     @property
     def cost(self) -> float:
-        """Of the part that is solved."""
-        return self._solver.cost
+        """Of the part that is solved, at unit robust weights."""
+        return self._solver.quadratic_cost
+
+    @property
+    def cost_robust(self) -> float | None:
+        """Of the part that is solved; None without a kernel."""
+        return None if self._robust.kernel == 'none' else self._solver.cost
 
     def estimate(self) -> Estimate:
         """Of all poses and landmarks of the graph."""
@@ -78,15 +94,20 @@ class Follower:
         if rigid is None or not self._among_solved(increment, rigid):
             return False
         self._extend(increment, rigid)
-        self._before = self._solver.n_terms, self.n_ranges, self.closures
+        self._before = self._solver.n_terms
         relative = increment.relative_poses
+        solved = self.frame.mask[self._rigid[relative.i]]
+        for name, known, rows in (
+            ('relative_poses', self.n_relative, np.flatnonzero(solved)),
+            ('sightings', self.n_sightings, np.arange(len(increment.sightings))),
+            ('ranges', self.n_ranges, np.arange(len(increment.ranges))),
+        ):
+            self._rows[name].append(known + rows)
         self.n_ranges += len(increment.ranges)
         self.n_relative += len(relative)
+        self.n_sightings += len(increment.sightings)
         self.closures += int(np.sum(~relative.odometry))
-        solved = self.frame.mask[self._rigid[relative.i]]
-        self._solver.add_terms(terms_of(
-            replace(increment, relative_poses=relative.take(solved)),
-            self._solver.dimension, self._body))
+        self._add_terms(replace(increment, relative_poses=relative.take(solved)))
         return True
 
     def update(self, most: float) -> Update:
@@ -95,15 +116,42 @@ class Follower:
         return self._solver.update(self._pose[self._last], tolerance)
 
     def strain(self) -> tuple[float, float, int]:
-        """Rms of the newest ranges and closures, that of the older ones, and how many are new."""
-        mark, ranges, closures = self._before
-        new = self.n_ranges - ranges + self.closures - closures
-        kinds = (Kind.RANGE, Kind.CLOSURE)
-        newest = self._solver.squares(kinds, mark, self._solver.n_terms)
-        older = self._solver.squares(kinds, 0, mark)
-        return (
-            float(np.sqrt(newest / max(new, 1))),
-            float(np.sqrt(older / max(ranges + closures, 1))), new)
+        """Rms of the newest ranges and closures, that of the older ones, and how many are new.
+
+        Measurements that the robust kernel rejects do not count.
+        """
+        rms, count = [], []
+        for first, last in ((self._before, self._solver.n_terms), (0, self._before)):
+            among = self._solver.measurements((Kind.RANGE, Kind.CLOSURE), first, last)
+            squares = self._solver.squares(
+                among[self._solver.weights(among) >= self._rejected])
+            rms.append(float(np.sqrt(np.sum(squares) / max(len(squares), 1))))
+            count.append(len(squares))
+        return rms[0], rms[1], count[0]
+
+    def refused(self) -> bool:
+        """Whether what is new deserves the trial that `policy.refused` asks for."""
+        for kind, share in ((Kind.RANGE, RANGES_REFUSED), (Kind.CLOSURE, 0.0)):
+            new = self._solver.measurements((kind,), self._before, self._solver.n_terms)
+            out = np.count_nonzero(self._solver.weights(new) < self._rejected)
+            if out and out >= share * len(new):
+                return True
+        return False
+
+    def weights(self) -> dict[str, Array]:
+        """Robust weights by table, in the order of `rows_by_table`."""
+        solver = self._solver
+        return {
+            name: solver.weights(solver.measurements(kinds, 0, solver.n_terms))
+            for name, kinds in _KINDS.items()}
+
+    def rows_by_table(self) -> dict[str, Index]:
+        """Rows of the whole graph's tables that are followed."""
+        return {name: np.concatenate(parts) for name, parts in self._rows.items()}
+
+    def _add_terms(self, source: Graph | Increment) -> None:
+        self._solver.add_terms(
+            terms_of(source, self._solver.dimension, self._body, self._robust))
 
     def _body(self, endpoint: Index) -> Index:
         """The solver's numbers of endpoints."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..config import SparserError
 from ..graph import Estimate, Increment
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _UNSURE_GROWTH, _GROWTH = 1.1, 1.25
 """Growth of the measurements of something not located yet, and of all, that may change verdicts."""
+_RETRIED = 1.1
+"""Growth of the measurements after which a robust kernel starts wide again."""
 
 
 class Following:
@@ -36,7 +39,7 @@ class Following:
         self._estimate = estimate
         self._follower: Follower | None = None
         self._seen_ties = np.zeros(0, dtype=np.int64)
-        self._seen_rows = 0
+        self._seen_rows = self._first_rows = 0
 
     def take(self, config: SparserConfig, news: list[Increment]) -> Update | None:
         """Follow increments; None where that cannot be done, and an ordinary solve is due."""
@@ -45,7 +48,8 @@ class Following:
         if self._follower is None:
             if odometry_only(self.frame.part.graph):
                 return None
-            self._follower = Follower(self.frame, self._estimate)
+            self._follower = Follower(self.frame, self._estimate, config)
+            self._first_rows = self._follower.rows
             self.saw(self.seen)
         try:
             if news and not self._follower.add(merged(news)):
@@ -53,7 +57,20 @@ class Following:
             update = self._follower.update(config.backend.incremental_tolerance)
         except (SparserError, np.linalg.LinAlgError, ValueError):
             return None
-        return update if update.converged else None
+        if not update.converged or (config.solver.robust.gnc and self._doubtful):
+            return None
+        return update
+
+    @property
+    def _doubtful(self) -> bool:
+        """Whether a robust kernel may believe other measurements when it starts wide again."""
+        return self.robust and (
+            self.follower.refused() or self.follower.rows >= _RETRIED * self._first_rows)
+
+    @property
+    def robust(self) -> bool:
+        """Whether measurements have weights."""
+        return self.config.solver.robust.kernel != 'none'
 
     @property
     def follower(self) -> Follower:
@@ -79,16 +96,24 @@ class Following:
         self.seen = seen
         self._seen_ties, self._seen_rows = self.follower.ties.copy(), self.follower.rows
 
+    @property
+    def rows(self) -> dict[str, NDArray[np.int64]] | None:
+        """Rows of the whole graph that robust weights belong to; None without a kernel."""
+        return self.follower.rows_by_table() if self.robust else None
+
     def stats(self, update: Update, seconds: float) -> SolveStats:
+        weights = self.follower.weights() if self.robust else {}
         return SolveStats(
             rank=self.config.dimension, init='incremental',
-            formulation=self.config.solver.formulation, backend='cpu', kernel='none',
-            iterations=update.steps, seconds={'refine': seconds}, cost_final=self.follower.cost)
+            formulation=self.config.solver.formulation, backend='cpu',
+            kernel=self.config.solver.robust.kernel, iterations=update.steps,
+            seconds={'refine': seconds}, cost_final=self.follower.cost,
+            cost_robust=self.follower.cost_robust, weights=weights)
 
 
 def followable(config: SparserConfig) -> bool:
     """Whether ticks can be incremental at all."""
     solver = config.solver
     return (
-        config.backend.incremental and told_an_ordering() and solver.robust.kernel == 'none'
-        and solver.formulation == 'schur' and not solver.certify)
+        config.backend.incremental and told_an_ordering() and solver.formulation == 'schur'
+        and not solver.certify)

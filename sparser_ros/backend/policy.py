@@ -13,6 +13,9 @@ from .bodies import Bodies, measured_pairs
 
 Mask = NDArray[np.bool_]
 
+RANGES_REFUSED = 0.5
+"""Share of new ranges whose rejection is not taken for granted."""
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -102,7 +105,7 @@ def refused(
     squares = squared_residuals(graph, estimate)
     worst = 0.0
     for name, first, chosen, share in (
-        ('ranges', before[0], np.ones(len(graph.ranges), dtype=bool), 0.5),
+        ('ranges', before[0], np.ones(len(graph.ranges), dtype=bool), RANGES_REFUSED),
         ('relative_poses', before[1], ~graph.relative_poses.odometry, 0.0),
     ):
         new = chosen & (np.arange(len(chosen)) >= first)

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from ..graph import Estimate, Graph, squared_residuals
 from ..graph.precision import chi_square_kappa
-from ..solver.result import SolveStats
 from .bodies import Bodies
 from .observability import Observability
-from .part import Part
 from .solution import Location, Rejected, RobotLocation
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 
 def robots_of(
@@ -47,31 +48,36 @@ def robots_of(
 
 
 def rejected_of(
-    graph: Graph, estimate: Estimate, part: Part, stats: SolveStats, threshold: float
+    graph: Graph, estimate: Estimate, rows: dict[str, Index], weights: dict[str, Array],
+    threshold: float,
 ) -> tuple[Rejected, ...]:
-    """Measurements whose robust weight is below the threshold, rows of the whole graph."""
+    """Measurements whose robust weight is below the threshold.
+
+    `weights` by table are those of `rows` of the whole graph.
+    """
     result: list[Rejected] = []
-    if not stats.weights:
-        return ()
-    squares = whitened_squares(graph, estimate)
     ends = {
         'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
         'sightings': (graph.sightings.i, graph.sightings.point),
         'ranges': (graph.ranges.source, graph.ranges.target),
     }
-    for name, weights in stats.weights.items():
-        if name not in ends:
-            continue
-        for k in np.flatnonzero(weights < threshold).tolist():
-            row = int(part.rows[name][k])
+    out = {name: column < threshold for name, column in weights.items() if name in ends}
+    # Residuals of these alone: there are few.
+    few = graph.replaced(**{
+        name: table.take(rows[name][out[name]] if name in out else np.zeros(0, dtype=np.int64))
+        for name, table in graph.tables().items()})
+    squares = whitened_squares(few, estimate)
+    for name, chosen in out.items():
+        for row, weight, square in zip(
+                rows[name][chosen].tolist(), weights[name][chosen].tolist(),
+                squares[name].tolist(), strict=True):
             result.append(Rejected(
                 row, name, graph.endpoint_name(int(ends[name][0][row])),
-                graph.endpoint_name(int(ends[name][1][row])), float(weights[k]),
-                float(np.sqrt(squares[name][row]))))
+                graph.endpoint_name(int(ends[name][1][row])), weight, float(np.sqrt(square))))
     return tuple(result)
 
 
-def whitened_squares(graph: Graph, estimate: Estimate) -> dict[str, NDArray[np.float64]]:
+def whitened_squares(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     """Squared residuals in chi-square units (2D rotations count with half their weight)."""
     tables = graph.relative_poses
     kappa = chi_square_kappa(tables.kappa, graph.dimension)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..config import SparserError
 from ..graph import Estimate, Graph, Increment, cost
@@ -177,10 +178,10 @@ class Session:
             self._remember(grown, seen)
         self._following, self._estimate = following, whole
         self._solved_rows = following.follower.n_ranges, following.follower.n_relative
-        seconds = time.perf_counter() - begin
-        result = SolveResult(
-            whole, SolveStatus.CONVERGED, 'followed', following.stats(update, seconds))
-        return self._solution(frame, result, whole, seen, False, begin, now.cost)
+        stats = following.stats(update, time.perf_counter() - begin)
+        result = SolveResult(whole, SolveStatus.CONVERGED, 'followed', stats)
+        return self._solution(
+            frame, result, whole, seen, False, begin, now.cost, following.rows)
 
     def _adopt(
         self, frame: Frame, whole: Estimate, seen: Observability, result: SolveResult
@@ -325,9 +326,14 @@ class Session:
     def _solution(
         self, frame: Frame, result: SolveResult, whole: Estimate, seen: Observability,
         full: bool, begin: float, value: float | None = None,
+        rows: dict[str, NDArray[np.int64]] | None = None,
     ) -> Solution:
-        """`value` is the cost of the part where it is known."""
+        """`value` is the cost of the part where it is known.
+
+        `rows` of the whole graph are those that weights belong to, where not the part's.
+        """
         stats = result.stats
+        graph = frame.graph if rows is None else self.graph
         if full and stats.cost_relaxed is None:
             stats = replace(stats, cost_relaxed=self._runner.cost_relaxed)
         return Solution(
@@ -340,7 +346,8 @@ class Session:
             stats=stats,
             full=full,
             rejected=rejected_of(
-                frame.graph, whole, frame.part, stats, self.config.backend.rejected_weight),
+                graph, whole, frame.part.rows if rows is None else rows, stats.weights,
+                self.config.backend.rejected_weight),
             newest_stamp_ns=self._store.newest_stamp_ns,
             seconds=time.perf_counter() - begin,
             extra={'cost_part': cost(

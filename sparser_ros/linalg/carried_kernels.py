@@ -154,13 +154,13 @@ def _add_product(axes, sign, left, right, front, row, column):  # type: ignore[n
 @_compiled
 def _assemble(  # type: ignore[no-untyped-def]
     axes, nodes, inner, place, head, following, ends, arms, carried, distance, weight, rotation,
-    position, point, variable, convex, front
+    position, point, variable, front
 ):
-    """Add the Hessian of a clique's own terms to its front, lower triangle and diagonal.
+    """Add what is convex of a clique's own terms to its front, lower triangle and diagonal.
 
     Own are those of an inner node whose other end is in the front or constant. All of a term
     is added at once, so that what is positive semidefinite stays so wherever bodies have
-    moved since. `convex` leaves out what is negative.
+    moved since.
     """
     d, q = len(axes), _turns(axes)
     b = q + d
@@ -178,9 +178,7 @@ def _assemble(  # type: ignore[no-untyped-def]
             if (j == i and side) or (at < 0 and j >= 0 and j != i and variable[j]):
                 continue
             _difference(axes, k, ends, arms, carried, rotation, position, v)
-            c = _residual(axes, k, v, distance, u)
-            if convex:
-                c = max(c, 0.0)
+            c = max(_residual(axes, k, v, distance, u), 0.0)
             _jacobian(axes, rotation[i], arms[k, side], carried[k], own)
             if j >= 0:
                 _jacobian(axes, rotation[j], arms[k, 1 - side], carried[k], other)
@@ -206,7 +204,7 @@ def _assemble(  # type: ignore[no-untyped-def]
 @_compiled
 def form(  # type: ignore[no-untyped-def]
     axes, cliques, table, integers, values, place, head, following, ends, arms, carried, distance,
-    weight, rotation, position, point, variable, convex, damping
+    weight, rotation, position, point, variable, damping
 ):
     """Factor the fronts of cliques, children first; False where one is not PD."""
     b = _turns(axes) + len(axes)
@@ -218,7 +216,7 @@ def form(  # type: ignore[no-untyped-def]
             place[nodes[m]] = m
         _assemble(
             axes, nodes, inner, place, head, following, ends, arms, carried, distance, weight,
-            rotation, position, point, variable, convex, front)
+            rotation, position, point, variable, front)
         for m in range(len(nodes)):
             place[nodes[m]] = -1
         for x in range(inner * b):

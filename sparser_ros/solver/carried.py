@@ -14,7 +14,9 @@ from enum import IntEnum, unique
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config import RobustConfig
 from ..graph import Graph, Increment
+from .robust import thresholds
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -47,30 +49,48 @@ class Terms:
     distance: Array
     """(k,): -1 = the points should coincide."""
     weight: Array
+    """(k,): precision."""
     kind: NDArray[np.int8]
+    members: NDArray[np.int8]
+    """(k,): at the first term of a measurement how many it has, which follow each other; else 0."""
+    threshold: Array
+    """(k,): c^2 of a robust kernel for the measurement, infinite where it is trusted."""
 
     def __len__(self) -> int:
         return len(self.weight)
 
 
-def terms_of(source: Graph | Increment, dimension: int, body: Callable[[Index], Index]) -> Terms:
+    @classmethod
+    def none(cls, dimension: int) -> Terms:
+        """No terms."""
+        few, many = np.zeros(0), np.zeros(0, dtype=np.int8)
+        return cls(
+            np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2, dimension)), few, few, few, many,
+            many, few)
+
+
+def terms_of(
+    source: Graph | Increment, dimension: int, body: Callable[[Index], Index],
+    robust: RobustConfig,
+) -> Terms:
     """The terms of all measurements of a graph or increment; `body` numbers its endpoints."""
-    d = dimension
+    d, c2 = dimension, thresholds(source, robust, dimension)
     relative, see, ranges = source.relative_poses, source.sightings, source.ranges
     pose, point = source.pose_priors, source.point_priors
     zero = np.zeros
     parts = [
         _frames(body(relative.i), body(relative.j), relative.rotation, relative.translation,
                 relative.kappa, relative.tau, np.where(
-                    relative.odometry, Kind.ODOMETRY, Kind.CLOSURE)),
+                    relative.odometry, Kind.ODOMETRY, Kind.CLOSURE), c2['relative_poses']),
         _pairs(body(see.i), body(see.point), see.translation, zero((len(see), d)), see.tau,
-               Kind.SIGHTING),
+               Kind.SIGHTING, c2['sightings']),
         _pairs(body(ranges.source), body(ranges.target), ranges.lever_source,
-               ranges.lever_target, ranges.precision, Kind.RANGE, ranges.distance_m),
+               ranges.lever_target, ranges.precision, Kind.RANGE, c2['ranges'],
+               ranges.distance_m),
         _frames(np.full(len(pose), GROUND), body(pose.i), pose.rotation, pose.translation,
-                pose.kappa, pose.tau, np.full(len(pose), Kind.PRIOR)),
+                pose.kappa, pose.tau, np.full(len(pose), Kind.PRIOR), c2['pose_priors']),
         _pairs(np.full(len(point), GROUND), body(point.point), point.position, point.lever,
-               point.precision, Kind.PRIOR),
+               point.precision, Kind.PRIOR, c2['point_priors']),
     ]
     return Terms(*(
         np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Terms)))
@@ -78,7 +98,7 @@ def terms_of(source: Graph | Increment, dimension: int, body: Callable[[Index], 
 
 def _frames(
     first: Index, second: Index, rotation: Array, translation: Array, kappa: Array, tau: Array,
-    kind: Index,
+    kind: Index, threshold: Array,
 ) -> Terms:
     """Coincidence of two frames: of their origins, and of the ends of their axes."""
     m, d = translation.shape
@@ -90,18 +110,20 @@ def _frames(
     weight[:, 0] = tau
     carried = np.zeros((m, d + 1))
     carried[:, 0] = 1
+    members = np.zeros((m, d + 1), dtype=np.int8)
+    members[:, 0] = d + 1
     return Terms(
         np.repeat(np.stack([first, second], axis=1), d + 1, axis=0), arms.reshape(-1, 2, d),
         carried.ravel(), np.full(m * (d + 1), -1.0), weight.ravel(),
-        np.repeat(kind, d + 1).astype(np.int8))
+        np.repeat(kind, d + 1).astype(np.int8), members.ravel(), np.repeat(threshold, d + 1))
 
 
 def _pairs(
     first: Index, second: Index, arm_first: Array, arm_second: Array, weight: Array, kind: Kind,
-    distance: Array | None = None,
+    threshold: Array, distance: Array | None = None,
 ) -> Terms:
     m = len(first)
     return Terms(
         np.stack([first, second], axis=1), np.stack([arm_first, arm_second], axis=1), np.ones(m),
         np.full(m, -1.0) if distance is None else distance, weight,
-        np.full(m, kind, dtype=np.int8))
+        np.full(m, kind, dtype=np.int8), np.ones(m, dtype=np.int8), threshold)

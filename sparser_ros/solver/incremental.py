@@ -19,11 +19,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config import RobustConfig
 from ..linalg.blas import single_threaded_blas
 from ..linalg.carried_kernels import carried_kernels
-from ..linalg.cholesky import NotPositiveDefiniteError
 from ..linalg.clique_tree import CliqueTree, room
 from .carried import Kind, Terms
+from .carried_weights import CarriedWeights, measured
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -58,7 +59,7 @@ class Update:
 class IncrementalSolver:
     """Bodies, terms and the factor; bodies that are no variables stay where they are put."""
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, dimension: int, robust: RobustConfig) -> None:
         d = dimension
         self.dimension = d
         self.n_bodies = self.n_terms = 0
@@ -67,9 +68,8 @@ class IncrementalSolver:
         self._point = np.zeros(0, dtype=bool)
         self._variable = np.zeros(0, dtype=bool)
         self._head: Index = np.zeros(0, dtype=np.int64)
-        self._terms = Terms(
-            np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2, d)), np.zeros(0), np.zeros(0),
-            np.zeros(0), np.zeros(0, dtype=np.int8))
+        self._terms = Terms.none(d)
+        self._weights = CarriedWeights(robust)
         self._following: Index = np.zeros((0, 2), dtype=np.int64)
         self._squares: Array = np.zeros(0)
         self._mark = np.zeros(0, dtype=bool)
@@ -80,6 +80,7 @@ class IncrementalSolver:
         self._ordered = 0
         self._variables = 0
         self.cost = 0.0
+        """The objective: with a robust kernel the sum of rho."""
 
     # -- what there is
 
@@ -116,13 +117,28 @@ class IncrementalSolver:
         self._mark = room(self._mark, last)
         self._kernel.chain(first, last, self._head, self._following, self._terms.ends)
         self._squares[first:last] = 0
+        self._weights.append(terms, last)
         self.cost += self._measure(np.arange(first, last))
         self._ends.append(terms.ends.ravel())
 
-    def squares(self, kinds: tuple[Kind, ...], first: int, last: int) -> float:
-        """Sum of the squares of terms first .. last - 1 of these kinds."""
-        chosen = np.isin(self._terms.kind[first:last], kinds)
-        return float(np.sum(self._squares[first:last][chosen]))
+    @property
+    def quadratic_cost(self) -> float:
+        """The sum of all squares, at unit robust weights."""
+        return float(np.sum(self._squares[: self.n_terms]))
+
+    def measurements(self, kinds: tuple[Kind, ...], first: int, last: int) -> Index:
+        """First terms of the measurements of these kinds among terms first .. last - 1."""
+        t = self._terms
+        chosen = np.isin(t.kind[first:last], kinds) & (t.members[first:last] > 0)
+        return first + np.flatnonzero(chosen)
+
+    def squares(self, measurements: Index) -> Array:
+        """Squared residuals of measurements, by their first terms."""
+        return measured(measurements, self._terms, self._squares)
+
+    def weights(self, measurements: Index) -> Array:
+        """Robust weights of measurements, by their first terms."""
+        return self._weights.of(measurements)
 
     # -- updates
 
@@ -167,6 +183,7 @@ class IncrementalSolver:
         before = (
             self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
             self._squares[terms])
+        weights = self._weights.saved(terms)
         length = 1.0
         for _ in range(_MOST_TRIALS):
             self._kernel.move(nodes, length * by, self.rotation, self.position, self._tree.moved)
@@ -181,6 +198,7 @@ class IncrementalSolver:
                 return length
             (self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
              self._squares[terms]) = before
+            self._weights.restore(terms, weights)
             length = best
         return 0.0
 
@@ -192,31 +210,30 @@ class IncrementalSolver:
         nodes = self._tree.inner_nodes(cliques)
         gradient = np.empty((len(nodes), self._tree.b))
         self._kernel.gradient(
-            nodes, self._head, self._following, t.ends, t.arms, t.carried, t.distance, t.weight,
-            self.rotation, self.position, gradient)
+            nodes, self._head, self._following, t.ends, t.arms, t.carried, t.distance,
+            self._weights.values, self.rotation, self.position, gradient)
         self._tree.forward(cliques, -gradient)
 
     def _form(self, cliques: Index) -> None:
-        """Columns of cliques; where the Hessian is indefinite, without what is negative of it."""
+        """Columns of cliques, of what is convex in the Hessian.
+
+        A range shorter than measured bends the cost downwards across its direction. With that,
+        weak directions look softer than they are, and steps along them overshoot.
+        """
         t = self._terms
-        for whole, convex in ((False, False), (False, True), (True, True)):
-            chosen = self._tree.everything() if whole else cliques
-            try:
-                self._tree.factorise(
-                    chosen, self._kernel.form, self._head, self._following, t.ends, t.arms,
-                    t.carried, t.distance, t.weight, self.rotation, self.position, self._point,
-                    self._variable, convex, _DAMPING)
-            except NotPositiveDefiniteError:
-                continue
-            return
-        raise NotPositiveDefiniteError('something is tied to nothing')
+        self._tree.factorise(
+            cliques, self._kernel.form, self._head, self._following, t.ends, t.arms, t.carried,
+            t.distance, self._weights.values, self.rotation, self.position, self._point,
+            self._variable, _DAMPING)
 
     def _measure(self, terms: Index) -> float:
-        """Squares of terms as bodies stand now; the change of their sum."""
+        """Squares and weights of terms as bodies stand now; the change of the objective."""
         t = self._terms
-        return float(self._kernel.squares(
+        change = float(self._kernel.squares(
             terms, t.ends, t.arms, t.carried, t.distance, t.weight, self.rotation, self.position,
             self._squares))
+        return change if self._weights.trusting else self._weights.follow(
+            terms, t, self._squares)
 
     def _touched(self, nodes: Index) -> Index:
         out = np.empty(8 * len(nodes) + 64, dtype=np.int64)

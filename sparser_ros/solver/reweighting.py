@@ -7,14 +7,10 @@ from numpy.typing import NDArray
 
 from ..config import RobustConfig
 from ..graph import Estimate, squared_residuals
-from .robust import KERNELS, thresholds
+from .robust import KERNELS, floored, thresholds
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]
-
-_LOWEST = 1e-4
-"""Share to which the floor of weights falls."""
-
 
 class Reweighting:
     """Measurements of all tables in one row of numbers: residuals, thresholds, weights.
@@ -25,7 +21,7 @@ class Reweighting:
     def __init__(self, schur: SchurOperator, config: RobustConfig) -> None:
         self.schur, self.problem = schur, schur.problem
         self.kernel, self.floor = KERNELS[config.kernel], config.weight_floor
-        by_table = thresholds(self.problem.graph, config)
+        by_table = thresholds(self.problem.graph, config, self.problem.graph.dimension)
         starts = np.cumsum([0] + [len(column) for column in by_table.values()])
         self.slices = {
             name: slice(starts[k], starts[k + 1]) for k, name in enumerate(by_table)}
@@ -40,14 +36,8 @@ class Reweighting:
         self.weights = np.ones(len(self.c2))
 
     def apply(self, weights: Array) -> None:
-        """Give every measurement a weight; Q_cc, B and M follow, M is factorised again.
-
-        A floor keeps M positive definite. It falls with the weight: at one floor for all, a
-        closure of a centimetre's precision that is false by 100 m (s = 1e8) would pull as much as
-        a true one.
-        """
-        falling = np.where(weights > 0, np.maximum(np.sqrt(weights), _LOWEST), 1.0)
-        self.weights = np.maximum(weights, self.floor * falling)
+        """Give every measurement a weight; Q_cc, B and M follow, M is factorised again."""
+        self.weights = floored(weights, self.floor)
         self.schur.update(self.problem.omega * self.weights[self.measurement])
 
     def squares_of(self, estimate: Estimate) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..config import SolverConfig
+from ..config import RobustConfig, SolverConfig
 from ..graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
 from .carried import terms_of
 from .incremental import IncrementalSolver
@@ -33,11 +33,11 @@ def warm_up(dimension: int, config: SolverConfig) -> None:
 def _follow(graph: Graph, estimate: Estimate) -> None:
     """One update of the incremental solver, the first pose held."""
     n, d = graph.n_poses, graph.dimension
-    solver = IncrementalSolver(d)
+    solver = IncrementalSolver(d, RobustConfig())
     solver.add_bodies(estimate.rotation, estimate.translation, False, np.arange(n) > 0)
     solver.add_bodies(
         np.tile(np.eye(d), (2, 1, 1)), estimate.landmarks, True, np.ones(2, dtype=bool))
-    solver.add_terms(terms_of(graph, d, graph.points))
+    solver.add_terms(terms_of(graph, d, graph.points, RobustConfig()))
     solver.update(np.array([n - 1]), 1e-3)
 
 

@@ -132,18 +132,74 @@ def test_absolute_data_that_change_the_frame_are_not_followed():
     assert followed(found)[-1]
 
 
-@pytest.mark.parametrize('solver', [
-    SolverConfig(robust=RobustConfig(kernel='gm')), SolverConfig(certify=True)])
-def test_robust_kernels_and_certificates_need_ordinary_ticks(solver):
-    found = ticks(Session(settings(solver=solver)), world_of().increments(8))
+def test_certificates_need_ordinary_ticks():
+    found = ticks(
+        Session(settings(solver=SolverConfig(certify=True))), world_of().increments(8))
     assert not any(followed(found))
+
+
+def with_false_ranges(increments, share, seed=0):
+    """Increments of which some ranges are too long by metres; and which, by row of the graph."""
+    rng = np.random.default_rng(seed)
+    made, false = [], []
+    for one in increments:
+        bad = rng.random(len(one.ranges)) < share
+        made.append(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + bad * rng.uniform(2, 20, len(bad)))))
+        false.append(bad)
+    return made, np.flatnonzero(np.concatenate(false))
+
+
+@pytest.mark.parametrize('gnc', [True, False])
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_robust_ticks_reject_what_ordinary_ones_do(dimension, gnc):
+    world = world_of(1, dimension=dimension, steps=80)
+    increments, false = with_false_ranges(world.increments(25), 0.08)
+    solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=gnc))
+    plain, following = (
+        Session(dataclasses.replace(
+            settings(solver=solver, incremental=on), dimension=dimension))
+        for on in (False, True))
+    expected, found = ticks(plain, increments), ticks(following, increments)
+    assert sum(followed(found)) >= 5
+    for one, other in zip(found[5:], expected[5:], strict=True):
+        assert one.stats.cost_robust <= other.stats.cost_robust * 1.001 + 0.05
+        assert one.robots == other.robots
+    *_, last = (one for one in found if one.stats.init == FOLLOWED)
+    solved = len(last.estimate.rotation)
+    assert last.stats.kernel == 'gm' and len(last.rejected) > 3
+    graph = following.graph
+    for one in last.rejected:
+        assert one.type == 'ranges' and one.index in false and one.weight < 0.5
+        ends = graph.ranges.source[one.index], graph.ranges.target[one.index]
+        assert (one.source, one.target) == tuple(graph.endpoint_name(int(end)) for end in ends)
+    assert solved <= graph.n_poses
+
+
+@pytest.mark.parametrize(('shift', 'believed'), [(0.0, True), (30.0, False)])
+def test_a_closure_that_is_refused_gets_an_ordinary_tick(shift, believed):
+    world = world_of(kinds=('curved',), beacons=[[3, 7]], steps=120)
+    *early, last = world.increments(24)
+    at, back, truth = world.row(0, 119), world.row(0, 3), world.truth
+    to_last = truth.translation[at] + shift - truth.translation[back]
+    closure = RelativePoses(
+        np.array([back]), np.array([at]),
+        (truth.rotation[back].T @ truth.rotation[at])[None],
+        (truth.rotation[back].T @ to_last)[None],
+        np.array([1e4]), np.array([1e4]), np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
+    last = dataclasses.replace(last, relative_poses=last.relative_poses.append(closure))
+    session = Session(settings(
+        ('A',), SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))))
+    found = ticks(session, [*early, last])
+    assert len(found[-1].rejected) == (0 if believed else 1)
+    assert believed or not followed(found)[-1]
 
 
 def test_another_configuration_holds_from_the_next_tick_on():
     increments = world_of().increments(12)
     session = Session(settings())
     assert followed(ticks(session, increments[:8]))[-1]
-    session.config = settings(solver=SolverConfig(robust=RobustConfig(kernel='gm')))
+    session.config = settings(solver=SolverConfig(certify=True))
     assert not any(followed(ticks(session, increments[8:10])))
     session.config = settings()
     assert followed(ticks(session, increments[10:]))[-1]

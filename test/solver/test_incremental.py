@@ -5,7 +5,7 @@ import pytest
 from graphs import random_graph
 
 from benchmark import synthetic
-from sparser_ros.config import SolverConfig
+from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import PointPriors, cost, estimate_of, squared_residuals
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import solve
@@ -18,7 +18,7 @@ EVERYTHING = 1e300
 def bodies_of(graph, values):
     """A solver with the bodies of a graph at given values; fixed landmarks are constants."""
     d, n, m = graph.dimension, graph.n_poses, graph.n_landmarks
-    solver = IncrementalSolver(d)
+    solver = IncrementalSolver(d, RobustConfig())
     free = np.ones(n, dtype=bool)
     free[0] = graph.anchored
     solver.add_bodies(values.rotation, values.translation, False, free)
@@ -29,7 +29,7 @@ def bodies_of(graph, values):
 
 def built(graph, values):
     solver = bodies_of(graph, values)
-    solver.add_terms(terms_of(graph, graph.dimension, graph.points))
+    solver.add_terms(terms_of(graph, graph.dimension, graph.points, RobustConfig()))
     return solver
 
 
@@ -72,7 +72,8 @@ def test_terms_are_the_cost_and_its_derivative(d, seed):
     solver = built(graph, values)
     assert solver.cost == pytest.approx(cost(graph, values), rel=1e-12)
     by_table = squared_residuals(graph, values)
-    found = solver.squares((Kind.RANGE, Kind.SIGHTING), 0, solver.n_terms)
+    found = np.sum(solver.squares(
+        solver.measurements((Kind.RANGE, Kind.SIGHTING), 0, solver.n_terms)))
     assert found == pytest.approx(np.sum(by_table['ranges']) + np.sum(by_table['sightings']))
     t, every = solver._terms, np.arange(solver.n_bodies)
     gradient = np.empty((solver.n_bodies, solver._tree.b))
@@ -129,7 +130,7 @@ def grown(graph, best, parts, tolerance, seed=0):
         some = blank.replaced(
             ranges=graph.ranges.take(rows),
             relative_poses=blank.relative_poses.take(slice(k, None, parts)))
-        solver.add_terms(terms_of(some, graph.dimension, graph.points))
+        solver.add_terms(terms_of(some, graph.dimension, graph.points, RobustConfig()))
         updates.append(solver.update(np.array([graph.n_poses - 1]), tolerance))
     return solver, updates
 
@@ -153,7 +154,9 @@ def test_what_is_left_to_gain_is_known_without_looking_everywhere(tolerance):
     assert fresh.cost == pytest.approx(solver.cost, rel=1e-10)
     # The gradient is the same; the Hessian behind the claim is as old as it may be.
     assert exact == pytest.approx(updates[-1].decrement, rel=0.5)
-    assert solver.cost - cost(graph, best) == pytest.approx(exact, rel=0.1, abs=1e-5)
+    # Less, since what is concave of the Hessian is left out.
+    left = solver.cost - cost(graph, best)
+    assert exact == pytest.approx(left, rel=0.35, abs=1e-5)
 
 
 def chain(n, every=10):
@@ -178,7 +181,7 @@ def test_work_does_not_depend_on_what_stays_where_it_is(n):
     last = graph.replaced(
         relative_poses=graph.relative_poses.take(slice(0)),
         point_priors=graph.point_priors.take(late))
-    solver.add_terms(terms_of(last, 2, graph.points))
+    solver.add_terms(terms_of(last, 2, graph.points, RobustConfig()))
     update = solver.update(np.array([n - 1]), 1e-3)
     assert update.converged and update.steps > 0
     assert whole.cliques > n / 16

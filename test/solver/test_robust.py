@@ -75,14 +75,16 @@ def test_odometry_and_fixes_are_trusted_unless_told():
     graph = random_graph(0)
     config = RobustConfig(kernel='gm')
     odometry = graph.relative_poses.odometry
-    columns = thresholds(graph, config)
+    columns = thresholds(graph, config, graph.dimension)
     assert np.all(np.isinf(columns['relative_poses'][odometry]))
     assert np.all(columns['relative_poses'][~odometry] == 25)
     assert np.all(columns['ranges'] == 25) and np.all(columns['sightings'] == 25)
     assert np.all(np.isinf(columns['point_priors'])) and np.all(np.isinf(columns['pose_priors']))
-    every = thresholds(graph, RobustConfig(kernel='gm', odometry=True, fixes=True))
+    every = thresholds(
+        graph, RobustConfig(kernel='gm', odometry=True, fixes=True), graph.dimension)
     assert all(np.all(column == 25) for column in every.values())
-    none = thresholds(graph, RobustConfig(closures=False, ranges=False, sightings=False))
+    none = thresholds(
+        graph, RobustConfig(closures=False, ranges=False, sightings=False), graph.dimension)
     assert all(np.all(np.isinf(column)) for column in none.values())
 
 
