@@ -75,7 +75,8 @@ class BackendConfig:
         'solve from scratch', lower=1.0, upper=1e6, live=True)
     incremental: bool = option(
         True, 'follow a graph that grows by moving only what new measurements move; without it, '
-        'and with a certificate, every tick solves the whole graph from the last solution', live=True)
+        'and with a certificate, every tick solves the whole graph from the last solution',
+        live=True)
     incremental_tolerance: float = option(
         0.01, 'a followed graph has settled when what is left to gain is less than this (and than '
         '1e-5 of the cost): its square root bounds how far any coordinate is from its optimum, '

@@ -11,14 +11,16 @@ from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import solve
 from sparser_ros.solver.carried import Kind, terms_of
 from sparser_ros.solver.incremental import IncrementalSolver
+from sparser_ros.solver.robust import KERNELS, thresholds
 
 EVERYTHING = 1e300
+NO_KERNEL = RobustConfig()
 
 
-def bodies_of(graph, values):
+def bodies_of(graph, values, robust=NO_KERNEL):
     """A solver with the bodies of a graph at given values; fixed landmarks are constants."""
     d, n, m = graph.dimension, graph.n_poses, graph.n_landmarks
-    solver = IncrementalSolver(d, RobustConfig())
+    solver = IncrementalSolver(d, robust)
     free = np.ones(n, dtype=bool)
     free[0] = graph.anchored
     solver.add_bodies(values.rotation, values.translation, False, free)
@@ -27,9 +29,9 @@ def bodies_of(graph, values):
     return solver
 
 
-def built(graph, values):
-    solver = bodies_of(graph, values)
-    solver.add_terms(terms_of(graph, graph.dimension, graph.points, RobustConfig()))
+def built(graph, values, robust=NO_KERNEL):
+    solver = bodies_of(graph, values, robust)
+    solver.add_terms(terms_of(graph, graph.dimension, graph.points, robust))
     return solver
 
 
@@ -37,7 +39,7 @@ def states(solver):
     return solver.rotation[:solver.n_bodies], solver.position[:solver.n_bodies]
 
 
-def dense_gradient(graph, values, step=1e-6):
+def dense_gradient(graph, values, objective, step=1e-6):
     """Half the derivative of the cost by differences, in the frames of the bodies."""
     d = graph.dimension
     q = 1 if d == 2 else 3
@@ -58,19 +60,41 @@ def dense_gradient(graph, values, step=1e-6):
                     rotation[body] = turn @ angle_to_matrix(np.array(sign * step))
                 else:
                     rotation[body] = turn @ rotvec_to_matrix(sign * step * np.eye(3)[x])
-                sides.append(cost(graph, type(values)(
+                sides.append(objective(graph, type(values)(
                     rotation, points[:graph.n_poses], points[graph.n_poses:])))
             out[body, x] = (sides[0] - sides[1]) / (4 * step)
     return out
 
 
+def robust_cost(config):
+    """The sum of rho over the measurements of a graph, as a function of graph and estimate."""
+    def objective(graph, values):
+        c2 = thresholds(graph, config, graph.dimension)
+        total = 0.0
+        for name, squares in squared_residuals(graph, values).items():
+            doubted = np.isfinite(c2[name])
+            rho = KERNELS[config.kernel].rho(squares[doubted], c2[name][doubted])
+            total += np.sum(rho) + np.sum(squares[~doubted])
+        return total
+    return objective
+
+
+@pytest.mark.parametrize('kernel', ['none', 'gm', 'huber'])
 @pytest.mark.parametrize('d', [2, 3])
 @pytest.mark.parametrize('seed', range(3))
-def test_terms_are_the_cost_and_its_derivative(d, seed):
+def test_terms_are_the_cost_and_its_derivative(d, seed, kernel):
     graph = random_graph(seed, d)
     values = estimate_of(graph)
-    solver = built(graph, values)
-    assert solver.cost == pytest.approx(cost(graph, values), rel=1e-12)
+    robust = RobustConfig(kernel=kernel, threshold=20.0, weight_floor=1e-12)
+    solver, objective = built(graph, values, robust), robust_cost(robust)
+    assert solver.quadratic_cost == pytest.approx(cost(graph, values), rel=1e-12)
+    assert solver.cost == pytest.approx(objective(graph, values), rel=1e-12)
+    # At the optimum of some the weights of others have changed.
+    solver.update(np.array([graph.n_poses - 1]), 1e-2)
+    rotation, position = states(solver)
+    n = graph.n_poses
+    values = type(values)(rotation[:n], position[:n], position[n:])
+    assert solver.cost == pytest.approx(objective(graph, values), rel=1e-9)
     by_table = squared_residuals(graph, values)
     found = np.sum(solver.squares(
         solver.measurements((Kind.RANGE, Kind.SIGHTING), 0, solver.n_terms)))
@@ -78,9 +102,9 @@ def test_terms_are_the_cost_and_its_derivative(d, seed):
     t, every = solver._terms, np.arange(solver.n_bodies)
     gradient = np.empty((solver.n_bodies, solver._tree.b))
     solver._kernel.gradient(
-        every, solver._head, solver._following, t.ends, t.arms, t.carried, t.distance, t.weight,
-        solver.rotation, solver.position, gradient)
-    expected = dense_gradient(graph, values)
+        every, solver._head, solver._following, t.ends, t.arms, t.carried, t.distance,
+        solver._weights.values, solver.rotation, solver.position, gradient)
+    expected = dense_gradient(graph, values, objective)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(gradient, expected, atol=1e-5 * scale)
 
@@ -130,7 +154,7 @@ def grown(graph, best, parts, tolerance, seed=0):
         some = blank.replaced(
             ranges=graph.ranges.take(rows),
             relative_poses=blank.relative_poses.take(slice(k, None, parts)))
-        solver.add_terms(terms_of(some, graph.dimension, graph.points, RobustConfig()))
+        solver.add_terms(terms_of(some, graph.dimension, graph.points, NO_KERNEL))
         updates.append(solver.update(np.array([graph.n_poses - 1]), tolerance))
     return solver, updates
 
@@ -181,7 +205,7 @@ def test_work_does_not_depend_on_what_stays_where_it_is(n):
     last = graph.replaced(
         relative_poses=graph.relative_poses.take(slice(0)),
         point_priors=graph.point_priors.take(late))
-    solver.add_terms(terms_of(last, 2, graph.points, RobustConfig()))
+    solver.add_terms(terms_of(last, 2, graph.points, NO_KERNEL))
     update = solver.update(np.array([n - 1]), 1e-3)
     assert update.converged and update.steps > 0
     assert whole.cliques > n / 16
