@@ -2,7 +2,8 @@
 
 A graph comes as a stream; all but its last ticks are there at once, at their optimum. Then every
 tick is measured in two sessions, one with `backend.incremental` and one without.
-`python -m benchmark.incremental [--sets outfinite tiers] [--graphs range] [--poses 10000 …]`
+`python -m benchmark.incremental [--sets outfinite tiers] [--kernels none gm] [--graphs range]
+[--poses 10000 …]`
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import numpy as np
 
 from sparser_ros.backend.session import Session
 from sparser_ros.backend.store import merged
-from sparser_ros.config import SolverConfig
+from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate, Graph, Increment, estimate_of
 from sparser_ros.io import graph_file
 from sparser_ros.solver import solve
+from sparser_ros.solver.robust import KERNELS
 
 from . import arguments, isolated, synthetic
 from .datasets import chosen, directory
@@ -40,16 +42,20 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--graphs', nargs='*', choices=list(SIZES), default=list(SIZES),
                       help='synthetic graphs')
     made.add_argument('--poses', nargs='+', type=int, help='their sizes')
+    made.add_argument('--kernels', nargs='+', choices=sorted(KERNELS), default=['none', 'gm'],
+                      help='robust kernels, on the sets')
     args = made.parse_args(argv)
     table = Table('incremental', f'Live ticks of {POSES_PER_TICK} poses: CPU time of one', {
-        'graph': 'graph', 'poses': 'poses', 'whole_ms': 'whole ms', 'followed_ms': 'followed ms',
+        'graph': 'graph', 'kernel': 'kernel', 'poses': 'poses', 'whole_ms': 'whole ms',
+        'followed_ms': 'followed ms',
         'followed_p95_ms': 'p95 ms', 'gain': 'times less', 'followed': 'ticks followed',
         'gap': 'cost above the whole', 'gap_sigma': 'as sigma',
     }, args.out)
     jobs: list[dict[str, Any]] = []
     for dataset in [] if args.no_sets else chosen(args.sets or SETS):
-        jobs.append({'name': dataset.name,
-                     'graph': str((directory(args.data) / dataset.file).resolve())})
+        path = str((directory(args.data) / dataset.file).resolve())
+        jobs.extend({'name': dataset.name, 'graph': path, 'kernel': kernel}
+                    for kernel in args.kernels)
     for kind in args.graphs:
         for poses in args.poses or SIZES[kind]:
             jobs.append({'name': f'{kind}, synthetic', 'synthetic': kind, 'poses': poses})
@@ -67,28 +73,31 @@ def main(argv: list[str] | None = None) -> int:
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """The job `ticks`: one row per share of the graph."""
+    solver = SolverConfig(robust=RobustConfig(kernel=job.get('kernel', 'none')))
     if 'synthetic' in job:
         make = {'range': synthetic.range_graph, 'pose': synthetic.pose_graph}[job['synthetic']]
         graph = make(job['poses'])
-        best, shares = solve(graph, SolverConfig(), initial=estimate_of(graph)), SHARES[-1:]
+        best, shares = solve(graph, solver, initial=estimate_of(graph)), SHARES[-1:]
     else:
         graph = graph_file.read(Path(job['graph'])).validate()
-        best, shares = solve(graph, SolverConfig()), SHARES
+        best, shares = solve(graph, solver), SHARES
     if best.estimate is None:
         return {'error': best.message}
     increments = increments_of(graph, max(2 * TICKS, graph.n_poses // POSES_PER_TICK))
     return {'rows': [
-        row(graph, best.estimate, increments[:round(share * len(increments))])
+        row(graph, best.estimate, increments[:round(share * len(increments))], solver)
         for share in shares]}
 
 
-def row(graph: Graph, best: Estimate, increments: list[Increment]) -> dict[str, Any]:
+def row(
+    graph: Graph, best: Estimate, increments: list[Increment], solver: SolverConfig
+) -> dict[str, Any]:
     """Figures of the last TICKS increments."""
-    whole, _, costs = ticks(graph, best, increments, False)
-    seconds, kinds, followed_costs = ticks(graph, best, increments, True)
+    whole, _, costs = ticks(graph, best, increments, solver, False)
+    seconds, kinds, followed_costs = ticks(graph, best, increments, solver, True)
     gap = max(a - b for a, b in zip(followed_costs, costs, strict=True))
     return {
-        'poses': sum(len(one.poses) for one in increments),
+        'kernel': solver.robust.kernel, 'poses': sum(len(one.poses) for one in increments),
         'whole_ms': 1e3 * float(np.median(whole)),
         'followed_ms': 1e3 * float(np.median(seconds)),
         'followed_p95_ms': 1e3 * float(np.quantile(seconds, 0.95)),
@@ -98,10 +107,12 @@ def row(graph: Graph, best: Estimate, increments: list[Increment]) -> dict[str, 
 
 
 def ticks(
-    graph: Graph, best: Estimate, increments: list[Increment], incremental: bool
+    graph: Graph, best: Estimate, increments: list[Increment], solver: SolverConfig,
+    incremental: bool,
 ) -> tuple[list[float], list[str], list[float]]:
-    """(CPU seconds, kind of start, cost) of each of the last ticks."""
-    config = SparserConfig(dimension=graph.dimension, robots=list(graph.robots))
+    """(CPU seconds, kind of start, cost that is minimised) of each of the last ticks."""
+    config = SparserConfig(
+        dimension=graph.dimension, robots=list(graph.robots), solver=solver)
     session = Session(
         replace(config, backend=replace(config.backend, incremental=incremental)))
     known = increments[:-TICKS]
@@ -119,7 +130,9 @@ def ticks(
         if k:
             seconds.append(time.process_time() - begin)
             kinds.append(solution.stats.init)
-            costs.append(float(solution.stats.cost_final or 0.0))
+            stats = solution.stats
+            costs.append(float(
+                (stats.cost_final if stats.cost_robust is None else stats.cost_robust) or 0.0))
     return seconds, kinds, costs
 
 

@@ -2,8 +2,9 @@
 
 The cost is quadratic in X, so nothing is ever linearised away: the terms of all measurements stay,
 their gradient is formed anew, exactly, wherever something moved, and the factor of the Hessian
-(linalg/clique_tree.py) serves to find steps. It is exact where it was formed last and is formed
-anew wherever steps fall short of what it promised.
+(linalg/clique_tree.py) serves to find steps. It is that of the Hessian's convex part where it was
+formed last, and is formed anew wherever steps fall short of what it promised. With a robust kernel
+the objective is sum rho, and weights move with the residuals (carried_weights.py).
 
 An update ends when the decrement, the squared norm of the gradient in the inverse Hessian, is
 within its tolerance. Since the cost has no factor 1/2, every coordinate is then within the square

@@ -187,6 +187,11 @@ def test_live_ticks(data: Path, tmp_path: Path):
     assert all(row['whole_ms'] > 0 and row['followed_ms'] > 0 for row in rows)
     assert all(row['gap_sigma'] < 0.2 for row in rows)
     assert int(rows[0]['followed'].split('/')[0]) > 10
+    assert incremental.main([
+        '--data', str(data), '--sets', 'ranging', '--kernels', 'gm', '--graphs',
+        '--out', str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / 'incremental.json').read_text())['rows']
+    assert {row['kernel'] for row in rows} == {'gm'} and rows[-1]['poses'] == POSES
 
 
 @pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
