@@ -84,9 +84,9 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     if best.estimate is None:
         return {'error': best.message}
     increments = increments_of(graph, max(2 * TICKS, graph.n_poses // POSES_PER_TICK))
+    sizes = [round(share * len(increments)) for share in shares]
     return {'rows': [
-        row(graph, best.estimate, increments[:round(share * len(increments))], solver)
-        for share in shares]}
+        row(graph, best.estimate, increments[:size], solver) for size in sizes if size > TICKS]}
 
 
 def row(
