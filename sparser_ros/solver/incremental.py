@@ -218,8 +218,8 @@ class IncrementalSolver:
     def _form(self, cliques: Index) -> None:
         """Columns of cliques, of what is convex in the Hessian.
 
-        A range shorter than measured bends the cost downwards across its direction. With that,
-        weak directions look softer than they are, and steps along them overshoot.
+        Where bodies stand closer than their range was measured, it bends the cost downwards across
+        its direction. With that, weak directions look softer than they are, and steps overshoot.
         """
         t = self._terms
         self._tree.factorise(
