@@ -8,6 +8,7 @@ twice as fast as entry by entry.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -45,26 +46,37 @@ class BlockCholesky:
         SymbolicCholesky.count += 1
         pattern = sp.csc_matrix(pattern)
         m = self.m = pattern.shape[0]
-        self.b = b
-        told = told_an_ordering() and m > 0
         if order is None:
             order = np.arange(m)
-            if told:
+            if told_an_ordering() and m > 0:
                 order = cholmod.analyze(
                     pattern.astype(float), mode='simplicial', ordering_method='amd').P()
         self.rank = np.empty(m, dtype=np.int64)
         self.rank[order] = np.arange(m)
         starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, self.rank)
         self.starts, self.rows = lower_triangle(starts, rows)
-        parent, counts = elimination_tree(starts, rows)
-        self.counts = counts
-        flops, entries = b**3 * float(np.sum(counts**2.0)), b**2 * float(np.sum(counts))
+        parent, self.counts = elimination_tree(starts, rows)
+        self._tree = starts, rows, parent, self.counts
         self._below: tuple[Index, Index] | None = None
+        self._settle(b)
+
+    def sized(self, b: int) -> BlockCholesky:
+        """The same pattern in the same order for blocks of another size."""
+        other = copy.copy(self)
+        other._settle(b)
+        return other
+
+    def _settle(self, b: int) -> None:
+        """How blocks of this size are factorised."""
+        self.b = b
         self._factor: Any = None
         self._symbolic: SymbolicCholesky | None = None
-        if told and flops <= _DENSE * entries:
-            self._below = factor_pattern(starts, rows, parent, counts)
+        told = told_an_ordering() and self.m > 0
+        flops = b**3 * float(np.sum(self.counts**2.0))
+        if told and flops <= _DENSE * b**2 * float(np.sum(self.counts)):
+            self._below = self._below or factor_pattern(*self._tree)
             return
+        self._below = None
         self._indptr, self._indices = _expanded(self.starts, self.rows, b)
         empty = self._matrix(np.zeros((len(self.rows), b, b)))
         if told:

@@ -149,6 +149,14 @@ def _subtract_products(b, blocks, indices, first, last, turned, work):  # type: 
                         work[i, a, c] -= (
                             blocks[e, a, x] * t0 + blocks[e, a, x + 1] * t1
                             + blocks[e, a, x + 2] * t2 + blocks[e, a, x + 3] * t3)
+    elif b == 2:
+        s00, s01, s10, s11 = turned[0, 0], turned[0, 1], turned[1, 0], turned[1, 1]
+        for e in range(first, last):
+            i = indices[e]
+            for a in range(b):
+                u, v = blocks[e, a, 0], blocks[e, a, 1]
+                work[i, a, 0] -= u * s00 + v * s10
+                work[i, a, 1] -= u * s01 + v * s11
     else:
         for e in range(first, last):
             i = indices[e]

@@ -81,6 +81,24 @@ def pair_slots(starts, rows, nodes):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def connect(slots, rotation, kappa, out):  # type: ignore[no-untyped-def]
+    """Add relative rotations (m, d, d) of weights (m,) to blocks: kappa |x_j - R^T x_i|^2.
+
+    `slots` (m, 2, 2) are those of the pairs i, j.
+    """
+    d = rotation.shape[1]
+    for e in range(len(slots)):
+        for a in range(d):
+            out[slots[e, 0, 0], a, a] += kappa[e]
+            out[slots[e, 1, 1], a, a] += kappa[e]
+            for c in range(d):
+                if slots[e, 0, 1] >= 0:
+                    out[slots[e, 0, 1], a, c] -= kappa[e] * rotation[e, a, c]
+                else:
+                    out[slots[e, 1, 0], a, c] -= kappa[e] * rotation[e, c, a]
+
+
+@_compiled
 def complements(bearings, out):  # type: ignore[no-untyped-def]
     """(k, p - 1, p): orthonormal rows orthogonal to unit rows (k, p), by one reflection each."""
     p = bearings.shape[1]

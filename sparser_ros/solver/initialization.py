@@ -127,12 +127,12 @@ def _compose(
 def spectral_start(
     manifold: Manifold, inverse: Callable[[Array, Array], Array]
 ) -> Array | None:
-    """Rank-d start (n d, d) from the lowest eigenvectors of Q_s, projected to SO(d).
+    """Rank-d start (n d, d) from the lowest eigenvectors of Q_s or of the connection Laplacian.
 
-    Two steps of inverse iteration from one pose's frame, with the preconditioner's factor: as
-    good a start as the chordal one and five times cheaper, since nothing is factorised for it.
-    `inverse(v, out)` applies it. None where the regularisation lets distant poses fade, along a
-    very long chain: then their directions are rounding errors.
+    Two steps of inverse iteration from one pose's frame, projected to SO(d): as good a start as
+    the chordal one. `inverse(v, out)` applies the inverse of the matrix, made regular. None where
+    that lets distant poses fade, along a very long chain: then their directions are rounding
+    errors.
     """
     n, d = manifold.n, manifold.d
     x = np.zeros((manifold.rows, d))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..config import SolverError
 from ..linalg.arrays import HOST, Arrays
-from ..linalg.block_cholesky import BlockCholesky, block_pattern
+from ..linalg.block_cholesky import BlockCholesky, BlockFactor, ScalarFactor, block_pattern
 from ..linalg.cholesky import NotPositiveDefiniteError
 from ..linalg.tangent_kernels import (
     bearing_nodes,
@@ -72,6 +72,7 @@ class NewtonPreconditioner:
         self.full = schur.full()
         self.damping = damping
         self.symbolic: BlockCholesky | None = None
+        self.factor: BlockFactor | ScalarFactor | None = None
         self._order = elimination_order(schur)
         self._pattern: sp.csr_matrix | None = None
         self.gauss_newton = False
@@ -167,6 +168,7 @@ class NewtonPreconditioner:
 
     def apply(self, v: Array, out: Array) -> Array:
         n, k, p = self.manifold.n, self.manifold.k, v.shape[1]
+        assert self.factor is not None
         x, z = np.empty(self.factor.n), np.empty((k, p - 1))
         parts = self.turns, self.normal, self.pivots, self.nodes, self.coupling
         self.kernel.coordinates(v, n, k, *parts, x, z)

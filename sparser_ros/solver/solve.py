@@ -16,7 +16,7 @@ from ..linalg.blas import single_threaded_blas
 from .certificate import Certifier
 from .coarse import coarsen
 from .draws import SEED_STRIDE, STARTS, Draws, agree
-from .initialization import rotation_components, spectral_start, start_point
+from .initialization import rotation_components, start_point
 from .optimality import assess
 from .result import SolveResult, SolveStats, SolveStatus
 from .robust_trajectory import RobustTrajectory
@@ -90,7 +90,7 @@ class _Solve(Draws):
                 return self._result(relaxed, relaxed, init, rank, final=False)
             relaxed, refined = self.relax_and_round(started)
         else:
-            refined = self.refine(started)
+            refined = self.compared(self.refine(started), started)
         return self._final(refined, relaxed, init, rank)
 
     def _run_robust(self, initial: Estimate | None) -> SolveResult:
@@ -123,7 +123,7 @@ class _Solve(Draws):
             found = robust.from_relaxation(relaxed)
         self.tally.count(found.run)
         self.clock('refine', begin)
-        self._preconditioner = self._switching = None
+        self._preconditioner = self._switching = self._rigid = None
         result = self._final(found.run, None, init, rank)
         if result.estimate is None:
             return result
@@ -155,9 +155,7 @@ class _Solve(Draws):
             if factor > 1:
                 return self._prolonged(rank, factor)
         if init == 'spectral':
-            begin = time.perf_counter()
-            y = spectral_start(self.problem.manifold, self.regularised().apply)
-            self.clock('setup', begin)
+            y = self.spectral()
             if y is not None:
                 return self.problem.manifold.lift(y, rank)
             init = 'chordal'
