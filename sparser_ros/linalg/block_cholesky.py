@@ -17,14 +17,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky, cholmod
+from .front_kernels import front_kernel
+from .fronts import fronts
 from .sparse_kernels import block_kernels
 from .symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-_DENSE = 800
-"""Multiplications per entry of the factor from where BLAS on supernodes beats loops over blocks."""
 
 
 def told_an_ordering() -> bool:
@@ -69,21 +68,14 @@ class BlockCholesky:
     def _settle(self, b: int) -> None:
         """How blocks of this size are factorised."""
         self.b = b
-        self._factor: Any = None
         self._symbolic: SymbolicCholesky | None = None
-        told = told_an_ordering() and self.m > 0
-        flops = b**3 * float(np.sum(self.counts**2.0))
-        if told and flops <= _DENSE * b**2 * float(np.sum(self.counts)):
+        if told_an_ordering():
             self._below = self._below or factor_pattern(*self._tree)
+            self._fronts = fronts(self._tree[2], self.counts, b)
             return
-        self._below = None
         self._indptr, self._indices = _expanded(self.starts, self.rows, b)
-        empty = self._matrix(np.zeros((len(self.rows), b, b)))
-        if told:
-            self._factor = cholmod.analyze(
-                empty, ordering_method='natural', mode='supernodal')
-        else:
-            self._symbolic = SymbolicCholesky(_symmetric(empty))
+        self._symbolic = SymbolicCholesky(
+            _symmetric(self._matrix(np.zeros((len(self.rows), b, b)))))
 
     def _matrix(self, blocks: Array) -> sp.csc_matrix:
         size = self.m * self.b
@@ -99,25 +91,15 @@ class BlockCholesky:
         """
         m, b = self.m, self.b
         at = self.rank[place // b] * b + place % b
-        if self._below is not None:
-            indptr, indices = self._below
-            data, inverse = np.empty((len(indices), b, b)), np.empty((m, b, b))
-            if not block_kernels(b, b).factorize(
-                    self.starts, self.rows, blocks, indptr, indices, data, inverse):
-                raise NotPositiveDefiniteError('a pivot is not positive')
-            return BlockFactor(indptr, indices, data, inverse, at)
-        matrix = self._matrix(blocks)
         if self._symbolic is not None:
-            return ScalarFactor(self._symbolic.factorize(_symmetric(matrix)), at)
-        try:
-            self._factor.cholesky_inplace(matrix)
-            lower = self._factor.L()
-        except cholmod.CholmodNotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(str(error)) from error
-        # Postordering keeps blocks together: their rows form a chain of the elimination tree.
-        after = np.empty(m * b, dtype=np.int64)
-        after[self._factor.P()] = np.arange(len(after))
-        return _split(lower, after[at], b)
+            return ScalarFactor(self._symbolic.factorize(_symmetric(self._matrix(blocks))), at)
+        assert self._below is not None
+        indptr, indices = self._below
+        data, inverse = np.empty((len(indices), b, b)), np.empty((m, b, b))
+        if not front_kernel(b)(
+                *self._fronts, self.starts, self.rows, blocks, indptr, indices, data, inverse):
+            raise NotPositiveDefiniteError('a pivot is not positive')
+        return BlockFactor(indptr, indices, data, inverse, at)
 
 
 class RowBlockCholesky:
@@ -220,21 +202,6 @@ def _symmetric(lower: sp.csc_matrix) -> sp.csc_matrix:
     """Both triangles of a matrix of which the upper one is not all stored."""
     below = sp.tril(lower, -1)
     return sp.csc_matrix(below + below.T + sp.diags(lower.diagonal()))
-
-
-def _split(lower: sp.csc_matrix, place: Index, b: int) -> BlockFactor:
-    """A scalar factor in CSC taken apart into blocks."""
-    m = lower.shape[0] // b
-    height = np.diff(lower.indptr)[::b]
-    indptr = np.concatenate([[0], np.cumsum(height // b - 1)])
-    indices = np.empty(indptr[-1], dtype=np.int32)
-    data, diagonal = np.empty((len(indices), b, b)), np.zeros((m, b, b))
-    if not _blocks_of(
-            lower.indptr, lower.indices, lower.data, b, indptr, indices, data, diagonal):
-        raise AssertionError('the factor of a matrix of blocks is not made of blocks')
-    inverse = np.empty_like(diagonal)
-    _inverse_triangles(diagonal, inverse)
-    return BlockFactor(indptr, indices, data, inverse, place)
 
 
 _compiled = njit(cache=True, nogil=True)
@@ -366,43 +333,3 @@ def _fill(slots, data, out):  # type: ignore[no-untyped-def]
     for e in range(len(slots)):
         if slots[e] >= 0:
             out[slots[e]] = data[e]
-
-
-@_compiled
-def _blocks_of(indptr, indices, data, b, starts, rows, blocks, diagonal):  # type: ignore[no-untyped-def]
-    """Split a CSC factor into b x b blocks below the diagonal and on it; False if it has none."""
-    for j in range(len(starts) - 1):
-        for k in range(b):
-            s = indptr[j * b + k]
-            if indptr[j * b + k + 1] - s != b - k + b * (starts[j + 1] - starts[j]):
-                return False
-            for a in range(k, b):
-                if indices[s] != j * b + a:
-                    return False
-                diagonal[j, a, k] = data[s]
-                s += 1
-            for e in range(starts[j], starts[j + 1]):
-                if k == 0:
-                    rows[e] = indices[s] // b
-                for a in range(b):
-                    if indices[s] != rows[e] * b + a:
-                        return False
-                    blocks[e, a, k] = data[s]
-                    s += 1
-    return True
-
-
-@_compiled
-def _inverse_triangles(lower, inverse):  # type: ignore[no-untyped-def]
-    """Inverses of lower triangular (m, b, b)."""
-    b = lower.shape[1]
-    for j in range(len(lower)):
-        for k in range(b):
-            for a in range(b):
-                inverse[j, a, k] = 0.0
-            inverse[j, k, k] = 1 / lower[j, k, k]
-            for a in range(k + 1, b):
-                s = 0.0
-                for c in range(k, a):
-                    s -= lower[j, a, c] * inverse[j, c, k]
-                inverse[j, a, k] = s / lower[j, a, a]

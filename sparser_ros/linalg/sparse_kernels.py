@@ -119,136 +119,11 @@ def sparse_kernels(p: int) -> SimpleNamespace:
     )
 
 
-@_compiled
-def _subtract_products(b, blocks, indices, first, last, turned, work):  # type: ignore[no-untyped-def]
-    """work[indices[e]] -= blocks[e] turned for first <= e < last, all b x b.
-
-    What multiplies every block stays in registers, which the compiler cannot arrange by itself:
-    for all it knows `work` overlaps `turned`. Two to three times as fast as plain loops.
-    """
-    if b % 3 == 0:
-        for x in range(0, b, 3):
-            for c in range(0, b, 3):
-                t00, t01, t02 = turned[x, c], turned[x, c + 1], turned[x, c + 2]
-                t10, t11, t12 = turned[x + 1, c], turned[x + 1, c + 1], turned[x + 1, c + 2]
-                t20, t21, t22 = turned[x + 2, c], turned[x + 2, c + 1], turned[x + 2, c + 2]
-                for e in range(first, last):
-                    i = indices[e]
-                    for a in range(b):
-                        u, v, w = blocks[e, a, x], blocks[e, a, x + 1], blocks[e, a, x + 2]
-                        work[i, a, c] -= u * t00 + v * t10 + w * t20
-                        work[i, a, c + 1] -= u * t01 + v * t11 + w * t21
-                        work[i, a, c + 2] -= u * t02 + v * t12 + w * t22
-    elif b % 4 == 0:
-        for x in range(0, b, 4):
-            for c in range(b):
-                t0, t1, t2, t3 = turned[x, c], turned[x + 1, c], turned[x + 2, c], turned[x + 3, c]
-                for e in range(first, last):
-                    i = indices[e]
-                    for a in range(b):
-                        work[i, a, c] -= (
-                            blocks[e, a, x] * t0 + blocks[e, a, x + 1] * t1
-                            + blocks[e, a, x + 2] * t2 + blocks[e, a, x + 3] * t3)
-    elif b == 2:
-        s00, s01, s10, s11 = turned[0, 0], turned[0, 1], turned[1, 0], turned[1, 1]
-        for e in range(first, last):
-            i = indices[e]
-            for a in range(b):
-                u, v = blocks[e, a, 0], blocks[e, a, 1]
-                work[i, a, 0] -= u * s00 + v * s10
-                work[i, a, 1] -= u * s01 + v * s11
-    else:
-        for e in range(first, last):
-            i = indices[e]
-            for a in range(b):
-                for x in range(b):
-                    f = blocks[e, a, x]
-                    for c in range(b):
-                        work[i, a, c] -= f * turned[x, c]
-
-
 @cache
 def block_kernels(b: int, p: int) -> SimpleNamespace:
-    """Factors of b x b blocks, and solves with them for right-hand sides of p columns."""
+    """Solves with factors of b x b blocks for right-hand sides of p columns."""
     width = max(1, min(p, _REGISTERS // b))
     zero = (0.0,) * (b * width)
-
-    @_compiled
-    def factorize(starts, rows, blocks, indptr, indices, data, inverse):  # type: ignore[no-untyped-def]
-        """Left-looking L L^T of a CSC lower triangle of blocks; False if a pivot is not positive.
-
-        `indptr` and `indices` are the pattern of L below its diagonal, `data` its blocks,
-        `inverse` (m, b, b) the inverses of those on the diagonal.
-        """
-        m = len(starts) - 1
-        # The current column, at full length.
-        work = np.zeros((m, b, b))
-        # Columns whose next unused row is i form a list: head[i], then following[...].
-        head = np.full(m, -1, dtype=np.int64)
-        following = np.full(m, -1, dtype=np.int64)
-        used = indptr[:-1].copy()
-        turned, lower = np.empty((b, b)), np.zeros((b, b))
-        for j in range(m):
-            for e in range(starts[j], starts[j + 1]):
-                i = rows[e]
-                for a in range(b):
-                    for c in range(b):
-                        work[i, a, c] = blocks[e, a, c]
-            k = head[j]
-            while k >= 0:
-                first = used[k]
-                for a in range(b):
-                    for c in range(b):
-                        turned[c, a] = data[first, a, c]
-                _subtract_products(b, data, indices, first, indptr[k + 1], turned, work)
-                after = following[k]
-                used[k] = first + 1
-                if first + 1 < indptr[k + 1]:
-                    i = indices[first + 1]
-                    following[k] = head[i]
-                    head[i] = k
-                k = after
-            for a in range(b):
-                for c in range(a + 1):
-                    s = work[j, a, c]
-                    for x in range(c):
-                        s -= lower[a, x] * lower[c, x]
-                    if a > c:
-                        lower[a, c] = s / lower[c, c]
-                    elif s > 0:
-                        lower[a, a] = np.sqrt(s)
-                    else:
-                        return False
-            for a in range(b):
-                for c in range(b):
-                    work[j, a, c] = 0.0
-                    turned[a, c] = 0.0
-            for c in range(b):
-                turned[c, c] = 1 / lower[c, c]
-                for a in range(c + 1, b):
-                    s = 0.0
-                    for x in range(c, a):
-                        s -= lower[a, x] * turned[c, x]
-                    turned[c, a] = s / lower[a, a]
-            for a in range(b):
-                for c in range(b):
-                    inverse[j, a, c] = turned[c, a]
-            for e in range(indptr[j], indptr[j + 1]):
-                i = indices[e]
-                for a in range(b):
-                    for c in range(b):
-                        s = 0.0
-                        for x in range(c + 1):
-                            s += work[i, a, x] * turned[x, c]
-                        data[e, a, c] = s
-                for a in range(b):
-                    for c in range(b):
-                        work[i, a, c] = 0.0
-            if indptr[j] < indptr[j + 1]:
-                i = indices[indptr[j]]
-                following[j] = head[i]
-                head[i] = j
-        return True
 
     @_compiled
     def llt_solve(indptr, indices, blocks, inverse_diagonal, x):  # type: ignore[no-untyped-def]
@@ -302,8 +177,7 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
                             x[r + a, first + c] = s
 
     rows = sparse_kernels(p)
-    return SimpleNamespace(
-        factorize=factorize, llt_solve=llt_solve, gather=rows.gather, scatter=rows.scatter)
+    return SimpleNamespace(llt_solve=llt_solve, gather=rows.gather, scatter=rows.scatter)
 
 
 @_compiled

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.linalg import block_cholesky
+from sparser_ros.linalg import block_cholesky, fronts
 from sparser_ros.linalg.block_cholesky import RowBlockCholesky
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError, factorize
 from sparser_ros.linalg.sparse_kernels import add_diagonal
@@ -47,13 +47,55 @@ def test_solutions_are_those_of_dense_algebra(b, blocks, seed, p):
     np.testing.assert_array_equal(inside, factor.solve(rhs))
 
 
-@pytest.mark.parametrize('dense', [0, np.inf])
-def test_both_kinds_of_factor_are_made_of_blocks(dense, monkeypatch):
-    monkeypatch.setattr(block_cholesky, '_DENSE', dense)
-    links = [(i, j) for i in range(30) for j in range(i) if (i * 7 + j * 3) % 11 == 0]
-    matrix, place = matrix_of(30, 3, links, [4, 17], 1)
-    factor = RowBlockCholesky(matrix, place, 3).factorize(matrix)
-    agrees(factor, matrix, np.random.default_rng(0).standard_normal((len(place), 2)))
+@pytest.mark.parametrize('b', [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize('large', [0, 20, np.inf])
+def test_dense_fronts_and_single_columns_make_the_same_factor(b, large, monkeypatch):
+    monkeypatch.setattr(fronts, '_LARGE', large)
+    rng = np.random.default_rng(b)
+    # Two cliques and chains between them: fronts wide and narrow, and several roots.
+    links = [(i, j) for i in range(14) for j in range(i)]
+    links += [(i, j) for i in range(20, 44) for j in range(20, i) if (i + j) % 3]
+    links += [(i, i + 1) for i in range(13, 20)] + [(50, 51), (52, 50)]
+    matrix, place = matrix_of(60, b, links, [4 * b, 17 * b], 1)
+    symbolic = RowBlockCholesky(matrix, place, b, rng.permutation(60))
+    for values in (matrix, sp.csc_matrix(2 * matrix)):
+        agrees(symbolic.factorize(values), values, rng.standard_normal((len(place), 2)))
+    with pytest.raises(NotPositiveDefiniteError):
+        symbolic.factorize(sp.csc_matrix(matrix - 50 * sp.identity(len(place))))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.integers(0, 10_000), st.integers(0, 12))
+def test_fronts_are_the_columns_each_once_and_children_first(m, seed, large):
+    links = np.random.default_rng(seed).integers(0, m, (2 * m, 2))
+    pattern = sp.coo_matrix((np.ones(2 * m), links.T), shape=(m, m))
+    pattern = sp.csc_matrix(pattern + pattern.T + sp.eye(m))
+    pattern.sort_indices()
+    parent, counts = elimination_tree(pattern.indptr, pattern.indices)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fronts, '_LARGE', large)
+        made = fronts.fronts(parent, counts, 1)
+    columns = [range(f, f + w) for f, w in zip(made.first, made.width, strict=True)]
+    assert sorted(j for each in columns for j in each) == list(range(m))
+    indptr, indices = factor_pattern(pattern.indptr, pattern.indices, parent, counts)
+    room, waiting = 0, {}
+    for k, each in enumerate(columns):
+        # All columns of a front have the same rows below the last one.
+        below = set(indices[indptr[each[-1]]:indptr[each[-1] + 1]].tolist())
+        for j in each:
+            assert set(indices[indptr[j]:indptr[j + 1]].tolist()) - set(each) == below
+        above = made.parent[k]
+        assert above == (-1 if not below else next(
+            i for i, other in enumerate(columns) if min(below) in other))
+        assert above == -1 or k < above
+        assert made.dense[k] or counts[each[0]] < large
+        if made.dense[k]:
+            assert above == -1 or made.dense[above]
+            waiting = {i: (up, size) for i, (up, size) in waiting.items() if up != k}
+            # What children left lies on top of everything else that waits.
+            waiting[k] = above, len(below) ** 2
+            room = max(room, sum(size for _, size in waiting.values()))
+    assert made.room >= room
 
 
 @pytest.mark.parametrize('told', [True, False])
