@@ -28,6 +28,11 @@ def warm_up(dimension: int, config: SolverConfig) -> None:
     if result.estimate is not None:
         solve(graph, config, initial=result.estimate)
         _follow(graph, result.estimate)
+    poses = graph.replaced(
+        landmarks=empty_graph(dimension, ('A',)).landmarks, ranges=graph.ranges.take(slice(0)))
+    result = solve(poses, replace(config, init='auto'))
+    if result.estimate is not None:
+        solve(poses, config, initial=result.estimate)
 
 
 def _follow(graph: Graph, estimate: Estimate) -> None:
