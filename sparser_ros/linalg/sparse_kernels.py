@@ -193,3 +193,31 @@ def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
         if not found:
             return False
     return True
+
+
+@_compiled
+def bordered(ap, ai, ax, bp, bi, bx, cp, ci, cx, dp, di, dx):  # type: ignore[no-untyped-def]
+    """The CSR matrix [[A, B], [C, D]] of CSR matrices, A square."""
+    n, m = len(ap) - 1, len(dp) - 1
+    indptr = np.empty(n + m + 1, dtype=ap.dtype)
+    indices = np.empty(len(ai) + len(bi) + len(ci) + len(di), dtype=ai.dtype)
+    data = np.empty(len(indices))
+    at = 0
+    for r in range(n):
+        indptr[r] = at
+        for e in range(ap[r], ap[r + 1]):
+            indices[at], data[at] = ai[e], ax[e]
+            at += 1
+        for e in range(bp[r], bp[r + 1]):
+            indices[at], data[at] = n + bi[e], bx[e]
+            at += 1
+    for r in range(m):
+        indptr[n + r] = at
+        for e in range(cp[r], cp[r + 1]):
+            indices[at], data[at] = ci[e], cx[e]
+            at += 1
+        for e in range(dp[r], dp[r + 1]):
+            indices[at], data[at] = n + di[e], dx[e]
+            at += 1
+    indptr[n + m] = at
+    return indptr, indices, data

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
 from ..linalg.cholesky import SymbolicCholesky
 from ..linalg.ordering import sparsest
+from ..linalg.sparse_kernels import bordered
 from .gram import WeightedGram
 from .problem import QuadraticProblem
 
@@ -123,5 +124,9 @@ class SchurOperator:
         if self._gram is not None:
             return self._gram.full
         if self._full is None:
-            self._full = sp.bmat([[self.Q_cc, self.B], [self.B_T, self.M]], format='csr')
+            parts = self.Q_cc, self.B, self.B_T, self.M
+            size = self.Q_cc.shape[0] + self.M.shape[0]
+            indptr, indices, data = bordered(*(
+                array for part in parts for array in (part.indptr, part.indices, part.data)))
+            self._full = sp.csr_matrix((data, indices, indptr), shape=(size, size))
         return self._full
