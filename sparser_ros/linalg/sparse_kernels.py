@@ -199,25 +199,25 @@ def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
 def bordered(ap, ai, ax, bp, bi, bx, cp, ci, cx, dp, di, dx):  # type: ignore[no-untyped-def]
     """The CSR matrix [[A, B], [C, D]] of CSR matrices, A square."""
     n, m = len(ap) - 1, len(dp) - 1
-    indptr = np.empty(n + m + 1, dtype=ap.dtype)
+    indptr = np.zeros(n + m + 1, dtype=ap.dtype)
     indices = np.empty(len(ai) + len(bi) + len(ci) + len(di), dtype=ai.dtype)
     data = np.empty(len(indices))
     at = 0
-    for r in range(n):
-        indptr[r] = at
-        for e in range(ap[r], ap[r + 1]):
-            indices[at], data[at] = ai[e], ax[e]
-            at += 1
-        for e in range(bp[r], bp[r + 1]):
-            indices[at], data[at] = n + bi[e], bx[e]
-            at += 1
-    for r in range(m):
-        indptr[n + r] = at
-        for e in range(cp[r], cp[r + 1]):
-            indices[at], data[at] = ci[e], cx[e]
-            at += 1
-        for e in range(dp[r], dp[r + 1]):
-            indices[at], data[at] = n + di[e], dx[e]
-            at += 1
-    indptr[n + m] = at
+    for r in range(n + m):
+        if r < n:
+            at = _append(ap[r], ap[r + 1], ai, ax, 0, indices, data, at)
+            at = _append(bp[r], bp[r + 1], bi, bx, n, indices, data, at)
+        else:
+            at = _append(cp[r - n], cp[r - n + 1], ci, cx, 0, indices, data, at)
+            at = _append(dp[r - n], dp[r - n + 1], di, dx, n, indices, data, at)
+        indptr[r + 1] = at
     return indptr, indices, data
+
+
+@_compiled
+def _append(first, last, columns, values, shift, indices, data, at):  # type: ignore[no-untyped-def]
+    """Copy entries to place `at`, their columns shifted; the place after them."""
+    for e in range(first, last):
+        indices[at], data[at] = shift + columns[e], values[e]
+        at += 1
+    return at
