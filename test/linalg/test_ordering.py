@@ -97,6 +97,25 @@ def test_metis_orders_large_lattices_only(monkeypatch):
 
 
 @needs_orderings
+@pytest.mark.parametrize('chains', [0, 2])
+@pytest.mark.parametrize('worth', [0, np.inf])
+def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, worth, monkeypatch):
+    matrix = lattice(40, 40, chains=chains)
+    plain = SymbolicCholesky(matrix)
+    monkeypatch.setattr(ordering, '_MANY', 0)
+    monkeypatch.setattr(ordering, '_WORTH', worth)
+    seen = []
+    analysis = ordering.SymbolicCholesky
+    monkeypatch.setattr(ordering, 'SymbolicCholesky', lambda m, *args, **kwargs: (
+        seen.append(m.shape[0]), analysis(m, *args, **kwargs))[1])
+    symbolic = sparsest(matrix, 3)
+    assert max(seen[:-1]) < (0.8 if chains else 1) * matrix.shape[0]
+    assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
+    assert np.sum(symbolic.counts**2.0) < 1.3 * np.sum(plain.counts**2.0)
+    assert solves(symbolic, matrix)
+
+
+@needs_orderings
 @pytest.mark.parametrize('shape', [(12, 12), (5, 5, 5)])
 def test_chains_are_eliminated_first_and_fill_nothing(shape):
     plain, chained = lattice(*shape), lattice(*shape, chains=3)
