@@ -32,6 +32,13 @@ def elimination_order(schur: SchurOperator) -> NDArray[np.int64]:
     return np.concatenate([kept[schur.factor.order], np.flatnonzero(without)])
 
 
+def made_of_poses(schur: SchurOperator) -> bool:
+    """Whether factors by blocks of one pose each suit: nothing else but a few landmarks."""
+    manifold = schur.problem.manifold
+    few = schur.problem.n_points <= 2 * manifold.n
+    return few and not manifold.k and told_an_ordering()
+
+
 class RegularisedQ:
     """(Q + shift on X_c)^-1 restricted to X_c: the inverse of the regularised Schur complement.
 
@@ -89,10 +96,9 @@ class RegularisedQ:
     def _analysed(
         self, matrix: sp.csc_matrix, schur: SchurOperator
     ) -> SymbolicCholesky | RowBlockCholesky:
-        """By blocks of one pose each where there is nothing else but a few landmarks."""
+        """By blocks of one pose each where there is little else."""
         d, n = self.manifold.d, self.manifold.n
-        points = schur.problem.n_points
-        if self.manifold.k or points > 2 * n or not told_an_ordering():
+        if not made_of_poses(schur):
             return SymbolicCholesky(matrix)
         at = np.arange(d * n)
         place = np.concatenate(

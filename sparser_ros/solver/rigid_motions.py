@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..linalg.block_cholesky import BlockCholesky
 from .newton import NewtonPreconditioner, rotation_tangents
+from .preconditioner import made_of_poses
 from .schur import SchurOperator
 
 Array = NDArray[np.float64]
@@ -16,7 +17,7 @@ _LEAST = 6
 _SHARE = 0.5
 """CG steps to wait for, as a share of those that a factorisation takes as long as."""
 _NEVER = np.iinfo(np.int64).max
-"""What they are worth where nothing is known of the factors, as CHOLMOD cannot be told an order."""
+"""What they are worth where factors are not made of blocks of poses."""
 
 
 class RigidMotions(NewtonPreconditioner):
@@ -65,7 +66,7 @@ def pays_at_once(schur: SchurOperator) -> bool:
 def _worth(schur: SchurOperator) -> int:
     """CG steps that take as long as the share of a factorisation that is to be waited for."""
     counts = schur.symbolic.counts if schur.symbolic is not None else None
-    if counts is None:
+    if counts is None or not made_of_poses(schur):
         return _NEVER
     d = schur.problem.manifold.d
     b = d * (d - 1) // 2 + d

@@ -94,6 +94,12 @@ def test_what_nothing_is_known_of_never_pays():
     assert patience(schur) > 1e9
 
 
+def test_many_landmarks_are_not_padded_to_poses():
+    schur = posed(2, landmarks=60, robots=1, length=10)[0]
+    assert schur.problem.n_points > 2 * schur.problem.manifold.n
+    assert not pays_at_once(schur)
+
+
 def noisy(n, sigma, seed):
     graph = pose_graph(n)
     rel = graph.relative_poses
