@@ -1,8 +1,8 @@
 """The GPU beside the CPU, stage by stage, with checks that both compute the same.
 
 Needs neither ROS nor plots: the solver's dependencies and cupy. Without a device the CPU's column
-is measured and the kernels are checked on an emulator. `python -m benchmark.gpu [--sets outfinite]
-[--spheres 1000 5000] [--lattices 50000]`
+alone is measured. `python -m benchmark.gpu [--sets outfinite] [--spheres 1000 5000]
+[--lattices 50000]`
 """
 
 from __future__ import annotations

@@ -16,25 +16,22 @@ from sparser_ros.config import SolverError
 from sparser_ros.graph import Graph
 from sparser_ros.linalg.arrays import HOST, Arrays
 from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.cholesky import SymbolicCholesky, cholmod_available
-from sparser_ros.linalg.cuda.arrays import DeviceArrays
-from sparser_ros.linalg.cuda.cupy_runtime import open_device
-from sparser_ros.linalg.cuda.emulator import Emulator
-from sparser_ros.linalg.partitioned_inverse import InversePlan, PartitionedInverse, levels
-from sparser_ros.solver.initialization import start_point
-from sparser_ros.solver.machine import Machine
-from sparser_ros.solver.preconditioner import RegularisedQ
-from sparser_ros.solver.problem import QuadraticProblem
-from sparser_ros.solver.schur import SchurOperator
-from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
+from sparser_ros.linalg.gpu.cupy_runtime import open_device
+from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
+from sparser_ros.linalg.gpu.partitioned_inverse import InversePlan, PartitionedInverse, levels
+from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, cholmod_available
+from sparser_ros.solver.initialize.initialization import start_point
+from sparser_ros.solver.model.problem import QuadraticProblem
+from sparser_ros.solver.model.schur import SchurOperator
+from sparser_ros.solver.optimize.compute_backend import ComputeBackend
+from sparser_ros.solver.optimize.trust_region import StoppingRule, TruncatedCG
+from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 
 from .gpu_peers import PEERS
 
 RANK = 5
 LARGE = 20_000
 """Poses from where the relaxation starts at the odometry, and orderings are compared no more."""
-EMULATED = 12_000
-"""Most poses of a relaxation on the emulator, which is no faster than one core."""
 TOLERANCE = 1e-4
 STEPS = 50
 
@@ -53,21 +50,17 @@ def measure(job: Figures) -> Figures:
         there = None if arrays is None else Side(graph, arrays, job, rule)
         figures: Figures = {
             'poses': graph.n_poses, 'device': device, 'cpu': here.stages(), 'gpu': {},
-            'detail': {}, 'checks': {}, 'checked_on': 'nothing: no C++ compiler',
+            'detail': {}, 'checks': {}, 'checked_on': 'nothing: no CUDA device',
             'factors': [] if graph.n_poses >= LARGE else factors(here.schur, here.preconditioner),
         }
         figures['detail']['relaxation'] = here.detail
         if there is not None:
-            if device is not None:
-                figures['gpu'] = there.stages()
-                peers(there, figures)
-            elif graph.n_poses <= EMULATED:
-                there.relaxed()
+            figures['gpu'] = there.stages()
+            peers(there, figures)
             figures['checks'] = differences(here, there)
             figures['checked_on'] = there.arrays.description  # type: ignore[attr-defined]
             if there.cost is not None:
-                where = 'emulator' if device is None else 'GPU'
-                figures['detail']['relaxation'] += f'; {where} {there.detail}'
+                figures['detail']['relaxation'] += f'; GPU {there.detail}'
     return figures
 
 
@@ -87,14 +80,10 @@ def graph_of(job: Figures) -> Graph:
 
 
 def gpu() -> tuple[DeviceArrays | None, str | None]:
-    """A device and its name, or an emulator and None."""
+    """A device and its name, where there is one."""
     try:
         runtime = open_device()
         return DeviceArrays(runtime), runtime.description
-    except SolverError:
-        pass
-    try:
-        return DeviceArrays(Emulator()), None
     except SolverError:
         return None, None
 
@@ -165,7 +154,7 @@ class Side:
         """The relaxation from a fixed start to a fixed cost or tolerance."""
         begin = time.perf_counter()
         rule = replace(self.rule, deadline=begin + self.limit)
-        machine = Machine(self.arrays)
+        machine = ComputeBackend(self.arrays)
         run = machine.minimise(
             self.schur, self.problem.manifold, self.y, self.preconditioner, rule, long=True)
         self.seconds['relaxation'] = time.perf_counter() - begin

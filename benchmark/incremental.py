@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from sparser_ros.backend.session import Session
-from sparser_ros.backend.store import merged
+from sparser_ros.backend.session.graph_store import merged
+from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate, Graph, Increment, estimate_of
 from sparser_ros.io import graph_file
 from sparser_ros.solver import solve
-from sparser_ros.solver.robust import KERNELS
+from sparser_ros.solver.robust.kernels import KERNELS
 
 from . import arguments, isolated, synthetic
 from .datasets import chosen, directory

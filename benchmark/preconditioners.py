@@ -19,13 +19,13 @@ from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
-from sparser_ros.solver.certificate import multiplier_matrix
-from sparser_ros.solver.initialization import start_point
-from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.linalg.sparse.cholesky import NotPositiveDefiniteError
+from sparser_ros.solver.certify.certificate import multiplier_matrix
+from sparser_ros.solver.initialize.initialization import start_point
+from sparser_ros.solver.model.schur import SchurOperator
+from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 from sparser_ros.solver.result import SolveStatus
-from sparser_ros.solver.schur import SchurOperator
-from sparser_ros.solver.stages import TO_TARGET, Stages
+from sparser_ros.solver.solve_context import TO_TARGET, SolveContext
 
 from . import arguments
 from .datasets import chosen, directory
@@ -121,7 +121,7 @@ def measured(
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in ALTERNATIVES}
     config = SolverConfig(init='random', rank=RANK, coarsening=1)
     for seed in range(-1, seeds):
-        stages = Stages(graph, config, None)
+        stages = SolveContext(graph, config, None)
         # Down to twice the best cost all the same way: what follows tells them apart.
         y = start_point(stages.problem, 'random', RANK, max(seed, 0))
         y = stages.space.minimise(

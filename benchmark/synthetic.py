@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
-from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from emulator import Emulator, compiler
 from hypothesis import settings
 
 from sparser_ros.config import SolverError
-from sparser_ros.linalg.cuda.arrays import DeviceArrays
-from sparser_ros.linalg.cuda.cupy_runtime import open_device
-from sparser_ros.linalg.cuda.emulator import Emulator, compiler
+from sparser_ros.linalg.gpu.cupy_runtime import open_device
+from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 
 # Before anything imports rclpy: parallel test runs, and robots on the same network, stay apart.
 os.environ['ROS_DOMAIN_ID'] = str(1 + secrets.randbelow(100))

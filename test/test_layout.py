@@ -13,10 +13,11 @@ PACKAGE = ROOT / 'sparser_ros'
 
 # From top to bottom; a folder imports from itself and from those after it.
 LAYERS = [
-    'node', 'cli', 'backend', 'frontend', 'io', 'plot', 'solver', 'graph', 'linalg', 'config',
+    'demo', 'node', 'cli', 'backend', 'frontend', 'io', 'plot', 'solver', 'graph', 'linalg',
+    'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
-REACHES_UP = {('cli/play.py', 'node')}
+REACHES_UP = {('cli/play.py', 'demo')}
 
 ROS = re.compile(
     r'(rclpy|rclcpp|rosidl\w*|builtin_interfaces|\w+_interfaces|\w+_msgs|std_srvs|tf2_\w+|launch\w*'
@@ -72,7 +73,8 @@ def test_imports_point_downwards(path: Path):
         assert allowed, f'{name_of(path)} imports {module}, which lies above {layer}/'
 
 
-@pytest.mark.parametrize('path', [p for p in MODULES if p.parts[-2] != 'node'], ids=name_of)
+@pytest.mark.parametrize(
+    'path', [p for p in MODULES if p.parts[-2] not in ('node', 'demo')], ids=name_of)
 def test_only_the_node_knows_ros(path: Path):
     for module, _ in imports(path):
         assert not ROS.match(module), f'{name_of(path)} imports {module}'
@@ -90,7 +92,7 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 for path in sorted(pathlib.Path('sparser_ros').rglob('*.py')):
     module = '.'.join(path.with_suffix('').parts).removesuffix('.__init__')
-    if not module.startswith('sparser_ros.node') and not module.endswith('__main__'):
+    if not re.match(r'sparser_ros\.(node|demo)|.*__main__', module):
         importlib.import_module(module)
         print(module)
 '''

@@ -33,7 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play the bag; 0 = all sent, 2 = bad input."""
     try:
-        from ..node.player import playing
+        from ..demo.player import playing
     except ImportError as error:
         raise SparserError(
             f'sparser play needs ROS 2 ({error}): source its setup file, or use dev/run') from None

@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay the bag; 0 solved, 3 not converged."""
-    from ..backend import replay
+    from ..backend.replay import replay
     from ..config.sparser import SparserConfig
     from ..io import report
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(args: argparse.Namespace, state: Any) -> None:
     """Trajectories and map of what is located, nothing else."""
-    from ..backend.located import located_part
+    from ..backend.session.located import located_part
 
     if not (args.tum or args.plot):
         return

@@ -122,7 +122,7 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
 
     Aligned with the reference where there is one, else with the first pose.
     """
-    from ..linalg.alignment import align
+    from ..linalg.dense.alignment import align
 
     if graph.anchored:
         return estimate

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.rotations import angle_to_matrix, quat_to_matrix
+from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 
 Array = NDArray[np.float64]
 Pose = tuple[float, ...]

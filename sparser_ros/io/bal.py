@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..config import FormatError
 from ..graph import Graph, Landmarks, Poses, Sightings, empty_graph
-from ..linalg.rotations import rotvec_to_matrix
+from ..linalg.dense.rotations import rotvec_to_matrix
 
 Array = NDArray[np.float64]
 

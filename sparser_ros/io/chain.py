@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.rotations import angle_to_matrix, matrix_to_angle
+from ..linalg.dense.rotations import angle_to_matrix, matrix_to_angle
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

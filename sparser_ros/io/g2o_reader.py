@@ -20,7 +20,7 @@ from ..graph import (
     empty,
 )
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
-from ..linalg.rotations import angle_to_matrix, quat_to_matrix
+from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from .records import Block, Lines, as_blocks, read_records, symmetric
 
 Array = NDArray[np.float64]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph import Graph, RelativePoses
-from ..linalg.rotations import angle_to_matrix, quat_to_matrix
+from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -22,7 +22,7 @@ from ..graph import (
     empty,
 )
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
-from ..linalg.rotations import angle_to_matrix, quat_to_matrix
+from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from .pyfg_grammar import grammar_of, sidecar_path
 from .records import Block, Lines, as_blocks, read_records, symmetric
 from .stamps import parse_stamps

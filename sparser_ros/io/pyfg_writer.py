@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..config import GraphError
 from ..graph import Graph, RelativePoses
 from ..graph.precision import rotation_variance, translation_variance
-from ..linalg.rotations import matrix_to_angle, matrix_to_quat
+from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
 from .pyfg_grammar import Grammar, grammar_of, sidecar_path
 from .records import upper_diagonal

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..graph import Estimate, Graph, squared_residuals
 from ..graph.precision import chi_square_kappa
-from ..linalg.alignment import aligned_errors
+from ..linalg.dense.alignment import aligned_errors
 from ..solver.result import SolveStats, SolveStatus
 from . import atomic
 

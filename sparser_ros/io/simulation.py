@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config.simulation import SimulationConfig
-from ..linalg.rotations import angle_to_matrix, rotvec_to_matrix
+from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from .chain import compose
 from .stamps import SECOND
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph import Estimate, Graph
-from ..linalg.rotations import matrix_to_angle, matrix_to_quat
+from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
 from .stamps import SECOND, format_stamp
 

@@ -19,7 +19,7 @@ def _controller() -> ThreadpoolController:
     # Each comes with a BLAS of its own, which is found only where it is loaded already.
     import scipy.linalg
 
-    from . import cholesky
+    from .sparse import cholesky
 
     assert scipy.linalg and cholesky
     return ThreadpoolController()

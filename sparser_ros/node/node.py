@@ -13,8 +13,8 @@ from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
 
-from ..backend.solution import Location, Solution
-from ..backend.worker import WorkerState
+from ..backend.process.worker import WorkerState
+from ..backend.session.solution import Location, Solution
 from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
 from .parameters import Parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend.solution import Location, Solution
+from ..backend.session.solution import Location, Solution
 from ..graph import Ranges, RelativePoses
 from .keyframes import Keyframes
 from .transforms import Transform, lifted, planar_quats, spatial

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..backend.solution import Solution
-from ..backend.store import GraphStore
-from ..backend.worker import SolverWorker
+from ..backend.process.worker import SolverWorker
+from ..backend.session.graph_store import GraphStore
+from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from ..frontend.frontend import Frontend
 from ..graph import Graph, Increment, Ranges, RelativePoses

@@ -14,7 +14,7 @@ from rclpy.publisher import Publisher
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
-from ..backend.solution import Solution
+from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from .cdr import path_bytes
 from .conversions import fill_pose, time_message, topic_token

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backend.solution import Location, Solution
+from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..graph import Estimate, Graph, with_estimate
 from ..io import atomic, pyfg, tum

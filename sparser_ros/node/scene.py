@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend.solution import Location, Solution
-from ..backend.store import concatenated
+from ..backend.session.graph_store import concatenated
+from ..backend.session.solution import Location, Solution
 from ..config.node import PublishConfig
 from ..graph import Ranges, RelativePoses
 from .keyframes import Keyframes

@@ -9,7 +9,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
-from ..backend.solution import Location, Solution
+from ..backend.session.solution import Location, Solution
 from ..msg import SolverStatus
 from .conversions import time_message
 from .pipeline import Pipeline

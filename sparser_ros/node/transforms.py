@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg.rotations import matrix_to_quat
+from ..linalg.dense.rotations import matrix_to_quat
 
 Array = NDArray[np.float64]
 

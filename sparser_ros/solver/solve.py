@@ -13,17 +13,17 @@ from ..config import SolverConfig, SolverError
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
-from .certificate import Certifier
-from .coarse import coarsen
-from .draws import SEED_STRIDE, STARTS, Draws, agree
-from .initialization import rotation_components, start_point
-from .optimality import assess
+from .certify.certificate import Certifier
+from .certify.optimality import assess
+from .certify.staircase import Climb, climb
+from .initialize.coarsening import coarsen
+from .initialize.initialization import rotation_components, start_point
+from .manifold.rounding import round_to_rotations
+from .multistart import SEED_STRIDE, STARTS, Multistart, agree
+from .optimize.trust_region import TrustRegionRun
 from .result import SolveResult, SolveStats, SolveStatus
-from .robust_trajectory import RobustTrajectory
-from .rounding import round_to_rotations
-from .stages import EARLY, REFINED, ROUGH, TO_TARGET, Progress
-from .staircase import Climb, climb
-from .trust_region import TrustRegionRun
+from .robust.robust_trajectory import RobustTrajectory
+from .solve_context import EARLY, REFINED, ROUGH, TO_TARGET, Progress
 
 Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ def solve(
         return _Solve(graph, config, progress).run(initial)
 
 
-class _Solve(Draws):
+class _Solve(Multistart):
     """One solve: which stages run, and in what order."""
 
     ranges_per_pose = math.inf

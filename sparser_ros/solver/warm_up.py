@@ -8,8 +8,8 @@ import numpy as np
 
 from ..config import RobustConfig, SolverConfig
 from ..graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
-from .carried import terms_of
-from .incremental import IncrementalSolver
+from .incremental.incremental_solver import IncrementalSolver
+from .incremental.terms import terms_of
 from .solve import solve
 
 

@@ -26,13 +26,13 @@ from benchmark import (
     synthetic,
     table,
 )
-from sparser_ros.backend.store import GraphStore
+from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.cli.main import main as sparser
 from sparser_ros.config import ConfigError, SolverConfig
 from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residuals
 from sparser_ros.io import graph_file
 from sparser_ros.solver import solve
-from sparser_ros.solver.formulations import FORMULATIONS
+from sparser_ros.solver.optimize.formulations import FORMULATIONS
 
 POSES = 120
 

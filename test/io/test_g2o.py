@@ -10,7 +10,7 @@ from sparser_ros.config import FormatError, GraphError
 from sparser_ros.graph import cost, empty, estimate_of, with_estimate
 from sparser_ros.graph.measurements import Ranges
 from sparser_ros.io import g2o, graph_file
-from sparser_ros.linalg.rotations import quat_to_matrix
+from sparser_ros.linalg.dense.rotations import quat_to_matrix
 
 PLANE = """\
 # comment

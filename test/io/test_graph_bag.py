@@ -13,7 +13,7 @@ from sparser_ros.io.bag import BagReader
 from sparser_ros.io.graph_config import node_config
 from sparser_ros.io.graph_stamps import pose_stamps, range_stamps
 from sparser_ros.io.sensor_bag import UNKNOWN_HEADING_VARIANCE
-from sparser_ros.linalg.rotations import matrix_to_angle, quat_to_matrix
+from sparser_ros.linalg.dense.rotations import matrix_to_angle, quat_to_matrix
 
 
 def ns(stamp):

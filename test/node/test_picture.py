@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparser_ros.backend.solution import Location, Rejected, RobotLocation
+from sparser_ros.backend.session.solution import Location, Rejected, RobotLocation
 from sparser_ros.config.node import PublishConfig
 from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
-from sparser_ros.linalg.rotations import angle_to_matrix
+from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.node.keyframes import GrowingArray, Keyframes
 from sparser_ros.node.markers import MAX_POINTS, line_list
 from sparser_ros.node.picture import corrections, map_to_odom, newest, trajectory

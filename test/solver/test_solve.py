@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import cost, empty_graph, estimate_of
-from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import SolveStatus, solve
-from sparser_ros.solver.initialization import chordal_rotations, odometry_estimate
+from sparser_ros.solver.initialize.initialization import chordal_rotations, odometry_estimate
 
 EXACT = SolverConfig(cost_tolerance=0.0, gradient_tolerance=1e-16)
 DIMENSIONS = st.sampled_from((2, 3))

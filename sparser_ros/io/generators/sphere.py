@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Graph, Poses, RelativePoses, empty_graph
-from ...linalg.rotations import quat_to_matrix, rotvec_to_matrix
+from ...linalg.dense.rotations import quat_to_matrix, rotvec_to_matrix
 
 Array = NDArray[np.float64]
 

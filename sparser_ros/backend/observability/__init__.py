@@ -1,0 +1,1 @@
+"""What the measurements determine: which robots and landmarks have a unique place."""

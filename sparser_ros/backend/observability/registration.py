@@ -1,0 +1,208 @@
+"""Where one rigid body or one point can be, given distances to known places: all local minima.
+
+Many starts at once: headings all around, for each the linearised multilateration and its mirror
+image across the line or plane of the known places, then damped Gauss–Newton on all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...linalg.dense.rotations import angle_to_matrix, hat, rotvec_to_matrix
+from .rigid_problem import Pairs, RigidProblem
+
+Array = NDArray[np.float64]
+HEADINGS = 12
+STEPS = 25
+MOST_ROWS = 400
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What ties one variable to known places; points are relative to the variable's centre."""
+
+    points: Array
+    """(k, d): antennas relative to the centre; zero for a landmark."""
+    places: Array
+    """(k, d): the other antennas in map."""
+    distance: Array
+    weight: Array
+    same_points: Array
+    """(c, d): points that coincide with ..."""
+    same_places: Array
+    """(c, d): ... these places in map."""
+    same_weight: Array
+
+    @property
+    def rows(self) -> int:
+        """Scalar constraints."""
+        return len(self.points) + self.same_points.size
+
+    def thinned(self) -> Evidence:
+        """At most MOST_ROWS distances, evenly picked, with their weights scaled up."""
+        step = -(-len(self.points) // MOST_ROWS)
+        if step <= 1:
+            return self
+        return Evidence(
+            self.points[::step], self.places[::step], self.distance[::step],
+            self.weight[::step] * step, self.same_points, self.same_places, self.same_weight)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Local minima: placements of the centre, best first."""
+
+    rotation: Array
+    """(s, d, d)."""
+    position: Array
+    """(s, d): of the centre in map."""
+    cost: Array
+
+
+def evidence_of(
+    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64]
+) -> Evidence:
+    """Constraints between one variable and all others but the unplaced ones."""
+    def sides(pairs: Pairs) -> tuple[Array, Array, Array]:
+        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced)
+        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced)
+        own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
+        other = np.concatenate([pairs.point_second[first], pairs.point_first[second]])
+        return own - problem.centers[variable], other, np.concatenate(
+            [np.flatnonzero(first), np.flatnonzero(second)])
+
+    points, places, rows = sides(problem.ranges)
+    same_points, same_places, same_rows = sides(problem.same)
+    return Evidence(
+        points, places, problem.distance[rows], problem.ranges.weight[rows], same_points,
+        same_places, problem.same.weight[same_rows])
+
+
+def candidates(
+    evidence: Evidence, turn: bool, start: tuple[Array, Array] | None = None
+) -> Candidates:
+    """Local minima from many starts, and from `start` (rotation, position), best first.
+
+    `turn` is false for a landmark, which has no heading.
+    """
+    evidence = evidence.thinned()
+    d = evidence.places.shape[1] if len(evidence.places) else evidence.same_places.shape[1]
+    headings = _headings(d) if turn else np.eye(d)[None]
+    position = np.concatenate([_multilaterated(evidence, r) for r in headings])
+    rotation = np.repeat(headings, 2, axis=0)
+    if start is not None:
+        rotation = np.concatenate([start[0][None], rotation])
+        position = np.concatenate([start[1][None], position])
+    rotation, position, cost = _descended(evidence, rotation, position, turn)
+    order = np.argsort(cost, kind='stable')
+    return Candidates(rotation[order], position[order], cost[order])
+
+
+def _headings(dimension: int) -> Array:
+    if dimension == 2:
+        return angle_to_matrix(np.linspace(0, 2 * np.pi, HEADINGS, endpoint=False))
+    signed = [
+        np.eye(3)[list(order)] * np.array(signs)[:, None]
+        for order in itertools.permutations(range(3))
+        for signs in itertools.product((1.0, -1.0), repeat=3)
+    ]
+    return np.array([matrix for matrix in signed if np.linalg.det(matrix) > 0])
+
+
+def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
+    """(2, d): linear estimate of the centre at a heading, and its mirror image."""
+    turned = evidence.points @ rotation.T
+    seen_from = np.concatenate([
+        evidence.places - turned,
+        evidence.same_places - evidence.same_points @ rotation.T])
+    if len(evidence.same_points):
+        middle = np.mean(seen_from[len(turned):], axis=0)
+        return np.stack([middle, middle])
+    middle = np.mean(seen_from, axis=0)
+    offset = seen_from - middle
+    square = np.sum(offset**2, axis=1) - evidence.distance**2
+    _, values, axes = np.linalg.svd(offset, full_matrices=True)
+    d = offset.shape[1]
+    inverse = np.zeros(d)
+    # Directions along which the places hardly spread are left to the mirror pair below.
+    spread = values > max(1e-3, 0.02 * values[0])
+    inverse[:len(values)][spread] = 1 / values[spread] ** 2
+    target = 0.5 * (square - np.mean(square))
+    along = axes.T @ (inverse * (axes @ (offset.T @ target)))
+    height = np.mean(evidence.distance**2 - np.sum((along - offset) ** 2, axis=1))
+    up = axes[-1] * np.sqrt(max(height, 0.01))
+    if not np.any(spread):
+        up = axes[0] * np.mean(evidence.distance)
+    return np.stack([middle + along + up, middle + along - up])
+
+
+def _descended(
+    evidence: Evidence, rotation: Array, position: Array, turn: bool
+) -> tuple[Array, Array, Array]:
+    damping = np.full(len(position), 1e-2)
+    residual, jacobian = _linearised(evidence, rotation, position, turn)
+    cost = np.sum(residual**2, axis=1)
+    for _ in range(STEPS):
+        normal = np.einsum('skm,skn->smn', jacobian, jacobian)
+        gradient = np.einsum('skm,sk->sm', jacobian, residual)
+        diagonal = np.einsum('smm->sm', normal)
+        scale = diagonal + 1e-9 * (1 + np.max(diagonal, axis=1, keepdims=True))
+        system = normal + (damping[:, None] * scale)[:, :, None] * np.eye(scale.shape[1])
+        step = -np.linalg.solve(system, gradient[:, :, None])[:, :, 0]
+        d = position.shape[1]
+        trial_position = position + step[:, :d]
+        trial_rotation = rotation
+        if turn:
+            turned = (
+                angle_to_matrix(step[:, d]) if d == 2 else rotvec_to_matrix(step[:, d:]))
+            trial_rotation = turned @ rotation
+        trial_residual, trial_jacobian = _linearised(
+            evidence, trial_rotation, trial_position, turn)
+        trial_cost = np.sum(trial_residual**2, axis=1)
+        better = trial_cost < cost
+        rotation = np.where(better[:, None, None], trial_rotation, rotation)
+        position = np.where(better[:, None], trial_position, position)
+        residual = np.where(better[:, None], trial_residual, residual)
+        jacobian = np.where(better[:, None, None], trial_jacobian, jacobian)
+        gain = np.where(better, cost - trial_cost, 0.0)
+        cost = np.where(better, trial_cost, cost)
+        damping = np.clip(np.where(better, damping / 10, damping * 10), 1e-9, 1e9)
+        if np.all(np.where(better, gain < 1e-6 * (1 + cost), damping > 1e5)):
+            break
+    return rotation, position, cost
+
+
+def _linearised(
+    evidence: Evidence, rotation: Array, position: Array, turn: bool
+) -> tuple[Array, Array]:
+    """Whitened residuals (s, k) and Jacobians (s, k, d [+ turns]) of all starts."""
+    d = position.shape[1]
+    arm = np.einsum('sij,kj->ski', rotation, evidence.points)
+    vector = arm + position[:, None] - evidence.places
+    length = np.linalg.norm(vector, axis=2)
+    scale = np.sqrt(evidence.weight)
+    unit = scale[:, None] * vector / np.maximum(length, 1e-9)[:, :, None]
+    same_arm = np.einsum('sij,kj->ski', rotation, evidence.same_points)
+    same_scale = np.sqrt(evidence.same_weight)[:, None]
+    gap = same_scale * (same_arm + position[:, None] - evidence.same_places)
+    starts = len(position)
+    residual = np.concatenate([
+        scale * (length - evidence.distance), gap.reshape(starts, -1)], axis=1)
+    gap_rows = np.broadcast_to(
+        same_scale[:, :, None] * np.eye(d), (starts, len(evidence.same_points), d, d))
+    if turn:
+        unit = np.concatenate([unit, np.einsum('ski,skim->skm', unit, _turned(arm))], axis=2)
+        gap_rows = np.concatenate([gap_rows, same_scale[:, :, None] * _turned(same_arm)], axis=3)
+    return residual, np.concatenate(
+        [unit, gap_rows.reshape(starts, -1, gap_rows.shape[3])], axis=1)
+
+
+def _turned(arm: Array) -> Array:
+    """(s, k, d, turns): derivative of a turned arm by the rotation."""
+    if arm.shape[2] == 2:
+        return np.stack([-arm[..., 1], arm[..., 0]], axis=-1)[..., None]
+    return -hat(arm)

@@ -1,0 +1,1 @@
+"""The solver as a process of its own: messages, pipe, journal."""

@@ -1,0 +1,176 @@
+"""Increments, solutions and notes as bytes: a JSON head and raw arrays, nothing pickled.
+
+Layout: magic `SPR1`, length of the head (u32), head, arrays one after the other. The head names
+kind, plain values and dtype and shape of every array. Used on the pipe and in the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...config import SparserError
+from ...graph import (
+    Estimate,
+    Increment,
+    Landmarks,
+    PointPriors,
+    PosePriors,
+    Poses,
+    Ranges,
+    RelativePoses,
+    Sightings,
+)
+from ...solver.result import SolveStats, SolveStatus
+from ..session.solution import Location, Rejected, RobotLocation, Solution
+
+MAGIC = b'SPR1'
+_HEAD = struct.Struct('<4sI')
+_KINDS: dict[str, Any] = {
+    'poses': Poses, 'relative_poses': RelativePoses, 'sightings': Sightings, 'ranges': Ranges,
+    'pose_priors': PosePriors, 'point_priors': PointPriors,
+}
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One decoded message: its kind, plain values and arrays."""
+
+    kind: str
+    values: dict[str, Any]
+    arrays: Arrays
+
+
+def encode(kind: str, values: dict[str, Any] | None = None, arrays: Arrays | None = None) -> bytes:
+    """Bytes of a message with JSON-able values and numeric or boolean arrays."""
+    plain = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+    head = json.dumps({
+        'kind': kind,
+        'values': values or {},
+        'arrays': [[name, a.dtype.str, list(a.shape)] for name, a in plain.items()],
+    }, default=lambda number: number.item()).encode()
+    return b''.join([
+        _HEAD.pack(MAGIC, len(head)), head, *(array.tobytes() for array in plain.values())])
+
+
+def decode(data: bytes) -> Packet:
+    """The message in `data`; raises SparserError when it is not one, or cut short."""
+    try:
+        magic, length = _HEAD.unpack_from(data)
+        if magic != MAGIC:
+            raise ValueError(f'starts with {magic!r}, not {MAGIC!r}')
+        head = json.loads(data[_HEAD.size:_HEAD.size + length])
+        offset = _HEAD.size + length
+        arrays: Arrays = {}
+        for name, dtype, shape in head['arrays']:
+            kind = np.dtype(dtype)
+            count = int(np.prod(shape, dtype=np.int64))
+            arrays[name] = np.frombuffer(data, kind, count, offset).reshape(shape)
+            offset += count * kind.itemsize
+        return Packet(head['kind'], head['values'], arrays)
+    except (ValueError, KeyError, TypeError, struct.error) as error:
+        raise SparserError(f'not a message of the back-end: {error}') from error
+
+
+def encode_increment(increment: Increment, first: int | None = None) -> bytes:
+    """An increment; `first` is the first sequence it stands for when it is a merged one."""
+    arrays: Arrays = {
+        'landmarks.position': increment.landmarks.position,
+        'landmarks.fixed': increment.landmarks.fixed,
+    }
+    for name, kind in _KINDS.items():
+        table = getattr(increment, name)
+        arrays.update({f'{name}.{f.name}': getattr(table, f.name) for f in fields(kind)})
+    values = {
+        'sequence': increment.sequence,
+        'first': increment.sequence if first is None else first,
+        'robots': list(increment.robots),
+        'landmarks': list(increment.landmarks.names),
+        'newest_stamp_ns': increment.newest_stamp_ns,
+    }
+    return encode('increment', values, arrays)
+
+
+def decode_increment(packet: Packet) -> Increment:
+    """The increment of a packet of kind `increment`."""
+    arrays, values = packet.arrays, packet.values
+    tables = {
+        name: kind(**{f.name: arrays[f'{name}.{f.name}'] for f in fields(kind)})
+        for name, kind in _KINDS.items()
+    }
+    landmarks = Landmarks(
+        tuple(values['landmarks']), arrays['landmarks.position'], arrays['landmarks.fixed'])
+    return Increment(
+        sequence=values['sequence'], robots=tuple(values['robots']), landmarks=landmarks,
+        newest_stamp_ns=values['newest_stamp_ns'], **tables)
+
+
+def estimate_arrays(estimate: Estimate) -> Arrays:
+    """The arrays of an estimate under their names."""
+    return {
+        'rotation': estimate.rotation,
+        'translation': estimate.translation,
+        'landmarks': estimate.landmarks,
+    }
+
+
+def estimate_from(arrays: Arrays) -> Estimate:
+    """The estimate kept under `estimate_arrays`' names."""
+    return Estimate(arrays['rotation'], arrays['translation'], arrays['landmarks'])
+
+
+def encode_solution(solution: Solution, values: dict[str, Any] | None = None) -> bytes:
+    """A solution with everything in it, and more plain values."""
+    more = values or {}
+    stats = solution.stats
+    plain = {f.name: getattr(stats, f.name) for f in fields(SolveStats) if f.name != 'weights'}
+    values = {
+        **more,
+        'sequence': solution.sequence,
+        'robots': [[r.robot, r.location.value, r.missing] for r in solution.robots],
+        'status': solution.status.value,
+        'message': solution.message,
+        'stats': plain,
+        'full': solution.full,
+        'rejected': [list(vars(one).values()) for one in solution.rejected],
+        'newest_stamp_ns': solution.newest_stamp_ns,
+        'seconds': solution.seconds,
+        'extra': solution.extra,
+    }
+    arrays = estimate_arrays(solution.estimate)
+    arrays['landmark_located'] = solution.landmark_located
+    arrays.update({f'weights.{name}': array for name, array in stats.weights.items()})
+    return encode('solution', values, arrays)
+
+
+def decode_solution(packet: Packet) -> Solution:
+    """The solution of a packet of kind `solution`."""
+    values, arrays = packet.values, packet.arrays
+    weights = {
+        name.split('.', 1)[1]: array
+        for name, array in arrays.items() if name.startswith('weights.')
+    }
+    plain = dict(values['stats'])
+    plain['trace'] = tuple((seconds, cost) for seconds, cost in plain['trace'])
+    return Solution(
+        sequence=values['sequence'],
+        estimate=estimate_from(arrays),
+        robots=tuple(
+            RobotLocation(name, Location(where), missing)
+            for name, where, missing in values['robots']),
+        landmark_located=arrays['landmark_located'],
+        status=SolveStatus(values['status']),
+        message=values['message'],
+        stats=SolveStats(weights=weights, **plain),
+        full=values['full'],
+        rejected=tuple(Rejected(*row) for row in values['rejected']),
+        newest_stamp_ns=values['newest_stamp_ns'],
+        seconds=values['seconds'],
+        extra=values['extra'],
+    )

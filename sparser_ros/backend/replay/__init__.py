@@ -1,0 +1,1 @@
+"""A bag through front-end and back-end at full speed, without ROS."""

@@ -1,0 +1,163 @@
+"""A bag through the node's own front-end and back-end at full speed: no ROS, no clock, no chance.
+
+Data go in in bag order; a solve follows every `backend.replay_solve_period_s` of bag time, and
+one from scratch ends the run. Only data time decides, so two runs give the same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...config import FormatError
+from ...config.sparser import SparserConfig
+from ...frontend import Frontend, Inputs
+from ...graph import Graph, range_residuals
+from ...io import report
+from ...io.bag import BagReader
+from ..session.session import Session
+from ..session.solution import Location, Solution
+from .truth import Track, compare
+
+Progress = Callable[[float, Solution | None], None]
+"""Called with the share of the bag that is read, and the newest solution."""
+
+
+@dataclass
+class Replay:
+    """The state of a run, and its outcome after `run`."""
+
+    config: SparserConfig
+    frontend: Frontend
+    session: Session
+    solution: Solution | None = None
+    messages: int = 0
+    unused_topics: tuple[str, ...] = ()
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """One entry per solve: data time, cost, full or warm, located robots."""
+    tracks: dict[str, Track] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> Graph:
+        return self.session.graph
+
+    def solve(self, data_s: float, *, full: bool | None = None, flush: bool = False) -> None:
+        """Hand over what the front-end has and solve; nothing happens without new data."""
+        increment = self.frontend.take(flush=flush)
+        if increment is not None:
+            self.session.add(increment)
+        elif not flush:
+            return
+        if self.session.sequence < 0:
+            return
+        solution = self.solution = self.session.solve(full)
+        located = [r.robot for r in solution.robots if r.location is Location.LOCATED]
+        self.history.append({
+            'data_s': data_s, 'cost_final': solution.stats.cost_final, 'full': solution.full,
+            'status': solution.status.value, 'located': located, 'seconds': solution.seconds})
+
+
+def run(
+    path: Path | str, config: SparserConfig, progress: Progress | None = None
+) -> Replay:
+    """Replay a bag; raises FormatError when it cannot be read or holds none of our topics."""
+    begin = time.perf_counter()
+    bag = BagReader(path)
+    state = Replay(config, Frontend(config), Session(config))
+    inputs = Inputs(config)
+    routes = {topic: inputs.match(topic, kind) for topic, kind in bag.topics.items()}
+    truth = {topic: robot for robot, topic in config.backend.truth_topics.items()}
+    state.tracks = {robot: Track([], [], []) for robot in truth.values()}
+    state.unused_topics = tuple(sorted(
+        topic for topic, route in routes.items() if route is None and topic not in truth))
+    wanted = [topic for topic in bag.topics if topic not in state.unused_topics]
+    if not any(routes.values()):
+        raise FormatError(path, None, (
+            'no topic of this bag is an input of the configuration; it has '
+            f'{", ".join(sorted(bag.topics)[:12]) or "no topics"}: see odometry.topic and '
+            'ranges.inputs'))
+    period_ns = int(config.backend.replay_solve_period_s * 1e9)
+    due_ns = bag.start_ns + period_ns
+    span = max(bag.end_ns - bag.start_ns, 1)
+    for message in bag.messages(wanted):
+        if message.bag_time_ns >= due_ns:
+            state.solve((due_ns - bag.start_ns) * 1e-9)
+            due_ns += period_ns * (1 + (message.bag_time_ns - due_ns) // period_ns)
+            if progress is not None:
+                progress((message.bag_time_ns - bag.start_ns) / span, state.solution)
+        state.messages += 1
+        route = routes[message.topic]
+        if route is not None:
+            state.frontend.feed(route, message.msg, message.bag_time_ns)
+        if message.topic in truth:
+            state.tracks[truth[message.topic]].add(message.msg, message.bag_time_ns)
+    state.solve(span * 1e-9, flush=True)
+    state.solve(span * 1e-9, flush=True, full=True)
+    if progress is not None:
+        progress(1.0, state.solution)
+    state.seconds['total'] = time.perf_counter() - begin
+    return state
+
+
+def report_of(state: Replay, dataset: str) -> dict[str, Any]:
+    """The fields of a report of the last solution, and what only a replay knows."""
+    solution, graph = state.solution, state.graph
+    if solution is None:
+        raise FormatError(dataset, None, 'the bag holds no usable odometry: nothing was solved')
+    result = report.build(
+        graph, solution.stats, solution.status, estimate=solution.estimate,
+        message=solution.message, dataset=dataset, seconds=state.seconds,
+        rejected=[_rejected(one) for one in solution.rejected])
+    truth = compare(graph, solution, state.tracks)
+    result.update({
+        'ate_m': truth.get('ate_m'),
+        'messages': state.messages,
+        'counts': state.frontend.counters.as_dict(),
+        'unused_topics': list(state.unused_topics),
+        'locations': {
+            robot.robot: {'location': robot.location.value, 'missing': robot.missing}
+            for robot in solution.robots},
+        'beacons': {
+            name: {'located': bool(located), 'position': position.tolist() if located else None}
+            for name, located, position in zip(
+                graph.landmarks.names, solution.landmark_located, solution.estimate.landmarks,
+                strict=True)},
+        'range_residuals_m': range_statistics(graph, solution),
+        'truth': truth or None,
+        'solves': state.history,
+    })
+    return result
+
+
+def range_statistics(graph: Graph, solution: Solution) -> dict[str, float | int] | None:
+    """Residuals (predicted minus measured) of the ranges between located things, metres."""
+    located = np.array([
+        robot.location is not Location.UNLOCATED for robot in solution.robots], dtype=bool)
+    point = np.concatenate([located[graph.poses.robot], solution.landmark_located])
+    ends = graph.points(graph.ranges.source), graph.points(graph.ranges.target)
+    both = point[ends[0]] & point[ends[1]] if len(graph.ranges) else np.zeros(0, dtype=bool)
+    if not np.any(both):
+        return None
+    residual = range_residuals(graph, solution.estimate)[both]
+    whitened = residual * np.sqrt(graph.ranges.precision[both])
+    absolute = np.abs(residual)
+    return {
+        'count': int(np.sum(both)), 'left_out': int(np.sum(~both)),
+        'mean': float(np.mean(residual)), 'median': float(np.median(residual)),
+        'rms': float(np.sqrt(np.mean(residual**2))),
+        'median_absolute': float(np.median(absolute)),
+        'p95_absolute': float(np.percentile(absolute, 95)), 'max_absolute': float(absolute.max()),
+        'rms_whitened': float(np.sqrt(np.mean(whitened**2))),
+    }
+
+
+def _rejected(one: Any) -> dict[str, Any]:
+    return {
+        'index': one.index, 'type': one.type, 'from': one.source, 'to': one.target,
+        'weight': one.weight, 'whitened_residual': one.whitened_residual}

@@ -1,0 +1,94 @@
+"""The frame `map`: fixed by absolute data where they determine it, else by the gauge robot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...config import ConfigError
+from ...config.backend import BackendConfig
+from ...graph import Estimate, Graph, PointPriors, PosePriors, empty
+from ...linalg.dense.rotations import angle_to_matrix
+from .odometry_segments import OdometrySegments
+
+Array = NDArray[np.float64]
+
+
+def initial_pose(config: BackendConfig, dimension: int) -> tuple[Array, Array]:
+    """Rotation and translation of the gauge robot's first pose in map."""
+    values = list(config.gauge_initial_pose) or [0.0] * (3 if dimension == 2 else 6)
+    if len(values) != (3 if dimension == 2 else 6):
+        raise ConfigError(
+            f'backend.gauge_initial_pose has {len(values)} values; in {dimension}D give '
+            + ('x y yaw' if dimension == 2 else 'x y z roll pitch yaw'))
+    if dimension == 2:
+        return angle_to_matrix(np.array(values[2])), np.array(values[:2])
+    roll, pitch, yaw = (angle_to_matrix(np.array(angle)) for angle in values[3:])
+    about_x, about_y, about_z = np.eye(3), np.eye(3), np.eye(3)
+    about_x[1:, 1:], about_z[:2, :2] = roll, yaw
+    about_y[np.ix_([2, 0], [2, 0])] = pitch
+    return about_z @ about_y @ about_x, np.array(values[:3])
+
+
+def gauge_robot(graph: Graph, robots: Sequence[str], config: BackendConfig) -> str | None:
+    """The robot whose first pose is the origin; None while it has no poses yet.
+
+    Without a configured one it is the first of the list or, when that has not shown up
+    `gauge_wait_s` after the first pose of any, the one seen first.
+    """
+    seen = {graph.robots[k] for k in np.unique(graph.poses.robot).tolist()}
+    wanted = config.gauge_robot or (robots[0] if robots else '')
+    if wanted in seen:
+        return wanted
+    if config.gauge_robot or not seen:
+        return None
+    stamps = graph.poses.stamp_ns
+    waited = (int(np.max(stamps)) - int(np.min(stamps))) * 1e-9
+    if wanted in robots and np.any(stamps) and waited < config.gauge_wait_s:
+        return None
+    return graph.robots[graph.poses.robot[np.argmin(stamps)]]
+
+
+def first_segment(graph: Graph, segments: OdometrySegments, robot: str) -> int:
+    """The body that holds a robot's first pose."""
+    return int(np.flatnonzero(segments.robot == graph.robots.index(robot))[0])
+
+
+def anchors_determine(graph: Graph) -> bool:
+    """Whether absolute data could fix the frame: a heading prior, or d distinct known points."""
+    if np.any(graph.pose_priors.kappa > 0):
+        return True
+    known = np.concatenate([
+        graph.landmarks.position[graph.landmarks.fixed & _measured(graph)],
+        graph.point_priors.position, graph.pose_priors.translation])
+    distinct = np.unique(np.round(known, 2), axis=0)
+    if len(distinct) < graph.dimension:
+        return False
+    spread = np.linalg.svd(distinct - np.mean(distinct, axis=0), compute_uv=False)
+    return bool(np.sum(spread > 0.1) >= graph.dimension - 1)
+
+
+def without_anchors(graph: Graph) -> Graph:
+    """The graph with all absolute data left out and fixed landmarks unknown."""
+    return graph.replaced(
+        landmarks=type(graph.landmarks)(
+            graph.landmarks.names, graph.landmarks.position,
+            np.zeros(graph.n_landmarks, dtype=bool)),
+        pose_priors=empty(PosePriors, graph.dimension),
+        point_priors=empty(PointPriors, graph.dimension),
+    )
+
+
+def at_origin(estimate: Estimate, row: int, pose: tuple[Array, Array]) -> Estimate:
+    """The estimate moved rigidly so that pose `row` is at `pose` (rotation, translation)."""
+    rotation = pose[0] @ estimate.rotation[row].T
+    return estimate.moved(rotation, pose[1] - rotation @ estimate.translation[row])
+
+
+def _measured(graph: Graph) -> NDArray[np.bool_]:
+    seen = np.zeros(graph.n_landmarks, dtype=bool)
+    for endpoint in (graph.ranges.source, graph.ranges.target, graph.sightings.point):
+        seen[~endpoint[endpoint < 0]] = True
+    return seen

@@ -1,0 +1,23 @@
+"""What of a solution may be shown in `map`: located robots and beacons, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph import Estimate, Graph
+from .solution import Location, Solution
+from .subgraph import extract
+
+
+def located_part(graph: Graph, solution: Solution) -> tuple[Graph, Estimate]:
+    """The graph of what has a position in map, and its estimate.
+
+    `graph` is the one that the solution is of. Unplaced stretches of a located robot's odometry
+    cannot be told apart here and are included.
+    """
+    where = {robot.robot: robot.location for robot in solution.robots}
+    shown = np.array([
+        where.get(name, Location.UNLOCATED) is not Location.UNLOCATED for name in graph.robots],
+        dtype=bool)
+    part = extract(graph, shown[graph.poses.robot], solution.landmark_located)
+    return part.graph, part.of(solution.estimate)

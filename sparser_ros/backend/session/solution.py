@@ -1,0 +1,70 @@
+"""What the back-end hands out after a solve: an immutable picture of everything it knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, unique
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate
+from ...solver.result import SolveStats, SolveStatus
+
+Array = NDArray[np.float64]
+
+
+@unique
+class Location(Enum):
+    """How far the measurements determine a robot in `map`."""
+
+    LOCATED = 'located'
+    """Position and heading: path, pose and TF are published."""
+    POSITION_ONLY = 'position_only'
+    """Heading undetermined: a position is published, no TF."""
+    UNLOCATED = 'unlocated'
+    """Connected, perhaps, but not determined; nothing is published in map."""
+
+
+@dataclass(frozen=True)
+class RobotLocation:
+    """State of one robot in `map`, and what is missing in words."""
+
+    robot: str
+    location: Location
+    missing: str = ''
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """One doubted measurement (robust weight below 0.1)."""
+
+    index: int
+    """Row in its table."""
+    type: str
+    """Table name: relative_poses, sightings, ranges."""
+    source: str
+    target: str
+    weight: float
+    whitened_residual: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One finished solve, in the map frame."""
+
+    sequence: int
+    """Newest increment included; -1 = none."""
+    estimate: Estimate
+    robots: tuple[RobotLocation, ...]
+    landmark_located: NDArray[np.bool_]
+    """(m,): true where the position is determined in map."""
+    status: SolveStatus
+    message: str
+    stats: SolveStats
+    full: bool
+    """True after a solve from scratch (low rank); false after a warm start."""
+    rejected: tuple[Rejected, ...] = ()
+    newest_stamp_ns: int = 0
+    seconds: float = 0.0
+    extra: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,84 @@
+"""A part of a graph as a graph of its own, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate, Graph, Landmarks, Table, is_landmark
+
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_ENDPOINTS = {
+    'relative_poses': ('i', 'j'),
+    'sightings': ('i', 'point'),
+    'ranges': ('source', 'target'),
+    'pose_priors': ('i',),
+    'point_priors': ('point',),
+}
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """The chosen variables and the measurements among them."""
+
+    graph: Graph
+    poses: Index
+    """Rows of its poses in the whole graph."""
+    landmarks: Index
+    rows: dict[str, Index]
+    """Rows of its measurements in the whole graph's tables."""
+
+    def of(self, estimate: Estimate) -> Estimate:
+        """The part's share of an estimate of the whole graph."""
+        return Estimate(
+            estimate.rotation[self.poses], estimate.translation[self.poses],
+            estimate.landmarks[self.landmarks])
+
+    def into(self, whole: Estimate, part: Estimate) -> Estimate:
+        """The whole estimate with the part's values replaced."""
+        rotation, translation = whole.rotation.copy(), whole.translation.copy()
+        landmarks = whole.landmarks.copy()
+        rotation[self.poses], translation[self.poses] = part.rotation, part.translation
+        landmarks[self.landmarks] = part.landmarks
+        return Estimate(rotation, translation, landmarks)
+
+
+def extract(graph: Graph, poses: Mask, landmarks: Mask) -> Subgraph:
+    """The part made of the masked poses and landmarks and all measurements among them."""
+    pose_rows, landmark_rows = np.flatnonzero(poses), np.flatnonzero(landmarks)
+    if len(pose_rows) == graph.n_poses and len(landmark_rows) == graph.n_landmarks:
+        every = {name: np.arange(len(table)) for name, table in graph.tables().items()}
+        return Subgraph(graph, pose_rows, landmark_rows, every)
+    new_pose = np.full(graph.n_poses + 1, -1, dtype=np.int64)
+    new_pose[pose_rows] = np.arange(len(pose_rows))
+    new_landmark = np.full(graph.n_landmarks + 1, -1, dtype=np.int64)
+    new_landmark[landmark_rows] = np.arange(len(landmark_rows))
+
+    def renumber(endpoint: Index) -> tuple[Index, Mask]:
+        far = is_landmark(endpoint)
+        pose = new_pose[np.where(far, -1, endpoint)]
+        landmark = new_landmark[np.where(far, ~endpoint, -1)]
+        return np.where(far, ~landmark, pose), np.where(far, landmark, pose) >= 0
+
+    tables: dict[str, Table] = {}
+    rows: dict[str, Index] = {}
+    for name, table in graph.tables().items():
+        keep = np.ones(len(table), dtype=bool)
+        columns = {}
+        for column in _ENDPOINTS[name]:
+            columns[column], known = renumber(getattr(table, column))
+            keep &= known
+        rows[name] = np.flatnonzero(keep)
+        tables[name] = table.replaced(**columns).take(rows[name])
+    old = graph.landmarks
+    part = graph.replaced(
+        poses=graph.poses.take(pose_rows),
+        landmarks=Landmarks(
+            tuple(old.names[k] for k in landmark_rows), old.position[landmark_rows],
+            old.fixed[landmark_rows]),
+        **tables,
+    )
+    return Subgraph(part, pose_rows, landmark_rows, rows)

@@ -1,0 +1,270 @@
+"""`./dev/demo`: plays a bag in time into the real node, watches it, and writes the map.
+
+    python -m sparser_ros.demo.demo [GRAPH.pyfg | BAG] [--rate R] [--config C.yaml]
+
+Exit code 0: everything arrived or is accounted for, the node settled and every robot is located;
+2: bad input; 3: not settled, or a robot is not located.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..node.processes import Child
+    from .demo_input import DemoInput
+    from .monitor import Monitor
+
+START_TIMEOUT_S = 60.0
+SLOW_START_S, COMPILE_TIMEOUT_S = 8.0, 300.0
+SAVE_TIMEOUT_S = 120.0
+DEFAULT_SECONDS = 90.0
+TRANSPORT_S = 2.0
+SOLVED, BAD_INPUT, UNFINISHED = 0, 2, 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo; returns its exit code."""
+    from ..config import SparserError
+    from .demo_input import add_arguments
+
+    parser = argparse.ArgumentParser(prog='dev/demo', description=(__doc__ or '').split('\n')[0])
+    add_arguments(parser)
+    args = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with tempfile.TemporaryDirectory(prefix='sparser_demo_') as scratch:
+            return run(args, Path(scratch))
+    except SparserError as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print('demo: interrupted', file=sys.stderr)
+        return 130
+
+
+def run(args: argparse.Namespace, scratch: Path) -> int:
+    """Prepare, play, wait, save, report."""
+    import os
+
+    from ..node.processes import Child, isolated_environment
+    from .demo_input import prepare, write_parameters
+    from .demo_report import report_of, summary
+    from .monitor import Monitor
+
+    begin = time.monotonic()
+    say('preparing the data')
+    data = prepare(args.input, args.config, scratch, args.seed)
+    rate = args.rate or default_rate(data.bag)
+    out = emptied(args.out)
+    parameters = in_faster_time(data.parameters, rate)
+    node_options = {**parameters.get('node', {}), 'save_directory': str(scratch / 'saved')}
+    write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
+    write_parameters(out / 'parameters.yaml', parameters)
+    environment = isolated_environment()
+    # The monitor lives in this process; the children get the same domain.
+    os.environ.update(environment)
+    monitor = Monitor(odom_frame=data.odom_frame)
+    with contextlib.closing(monitor), Child(
+        node_command(scratch / 'parameters.yaml'), out / 'node.log', environment
+    ) as node:
+        await_start(monitor, node)
+        await_solver(monitor, node)
+        say(f'playing {data.name} at {rate:g} times real time')
+        started, used = time.monotonic(), node.cpu_seconds()
+        played = play(data, rate, args.clock, scratch, out, environment, monitor, node)
+        cores = (node.cpu_seconds() - used) / (time.monotonic() - started)
+        say('end of the data; waiting for the last solution')
+        settled_after = settle(monitor, node, args.settle)
+        monitor.close_gaps()
+        saved = save(monitor)
+        node_exit = node.stop()
+        report = report_of(data, saved, monitor.seen, played, settled_after,
+                           time.monotonic() - begin, rate, cores)
+        report['node_exit_code'] = node_exit
+    (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
+    collect(saved, out, data)
+    print(summary(report, out))
+    return SOLVED if report['passed'] else UNFINISHED
+
+
+def node_command(parameters: Path) -> list[str]:
+    """The node on a bag's time."""
+    return [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
+            str(parameters), '-p', 'use_sim_time:=true']
+
+
+def default_rate(bag: Path) -> float:
+    """Real time, or as much faster as keeps the run short."""
+    from ..io.bag import BagReader
+
+    reader = BagReader(bag)
+    return max(1.0, (reader.end_ns - reader.start_ns) * 1e-9 / DEFAULT_SECONDS)
+
+
+def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
+    """Transport takes wall time: data time that passes meanwhile grows with the rate."""
+    stamps = dict(parameters.get('stamps', {}))
+    stamps.setdefault('timeout_s', max(2.0, TRANSPORT_S * rate))
+    return {**parameters, 'stamps': stamps}
+
+
+def emptied(chosen: Path | None) -> Path:
+    """`out`, or the folder that was chosen, empty.
+
+    A chosen folder that is neither empty nor from an earlier demo raises ConfigError: it may be
+    precious.
+    """
+    from ..config import ConfigError
+
+    out = chosen or Path('out')
+    out.mkdir(parents=True, exist_ok=True)
+    if chosen and any(out.iterdir()) and not (out / 'parameters.yaml').exists():
+        raise ConfigError(f'--out {out}: not empty and not from an earlier demo; name another one')
+    for path in out.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return out
+
+
+def await_start(monitor: Monitor, node: Child) -> None:
+    """Wait for the node's first status; SparserError with its output when none comes."""
+    from ..config import SparserError
+    from .monitor import wait_until
+
+    heard = wait_until(
+        lambda: monitor.seen.status is not None or node.poll() is not None, START_TIMEOUT_S)
+    if not heard or node.poll() is not None:
+        raise SparserError(f'the node did not start:\n{node.tail()}')
+
+
+def await_solver(monitor: Monitor, node: Child) -> None:
+    """Wait until the solver takes data: played earlier they wait, and nothing is seen of them."""
+    from .monitor import wait_until
+
+    def waited() -> bool:
+        return monitor.seen.ready or node.poll() is not None
+
+    if not wait_until(waited, SLOW_START_S):
+        say('waiting for the solver, which compiles its kernels on the first start')
+        wait_until(waited, COMPILE_TIMEOUT_S)
+
+
+def play(
+    data: DemoInput, rate: float, clock_hz: float, scratch: Path, out: Path,
+    environment: dict[str, str], monitor: Monitor, node: Child,
+) -> dict[str, Any]:
+    """Play the bag to its end; returns the player's report."""
+    from ..config import SparserError
+    from ..io.bag import BagReader
+    from ..node.processes import Child
+    from .monitor import wait_until
+
+    reader = BagReader(data.bag)
+    seconds = (reader.end_ns - reader.start_ns) * 1e-9 / rate
+    report = scratch / 'played.json'
+    command = [sys.executable, '-m', 'sparser_ros', 'play', str(data.bag), '--rate', str(rate),
+               '--clock', str(clock_hz), '--wait', '20', '--exclude', '/tf',
+               '--report', str(report)]
+    with progress(seconds, monitor) as tick, Child(
+        command, scratch / 'player.log', environment
+    ) as player:
+        ended = wait_until(
+            lambda: player.poll() is not None or node.poll() is not None,
+            seconds + 120.0, period_s=0.2, meanwhile=tick)
+        if node.poll() is not None:
+            raise SparserError(f'the node ended by itself:\n{node.tail()}')
+        if not ended or player.poll() != 0 or not report.exists():
+            raise SparserError(f'the bag was not played to its end:\n{player.tail()}')
+    played: dict[str, Any] = json.loads(report.read_text(encoding='utf-8'))
+    return played
+
+
+def settle(monitor: Monitor, node: Child, timeout_s: float) -> float | None:
+    """Wait until the node says that its solution holds everything; seconds, None = it did not."""
+    from ..config import SparserError
+    from .monitor import wait_until
+
+    begin = time.monotonic()
+    # What was said before the last message came does not count.
+    monitor.seen.diagnostics.pop('graph', None)
+    time.sleep(min(1.0, timeout_s))
+    monitor.seen.diagnostics.pop('graph', None)
+    done = wait_until(
+        lambda: monitor.seen.settled or node.poll() is not None, timeout_s - 1.0, period_s=0.1)
+    if node.poll() is not None:
+        raise SparserError(f'the node ended by itself:\n{node.tail()}')
+    return time.monotonic() - begin if done else None
+
+
+def save(monitor: Monitor) -> Path | None:
+    """Let the node save; returns the folder, None when it has nothing to save."""
+    response = monitor.call('save', SAVE_TIMEOUT_S)
+    if not response.success:
+        say(f'the node did not save: {response.message}')
+        return None
+    return Path(response.message)
+
+
+def collect(saved: Path | None, out: Path, data: DemoInput) -> None:
+    """Trajectories, graph and picture into the folder of results."""
+    if saved is None:
+        return
+    for path in sorted(saved.iterdir()):
+        shutil.copy(path, out / path.name)
+    from .demo_report import draw
+
+    draw(saved / 'map.pyfg', out / 'map.png', data)
+
+
+def say(text: str) -> None:
+    """One line on stdout."""
+    print(f'demo: {text}', flush=True)
+
+
+@contextlib.contextmanager
+def progress(seconds: float, monitor: Monitor) -> Iterator[Any]:
+    """A bar on a terminal, a line every ten seconds elsewhere; yields the function to call."""
+    def elapsed() -> float:
+        seen = monitor.seen
+        return min(seconds, time.monotonic() - seen.first_clock_steady_s) if seen.clock_count else 0
+
+    def state() -> str:
+        status = monitor.seen.status
+        if status is None:
+            return ''
+        return (f'{status.robots_located}/{status.robots} robots located, {status.keyframes} '
+                f'keyframes, {status.ranges} ranges, cost {status.cost:.1f}')
+
+    if sys.stdout.isatty():
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        with Progress(BarColumn(), TimeRemainingColumn(), TextColumn('{task.description}')) as bar:
+            task = bar.add_task('', total=max(seconds, 1e-3))
+            yield lambda: bar.update(task, completed=elapsed(), description=state())
+        return
+    last = [time.monotonic()]
+
+    def line() -> None:
+        now = time.monotonic()
+        if now - last[0] >= 10.0:
+            last[0] = now
+            say(f'{elapsed():.0f} of {seconds:.0f} s: {state()}')
+
+    yield line
+
+
+if __name__ == '__main__':
+    sys.exit(main())

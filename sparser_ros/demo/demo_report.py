@@ -1,0 +1,223 @@
+"""What the demo says at its end: the report, the picture and a summary."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
+from ..io import pyfg, report
+from ..linalg.dense.alignment import align
+from ..node.latency import latencies
+from ..plot import map as plot
+from ..solver.result import SolveStats, SolveStatus
+from .demo_input import DemoInput
+from .monitor import Observation
+
+GAP_LIMIT_S = 0.2
+CALLBACK_LIMIT_MS = 20.0
+
+
+def report_of(
+    data: DemoInput, saved: Path | None, seen: Observation, played: dict[str, Any],
+    settled_after_s: float | None, total_s: float, rate: float, cpu_cores: float,
+) -> dict[str, Any]:
+    """The fields of every report, and what only a live run has."""
+    graph, estimate = None, None
+    if saved is not None:
+        graph = pyfg.read(saved / 'map.pyfg')
+        estimate = estimate_of(graph)
+    result = _solve_fields(data, graph, estimate, seen, total_s)
+    messages = _messages(seen, played)
+    states = seen.located()
+    gaps = {frame: round(record.greatest_gap_s, 4) for frame, record in seen.transforms.items()}
+    callbacks = _callbacks(seen)
+    result |= {
+        'rate': rate,
+        'messages': messages,
+        'robots': states,
+        'missing': dict(zip(seen.status.robot_names, seen.status.robot_missing, strict=True))
+        if seen.status is not None else {},
+        'settled_after_s': settled_after_s,
+        'solutions': seen.solutions,
+        'latency_s': latencies(seen.published, rate),
+        'cpu_cores': round(cpu_cores, 3),
+        'worker_restarts': int(seen.status.worker_restarts) if seen.status is not None else 0,
+        'tf_gap_max_s': gaps,
+        'tf_count': {frame: record.count for frame, record in seen.transforms.items()},
+        'tf_stamps_not_increasing': sum(r.not_increasing for r in seen.transforms.values()),
+        'callback_max_ms': max((row['max_ms'] for row in callbacks.values()), default=None),
+        'callback_max_cpu_ms': max(
+            (row['max_cpu_ms'] for row in callbacks.values()), default=None),
+        'callbacks': callbacks,
+        'cost_on_file': None,
+        'range_residual_median_m': None,
+    }
+    if estimate is not None and graph is not None:
+        if len(graph.ranges):
+            result['range_residual_median_m'] = float(
+                np.median(np.abs(range_residuals(graph, estimate))))
+        if data.graph is not None:
+            result['cost_on_file'], result['cost_on_file_note'] = cost_on_file(
+                data.graph, graph, estimate)
+    result['passed'] = bool(
+        settled_after_s is not None and messages['unaccounted'] == 0
+        and states and all(state == 'located' for state in states.values()))
+    return result
+
+
+def cost_on_file(
+    original: Graph, saved: Graph, estimate: Estimate
+) -> tuple[float | None, str]:
+    """Cost of the saved estimate over everything in the original file, unit weights.
+
+    Poses correspond in their order along each robot; None, with the reason, when the node did
+    not make a keyframe of each.
+    """
+    rows = np.zeros(original.n_poses, dtype=np.int64)
+    for number, robot in enumerate(original.robots):
+        mine = _ordered(original, number)
+        theirs = _ordered(saved, saved.robots.index(robot)) if robot in saved.robots else []
+        if len(mine) != len(theirs):
+            return None, f'{robot}: {len(mine)} poses in the file, {len(theirs)} keyframes'
+        rows[mine] = theirs
+    missing = set(original.landmarks.names) - set(saved.landmarks.names)
+    if missing:
+        return None, f'no estimate of {", ".join(sorted(missing))}'
+    marks = [saved.landmarks.names.index(name) for name in original.landmarks.names]
+    return cost(original, Estimate(
+        estimate.rotation[rows], estimate.translation[rows],
+        estimate.landmarks[marks].reshape(len(marks), original.dimension))), ''
+
+
+def _ordered(graph: Graph, robot: int) -> Any:
+    rows = np.flatnonzero(graph.poses.robot == robot)
+    return rows[np.argsort(graph.poses.index[rows], kind='stable')]
+
+
+def _solve_fields(
+    data: DemoInput, graph: Graph | None, estimate: Estimate | None, seen: Observation,
+    total_s: float,
+) -> dict[str, Any]:
+    """The fields of a report, from what the node said of its last solve."""
+    if graph is None or seen.status is None:
+        return {'dataset': data.name, 'status': 'nothing_saved', 'seconds': {'total': total_s}}
+    solver, status = seen.diagnostics.get('solver', {}), seen.status
+    relaxed = float(status.cost_relaxed)
+    stats = SolveStats(
+        rank=int(solver.get('rank', 0)), init=solver.get('init', ''),
+        formulation=solver.get('formulation', ''), backend=solver.get('backend', ''),
+        backend_reason=solver.get('backend_reason', ''), kernel=solver.get('kernel', ''),
+        iterations=int(status.iterations), cg_steps=int(solver.get('cg_steps', 0)),
+        cost_relaxed=None if math.isnan(relaxed) else relaxed,
+        cost_final=float(status.cost), certified=bool(status.certified) or None)
+    return report.build(
+        graph, stats, SolveStatus(solver.get('status', 'failed')), estimate=estimate,
+        dataset=data.name, truth=truth_of(data, graph),
+        seconds={'solve': float(status.solve_seconds), 'total': total_s},
+        message=str(status.text), rejected=[])
+
+
+def _messages(seen: Observation, played: dict[str, Any]) -> dict[str, Any]:
+    """Sent, received and refused, and what cannot be accounted for.
+
+    Topics without a subscriber (ground truth, recorded TF) do not count as sent to the node.
+    """
+    unheard = set(played['unheard'])
+    sent = {t: n for t, n in played['sent'].items() if t not in unheard}
+    values = seen.diagnostics.get('inputs', {})
+    kinds: dict[str, dict[str, Any]] = {}
+    for kind in ('odometry', 'ranges', 'closures', 'fixes'):
+        dropped = {
+            key.removeprefix(f'{kind}.dropped.'): int(value) for key, value in values.items()
+            if key.startswith(f'{kind}.dropped.')}
+        kinds[kind] = {
+            name: int(values.get(f'{kind}.{name}', 0))
+            for name in ('received', 'accepted', 'merged', 'waiting')} | {'dropped': dropped}
+    arrived = {
+        topic: int(values[topic].split(' ', 1)[0]) for topic in sent if topic in values}
+    lost = {t: sent[t] - arrived[t] for t in arrived if sent[t] != arrived[t]}
+    unaccounted = sum(
+        kind['received'] - kind['accepted'] - kind['merged'] - kind['waiting']
+        - sum(kind['dropped'].values()) for kind in kinds.values())
+    return {
+        'sent': played['sent'], 'unheard': sorted(unheard), 'arrived': arrived, 'lost': lost,
+        'kinds': kinds, 'unaccounted': abs(unaccounted) + sum(map(abs, lost.values())),
+    }
+
+
+def _callbacks(seen: Observation) -> dict[str, dict[str, float]]:
+    rows: dict[str, dict[str, float]] = {}
+    for key, value in seen.diagnostics.get('callbacks', {}).items():
+        name, dot, figure = key.partition('.')
+        if dot:
+            rows.setdefault(name, {})[figure] = float(value)
+    return rows
+
+
+def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
+    """True poses of the saved keyframes, in their order; None where nobody knows them all.
+
+    Keyframes are odometry messages, so their stamps are those of the truth.
+    """
+    if data.truth is None or set(data.truth.robots) != set(saved.robots):
+        return None
+    source = data.truth.poses
+    by_name = [data.truth.robots.index(name) for name in saved.robots]
+    known = {key: row for row, key in enumerate(zip(
+        source.robot.tolist(), source.stamp_ns.tolist(), strict=True))}
+    rows = [known.get((by_name[robot], stamp)) for robot, stamp in zip(
+        saved.poses.robot.tolist(), saved.poses.stamp_ns.tolist(), strict=True)]
+    found = np.array([row for row in rows if row is not None], dtype=np.int64)
+    if not len(found) or len(found) < len(rows):
+        return None
+    return Estimate(source.rotation[found], source.translation[found],
+                    saved.landmarks.position.copy())
+
+
+def draw(saved: Path, target: Path, data: DemoInput) -> None:
+    """The picture of the map, in the frame of the truth where that is known."""
+    graph = pyfg.read(saved)
+    estimate, truth = estimate_of(graph), truth_of(data, graph)
+    if truth is not None:
+        estimate = estimate.moved(*align(estimate.translation, truth.translation))
+    plot.save(target, graph, estimate, truth=truth, title=data.name)
+
+
+def summary(result: dict[str, Any], out: Path) -> str:
+    """A few lines for people."""
+    def text(value: Any, unit: str = '') -> str:
+        return '-' if value is None else f'{value:.4g}{unit}'
+
+    lines = ['']
+    for robot, state in result['robots'].items():
+        missing = result['missing'].get(robot)
+        lines.append(f'  {robot:<12} {state}' + (f' ({missing})' if missing else ''))
+    messages = result['messages']
+    received = sum(kind['received'] for kind in messages['kinds'].values())
+    dropped = {
+        reason: count for kind in messages['kinds'].values()
+        for reason, count in kind['dropped'].items()}
+    lines += [
+        f'  messages     {received} received, {messages["unaccounted"]} unaccounted for, '
+        f'refused: {dropped or "none"}',
+        f'  graph        {result.get("n_poses", 0)} poses, {result.get("n_ranges", 0)} ranges, '
+        f'{result.get("n_landmarks", 0)} beacons',
+        f'  cost         {text(result.get("cost_final"))}'
+        + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
+           if 'cost_on_file_note' in result else ''),
+        f'  ranges       median residual {text(result["range_residual_median_m"], " m")}',
+        f'  position     mean error {text(result.get("ate_m"), " m")}',
+        f'  map -> odom  longest gap '
+        f'{text(max(result["tf_gap_max_s"].values(), default=None), " s")}',
+        f'  callbacks    longest {text(result["callback_max_ms"], " ms")}',
+        f'  latency      {text(result["latency_s"]["p95"], " s")} (95 % of the data), '
+        f'{text(result["latency_s"]["p95_full_size"], " s")} at full size; '
+        f'{text(result["cpu_cores"])} processor cores',
+        f'  settled      {text(result["settled_after_s"], " s")} after the end of the data',
+        f'  results      {out}/',
+    ]
+    return '\n'.join(lines)

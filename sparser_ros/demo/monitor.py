@@ -1,0 +1,205 @@
+"""An observer outside the node: TF gaps in wall time, status, diagnostics, services."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rosgraph_msgs.msg import Clock
+from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
+
+from ..config import SparserError
+from ..msg import SolverStatus
+from ..node.conversions import stamp_ns
+from ..node.qos import STATUS, TRANSFORMS
+
+CLOCK_STOPPED_S = 0.1
+
+
+@dataclass
+class TransformRecord:
+    """What arrived of one frame's transforms."""
+
+    count: int = 0
+    last_steady_s: float = 0.0
+    """0 = none since the robot was located (again)."""
+    last_stamp_ns: int = 0
+    not_increasing: int = 0
+    """Stamps that were not later than the one before."""
+    greatest_gap_s: float = 0.0
+    gap_at_s: float = 0.0
+    """When the greatest gap ended, seconds after the monitor began."""
+
+
+@dataclass
+class Observation:
+    """Everything seen so far."""
+
+    status: SolverStatus | None = None
+    status_count: int = 0
+    solutions: int = 0
+    published: list[tuple[float, float]] = field(default_factory=list)
+    """When each solution came and the newest stamp in it, seconds of the data's clock."""
+    transforms: dict[str, TransformRecord] = field(default_factory=dict)
+    diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Values by task: inputs, graph, solver, callbacks, memory."""
+    first_clock_steady_s: float = 0.0
+    last_clock_steady_s: float = 0.0
+    clock_count: int = 0
+    before_solution: int = 0
+    """Transforms that came while no robot was located."""
+
+    @property
+    def settled(self) -> bool:
+        """True when the node says that its newest solution includes everything."""
+        return self.diagnostics.get('graph', {}).get('settled') == 'True'
+
+    @property
+    def ready(self) -> bool:
+        """True when the solver process takes data."""
+        return self.diagnostics.get('solver', {}).get('ready') == 'True'
+
+    def located(self) -> dict[str, str]:
+        """State of every robot."""
+        if self.status is None:
+            return {}
+        return dict(zip(self.status.robot_names, self.status.robot_states, strict=True))
+
+
+class Monitor:
+    """Subscribes to one sparser node from a context and thread of its own."""
+
+    def __init__(
+        self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom'
+    ) -> None:
+        self._odom_frame = odom_frame
+        self.seen = Observation()
+        self.begin = time.monotonic()
+        self._context = Context()
+        rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
+        self._node = rclpy.create_node(
+            'sparser_monitor', context=self._context, enable_rosout=False)
+        self._name = node_name
+        for kind, topic, callback, profile in (
+            (TFMessage, '/tf', self._on_transforms, TRANSFORMS),
+            (SolverStatus, f'{node_name}/status', self._on_status, STATUS),
+            (DiagnosticArray, '/diagnostics', self._on_diagnostics, STATUS),
+            (Clock, '/clock', self._on_clock, STATUS),
+        ):
+            self._node.create_subscription(kind, topic, callback, profile)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
+
+    def _on_transforms(self, message: TFMessage) -> None:
+        now = time.monotonic()
+        seen = self.seen
+        if seen.status is None or not seen.status.robots_located:
+            seen.before_solution += 1
+        for one in message.transforms:
+            record = seen.transforms.setdefault(one.child_frame_id, TransformRecord())
+            stamp = stamp_ns(one.header.stamp)
+            record.not_increasing += int(stamp <= record.last_stamp_ns)
+            record.last_stamp_ns = stamp
+            if record.last_steady_s:
+                self._gap(record, now)
+            record.count += 1
+            record.last_steady_s = now
+
+    def _gap(self, record: TransformRecord, now: float) -> None:
+        # TF cannot go on when the clock has stopped: only time with a clock counts.
+        tick = self.seen.last_clock_steady_s
+        end = tick if self.seen.clock_count and now - tick > CLOCK_STOPPED_S else now
+        gap = end - record.last_steady_s
+        if gap > record.greatest_gap_s:
+            record.greatest_gap_s, record.gap_at_s = gap, now - self.begin
+
+    def _on_status(self, message: SolverStatus) -> None:
+        before = self.seen.status
+        if before is None or (before.cost, before.solve_seconds) != (
+                message.cost, message.solve_seconds):
+            self.seen.solutions += 1
+            if math.isfinite(message.latency):
+                at = stamp_ns(message.header.stamp) * 1e-9
+                self.seen.published.append((at, at - message.latency))
+        for robot, state in zip(message.robot_names, message.robot_states, strict=True):
+            if state != 'located':
+                self._interrupt(self._odom_frame.replace('{robot}', robot))
+        self.seen.status = message
+        self.seen.status_count += 1
+
+    def _interrupt(self, frame: str) -> None:
+        """A robot that is not located has no transform: no gap begins or goes on."""
+        record = self.seen.transforms.get(frame)
+        if record is not None:
+            record.last_steady_s = 0.0
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            task = status.name.rsplit(': ', 1)[-1]
+            values = {item.key: item.value for item in status.values}
+            self.seen.diagnostics[task] = {**values, 'message': status.message}
+
+    def _on_clock(self, _message: Clock) -> None:
+        self.seen.last_clock_steady_s = time.monotonic()
+        if not self.seen.clock_count:
+            self.seen.first_clock_steady_s = self.seen.last_clock_steady_s
+        self.seen.clock_count += 1
+
+    def close_gaps(self) -> None:
+        """Count the time from the last transform to the last tick of the clock as well."""
+        for record in self.seen.transforms.values():
+            if record.last_steady_s:
+                self._gap(record, time.monotonic())
+
+    def call(self, service: str, timeout_s: float) -> Trigger.Response:
+        """Call a Trigger service of the node; SparserError when it does not answer."""
+        client = self._node.create_client(Trigger, f'{self._name}/{service}')
+        deadline = time.monotonic() + timeout_s
+        try:
+            if not client.wait_for_service(timeout_sec=timeout_s):
+                raise SparserError(f'{self._name}/{service} is not offered')
+            future = client.call_async(Trigger.Request())
+            if not wait_until(future.done, deadline - time.monotonic()):
+                raise SparserError(f'{self._name}/{service} gave no answer in {timeout_s:.0f} s')
+            response: Any = future.result()
+            return response
+        finally:
+            self._node.destroy_client(client)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._executor.shutdown(timeout_sec=2.0)
+        rclpy.try_shutdown(context=self._context)
+        self._thread.join(2.0)
+        self._node.destroy_node()
+
+
+def wait_until(
+    condition: Callable[[], bool], timeout_s: float, *, period_s: float = 0.05,
+    meanwhile: Callable[[], None] | None = None,
+) -> bool:
+    """Wait for a condition; false when it does not come true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        if meanwhile is not None:
+            meanwhile()
+        time.sleep(period_s)
+    return True

@@ -1,0 +1,1 @@
+"""Cholesky factors of matrices made of small dense blocks."""

@@ -1,0 +1,1 @@
+"""A Cholesky factor as a tree of cliques whose parts can be replaced."""

@@ -1,0 +1,345 @@
+"""Kernels over terms of carried points: squares, gradients, Hessian blocks, steps of the bodies.
+
+A body is a pose (rotation R, position t) or a point (R = I, never turned). A term holds two
+carried points p = c t + R a, each of a body or of the ground (a alone); its square is
+w |p_1 - p_0|^2, or w (|p_1 - p_0| - distance)^2 where a distance is given (else it is negative).
+Tangents are in the frame of the body, R exp(omega), t + R v, rotation first: what a rigid motion
+of many bodies does to their terms' blocks is then nothing. `head` and `following` chain the terms
+of each body: 2 x term + side, -1 at the end.
+
+`axes` is a tuple of d zeros. Its length is part of its type, so that d is a constant where loops
+are compiled. Closures over d would do that too, but numba caches none that calls another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .clique_kernels import eliminate_front
+
+_compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
+
+
+@_compiled
+def _turns(axes):  # type: ignore[no-untyped-def]
+    """Degrees of freedom of a rotation."""
+    return 1 if len(axes) == 2 else 3
+
+
+@_compiled
+def _jacobian(axes, turn, arm, carried, out):  # type: ignore[no-untyped-def]
+    """out (d, b): derivative of c t + R a."""
+    d, q = len(axes), _turns(axes)
+    for r in range(d):
+        if d == 2:
+            out[r, 0] = turn[r, 1] * arm[0] - turn[r, 0] * arm[1]
+        else:
+            out[r, 0] = turn[r, 2] * arm[1] - turn[r, 1] * arm[2]
+            out[r, 1] = turn[r, 0] * arm[2] - turn[r, 2] * arm[0]
+            out[r, 2] = turn[r, 1] * arm[0] - turn[r, 0] * arm[1]
+        for c in range(d):
+            out[r, q + c] = carried * turn[r, c]
+
+
+@_compiled
+def _difference(axes, k, ends, arms, carried, rotation, position, out):  # type: ignore[no-untyped-def]
+    """out (d,): p_1 - p_0 of a term."""
+    d = len(axes)
+    for r in range(d):
+        out[r] = 0.0
+        for side in range(2):
+            i = ends[k, side]
+            p = arms[k, side, r]
+            if i >= 0:
+                p = carried[k] * position[i, r]
+                for c in range(d):
+                    p += rotation[i, r, c] * arms[k, side, c]
+            out[r] += p if side else -p
+
+
+@_compiled
+def squares(axes, terms, ends, arms, carried, distance, weight, rotation, position, out):  # type: ignore[no-untyped-def]
+    """out[k]: weighted squares of the listed terms; the sum of their changes is returned."""
+    d = len(axes)
+    v = np.empty(d)
+    change = 0.0
+    for k in terms:
+        _difference(axes, k, ends, arms, carried, rotation, position, v)
+        s = 0.0
+        for r in range(d):
+            s += v[r] * v[r]
+        if distance[k] >= 0:
+            s = (np.sqrt(s) - distance[k]) ** 2
+        change += weight[k] * s - out[k]
+        out[k] = weight[k] * s
+    return change
+
+
+@_compiled
+def _residual(axes, k, v, distance, u):  # type: ignore[no-untyped-def]
+    """v becomes the residual; (c, u): the second derivative is u u^T + c (I - u u^T)."""
+    d = len(axes)
+    if distance[k] < 0:
+        for r in range(d):
+            u[r] = 0.0
+        return 1.0
+    length = 0.0
+    for r in range(d):
+        length += v[r] * v[r]
+    length = np.sqrt(length)
+    for r in range(d):
+        u[r] = v[r] / length if length > 1e-9 else (1.0 if r == 0 else 0.0)
+    error = length - distance[k]
+    for r in range(d):
+        v[r] = error * u[r]
+    return error / max(length, 1e-9)
+
+
+@_compiled
+def gradient(  # type: ignore[no-untyped-def]
+    axes, nodes, head, following, ends, arms, carried, distance, weight, rotation, position, out
+):
+    """out (nodes, b): half the derivative of the sum of all squares."""
+    d = len(axes)
+    b = _turns(axes) + d
+    v, u, jac = np.empty(d), np.empty(d), np.empty((d, b))
+    for m in range(len(nodes)):
+        i = nodes[m]
+        for x in range(b):
+            out[m, x] = 0.0
+        link = head[i]
+        while link >= 0:
+            k, side = link // 2, link % 2
+            _difference(axes, k, ends, arms, carried, rotation, position, v)
+            _residual(axes, k, v, distance, u)
+            _jacobian(axes, rotation[i], arms[k, side], carried[k], jac)
+            w = weight[k] if side else -weight[k]
+            for r in range(d):
+                for x in range(b):
+                    out[m, x] += w * v[r] * jac[r, x]
+            link = following[k, side]
+
+
+@_compiled
+def _apply(axes, u, c, weight, jac, out):  # type: ignore[no-untyped-def]
+    """out (d, b): the second derivative, weight (u u^T + c (I - u u^T)), times a Jacobian."""
+    d = len(axes)
+    for x in range(_turns(axes) + d):
+        along = 0.0
+        for r in range(d):
+            along += u[r] * jac[r, x]
+        for r in range(d):
+            out[r, x] = weight * (c * jac[r, x] + (1.0 - c) * along * u[r])
+
+
+@_compiled
+def _add_product(axes, sign, left, right, front, row, column):  # type: ignore[no-untyped-def]
+    """Add sign left^T right, both (d, b), to a block of a front."""
+    d = len(axes)
+    b = _turns(axes) + d
+    for x in range(b):
+        for y in range(b):
+            s = 0.0
+            for r in range(d):
+                s += left[r, y] * right[r, x]
+            front[row * b + y, column * b + x] += sign * s
+
+
+@_compiled
+def _assemble(  # type: ignore[no-untyped-def]
+    axes, nodes, inner, place, head, following, ends, arms, carried, distance, weight, rotation,
+    position, point, variable, front
+):
+    """Add what is convex of a clique's own terms to its front, lower triangle and diagonal.
+
+    Own are those of an inner node whose other end is in the front or constant. All of a term
+    is added at once, so that what is positive semidefinite stays so wherever bodies have
+    moved since.
+    """
+    d, q = len(axes), _turns(axes)
+    b = q + d
+    v, u = np.empty(d), np.empty(d)
+    spread = np.empty((d, b))
+    own, other, turned = np.empty((d, b)), np.empty((d, b)), np.empty((d, b))
+    for m in range(inner):
+        i = nodes[m]
+        link = head[i]
+        while link >= 0:
+            k, side = link // 2, link % 2
+            link = following[k, side]
+            j = ends[k, 1 - side]
+            at = place[j] if j >= 0 and j != i else -1
+            if (j == i and side) or (at < 0 and j >= 0 and j != i and variable[j]):
+                continue
+            _difference(axes, k, ends, arms, carried, rotation, position, v)
+            c = max(_residual(axes, k, v, distance, u), 0.0)
+            _jacobian(axes, rotation[i], arms[k, side], carried[k], own)
+            if j >= 0:
+                _jacobian(axes, rotation[j], arms[k, 1 - side], carried[k], other)
+            if j == i:
+                # Both ends on one body: one Jacobian, on the diagonal.
+                for r in range(d):
+                    for x in range(b):
+                        own[r, x] -= other[r, x]
+            _apply(axes, u, c, weight[k], own, turned)
+            _add_product(axes, 1.0, own, turned, front, m, m)
+            if at < 0:
+                continue
+            _add_product(axes, -1.0, other, turned, front, at, m)
+            if at < inner:
+                continue
+            _apply(axes, u, c, weight[k], other, spread)
+            _add_product(axes, 1.0, other, spread, front, at, at)
+        if point[i]:
+            for x in range(q):
+                front[m * b + x, m * b + x] += 1.0
+
+
+@_compiled
+def form(  # type: ignore[no-untyped-def]
+    axes, cliques, table, integers, values, place, head, following, ends, arms, carried, distance,
+    weight, rotation, position, point, variable, damping
+):
+    """Factor the fronts of cliques, children first; False where one is not PD."""
+    b = _turns(axes) + len(axes)
+    for clique in cliques:
+        inner, at = table[clique, 0], table[clique, 2]
+        nodes = integers[at : at + inner + table[clique, 1]]
+        front = np.zeros((len(nodes) * b, len(nodes) * b))
+        for m in range(len(nodes)):
+            place[nodes[m]] = m
+        _assemble(
+            axes, nodes, inner, place, head, following, ends, arms, carried, distance, weight,
+            rotation, position, point, variable, front)
+        for m in range(len(nodes)):
+            place[nodes[m]] = -1
+        for x in range(inner * b):
+            front[x, x] *= 1 + damping
+        if not eliminate_front(clique, table, integers, values, b, front):
+            return False
+    return True
+
+
+@_compiled
+def neighbours(nodes, place, head, following, ends, out):  # type: ignore[no-untyped-def]
+    """Pairs of places of nodes that share a term; returns their number, or -1: no room."""
+    count = 0
+    for i in nodes:
+        link = head[i]
+        previous = -1
+        while link >= 0:
+            k, side = link // 2, link % 2
+            j = ends[k, 1 - side]
+            # The parts of one measurement follow each other.
+            if j > i and place[j] >= 0 and j != previous:
+                if count == len(out):
+                    return -1
+                out[count, 0], out[count, 1] = place[i], place[j]
+                count += 1
+                previous = j
+            link = following[k, side]
+    return count
+
+
+@_compiled
+def chain(first, last, head, following, ends):  # type: ignore[no-untyped-def]
+    """Add terms first .. last - 1 to the chains of their bodies."""
+    for k in range(first, last):
+        for side in range(2):
+            i = ends[k, side]
+            following[k, side] = -1
+            if i >= 0:
+                following[k, side] = head[i]
+                head[i] = 2 * k + side
+
+
+@_compiled
+def touched(nodes, head, following, mark, out):  # type: ignore[no-untyped-def]
+    """The terms of nodes, each once; returns their number, or -1: no room. `mark` is scratch.
+    """
+    count = 0
+    fits = True
+    for i in nodes:
+        link = head[i]
+        while link >= 0 and fits:
+            k, side = link // 2, link % 2
+            if not mark[k]:
+                if count == len(out):
+                    fits = False
+                    break
+                mark[k] = True
+                out[count] = k
+                count += 1
+            link = following[k, side]
+    for e in range(count):
+        mark[out[e]] = False
+    return count if fits else -1
+
+
+@_compiled
+def move(axes, nodes, steps, rotation, position, total):  # type: ignore[no-untyped-def]
+    """R <- R exp(omega), t <- t + R v; rotations stay orthonormal to rounding errors."""
+    d, q = len(axes), _turns(axes)
+    b = q + d
+    turn, old = np.empty((d, d)), np.empty((d, d))
+    for m in range(len(nodes)):
+        i = nodes[m]
+        for x in range(b):
+            total[i, x] += steps[m, x]
+        for r in range(d):
+            for c in range(d):
+                position[i, r] += rotation[i, r, c] * steps[m, q + c]
+        if d == 2:
+            cosine, sine = np.cos(steps[m, 0]), np.sin(steps[m, 0])
+            turn[0, 0], turn[0, 1], turn[1, 0], turn[1, 1] = cosine, -sine, sine, cosine
+        else:
+            angle = np.sqrt(steps[m, 0] ** 2 + steps[m, 1] ** 2 + steps[m, 2] ** 2)
+            if angle == 0.0:
+                continue
+            f = np.sin(angle) / angle
+            g = 2 * (np.sin(angle / 2) / angle) ** 2
+            for r in range(d):
+                for c in range(d):
+                    turn[r, c] = g * steps[m, r] * steps[m, c]
+                turn[r, r] += np.cos(angle)
+            turn[0, 1] -= f * steps[m, 2]
+            turn[1, 0] += f * steps[m, 2]
+            turn[0, 2] += f * steps[m, 1]
+            turn[2, 0] -= f * steps[m, 1]
+            turn[1, 2] -= f * steps[m, 0]
+            turn[2, 1] += f * steps[m, 0]
+        for r in range(d):
+            for c in range(d):
+                s = 0.0
+                for e in range(d):
+                    s += rotation[i, r, e] * turn[e, c]
+                old[r, c] = s
+        # One Newton step towards the nearest rotation: R (3 I - R^T R) / 2.
+        for r in range(d):
+            for c in range(d):
+                s = 3.0 if r == c else 0.0
+                for e in range(d):
+                    s -= old[e, r] * old[e, c]
+                turn[r, c] = 0.5 * s
+        for r in range(d):
+            for c in range(d):
+                s = 0.0
+                for e in range(d):
+                    s += old[r, e] * turn[e, c]
+                rotation[i, r, c] = s
+
+
+@cache
+def term_kernels(d: int) -> SimpleNamespace:
+    """The kernels of dimension d."""
+    axes = (0,) * d
+    return SimpleNamespace(
+        squares=partial(squares, axes), gradient=partial(gradient, axes),
+        form=partial(form, axes), move=partial(move, axes),
+        neighbours=neighbours, chain=chain, touched=touched)

@@ -1,0 +1,1 @@
+"""Batches of small dense blocks: rotations, projections, tangent coordinates, CG vectors."""

@@ -1,0 +1,352 @@
+"""L^-1 as a product of a few sparse factors: triangular solves without long chains.
+
+A triangular solve follows the elimination tree, whose height on SLAM graphs is hundreds of
+columns: on a GPU each level is a launch with next to nothing to do. Here neighbouring levels are
+inverted together, subtree by subtree, as long as that does not fill too much (Alvarado, Pothen,
+Schreiber: Highly parallel sparse triangular solution, 1993). A solve is then a few sparse
+products, all rows of a group at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
+
+from ..sparse.cholesky import CholeskyFactor
+from ..sparse.sparse_kernels import sparse_kernels
+from ..sparse.symbolic import elimination_parents
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+GROWTH = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0)
+"""Bounds tried on the entries of a subtree's inverse over those of its part of L."""
+_LEVEL_COST = 250_000.0
+"""Entries that one more product is worth: a launch within a CUDA graph takes about 2 us, in which
+a data-centre GPU streams so many entries. An estimate, not a measurement."""
+_DENSE, _FULL = 48, 4
+"""Rows from where a subtree is inverted as a dense matrix, if one entry in so many is there."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which rows are solved together, in which order, and what that costs."""
+
+    order: Index
+    """(n,): row of L at each place; groups, and subtrees within, are contiguous."""
+    bounds: Index
+    """(groups + 1,): places where groups begin."""
+    tops: Index
+    """(n,): last place of the subtree that each place belongs to."""
+    entries: int
+    """Of all factors together, one way."""
+
+    @property
+    def groups(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def cost(self) -> float:
+        """Of one solve, in entries: two products a group, there and back."""
+        return 2 * self.entries + 4 * self.groups * _LEVEL_COST
+
+
+class InversePlan:
+    """Grouping and patterns for one pattern of L; the values follow each factorisation."""
+
+    def __init__(self, factor: CholeskyFactor, growth: float | None = None) -> None:
+        """`growth` bounds fill; by default the cheapest of `GROWTH` is taken."""
+        n = self.n = factor.n
+        lower = sp.csc_matrix(
+            (np.arange(len(factor.indices)), factor.indices, factor.indptr), shape=(n, n))
+        by_row = lower.tocsr()
+        parent = elimination_parents(by_row.indptr, by_row.indices)
+        tries = GROWTH if growth is None else (growth,)
+        self.grouping = min(
+            (grouped(parent, by_row.indptr, by_row.indices, bound) for bound in tries),
+            key=lambda grouping: grouping.cost)
+        grouping = self.grouping
+        place = np.empty(n, dtype=np.int64)
+        place[grouping.order] = np.arange(n)
+        row, column = place[factor.indices], place[np.repeat(np.arange(n), np.diff(factor.indptr))]
+        group = np.repeat(np.arange(grouping.groups), np.diff(grouping.bounds))
+        inner = group[row] == group[column]
+        self.across = _Pattern(row[~inner], column[~inner], np.flatnonzero(~inner), n)
+        self._inner = _Pattern(row[inner], column[inner], np.flatnonzero(inner), n)
+        parent = elimination_parents(self._inner.row_starts, self._inner.row_columns)
+        starts, rows = _paths(parent)
+        self.inverse = _Pattern(
+            rows, np.repeat(np.arange(n), np.diff(starts)), np.arange(len(rows)), n)
+        self._starts, self._rows = starts, rows
+
+    def values(self, factor: CholeskyFactor) -> Array:
+        """Entries of the groups' inverses, column by column, in the order of `inverse`."""
+        lower = factor.data[self._inner.entry]
+        starts, rows = self._inner.column_starts, self._inner.column_rows
+        data = np.zeros(len(self._rows))
+        dense = _dense_subtrees(self.grouping.tops, self._starts, starts)
+        for first, last in dense:
+            size = last - first
+            block = np.zeros((size, size))
+            at = slice(starts[first], starts[last])
+            column = np.repeat(np.arange(size), np.diff(starts[first : last + 1]))
+            block[rows[at] - first, column] = lower[at]
+            inverse, info = dtrtri(block, lower=1)
+            if info:
+                raise AssertionError('a pivot of a positive definite matrix is zero')
+            at = slice(self._starts[first], self._starts[last])
+            column = np.repeat(np.arange(size), np.diff(self._starts[first : last + 1]))
+            data[at] = inverse[self._rows[at] - first, column]
+        done = np.zeros(self.n, dtype=bool)
+        for first, last in dense:
+            done[first:last] = True
+        _invert(starts, rows, lower, self._starts, self._rows, done, data)
+        return data
+
+
+class _Pattern:
+    """A lower triangular pattern by rows and by columns, and where its values come from."""
+
+    def __init__(self, row: Index, column: Index, source: Index, n: int) -> None:
+        # Sorted by rows, then stably by columns: rows ascend within columns, and the reverse.
+        _, first = _bucketed(row, n)
+        self.column_starts, second = _bucketed(column[first], n)
+        by_column = first[second]
+        self.entry = source[by_column]
+        """Source of each value, column by column."""
+        row, column = row[by_column], column[by_column]
+        self.column_rows = row.astype(np.int32)
+        self.row_starts, self.by_row = _bucketed(row, n)
+        """Order of the values row by row."""
+        self.row_columns = column[self.by_row].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Csr:
+    """Rows of a sparse matrix, int32 indices."""
+
+    indptr: NDArray[np.int32]
+    indices: NDArray[np.int32]
+    data: Array
+
+
+class PartitionedInverse:
+    """(L L^T)^-1 of one factorisation as products with sparse matrices.
+
+    For each group of rows g, in order: x_g <- G_g (x_g - F_g x); then, from the last group back,
+    x_g <- G_g^T (x_g - F_g^T x). F holds L between groups, G the inverses within.
+    """
+
+    def __init__(self, factor: CholeskyFactor, plan: InversePlan) -> None:
+        self.n, self.plan = factor.n, plan
+        self.bounds = plan.grouping.bounds
+        self.order = np.asarray(factor.order)[plan.grouping.order].astype(np.int32)
+        """(n,): row of A at each place."""
+        across, inverse = plan.across, plan.inverse
+        off = factor.data[across.entry]
+        values = plan.values(factor)
+        self.F = Csr(across.row_starts, across.row_columns, off[across.by_row])
+        self.F_T = Csr(across.column_starts, across.column_rows, off)
+        self.G = Csr(inverse.row_starts, inverse.row_columns, values[inverse.by_row])
+        self.G_T = Csr(inverse.column_starts, inverse.column_rows, values)
+
+    def there(self) -> list[tuple[Csr, Csr, int, int]]:
+        """(across, within, first, last) of every group in the order of L^-1."""
+        return [(self.F, self.G, first, last) for first, last in self._ranges()]
+
+    def back(self) -> list[tuple[Csr, Csr, int, int]]:
+        """The same in the order of L^-T."""
+        return [(self.F_T, self.G_T, first, last) for first, last in reversed(self._ranges())]
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        return list(zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True))
+
+    def solve(self, rhs: Array) -> Array:
+        """A^-1 rhs for rhs (n, p), by the same products that a GPU makes."""
+        kernel = sparse_kernels(rhs.shape[1])
+        a = np.ascontiguousarray(rhs[self.order])
+        b = np.empty_like(a)
+        for steps, rest, x in ((self.there(), a, b), (self.back(), b, a)):
+            for across, within, first, last in steps:
+                kernel.csr_subtract(
+                    across.indptr[first : last + 1], across.indices, across.data, x,
+                    rest[first:last])
+                kernel.csr_product(
+                    within.indptr[first : last + 1], within.indices, within.data, rest,
+                    x[first:last])
+        out = np.empty_like(a)
+        out[self.order] = a
+        return out
+
+
+def grouped(
+    parent: Index, row_starts: NDArray[Any], row_columns: NDArray[Any], growth: float
+) -> Grouping:
+    """Groups of a lower triangular pattern by rows, at one bound on fill."""
+    group, entries = _groups(parent, row_starts, row_columns, growth)
+    top = _tops(parent, group)
+    order = np.lexsort((np.arange(len(group)), top, group))
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(group))]) if len(group) else np.zeros(1)
+    last = np.flatnonzero(np.diff(top[order], append=-1))
+    tops = np.repeat(last, np.diff(last, prepend=-1))
+    across = _entries_across(group, row_starts, row_columns)
+    return Grouping(order, bounds.astype(np.int64), tops, int(entries + across))
+
+
+def levels(factor: CholeskyFactor) -> int:
+    """Height of the elimination tree: launches of a level-scheduled solve, one way."""
+    n = factor.n
+    lower = sp.csc_matrix((factor.data, factor.indices, factor.indptr), shape=(n, n)).tocsr()
+    return int(_height(elimination_parents(lower.indptr, lower.indices)))
+
+
+def _dense_subtrees(
+    tops: Index, inverse: NDArray[Any], lower: NDArray[Any]
+) -> list[tuple[int, int]]:
+    """(first, last + 1) of the subtrees that are large and fairly full triangles."""
+    last = np.unique(tops)
+    first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
+    size = last + 1 - first
+    full = size * (size + 1) // 2
+    filled = lower[last + 1] - lower[first]
+    chosen = (size >= _DENSE) & (filled * _FULL > full) & (inverse[last + 1] - inverse[first] > 0)
+    return [(int(a), int(b) + 1) for a, b in zip(first[chosen], last[chosen], strict=True)]
+
+
+_compiled = njit(cache=True, nogil=True)
+
+
+@_compiled
+def _bucketed(key, n):  # type: ignore[no-untyped-def]
+    """A stable order by key: (starts (n + 1,) of each key, order)."""
+    starts = np.zeros(n + 1, dtype=np.int32)
+    for e in range(len(key)):
+        starts[key[e] + 1] += 1
+    for j in range(n):
+        starts[j + 1] += starts[j]
+    following = starts[:-1].copy()
+    order = np.empty(len(key), dtype=np.int64)
+    for e in range(len(key)):
+        order[following[key[e]]] = e
+        following[key[e]] += 1
+    return starts, order
+
+
+@_compiled
+def _height(parent):  # type: ignore[no-untyped-def]
+    n = len(parent)
+    depth = np.ones(n, dtype=np.int64)
+    highest = 0
+    for j in range(n):
+        highest = max(highest, depth[j])
+        if parent[j] >= 0:
+            depth[parent[j]] = max(depth[parent[j]], depth[j] + 1)
+    return highest
+
+
+@_compiled
+def _groups(parent, row_starts, row_columns, growth):  # type: ignore[no-untyped-def]
+    """Group of each row, and the entries of all inverses.
+
+    A row joins the last group below it while the subtree's inverse has at most `growth` times
+    the entries of its part of L.
+    """
+    n = len(parent)
+    group = np.zeros(n, dtype=np.int64)
+    below = np.full(n, -1, dtype=np.int64)
+    size = np.zeros(n, dtype=np.int64)
+    inverse = np.zeros(n, dtype=np.int64)
+    lower = np.zeros(n, dtype=np.int64)
+    total = 0
+    for j in range(n):
+        g = max(below[j], 0)
+        own = 0
+        for e in range(row_starts[j], row_starts[j + 1]):
+            if group[row_columns[e]] == g or row_columns[e] == j:
+                own += 1
+        if below[j] >= 0 and inverse[j] + size[j] + 1 > growth * (lower[j] + own):
+            g += 1
+            size[j] = inverse[j] = lower[j] = 0
+            own = 1
+        group[j] = g
+        size[j] += 1
+        total += size[j]
+        inverse[j] += size[j]
+        lower[j] += own
+        up = parent[j]
+        if up >= 0:
+            if g > below[up]:
+                below[up] = g
+                size[up] = inverse[up] = lower[up] = 0
+            if g == below[up]:
+                size[up] += size[j]
+                inverse[up] += inverse[j]
+                lower[up] += lower[j]
+    return group, total
+
+
+@_compiled
+def _tops(parent, group):  # type: ignore[no-untyped-def]
+    """(n,): highest ancestor in the same group."""
+    top = np.arange(len(parent))
+    for j in range(len(parent) - 1, -1, -1):
+        if parent[j] >= 0 and group[parent[j]] == group[j]:
+            top[j] = top[parent[j]]
+    return top
+
+
+@_compiled
+def _entries_across(group, row_starts, row_columns):  # type: ignore[no-untyped-def]
+    count = 0
+    for j in range(len(group)):
+        for e in range(row_starts[j], row_starts[j + 1]):
+            if group[row_columns[e]] != group[j]:
+                count += 1
+    return count
+
+
+@_compiled
+def _paths(parent):  # type: ignore[no-untyped-def]
+    """Pattern of the inverse by columns: every ancestor within the group."""
+    n = len(parent)
+    depth = np.ones(n, dtype=np.int64)
+    for j in range(n - 1, -1, -1):
+        if parent[j] >= 0:
+            depth[j] = depth[parent[j]] + 1
+    starts = np.zeros(n + 1, dtype=np.int64)
+    for j in range(n):
+        starts[j + 1] = starts[j] + depth[j]
+    rows = np.empty(starts[n], dtype=np.int64)
+    for j in range(n):
+        at = starts[j]
+        i = j
+        while i >= 0:
+            rows[at] = i
+            at += 1
+            i = parent[i]
+    return starts, rows
+
+
+@_compiled
+def _invert(indptr, indices, data, starts, rows, done, out):  # type: ignore[no-untyped-def]
+    """Columns of the inverses by forward substitution along their paths."""
+    n = len(indptr) - 1
+    held = np.zeros(n)
+    for j in range(n):
+        if done[j]:
+            continue
+        held[j] = 1.0
+        for e in range(starts[j], starts[j + 1]):
+            b = rows[e]
+            x = held[b] / data[indptr[b]]
+            held[b] = 0.0
+            out[e] = x
+            if x != 0.0:
+                for s in range(indptr[b] + 1, indptr[b + 1]):
+                    held[indices[s]] -= data[s] * x

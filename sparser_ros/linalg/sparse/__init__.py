@@ -1,0 +1,1 @@
+"""Sparse matrices: products, orderings, symbolic analysis, Cholesky factors."""

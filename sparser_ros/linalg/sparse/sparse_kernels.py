@@ -1,0 +1,223 @@
+"""Compiled kernels over sparse matrices: products, factors and triangular solves.
+
+Specialised by columns p of the right-hand side, and by the height b of blocks; see kernels.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.cpython.unsafe.tuple import tuple_setitem
+
+from ..dense.manifold_kernels import FAST
+
+_REGISTERS = 15
+"""Numbers that a loop keeps in registers: as a tuple, since an array would go through memory."""
+_with_item: Callable[..., Any] = tuple_setitem
+_compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
+
+
+@cache
+def sparse_kernels(p: int) -> SimpleNamespace:
+    """Sparse products and triangular solves on matrices of p columns."""
+    width = max(1, min(p, _REGISTERS))
+    zero = (0.0,) * width
+
+    @_compiled
+    def csr_product(indptr, indices, data, x, out):  # type: ignore[no-untyped-def]
+        """out = A x for a CSR matrix A."""
+        acc = np.empty(p)
+        for r in range(out.shape[0]):
+            for c in range(p):
+                acc[c] = 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                a = data[e]
+                j = indices[e]
+                for c in range(p):
+                    acc[c] += a * x[j, c]
+            for c in range(p):
+                out[r, c] = acc[c]
+
+    @_compiled
+    def csr_subtract(indptr, indices, data, x, out):  # type: ignore[no-untyped-def]
+        """out -= A x for a CSR matrix A."""
+        acc = np.empty(p)
+        for r in range(out.shape[0]):
+            for c in range(p):
+                acc[c] = 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                a = data[e]
+                j = indices[e]
+                for c in range(p):
+                    acc[c] += a * x[j, c]
+            for c in range(p):
+                out[r, c] -= acc[c]
+
+    @_compiled
+    def llt_solve(indptr, indices, data, inverse_diagonal, x):  # type: ignore[no-untyped-def]
+        """x <- (L L^T)^-1 x in place; L is CSC, its diagonal first in each column."""
+        n = x.shape[0]
+        for first in range(0, p, width):
+            for j in range(n):
+                f = inverse_diagonal[j]
+                z = zero
+                for c in range(width):
+                    if first + c < p:
+                        z = _with_item(z, c, x[j, first + c] * f)
+                for c in range(width):
+                    if first + c < p:
+                        x[j, first + c] = z[c]
+                for e in range(indptr[j] + 1, indptr[j + 1]):
+                    i = indices[e]
+                    a = data[e]
+                    for c in range(width):
+                        if first + c < p:
+                            x[i, first + c] -= a * z[c]
+            for j in range(n - 1, -1, -1):
+                z = zero
+                for c in range(width):
+                    if first + c < p:
+                        z = _with_item(z, c, x[j, first + c])
+                for e in range(indptr[j] + 1, indptr[j + 1]):
+                    i = indices[e]
+                    a = data[e]
+                    for c in range(width):
+                        if first + c < p:
+                            z = _with_item(z, c, z[c] - a * x[i, first + c])
+                f = inverse_diagonal[j]
+                for c in range(width):
+                    if first + c < p:
+                        x[j, first + c] = z[c] * f
+
+    @_compiled
+    def gather(x, order, out):  # type: ignore[no-untyped-def]
+        """out[i] = x[order[i]]."""
+        for i in range(order.shape[0]):
+            j = order[i]
+            for c in range(p):
+                out[i, c] = x[j, c]
+
+    @_compiled
+    def scatter(x, order, out):  # type: ignore[no-untyped-def]
+        """out[order[i]] = x[i]."""
+        for i in range(order.shape[0]):
+            j = order[i]
+            for c in range(p):
+                out[j, c] = x[i, c]
+
+    return SimpleNamespace(
+        csr_product=csr_product,
+        csr_subtract=csr_subtract,
+        llt_solve=llt_solve,
+        gather=gather,
+        scatter=scatter,
+    )
+
+
+@cache
+def block_kernels(b: int, p: int) -> SimpleNamespace:
+    """Solves with factors of b x b blocks for right-hand sides of p columns."""
+    width = max(1, min(p, _REGISTERS // b))
+    zero = (0.0,) * (b * width)
+
+    @_compiled
+    def llt_solve(indptr, indices, blocks, inverse_diagonal, x):  # type: ignore[no-untyped-def]
+        """x <- (L L^T)^-1 x in place; blocks (m, b, b) below the diagonal, column by column."""
+        for first in range(0, p, width):
+            for j in range(len(indptr) - 1):
+                r = j * b
+                z = zero
+                for a in range(b):
+                    for c in range(width):
+                        if first + c < p:
+                            s = 0.0
+                            for k in range(a + 1):
+                                s += inverse_diagonal[j, a, k] * x[r + k, first + c]
+                            z = _with_item(z, a * width + c, s)
+                for a in range(b):
+                    for c in range(width):
+                        if first + c < p:
+                            x[r + a, first + c] = z[a * width + c]
+                for e in range(indptr[j], indptr[j + 1]):
+                    q = indices[e] * b
+                    for a in range(b):
+                        for c in range(width):
+                            if first + c < p:
+                                s = x[q + a, first + c]
+                                for k in range(b):
+                                    s -= blocks[e, a, k] * z[k * width + c]
+                                x[q + a, first + c] = s
+            for j in range(len(indptr) - 2, -1, -1):
+                r = j * b
+                z = zero
+                for a in range(b):
+                    for c in range(width):
+                        if first + c < p:
+                            z = _with_item(z, a * width + c, x[r + a, first + c])
+                for e in range(indptr[j], indptr[j + 1]):
+                    q = indices[e] * b
+                    for a in range(b):
+                        for c in range(width):
+                            if first + c < p:
+                                s = x[q + a, first + c]
+                                for k in range(b):
+                                    at = k * width + c
+                                    z = _with_item(z, at, z[at] - blocks[e, a, k] * s)
+                for a in range(b):
+                    for c in range(width):
+                        if first + c < p:
+                            s = 0.0
+                            for k in range(a, b):
+                                s += inverse_diagonal[j, k, a] * z[k * width + c]
+                            x[r + a, first + c] = s
+
+    rows = sparse_kernels(p)
+    return SimpleNamespace(llt_solve=llt_solve, gather=rows.gather, scatter=rows.scatter)
+
+
+@_compiled
+def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
+    """Add shift (n,) to the diagonal of a CSC matrix; False if some entry of it is not stored."""
+    for j in range(len(shift)):
+        found = False
+        for e in range(indptr[j], indptr[j + 1]):
+            if indices[e] == j:
+                data[e] += shift[j]
+                found = True
+                break
+        if not found:
+            return False
+    return True
+
+
+@_compiled
+def bordered(ap, ai, ax, bp, bi, bx, cp, ci, cx, dp, di, dx):  # type: ignore[no-untyped-def]
+    """The CSR matrix [[A, B], [C, D]] of CSR matrices, A square."""
+    n, m = len(ap) - 1, len(dp) - 1
+    indptr = np.zeros(n + m + 1, dtype=ap.dtype)
+    indices = np.empty(len(ai) + len(bi) + len(ci) + len(di), dtype=ai.dtype)
+    data = np.empty(len(indices))
+    at = 0
+    for r in range(n + m):
+        if r < n:
+            at = _append(ap[r], ap[r + 1], ai, ax, 0, indices, data, at)
+            at = _append(bp[r], bp[r + 1], bi, bx, n, indices, data, at)
+        else:
+            at = _append(cp[r - n], cp[r - n + 1], ci, cx, 0, indices, data, at)
+            at = _append(dp[r - n], dp[r - n + 1], di, dx, n, indices, data, at)
+        indptr[r + 1] = at
+    return indptr, indices, data
+
+
+@_compiled
+def _append(first, last, columns, values, shift, indices, data, at):  # type: ignore[no-untyped-def]
+    """Copy entries to place `at`, their columns shifted; the place after them."""
+    for e in range(first, last):
+        indices[at], data[at] = shift + columns[e], values[e]
+        at += 1
+    return at

@@ -1,0 +1,1 @@
+"""How good a solution is: certificate, Riemannian staircase, marginal covariances."""

@@ -1,0 +1,195 @@
+"""A certificate of global optimality: S = Q - Lambda is positive semidefinite.
+
+See docs/method.md, section 7. For any symmetric multipliers Lambda, blocks of X_c with
+X_b X_b^T = I give tr(X^T Q X) = tr(X^T S X) + tr Lambda, and tr Lambda is the cost f of the
+point that Lambda came from. So if S + e I is positive semidefinite on the rows of X_c, every
+feasible X of every rank costs at least f - e rows: each row has norm one. No gradient has to
+vanish for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
+from ..manifold.manifold import Manifold
+from ..model.schur import SchurOperator
+
+Array = NDArray[np.float64]
+
+RELATIVE_GAP = 1e-6
+"""Share of the cost within which a solution counts as optimal."""
+_ROUNDING = 1e-12
+_TIGHTENINGS = 2
+_MARGIN = 10.0
+_GROWTHS = 14
+_DIRECTIONS = 5
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one test says of one point."""
+
+    cost: float
+    gap: float
+    """cost - gap is a lower bound on the cost of every point of every rank; inf if none."""
+    tolerance: float
+    lambda_min: float | None = None
+    """Least eigenvalue of the Schur complement of S on X_c, units of the weights; computed only
+    where the test fails (at an optimum it is 0, the gauge)."""
+    directions: Array | None = None
+    """(rows, q): eigenvectors of the least negative eigenvalues, the least first; unit norm, zero
+    on the homogenising rows."""
+
+    @property
+    def certified(self) -> bool:
+        return self.gap <= self.tolerance
+
+    @property
+    def lower_bound(self) -> float:
+        return self.cost - self.gap
+
+
+class Certifier:
+    """Tests points of one problem; the symbolic analysis is made once."""
+
+    def __init__(self, schur: SchurOperator) -> None:
+        self.schur = schur
+        self.manifold = schur.problem.manifold
+        self.full = schur.full().tocsc()
+        self.rows = self.manifold.rows
+        on_rows = np.zeros(self.full.shape[0])
+        on_rows[: self.rows] = 1
+        self.identity = sp.diags(on_rows).tocsc()
+        self.symbolic = SymbolicCholesky(self.full)
+        self.rounding = _ROUNDING * float(schur.Q_cc.diagonal().sum())
+
+    def tolerance(self, cost: float) -> float:
+        """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
+        return max(RELATIVE_GAP * cost, self.rounding)
+
+    def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
+        """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
+        multiplier = multiplier_matrix(self.manifold, y, gradient)
+        multiplier.resize(self.full.shape)
+        return (self.full - multiplier).tocsc()
+
+    def factor(self, S: sp.csc_matrix, shift: float) -> CholeskyFactor | None:
+        """Cholesky factor of S + shift on the rows of X_c; None where it is not PD."""
+        try:
+            return self.symbolic.factorize(S + shift * self.identity)
+        except NotPositiveDefiniteError:
+            return None
+
+    def test(self, y: Array, *, directions: bool = True) -> Certificate:
+        """Certify a point (rows, p), or bound its gap and find the directions of escape."""
+        gradient = self.schur(y)
+        cost = float(np.sum(y * gradient))
+        tolerance = self.tolerance(cost)
+        S = self.matrix(y, gradient)
+        gap = tolerance
+        if self.factor(S, gap / self.rows) is not None:
+            for _ in range(_TIGHTENINGS):
+                if self.factor(S, 0.1 * gap / self.rows) is None:
+                    break
+                gap *= 0.1
+            return Certificate(cost, gap, tolerance)
+        pinned = self._pinned_gap(y, gradient, S, tolerance)
+        if pinned <= tolerance:
+            return Certificate(cost, pinned, tolerance)
+        for _ in range(_GROWTHS):
+            gap *= 10
+            factor = self.factor(S, gap / self.rows)
+            if factor is not None:
+                break
+        else:
+            return Certificate(cost, np.inf, tolerance)
+        if not directions:
+            return Certificate(cost, gap, tolerance)
+        values, vectors = self._least(factor, gap / self.rows)
+        least = float(values[0])
+        # Lanczos bounds the eigenvalue from above only; a factorisation just below it proves it.
+        tight = min(gap, -1.01 * least * self.rows)
+        if least < 0 and self.factor(S, tight / self.rows) is not None:
+            gap = tight
+        return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
+                           self._held(y, vectors[:, values < 0]))
+
+    def _pinned_gap(
+        self, y: Array, gradient: Array, S: sp.csc_matrix, tolerance: float
+    ) -> float:
+        """The gap by another route, for points of rank d: hold one block instead of shifting.
+
+        The shift has to outweigh rounding errors along the gauge directions y, where S is zero
+        and positions are large. But any x is y c + z with z zero on the rows of one rotation (or
+        the homogenising rows), and there S - m must be positive definite with a margin m. With
+        r = S y the gap is d (|r|^2 / m + |y^T r|).
+        """
+        manifold = self.manifold
+        d, n = manifold.d, manifold.n
+        if y.shape[1] != d or not n:
+            return float(np.inf)
+        if manifold.homogenised:
+            start = manifold.rows - d
+        else:
+            diagonal = self.schur.Q_cc.diagonal()[: n * d]
+            start = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
+        keep = np.delete(np.arange(self.full.shape[0]), np.arange(start, start + d))
+        margin = _MARGIN * tolerance / self.rows
+        held = (S - margin * self.identity)[keep][:, keep].tocsc()
+        try:
+            SymbolicCholesky(held).factorize(held)
+        except NotPositiveDefiniteError:
+            return float(np.inf)
+        rest = gradient - multiplier_matrix(manifold, y, gradient) @ y
+        return float(d * (np.sum(rest**2) / margin + np.linalg.norm(y.T @ rest, 2)))
+
+    def _least(self, factor: CholeskyFactor, shift: float) -> tuple[Array, Array]:
+        """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""
+        padded = np.zeros(factor.n)
+
+        def inverse(v: Array) -> Array:
+            padded[: self.rows] = v.ravel()
+            return factor.solve(padded)[: self.rows]
+
+        operator = LinearOperator((self.rows, self.rows), matvec=inverse, dtype=float)
+        start = np.random.default_rng(0).standard_normal(self.rows)
+        wanted = max(min(_DIRECTIONS, self.rows - 2), 1)
+        try:
+            values, vectors = eigsh(
+                operator, k=wanted, which='LA', v0=start, tol=1e-4, ncv=min(24, self.rows))
+        except ArpackNoConvergence as error:
+            values, vectors = error.eigenvalues, error.eigenvectors
+            if not len(values):
+                # The quotient of any vector bounds the least eigenvalue from above.
+                values, vectors = np.array([1 / shift]), start[:, None] / np.linalg.norm(start)
+        order = np.argsort(-values)
+        return 1 / values[order] - shift, vectors[:, order]
+
+    def _held(self, y: Array, vectors: Array) -> Array:
+        """The same directions with the homogenising rows at rest: S y = 0 lets y be subtracted."""
+        d = self.manifold.d
+        if self.manifold.homogenised:
+            vectors = vectors - y[:, :d] @ vectors[-d:]
+            vectors[-d:] = 0
+        return vectors / np.linalg.norm(vectors, axis=0)
+
+
+def multiplier_matrix(manifold: Manifold, y: Array, gradient: Array) -> sp.csr_matrix:
+    """Lambda = blockdiag sym(G_b Y_b^T) on all rows of X_c, the homogenising block included."""
+    n, d = manifold.n, manifold.d
+    blocks, scalars = manifold.multipliers(y, gradient)
+    parts: list[sp.spmatrix] = [
+        sp.bsr_matrix((blocks, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
+        sp.diags(scalars),
+    ]
+    if manifold.homogenised:
+        block = gradient[-d:] @ y[-d:].T
+        parts.append(sp.csr_matrix((block + block.T) / 2))
+    return sp.block_diag(parts, format='csr')
+

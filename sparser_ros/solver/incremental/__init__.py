@@ -1,0 +1,1 @@
+"""A rank-d trajectory kept at its optimum while measurements arrive."""

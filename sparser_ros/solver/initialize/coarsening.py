@@ -1,0 +1,199 @@
+"""Coarse to fine: every K-th pose of each odometry chain, what lies between composed.
+
+Measurements of dropped poses move to the nearest kept pose with the odometry in between folded
+into lever arms and relative poses (docs/method.md, section 1): exact in geometry, neglecting only
+the noise of that odometry. A solution of the small problem, carried back along the odometry,
+starts the refinement of the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate, Graph, Landmarks, RelativePoses
+from .initialization import odometry_chains, odometry_estimate
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CoarseGraph:
+    """A thinned graph and the way back to the whole one."""
+
+    graph: Graph
+    kept: Index
+    """(m,): pose of the whole graph behind each coarse pose."""
+    nearest: Index
+    """(n,): coarse pose that each pose of the whole graph hangs on."""
+    offset_rotation: Array
+    """(n, d, d): rotation of each pose in the frame of its coarse pose, by odometry."""
+    offset_translation: Array
+    """(n, d)."""
+    before: Index
+    """(n,): kept coarse pose at or before each pose of its chain."""
+    after: Index
+    share: Array
+    """(n,): how far each pose lies from `before` to `after`, 0 to 1."""
+    chained: Estimate
+    """The odometry along each chain, which offsets are taken from."""
+
+    def interpolate(self, coarse: Estimate) -> Estimate:
+        """Values of all poses: the coarse ones, with the odometry between bent to fit."""
+        rows, translation = self.prolong(np.swapaxes(coarse.rotation, 1, 2), coarse.translation)
+        return Estimate(np.swapaxes(rows, 1, 2).copy(), translation, coarse.landmarks.copy())
+
+    def prolong(self, rows: Array, translation: Array) -> tuple[Array, Array]:
+        """Rows R_i^T (n, d, p) and translations (n, p) of all poses from the coarse ones.
+
+        Each dropped pose is carried from both of its kept neighbours; the two predictions are
+        averaged with the share of the way.
+        """
+        first, start = self._carried(rows, translation, self.before)
+        second, end = self._carried(rows, translation, self.after)
+        share = self.share
+        blend = (1 - share)[:, None, None] * first + share[:, None, None] * second
+        u, _, vt = np.linalg.svd(blend, full_matrices=False)
+        return u @ vt, start + share[:, None] * (end - start)
+
+    def _carried(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
+        origin = self.kept[by]
+        R, t = self.chained.rotation, self.chained.translation
+        offset = np.swapaxes(R, 1, 2) @ R[origin]
+        move = np.einsum('kij,ki->kj', R[origin], t - t[origin])
+        return offset @ rows[by], translation[by] + np.einsum('ki,kip->kp', move, rows[by])
+
+
+def coarsen(graph: Graph, factor: int) -> CoarseGraph:
+    """Keep every `factor`-th pose of each odometry chain, and its ends."""
+    chains = odometry_chains(graph)
+    chained = odometry_estimate(graph)
+    n = graph.n_poses
+    keep = np.zeros(n, dtype=bool)
+    position = np.zeros(n, dtype=np.int64)
+    for chain in chains:
+        keep[chain[::factor]] = True
+        keep[chain[-1]] = True
+    # A sighting has no lever arm at what it sees, so seen poses stay.
+    keep[graph.sightings.point[graph.sightings.point >= 0]] = True
+    kept = np.concatenate([chain[keep[chain]] for chain in chains]) if chains else np.zeros(0, int)
+    coarse_of = np.full(n, -1, dtype=np.int64)
+    coarse_of[kept] = np.arange(len(kept))
+    before, after = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    share = np.zeros(n)
+    for chain in chains:
+        marks = np.flatnonzero(keep[chain])
+        position[chain] = np.arange(len(chain))
+        at = np.arange(len(chain))
+        low = marks[np.searchsorted(marks, at, side='right') - 1]
+        high = marks[np.searchsorted(marks, at, side='left')]
+        before[chain], after[chain] = coarse_of[chain[low]], coarse_of[chain[high]]
+        share[chain] = (at - low) / np.maximum(high - low, 1)
+    nearest = np.where(share <= 0.5, before, after)
+    origin = kept[nearest]
+    R, t = chained.rotation, chained.translation
+    back = np.swapaxes(R[origin], 1, 2)
+    turn = back @ R
+    move = np.einsum('kij,kj->ki', back, t - t[origin])
+    thin = _moved(graph, kept, nearest, turn, move).replaced(
+        relative_poses=_coarse_relative(graph, chains, keep, coarse_of, nearest, turn, move))
+    return CoarseGraph(thin, kept, nearest, turn, move, before, after, share, chained)
+
+
+def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) -> Graph:
+    """All tables but relative poses, their endpoints on kept poses."""
+
+    def hung(endpoint: Index, lever: Array) -> tuple[Index, Array]:
+        pose = endpoint >= 0
+        at = endpoint[pose]
+        endpoint, lever = endpoint.copy(), lever.copy()
+        lever[pose] = move[at] + np.einsum('kij,kj->ki', turn[at], lever[pose])
+        endpoint[pose] = nearest[at]
+        return endpoint, lever
+
+    ranges, see = graph.ranges, graph.sightings
+    pose, point = graph.pose_priors, graph.point_priors
+    source, lever_source = hung(ranges.source, ranges.lever_source)
+    target, lever_target = hung(ranges.target, ranges.lever_target)
+    fixed_at, lever = hung(point.point, point.lever)
+    seen_from, sight = hung(see.i, see.translation)
+    seen, _ = hung(see.point, np.zeros_like(see.translation))
+    landmarks = graph.landmarks
+    prior_rotation = pose.rotation @ np.swapaxes(turn[pose.i], 1, 2)
+    return graph.replaced(
+        poses=graph.poses.take(kept),
+        landmarks=Landmarks(landmarks.names, landmarks.position, landmarks.fixed),
+        sightings=see.replaced(i=seen_from, point=seen, translation=sight).take(
+            seen_from != seen),
+        ranges=ranges.replaced(
+            source=source, target=target, lever_source=lever_source,
+            lever_target=lever_target).take(source != target),
+        pose_priors=pose.replaced(
+            i=nearest[pose.i], rotation=prior_rotation,
+            translation=pose.translation
+            - np.einsum('kij,kj->ki', prior_rotation, move[pose.i])),
+        point_priors=point.replaced(point=fixed_at, lever=lever),
+    )
+
+
+def _coarse_relative(
+    graph: Graph, chains: list[Index], keep: NDArray[np.bool_], coarse_of: Index,
+    nearest: Index, turn: Array, move: Array,
+) -> RelativePoses:
+    """Composed odometry between kept poses, and closures moved to kept poses."""
+    rel = graph.relative_poses
+    edge_to = np.full(graph.n_poses, -1, dtype=np.int64)
+    odometry = np.flatnonzero(rel.odometry)
+    edge_to[rel.j[odometry]] = odometry
+    chained = odometry_estimate(graph)
+    R, t = chained.rotation, chained.translation
+    parts = []
+    for chain in chains:
+        marks = np.flatnonzero(keep[chain])
+        if len(marks) < 2:
+            continue
+        edges = edge_to[chain[1:]]
+        kappa, tau = _composed_weights(
+            t[chain], rel.kappa[edges], rel.tau[edges], marks, graph.dimension)
+        a, b = chain[marks[:-1]], chain[marks[1:]]
+        back = np.swapaxes(R[a], 1, 2)
+        parts.append(RelativePoses(
+            coarse_of[a], coarse_of[b], back @ R[b],
+            np.einsum('kij,kj->ki', back, t[b] - t[a]), kappa, tau,
+            np.ones(len(a), dtype=bool), np.zeros(len(a), dtype=np.int64)))
+    loops = rel.take(~rel.odometry)
+    i, j = nearest[loops.i], nearest[loops.j]
+    # T_ci_cj = T_ci_i T_i_j T_j_cj with T_j_cj the inverse of the offset of j.
+    back = np.swapaxes(turn[loops.j], 1, 2)
+    whole = turn[loops.i] @ loops.rotation
+    moved = loops.replaced(
+        i=i, j=j, rotation=whole @ back,
+        translation=move[loops.i]
+        + np.einsum('kij,kj->ki', turn[loops.i], loops.translation)
+        - np.einsum('kij,kj->ki', whole @ back, move[loops.j]))
+    parts.append(moved.take(i != j))
+    table = parts[0]
+    for part in parts[1:]:
+        table = table.append(part)
+    return table
+
+
+def _composed_weights(
+    translation: Array, kappa: Array, tau: Array, marks: Index, dimension: int
+) -> tuple[Array, Array]:
+    """Weights of composed edges: variances add, and rotations act on what follows them.
+
+    An error of edge m turns the rest of the way; its lever arm is the distance from pose m to
+    the end of the composed edge.
+    """
+    starts = marks[:-1]
+    turning = 1 / (2 * kappa)
+    end = translation[np.repeat(marks[1:], np.diff(marks))]
+    lever = np.sum((end - translation[1:]) ** 2, axis=1)
+    across = (dimension - 1) / dimension
+    angle = np.add.reduceat(1 / kappa, starts)
+    drift = np.add.reduceat(1 / tau + across * lever * turning, starts)
+    return 1 / angle, 1 / drift

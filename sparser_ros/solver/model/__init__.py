@@ -1,0 +1,1 @@
+"""The quadratic problem and its Schur complement (paper, sections III and IV)."""

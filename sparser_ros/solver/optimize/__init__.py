@@ -1,0 +1,1 @@
+"""The Riemannian trust region, the paper's four formulations, and where both run."""

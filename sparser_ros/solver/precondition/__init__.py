@@ -1,0 +1,1 @@
+"""Preconditioners of truncated CG."""

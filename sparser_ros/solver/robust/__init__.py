@@ -1,0 +1,1 @@
+"""Robust kernels, reweighting and graduated non-convexity (paper, section V)."""

@@ -1,0 +1,138 @@
+"""Robust kernels rho(s) on squared whitened residuals and which measurements they doubt.
+
+Iteratively reweighted least squares minimises sum rho(s_k) by weights w_k = rho'(s_k) (paper,
+section V, with one slip: its equation for the weights divides by s once more, which would give
+perfect measurements infinite weight).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import chdtri, dawsn, erfc
+
+from ...config import RobustConfig
+from ...graph import Graph, Increment
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """rho, its derivative and the inverse of that, all of (s, c^2); rho is concave, rho(s) <= s."""
+
+    rho: Callable[[Array, Array], Array]
+    weight: Callable[[Array, Array], Array]
+    """w = rho'(s), 1 at s = 0 and never increasing."""
+    inverse: Callable[[Array, Array], Array]
+    """The largest s of a weight in (0, 1]; for weight 1 of a kernel with a quadratic part, its
+    end."""
+
+
+def _gm_rho(s: Array, c2: Array) -> Array:
+    return s / (1 + s / c2)
+
+
+def _gm_weight(s: Array, c2: Array) -> Array:
+    return (1 + s / c2) ** -2.0
+
+
+def _gm_inverse(w: Array, c2: Array) -> Array:
+    return c2 * (1 / np.sqrt(w) - 1)
+
+
+def _huber_rho(s: Array, c2: Array) -> Array:
+    return np.where(s <= c2, s, 2 * np.sqrt(c2) * np.sqrt(s) - c2)
+
+
+def _huber_weight(s: Array, c2: Array) -> Array:
+    return np.sqrt(c2 / np.maximum(s, c2))
+
+
+def _huber_inverse(w: Array, c2: Array) -> Array:
+    return c2 / np.square(w)
+
+
+def _cauchy_rho(s: Array, c2: Array) -> Array:
+    return c2 * np.log1p(s / c2)
+
+
+def _cauchy_weight(s: Array, c2: Array) -> Array:
+    return 1 / (1 + s / c2)
+
+
+def _cauchy_inverse(w: Array, c2: Array) -> Array:
+    return c2 * (1 / w - 1)
+
+
+KERNELS = {
+    'none': Kernel(
+        lambda s, c2: np.asarray(s, dtype=float), lambda s, c2: np.ones(np.shape(s)),
+        lambda w, c2: np.zeros(np.shape(w))),
+    'gm': Kernel(_gm_rho, _gm_weight, _gm_inverse),
+    'huber': Kernel(_huber_rho, _huber_weight, _huber_inverse),
+    'cauchy': Kernel(_cauchy_rho, _cauchy_weight, _cauchy_inverse),
+}
+"""Geman-McClure (gm), Huber and Cauchy; `none` trusts everything."""
+
+
+def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = False) -> float:
+    """c^2 of a measurement with so many degrees of freedom.
+
+    Either threshold^2, or, where `threshold_probability` is positive, the value that the squared
+    residual of the cost exceeds with the remaining probability under its noise. `plane_turn`
+    marks a relative pose of the plane: its cost counts the angle twice (`graph/precision.py`), so
+    its law is 2 chi^2_1 + chi^2_2 instead of chi^2_3.
+    """
+    probability = config.threshold_probability
+    if probability <= 0:
+        return config.threshold**2
+    if not plane_turn:
+        return float(chdtri(degrees, 1.0 - probability))
+    return float(brentq(lambda s: _plane_tail(s) - (1 - probability), 0, 1e4))
+
+
+def _plane_tail(s: float) -> float:
+    """P(2 a + b > s) for a ~ chi^2_1 and b ~ chi^2_2, by the convolution in closed form."""
+    root = np.sqrt(s) / 2
+    return float(erfc(root) + 2 / np.sqrt(np.pi) * np.exp(-s / 4) * dawsn(root))
+
+
+_LOWEST = 1e-4
+"""Share to which the floor of weights falls."""
+
+
+def floored(weights: Array, floor: float) -> Array:
+    """Weights above a floor, which keeps M positive definite, and falls with the weight.
+
+    At one floor for all, a closure of a centimetre's precision that is false by 100 m (s = 1e8)
+    would pull as much as a true one.
+    """
+    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), _LOWEST), 1.0)
+    return np.maximum(weights, floor * falling)
+
+
+def thresholds(
+    source: Graph | Increment, config: RobustConfig, dimension: int
+) -> dict[str, Array]:
+    """c^2 per measurement by table; infinite where a measurement is trusted."""
+    d = dimension
+    turns = 1 if d == 2 else 3
+
+    def column(doubted: NDArray[np.bool_] | bool, degrees: int, plane: bool = False) -> Array:
+        return np.where(doubted, squared_threshold(config, degrees, plane), np.inf)
+
+    odometry = source.relative_poses.odometry
+    doubted = np.where(odometry, config.odometry, config.closures)
+    poses, points = len(source.pose_priors), len(source.point_priors)
+    return {
+        'relative_poses': column(doubted, d + turns, d == 2),
+        'sightings': column(np.full(len(source.sightings), config.sightings), d),
+        'ranges': column(np.full(len(source.ranges), config.ranges), 1),
+        'pose_priors': column(np.full(poses, config.fixes), d + turns, d == 2),
+        'point_priors': column(np.full(points, config.fixes), d),
+    }

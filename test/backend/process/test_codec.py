@@ -1,0 +1,99 @@
+"""Increments add up, and cross pipe and disk unchanged."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import World, config
+
+from sparser_ros.backend.process.codec import (
+    decode,
+    decode_increment,
+    decode_solution,
+    encode,
+    encode_increment,
+    encode_solution,
+)
+from sparser_ros.backend.process.protocol import config_from, config_text
+from sparser_ros.backend.session.graph_store import GraphStore, merged
+from sparser_ros.backend.session.session import Session
+from sparser_ros.config import GraphError, SparserError
+from sparser_ros.graph import empty_graph, extended
+
+
+def same(a, b):
+    """Deep equality of dataclasses with arrays."""
+    if dataclasses.is_dataclass(a):
+        return type(a) is type(b) and all(
+            same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == 'f')
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    return a == b
+
+
+@pytest.fixture
+def increments():
+    return World(['curved', 'still'], [[0, 0], [4, 1]], beacons=[[2, 5]], steps=12).increments(4)
+
+
+def test_the_store_is_the_sum_of_its_increments(increments):
+    store, graph = GraphStore(2), empty_graph(2)
+    for one in increments:
+        assert store.add(one)
+        graph = extended(graph, one)
+    assert same(store.graph, graph)
+    assert store.graph is store.graph
+    assert store.newest_stamp_ns == increments[-1].newest_stamp_ns
+
+
+def test_a_repeated_increment_is_ignored_and_a_missing_one_refused(increments):
+    store = GraphStore(2)
+    store.add(increments[0])
+    assert not store.add(increments[0])
+    with pytest.raises(GraphError, match='increment 2 follows 0'):
+        store.add(increments[2])
+    assert store.graph.n_poses == len(increments[0].poses)
+
+
+def test_merged_increments_stand_for_their_parts(increments):
+    parts, whole = GraphStore(2), GraphStore(2)
+    for one in increments:
+        parts.add(one)
+    whole.add(merged(increments), first=0)
+    assert same(parts.graph, whole.graph)
+    assert parts.sequence == whole.sequence
+    with pytest.raises(GraphError):
+        GraphStore(2).add(merged(increments[1:]), first=1)
+
+
+def test_increments_survive_encoding(increments):
+    for one in increments:
+        packet = decode(encode_increment(one))
+        assert packet.values['first'] == one.sequence
+        assert same(decode_increment(packet), one)
+
+
+def test_solutions_survive_encoding(increments):
+    session = Session(config(robots=('A', 'B', 'Z')))
+    session.add(merged(increments), first=0)
+    solution = session.solve()
+    stats = dataclasses.replace(solution.stats, weights={'ranges': np.array([0.5, 1.0])})
+    solution = dataclasses.replace(solution, stats=stats)
+    assert same(decode_solution(decode(encode_solution(solution))), solution)
+
+
+def test_every_cut_of_a_message_is_refused(increments):
+    data = encode_increment(increments[0])
+    for length in (0, 3, 8, 20, len(data) // 2, len(data) - 1):
+        with pytest.raises(SparserError):
+            decode(data[:length])
+    with pytest.raises(SparserError, match='starts with'):
+        decode(b'zzzz' + data[4:])
+    assert decode(encode('beat')).kind == 'beat'
+
+
+def test_the_configuration_survives_encoding():
+    before = config(dimension=3, robots=('01', '/ns/B'), gauge_robot='01', idle_polish_after_s=0.5)
+    assert config_from(config_text(before)) == before

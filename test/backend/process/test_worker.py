@@ -1,0 +1,238 @@
+"""The solver process: nothing is lost when it dies, nothing is left when its parent does."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backend_world import World, config
+
+from sparser_ros.backend.process.journal import load
+from sparser_ros.backend.process.worker import SolverWorker
+from sparser_ros.config.backend import WatchdogConfig
+
+PATIENCE_S = 90
+
+
+def until(condition, what, seconds=PATIENCE_S):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f'waited {seconds} s for {what}')
+
+
+def solution_of(worker, sequence):
+    def newest():
+        solution = worker.poll()
+        return solution if solution is not None and solution.sequence >= sequence else None
+
+    return until(newest, f'a solution that includes increment {sequence}')
+
+
+def alive(pid):
+    try:
+        state = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != 'Z'
+
+
+@pytest.fixture
+def increments():
+    return World(
+        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1]]).increments(4)
+
+
+@pytest.mark.parametrize('kind', ['process', 'thread'])
+def test_increments_in_solutions_out(increments, kind):
+    with SolverWorker(config(worker=kind, idle_polish_after_s=0.0)) as worker:
+        assert worker.poll() is None
+        for one in increments:
+            worker.submit(one)
+            worker.request_solve()
+            assert worker.state.busy
+            solution = solution_of(worker, one.sequence)
+            assert solution.status.solved
+        assert len(solution.estimate.translation) == 80
+        until(lambda: worker.state.settled, 'the worker to settle')
+        assert worker.poll() is None
+        assert (worker.state.pid is None) == (kind == 'thread')
+
+
+def test_no_call_of_the_client_blocks(increments):
+    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+        slowest = 0.0
+        for one in increments:
+            begin = time.perf_counter()
+            worker.submit(one)
+            worker.request_solve(full=True)
+            worker.poll()
+            _ = worker.state
+            slowest = max(slowest, time.perf_counter() - begin)
+        solution_of(worker, 3)
+        assert slowest < 0.2
+
+
+def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
+    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+        worker.submit(increments[0])
+        worker.submit(increments[1])
+        worker.request_solve()
+        before = solution_of(worker, 1)
+        first = worker.state.pid
+        worker.submit(increments[2])
+        worker.request_solve(full=True)
+        os.kill(first, signal.SIGKILL)
+        worker.submit(increments[3])
+        worker.request_solve()
+        solution = solution_of(worker, 3)
+        assert worker.state.restarts == 1
+        assert worker.state.pid != first
+        assert len(solution.estimate.translation) == 80
+        n = len(before.estimate.translation)
+        np.testing.assert_allclose(
+            solution.estimate.translation[:n], before.estimate.translation, atol=0.3)
+
+
+def test_a_hung_process_is_killed_and_started_again(increments):
+    dog = WatchdogConfig(hang_timeout_s=1.5, heartbeat_period_s=0.1)
+    with SolverWorker(config(watchdog=dog, idle_polish_after_s=0.0)) as worker:
+        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
+        first = worker.state.pid
+        os.kill(first, signal.SIGSTOP)
+        worker.submit(increments[0])
+        worker.request_solve()
+        assert solution_of(worker, 0).status.solved
+        assert worker.state.restarts == 1
+        assert not alive(first)
+
+
+def test_closing_ends_the_process_even_in_a_solve(increments):
+    worker = SolverWorker(config())
+    until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
+    pid = worker.state.pid
+    for one in increments:
+        worker.submit(one)
+    worker.request_solve(full=True)
+    begin = time.monotonic()
+    worker.close()
+    worker.close()
+    assert time.monotonic() - begin < 8
+    assert not alive(pid)
+
+
+def test_reset_forgets_everything(increments):
+    other = World(['curved'], [[0, 0]], steps=5).increments(1)[0]
+    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+        worker.submit(increments[0])
+        worker.request_solve()
+        worker.reset()
+        worker.submit(other)
+        worker.request_solve()
+        solution = solution_of(worker, 0)
+        assert len(solution.estimate.translation) == 5
+        until(lambda: not worker.state.busy, 'the worker to be idle')
+        assert worker.poll() is None
+
+
+def test_silence_brings_one_check_from_scratch(increments):
+    with SolverWorker(config(idle_polish_after_s=0.3, full_solve_growth=0.0)) as worker:
+        for one in increments:
+            worker.submit(one)
+            worker.request_solve()
+            solution = solution_of(worker, one.sequence)
+        assert not solution.full
+        assert not worker.state.settled
+        assert until(worker.poll, 'the idle check').full
+        until(lambda: worker.state.settled, 'the worker to settle')
+
+
+def test_live_options_reach_the_process(increments):
+    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+        worker.submit(increments[0])
+        worker.request_solve()
+        assert solution_of(worker, 0).robots[1].location.value == 'located'
+        strict = type(config().backend.observability)(heading_sigma_rad=1e-3)
+        worker.configure(config(idle_polish_after_s=0.0, observability=strict))
+        worker.request_solve(full=False)
+        assert until(worker.poll, 'a solution').robots[1].location.value != 'located'
+
+
+def test_the_journal_holds_what_was_submitted(tmp_path, increments):
+    path = tmp_path / 'run.journal'
+    with SolverWorker(config(journal=str(path), idle_polish_after_s=0.0)) as worker:
+        for one in increments:
+            worker.submit(one)
+        worker.request_solve()
+        solution_of(worker, 3)
+    assert [one.sequence for one in load(path)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_the_process_ends_with_its_parent(tmp_path, how):
+    script = tmp_path / 'parent.py'
+    script.write_text(
+        'import time\n'
+        'if __name__ == "__main__":\n'
+        '    from backend_world import config\n'
+        '    from sparser_ros.backend.process.worker import SolverWorker\n'
+        '    worker = SolverWorker(config())\n'
+        '    while worker.state.restarting:\n'
+        '        time.sleep(0.01)\n'
+        '    print(worker.state.pid, flush=True)\n'
+        '    time.sleep(100)\n')
+    here = Path(__file__).parents[1]
+    paths = os.pathsep.join(
+        [str(here.parents[2]), str(here.parents[1] / 'support'), os.environ.get('PYTHONPATH', '')])
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, 'PYTHONPATH': paths})
+    try:
+        child = int(parent.stdout.readline())
+        assert alive(child)
+        parent.send_signal(how)
+        until(lambda: not alive(child), 'the solver process to end', 20)
+    finally:
+        parent.kill()
+        parent.communicate()
+
+
+def test_an_interrupt_of_the_group_does_not_reach_the_solver(increments):
+    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
+        os.kill(worker.state.pid, signal.SIGINT)
+        worker.submit(increments[0])
+        worker.request_solve()
+        assert solution_of(worker, 0).status.solved
+        assert worker.state.restarts == 0
+
+
+def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
+    """In a process of its own: only its first child is started before the resource tracker is."""
+    script = tmp_path / 'parent.py'
+    script.write_text(
+        'import os, signal, time\n'
+        'if __name__ == "__main__":\n'
+        '    from backend_world import config\n'
+        '    from sparser_ros.backend.process.worker import SolverWorker\n'
+        '    with SolverWorker(config()) as worker:\n'
+        '        while not worker.state.pid:\n'
+        '            time.sleep(0.001)\n'
+        '        os.kill(worker.state.pid, signal.SIGINT)\n'
+        '        while worker.state.restarting:\n'
+        '            time.sleep(0.01)\n'
+        '        print(worker.state.restarts)\n')
+    here = Path(__file__).parents[1]
+    paths = os.pathsep.join(
+        [str(here.parents[2]), str(here.parents[1] / 'support'), os.environ.get('PYTHONPATH', '')])
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, 'PYTHONPATH': paths})
+    assert (ended.stdout, ended.stderr) == ('0\n', '')

@@ -1,0 +1,235 @@
+"""Ticks that follow what is new: the same answers as ordinary ones, and ordinary ones where due."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import World, config
+
+from benchmark import synthetic
+from benchmark.stream import increments_of
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.graph import PosePriors, RelativePoses, cost
+
+FOLLOWED = 'incremental'
+
+
+def settings(robots=('A', 'B'), solver=None, **backend):
+    """No starts from scratch but the first ones: they are no matter here."""
+    return config(robots=robots, solver=solver, full_solve_growth=0.0, **backend)
+
+
+def world_of(seed=0, kinds=('curved', 'curved'), **options):
+    d = options.get('dimension', 2)
+    starts = np.array([[0, 0, 0], [5, 2, 1], [2, -4, 2]])[:len(kinds), :d]
+    beacons = np.array([[3, 7, 2], [-4, 1, -1], [6, -3, 3], [1, -6, -2]])[:d + 1, :d]
+    return World(
+        list(kinds), starts, seed=seed, **{'beacons': beacons, 'steps': 60, **options})
+
+
+def ticks(session, increments):
+    found = []
+    for one in increments:
+        session.add(one)
+        found.append(session.solve())
+    return found
+
+
+def followed(solutions):
+    return [solution.stats.init == FOLLOWED for solution in solutions]
+
+
+@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_every_tick_costs_what_an_ordinary_one_does(seed, dimension):
+    world = world_of(seed, dimension=dimension)
+    increments = world.increments(20)
+    plain, following = (
+        Session(dataclasses.replace(settings(incremental=on), dimension=dimension))
+        for on in (False, True))
+    expected, found = ticks(plain, increments), ticks(following, increments)
+    assert sum(followed(found)) >= 5 and not any(followed(expected))
+    for one, other in zip(found, expected, strict=True):
+        if one.stats.cost_final is None:
+            continue
+        assert one.stats.cost_final == pytest.approx(other.stats.cost_final, abs=0.02, rel=1e-4)
+        assert one.robots == other.robots
+        assert one.sequence == other.sequence
+    last = found[-1]
+    assert last.stats.cost_final == pytest.approx(cost(following.graph, last.estimate), rel=1e-9)
+    np.testing.assert_allclose(
+        last.estimate.translation, expected[-1].estimate.translation,
+        atol=0.01 if dimension == 2 else 0.05)
+    np.testing.assert_allclose(last.estimate.translation[0], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
+def test_a_stream_of_closures_or_ranges_ends_where_a_batch_does(make):
+    graph = make(400, seed=2)
+    session = Session(settings(graph.robots))
+    found = ticks(session, increments_of(graph, 20))
+    assert sum(followed(found)) >= 5
+    batch = session.solve(full=True)
+    assert found[-1].stats.cost_final == pytest.approx(batch.stats.cost_final, rel=1e-3)
+    assert batch.stats.cost_final == pytest.approx(
+        cost(session.graph, batch.estimate), rel=1e-6)
+
+
+def test_a_late_closure_moves_what_it_must():
+    world = world_of(kinds=('curved',), beacons=[[3, 7]])
+    *early, last = world.increments(12)
+    at, back = world.row(0, 59), world.row(0, 3)
+    truth = world.truth
+    table = last.relative_poses
+    closure = RelativePoses(
+        np.array([back]), np.array([at]),
+        (truth.rotation[back].T @ truth.rotation[at])[None],
+        (truth.rotation[back].T @ (truth.translation[at] - truth.translation[back]))[None],
+        np.array([1e4]), np.array([1e3]), np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
+    last = dataclasses.replace(last, relative_poses=table.append(closure))
+    ends = []
+    for on in (True, False):
+        session = Session(settings(('A',), incremental=on))
+        ends.append(ticks(session, [*early, last])[-1])
+    assert ends[0].stats.cost_final == pytest.approx(ends[1].stats.cost_final, abs=0.02)
+
+
+def test_a_new_robot_is_the_business_of_an_ordinary_tick_and_is_followed_then():
+    world = world_of(kinds=('curved', 'curved', 'curved'), steps=80)
+    graph = session_graph(world)
+    late = graph.poses.index + 40 * (graph.poses.robot == 2)
+    graph = graph.replaced(poses=graph.poses.replaced(
+        stamp_ns=1_000_000_000 * (1 + late), index=graph.poses.index))
+    session = Session(settings(graph.robots))
+    found = ticks(session, increments_of(graph, 30))
+    which = followed(found)
+    assert not which[0] and any(which)
+    assert np.any(np.diff(np.array(which, dtype=int)) < 0) and which[-1]
+    assert [robot.location for robot in found[-1].robots] == [Location.LOCATED] * 3
+
+
+def session_graph(world):
+    session = Session(config(robots=world.names))
+    for one in world.increments(1):
+        session.add(one)
+    return session.graph
+
+
+def test_absolute_data_that_change_the_frame_are_not_followed():
+    world = world_of()
+    increments = world.increments(12)
+    prior = PosePriors(
+        np.array([0]), world.truth.rotation[:1], world.truth.translation[:1],
+        np.array([1e4]), np.array([1e4]), np.array([0]))
+    increments[8] = dataclasses.replace(increments[8], pose_priors=prior)
+    session = Session(settings())
+    found = ticks(session, increments)
+    assert followed(found)[7] and not followed(found)[8]
+    np.testing.assert_allclose(
+        found[-1].estimate.translation[0], world.truth.translation[0], atol=0.05)
+    assert followed(found)[-1]
+
+
+def test_certificates_need_ordinary_ticks():
+    found = ticks(
+        Session(settings(solver=SolverConfig(certify=True))), world_of().increments(8))
+    assert not any(followed(found))
+
+
+def with_false_ranges(increments, share, seed=0):
+    """Increments of which some ranges are too long by metres; and which, by row of the graph."""
+    rng = np.random.default_rng(seed)
+    made, false = [], []
+    for one in increments:
+        bad = rng.random(len(one.ranges)) < share
+        made.append(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + bad * rng.uniform(2, 20, len(bad)))))
+        false.append(bad)
+    return made, np.flatnonzero(np.concatenate(false))
+
+
+@pytest.mark.parametrize('gnc', [True, False])
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_robust_ticks_reject_what_ordinary_ones_do(dimension, gnc):
+    world = world_of(1, dimension=dimension, steps=80)
+    increments, false = with_false_ranges(world.increments(25), 0.08)
+    solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=gnc))
+    plain, following = (
+        Session(dataclasses.replace(
+            settings(solver=solver, incremental=on), dimension=dimension))
+        for on in (False, True))
+    expected, found = ticks(plain, increments), ticks(following, increments)
+    assert sum(followed(found)) >= 5
+    for one, other in zip(found[5:], expected[5:], strict=True):
+        assert one.stats.cost_robust <= other.stats.cost_robust * 1.001 + 0.05
+        assert one.robots == other.robots
+    *_, last = (one for one in found if one.stats.init == FOLLOWED)
+    solved = len(last.estimate.rotation)
+    assert last.stats.kernel == 'gm' and len(last.rejected) > 3
+    graph = following.graph
+    for one in last.rejected:
+        assert one.type == 'ranges' and one.index in false and one.weight < 0.5
+        ends = graph.ranges.source[one.index], graph.ranges.target[one.index]
+        assert (one.source, one.target) == tuple(graph.endpoint_name(int(end)) for end in ends)
+    assert solved <= graph.n_poses
+
+
+@pytest.mark.parametrize(('shift', 'believed'), [(0.0, True), (30.0, False)])
+def test_a_closure_that_is_refused_gets_an_ordinary_tick(shift, believed):
+    world = world_of(kinds=('curved',), beacons=[[3, 7]], steps=120)
+    *early, last = world.increments(24)
+    at, back, truth = world.row(0, 119), world.row(0, 3), world.truth
+    to_last = truth.translation[at] + shift - truth.translation[back]
+    closure = RelativePoses(
+        np.array([back]), np.array([at]),
+        (truth.rotation[back].T @ truth.rotation[at])[None],
+        (truth.rotation[back].T @ to_last)[None],
+        np.array([1e4]), np.array([1e4]), np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
+    last = dataclasses.replace(last, relative_poses=last.relative_poses.append(closure))
+    session = Session(settings(
+        ('A',), SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))))
+    found = ticks(session, [*early, last])
+    assert len(found[-1].rejected) == (0 if believed else 1)
+    assert believed or not followed(found)[-1]
+
+
+def test_another_configuration_holds_from_the_next_tick_on():
+    increments = world_of().increments(12)
+    session = Session(settings())
+    assert followed(ticks(session, increments[:8]))[-1]
+    session.config = settings(solver=SolverConfig(certify=True))
+    assert not any(followed(ticks(session, increments[8:10])))
+    session.config = settings()
+    assert followed(ticks(session, increments[10:]))[-1]
+
+
+def test_an_estimate_that_is_restored_is_followed():
+    world = world_of()
+    increments = world.increments(12)
+    before = Session(settings())
+    ticks(before, increments[:9])
+    session = Session(settings())
+    for one in increments[:9]:
+        session.add(one)
+    session.restore(before.estimate)
+    found = ticks(session, increments[9:])
+    assert followed(found) == [False, True, True]
+    again = ticks(before, increments[9:])
+    assert found[-1].stats.cost_final == pytest.approx(again[-1].stats.cost_final, abs=0.02)
+
+
+def test_asking_again_without_new_data_gives_the_same_answer():
+    session = Session(settings())
+    found = ticks(session, world_of().increments(10))
+    assert followed(found)[-1]
+    again = session.solve(False)
+    np.testing.assert_array_equal(again.estimate.translation, found[-1].estimate.translation)
+
+
+def test_two_runs_give_the_same_bits():
+    ends = [ticks(Session(settings()), world_of().increments(15))[-1] for _ in range(2)]
+    assert ends[0].stats.init == FOLLOWED
+    assert np.array_equal(ends[0].estimate.rotation, ends[1].estimate.rotation)
+    assert np.array_equal(ends[0].estimate.translation, ends[1].estimate.translation)

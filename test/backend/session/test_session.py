@@ -1,0 +1,274 @@
+"""The session on simulated runs: truth, warm starts, gauge, anchors, changed pictures."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import STEP_NS, World, config
+from cycles import nothing_left_over
+
+from sparser_ros.backend.session.graph_store import merged
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserError
+from sparser_ros.graph import PosePriors, cost
+from sparser_ros.linalg.dense.rotations import angle_to_matrix, matrix_to_angle
+
+LOCATED = Location.LOCATED
+
+
+def run(session, increments, full=None):
+    for one in increments:
+        session.add(one)
+        solution = session.solve(full)
+    return solution
+
+
+def locations(solution):
+    return {robot.robot: robot.location for robot in solution.robots}
+
+
+@pytest.fixture
+def world():
+    return World(
+        ['curved', 'curved', 'still'], [[0, 0], [5, 2], [2, -4]], beacons=[[3, 7], [-4, 1]],
+        steps=40)
+
+
+def test_the_truth_is_found_from_ranges_and_odometry_alone(world):
+    solution = run(Session(config(robots=world.names)), world.increments(1))
+    truth = world.true_in_map()
+    error = np.linalg.norm(solution.estimate.translation - truth.translation, axis=1)
+    assert np.max(error) < 0.2
+    assert np.max(np.linalg.norm(solution.estimate.landmarks - truth.landmarks, axis=1)) < 0.2
+    assert locations(solution) == {
+        'A': LOCATED, 'B': LOCATED, 'C': Location.POSITION_ONLY}
+    assert np.all(solution.landmark_located)
+    assert solution.full and solution.status.solved
+    assert solution.sequence == 0
+    assert solution.newest_stamp_ns == 1_000_000_000 + 39 * STEP_NS
+
+
+def test_warm_starts_reach_what_a_solve_from_scratch_reaches(world):
+    session = Session(config(robots=world.names))
+    warm = run(session, world.increments(8))
+    assert not warm.full
+    assert warm.stats.cost_final == pytest.approx(cost(session.graph, warm.estimate), rel=1e-6)
+    fresh = Session(config(robots=world.names))
+    fresh.add(merged([*world_copy(world).increments(8)]), first=0)
+    full = fresh.solve(full=True)
+    assert full.full
+    assert warm.stats.cost_final == pytest.approx(full.stats.cost_final, rel=1e-3)
+
+
+def world_copy(world):
+    return World(
+        ['curved', 'curved', 'still'], [[0, 0], [5, 2], [2, -4]], beacons=[[3, 7], [-4, 1]],
+        steps=world.steps)
+
+
+def test_two_runs_give_the_same_bits(world):
+    solutions = [
+        run(Session(config(robots=world.names)), world_copy(world).increments(5))
+        for _ in range(2)]
+    first, second = solutions
+    assert np.array_equal(first.estimate.rotation, second.estimate.rotation)
+    assert np.array_equal(first.estimate.translation, second.estimate.translation)
+    assert first.stats.cost_final == second.stats.cost_final
+
+
+def test_the_gauge_robot_starts_at_its_configured_pose(world):
+    pose = [3.0, -2.0, 0.7]
+    solution = run(
+        Session(config(robots=world.names, gauge_robot='B', gauge_initial_pose=pose)),
+        world.increments(3))
+    row = world.row(1, 0)
+    np.testing.assert_allclose(solution.estimate.translation[row], pose[:2], atol=1e-12)
+    assert matrix_to_angle(solution.estimate.rotation[row]) == pytest.approx(0.7)
+    relative = world.truth.rotation[row].T @ world.truth.rotation[0]
+    found = solution.estimate.rotation[row].T @ solution.estimate.rotation[0]
+    assert np.linalg.norm(relative - found) < 0.2
+
+
+def test_a_wrong_initial_pose_is_refused():
+    with pytest.raises(ConfigError, match='gauge_initial_pose has 2 values'):
+        Session(config(gauge_initial_pose=[1.0, 2.0]))
+
+
+def test_the_frame_of_map_does_not_jump_between_solves_from_scratch(world):
+    session = Session(config(robots=world.names))
+    before = run(session, world.increments(2))
+    after = session.solve(full=True)
+    np.testing.assert_allclose(
+        after.estimate.translation, before.estimate.translation, atol=0.02)
+
+
+def test_the_first_robot_of_the_list_is_waited_for_and_the_gauge_does_not_change_hands():
+    world = World(['curved', 'curved'], [[0, 0], [5, 2]], steps=60)
+    whole = world.increments(6)
+    session = Session(config(robots=('Z', 'A', 'B'), gauge_wait_s=12.0))
+    session.add(whole[0])
+    waiting = session.solve()
+    assert not waiting.status.solved
+    assert 'gauge' in waiting.message
+    solution = run(session, whole[1:])
+    assert locations(solution) == {
+        'A': LOCATED, 'B': LOCATED, 'Z': Location.UNLOCATED}
+    np.testing.assert_allclose(solution.estimate.translation[0], 0, atol=1e-12)
+
+
+def test_known_beacons_are_the_map():
+    world = World(
+        ['curved', 'still'], [[10, 20], [14, 22]], beacons=[[13, 26], [18, 16], [5, 23]],
+        known=(0, 1, 2))
+    solution = run(Session(config()), world.increments(4))
+    error = np.linalg.norm(solution.estimate.translation - world.truth.translation, axis=1)
+    assert np.max(error) < 0.2
+    assert locations(solution) == {'A': LOCATED, 'B': Location.POSITION_ONLY}
+    np.testing.assert_array_equal(solution.estimate.landmarks, world.beacons)
+
+
+def test_one_known_beacon_does_not_fix_the_map_so_the_gauge_robot_does():
+    world = World(
+        ['curved', 'curved'], [[10, 20], [14, 22]], beacons=[[13, 26], [18, 16]], known=(0,))
+    solution = run(Session(config()), world.increments(2))
+    np.testing.assert_allclose(solution.estimate.translation[0], 0, atol=1e-12)
+    assert locations(solution) == {'A': LOCATED, 'B': LOCATED}
+    found = solution.estimate.landmarks
+    truth = world.true_in_map().landmarks
+    assert np.max(np.linalg.norm(found - truth, axis=1)) < 0.3
+
+
+def test_a_heading_prior_that_comes_late_moves_the_map_once():
+    world = World(['curved', 'curved'], [[10, 20], [14, 22]], steps=40)
+    first, second = world.increments(2)
+    session = Session(config())
+    session.add(first)
+    session.solve()
+    second = dataclasses.replace(second, pose_priors=PosePriors(
+        np.array([0]), world.truth.rotation[:1], world.truth.translation[:1],
+        np.array([1e4]), np.array([1e4]), np.array([0])))
+    session.add(second)
+    solution = session.solve()
+    assert solution.full
+    error = np.linalg.norm(solution.estimate.translation - world.truth.translation, axis=1)
+    assert np.max(error) < 0.3
+
+
+def test_a_robot_that_nothing_ties_is_not_solved_and_said_to_be_untied():
+    world = World(['curved', 'curved', 'curved'], [[0, 0], [5, 2], [9, 9]], pairs=[(0, 1)])
+    solution = run(Session(config(robots=world.names)), world.increments(2))
+    assert locations(solution) == {
+        'A': LOCATED, 'B': LOCATED, 'C': Location.UNLOCATED}
+    assert 'ties' in solution.robots[2].missing
+    rows = np.arange(2, 3 * world.steps, 3)
+    np.testing.assert_allclose(
+        solution.estimate.translation[rows], world.odometry[2][3], atol=1e-9)
+
+
+def test_odometry_alone_is_composed():
+    world = World(['curved'], [[0, 0]])
+    solution = run(Session(config(robots=('A',))), world.increments(3))
+    assert solution.status.solved
+    np.testing.assert_allclose(solution.estimate.translation, world.odometry[0][3], atol=1e-9)
+
+
+def test_a_robot_that_becomes_connected_triggers_a_solve_from_scratch():
+    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7]], steps=40)
+    increments = world.increments(4)
+    apart = increments[0].ranges
+    only = np.flatnonzero((apart.source % 2 == 0) & (apart.target < 0))
+    increments[0] = dataclasses.replace(increments[0], ranges=apart.take(only))
+    session = Session(config())
+    session.add(increments[0])
+    assert locations(session.solve())['B'] is Location.UNLOCATED
+    session.add(increments[1])
+    solution = session.solve()
+    assert solution.full
+    assert locations(solution)['B'] is LOCATED
+    session.add(increments[2])
+    assert not session.solve().full
+
+
+def test_a_warm_start_in_a_wrong_basin_is_noticed(world):
+    increments = world.increments(4)
+    session = Session(config(robots=world.names, full_solve_growth=0.0))
+    good = run(session, increments[:2])
+    rows = np.flatnonzero(session.graph.poses.robot == 1)
+    turned = good.estimate.rotation.copy()
+    moved = good.estimate.translation.copy()
+    turned[rows] = angle_to_matrix(np.array(3.0)) @ turned[rows]
+    moved[rows] += [40.0, -30.0]
+    session.restore(dataclasses.replace(good.estimate, rotation=turned, translation=moved))
+    session.add(increments[2])
+    solution = session.solve()
+    assert solution.full
+    truth = world.true_in_map().translation[:len(solution.estimate.translation)]
+    assert np.max(np.linalg.norm(solution.estimate.translation - truth, axis=1)) < 0.3
+
+
+def test_restoring_goes_on_without_a_solve_from_scratch(world):
+    increments = world.increments(4)
+    before = run(Session(config(robots=world.names)), increments[:3])
+    session = Session(config(robots=world.names))
+    for one in increments[:3]:
+        session.add(one)
+    session.restore(before.estimate)
+    session.add(increments[3])
+    solution = session.solve()
+    assert not solution.full
+    assert solution.sequence == 3
+    assert locations(solution) == locations(before)
+
+
+def test_an_estimate_of_another_graph_is_not_restored(world):
+    session = Session(config(robots=world.names))
+    with pytest.raises(SparserError, match='more variables'):
+        session.restore(world.truth)
+
+
+def test_a_failing_solver_keeps_the_estimate(world, monkeypatch):
+    increments = world.increments(2)
+    session = Session(config(robots=world.names, incremental=False))
+    before = run(session, increments[:1])
+
+    def broken(*_, **__):
+        raise SparserError('weights differ too much')
+
+    monkeypatch.setattr('sparser_ros.backend.session.runner.solve', broken)
+    session.add(increments[1])
+    solution = session.solve()
+    assert not solution.status.solved
+    assert 'weights' in solution.message
+    n = len(before.estimate.translation)
+    np.testing.assert_allclose(
+        solution.estimate.translation[:n], before.estimate.translation, atol=1e-9)
+    monkeypatch.undo()
+    assert session.solve().status.solved
+
+
+def test_no_data_is_said(world):
+    solution = Session(config(robots=world.names)).solve()
+    assert not solution.status.solved
+    assert locations(solution) == dict.fromkeys('ABC', Location.UNLOCATED)
+
+
+def test_space():
+    world = World(
+        ['curved', 'curved'], [[0, 0, 0], [5, 2, 1]], beacons=[[2, 6, 4], [-3, 1, 5]],
+        dimension=3, steps=40)
+    solution = run(Session(config(dimension=3)), world.increments(3))
+    error = np.linalg.norm(
+        solution.estimate.translation - world.true_in_map().translation, axis=1)
+    assert np.max(error) < 0.4
+    assert locations(solution) == {'A': LOCATED, 'B': LOCATED}
+
+
+@pytest.mark.parametrize('kernel', ['none', 'gm'])
+def test_ticks_leave_no_cycles(world, kernel):
+    increments = world.increments(8)
+    session = Session(config(
+        robots=world.names, solver=SolverConfig(robust=RobustConfig(kernel=kernel))))
+    run(session, increments[:2])
+    with nothing_left_over():
+        run(session, increments[2:])

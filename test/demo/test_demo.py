@@ -1,0 +1,157 @@
+"""The demo in miniature: real processes, a bag made from a graph, results in a folder."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
+
+from sparser_ros.config import ConfigError, SolverConfig
+from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.demo import demo
+from sparser_ros.graph import estimate_of
+from sparser_ros.io import pyfg
+from sparser_ros.io.simulation import Simulation
+from sparser_ros.io.simulation_output import graph_of
+from sparser_ros.solver import solve
+
+pytestmark = pytest.mark.timeout(150)
+
+
+@pytest.fixture(scope='module')
+def graph_file(tmp_path_factory):
+    """A minute of two robots and four beacons; range stamps that a bag keeps apart."""
+    run = Simulation(SimulationConfig(
+        robots=2, beacons=4, minutes=1.0, odometry_rate=3.0, range_rate=4.0, radius=15.0,
+        range_sigma=0.05, range_sigma_per_m=0.0, outliers=0.0, truth_rate=0.0, seed=3))
+    path = tmp_path_factory.mktemp('graph') / 'tiny.pyfg'
+    pyfg.write(path, graph_of(run))
+    return path
+
+
+def demo_process(*arguments):
+    return subprocess.Popen(
+        [sys.executable, '-m', 'sparser_ros.demo.demo', *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+
+def test_graph_to_map(graph_file, tmp_path):
+    out = tmp_path / 'out'
+    process = demo_process(graph_file, '--rate', 8, '--out', out)
+    try:
+        text, _ = process.communicate(timeout=120)
+    finally:
+        with_group(process, signal.SIGKILL)
+    assert process.returncode == 0, text + (out / 'node.log').read_text()
+    report = json.loads((out / 'report.json').read_text())
+    graph = pyfg.read(graph_file)
+    kinds = report['messages']['kinds']
+    assert kinds['odometry']['received'] == graph.n_poses == kinds['odometry']['accepted']
+    assert kinds['ranges']['received'] == len(graph.ranges)
+    assert report['messages']['unaccounted'] == 0 and report['messages']['lost'] == {}
+    assert report['robots'] == {'A': 'located', 'B': 'located'}
+    assert report['settled_after_s'] < 60
+    assert report['n_poses'] == graph.n_poses
+    # The best that can be had: continued from the truth.
+    best = solve(graph, SolverConfig(), initial=estimate_of(graph)).stats.cost_final
+    assert best <= report['cost_on_file'] * (1 + 1e-6) and report['cost_on_file'] <= 1.01 * best
+    assert report['tf_stamps_not_increasing'] == 0
+    assert report['tf_count']['A/odom'] > 20 and report['tf_count']['B/odom'] > 20
+    assert max(report['tf_gap_max_s'].values()) < 1.0
+    assert report['node_exit_code'] == 0
+    for field in ('dataset', 'dimension', 'n_landmarks', 'n_relative', 'n_ranges', 'rank', 'init',
+                  'status', 'iterations', 'seconds', 'cost_final', 'rejected', 'ate_m'):
+        assert field in report
+    for robot in 'AB':
+        assert len(np.loadtxt(out / f'{robot}.tum')) == graph.n_poses // 2
+    assert (out / 'map.png').stat().st_size > 5000
+    assert 'located' in text and 'cost' in text
+
+
+def with_group(process, number):
+    """Signal the demo's group, if it is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def test_interrupted_demo_leaves_no_process(graph_file, tmp_path):
+    out = tmp_path / 'out'
+    process = demo_process(graph_file, '--rate', 1, '--out', out)
+    try:
+        end = time.monotonic() + 40
+        while not ((out / 'node.log').exists() and children(process.pid)):
+            assert time.monotonic() < end, 'the demo did not start its node'
+            time.sleep(0.1)
+        time.sleep(1.0)
+        left = children(process.pid)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=40)
+    finally:
+        with_group(process, signal.SIGKILL)
+    assert process.returncode == 130
+    time.sleep(0.5)
+    assert not [pid for pid in left if os.path.exists(f'/proc/{pid}') and running(pid)]
+
+
+def children(pid):
+    """Process ids of the live children, and of theirs."""
+    found = []
+    for task in os.listdir('/proc'):
+        if not task.isdigit():
+            continue
+        try:
+            with open(f'/proc/{task}/stat') as stream:
+                parent = int(stream.read().rpartition(')')[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == pid:
+            found += [int(task), *children(int(task))]
+    return found
+
+
+def running(pid):
+    """True unless the process is gone or a zombie."""
+    try:
+        with open(f'/proc/{pid}/stat') as stream:
+            return stream.read().rpartition(')')[2].split()[0] != 'Z'
+    except FileNotFoundError:
+        return False
+
+
+def test_bad_input_says_what_to_do(tmp_path, capsys):
+    assert demo.main([str(tmp_path / 'missing.pyfg'), '--out', str(tmp_path / 'out')]) == 2
+    assert 'missing.pyfg' in capsys.readouterr().err
+    broken = tmp_path / 'broken.pyfg'
+    broken.write_text('VERTEX_SE2 0.0 A0 1 2\n')
+    assert demo.main([str(broken), '--out', str(tmp_path / 'out')]) == 2
+    assert 'broken.pyfg:1' in capsys.readouterr().err
+
+
+def test_only_own_results_are_emptied(tmp_path):
+    precious = tmp_path / 'precious'
+    precious.mkdir()
+    (precious / 'thesis.txt').write_text('do not delete')
+    with pytest.raises(ConfigError, match='not empty'):
+        demo.emptied(precious)
+    assert (precious / 'thesis.txt').exists()
+    (precious / 'thesis.txt').unlink()
+    (precious / 'parameters.yaml').touch()
+    (precious / 'old.tum').touch()
+    (precious / 'folder').mkdir()
+    assert list(demo.emptied(precious).iterdir()) == []
+
+
+def test_default_results_are_always_emptied(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'out').mkdir()
+    (tmp_path / 'out' / 'stale.tum').touch()
+    assert list(demo.emptied(None).iterdir()) == []

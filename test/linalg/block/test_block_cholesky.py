@@ -1,0 +1,168 @@
+"""Factors by blocks against dense algebra, whatever rows the blocks lack."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparser_ros.linalg.block import block_cholesky, fronts
+from sparser_ros.linalg.block.block_cholesky import RowBlockCholesky
+from sparser_ros.linalg.sparse.cholesky import NotPositiveDefiniteError, factorize
+from sparser_ros.linalg.sparse.sparse_kernels import add_diagonal
+from sparser_ros.linalg.sparse.symbolic import elimination_tree, factor_pattern
+
+
+def matrix_of(blocks, b, links, missing, seed):
+    """A positive definite matrix of blocks without some of its rows, and the rows' places."""
+    rng = np.random.default_rng(seed)
+    dense = np.eye(blocks * b)
+    for i, j in links:
+        rows = np.r_[i * b : i * b + b, j * b : j * b + b]
+        half = rng.standard_normal((b, 2 * b))
+        dense[np.ix_(rows, rows)] += half.T @ half
+    place = rng.permutation(np.setdiff1d(np.arange(blocks * b), missing))
+    return sp.csc_matrix(dense[np.ix_(place, place)]), place
+
+
+def agrees(factor, matrix, rhs):
+    np.testing.assert_allclose(
+        factor.solve(rhs), np.linalg.solve(matrix.toarray(), rhs), rtol=1e-9, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 10_000), st.integers(1, 6))
+def test_solutions_are_those_of_dense_algebra(b, blocks, seed, p):
+    rng = np.random.default_rng(seed)
+    # One pair of equal ends couples a block with itself only.
+    links = [(i, j) for i, j in rng.integers(0, blocks, (2 * blocks, 2)) if i != j]
+    missing = rng.permutation(blocks * b - 1)[: rng.integers(0, 1 + blocks * b // 3)]
+    matrix, place = matrix_of(blocks, b, links, missing, seed)
+    factor = RowBlockCholesky(matrix, place, b).factorize(matrix)
+    rhs = rng.standard_normal((len(place), p))
+    agrees(factor, matrix, rhs)
+    agrees(factor, matrix, rhs[:, 0])
+    inside = rhs.copy()
+    assert factor.solve(inside, out=inside) is inside
+    np.testing.assert_array_equal(inside, factor.solve(rhs))
+
+
+@pytest.mark.parametrize('b', [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize('large', [0, 20, np.inf])
+def test_dense_fronts_and_single_columns_make_the_same_factor(b, large, monkeypatch):
+    monkeypatch.setattr(fronts, '_LARGE', large)
+    rng = np.random.default_rng(b)
+    # Two cliques and chains between them: fronts wide and narrow, and several roots.
+    links = [(i, j) for i in range(14) for j in range(i)]
+    links += [(i, j) for i in range(20, 44) for j in range(20, i) if (i + j) % 3]
+    links += [(i, i + 1) for i in range(13, 20)] + [(50, 51), (52, 50)]
+    matrix, place = matrix_of(60, b, links, [4 * b, 17 * b], 1)
+    symbolic = RowBlockCholesky(matrix, place, b, rng.permutation(60))
+    for values in (matrix, sp.csc_matrix(2 * matrix)):
+        agrees(symbolic.factorize(values), values, rng.standard_normal((len(place), 2)))
+    with pytest.raises(NotPositiveDefiniteError):
+        symbolic.factorize(sp.csc_matrix(matrix - 50 * sp.identity(len(place))))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.integers(0, 10_000), st.integers(0, 12))
+def test_fronts_are_the_columns_each_once_and_children_first(m, seed, large):
+    links = np.random.default_rng(seed).integers(0, m, (2 * m, 2))
+    pattern = sp.coo_matrix((np.ones(2 * m), links.T), shape=(m, m))
+    pattern = sp.csc_matrix(pattern + pattern.T + sp.eye(m))
+    pattern.sort_indices()
+    parent, counts = elimination_tree(pattern.indptr, pattern.indices)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fronts, '_LARGE', large)
+        made = fronts.fronts(parent, counts, 1)
+    columns = [range(f, f + w) for f, w in zip(made.first, made.width, strict=True)]
+    assert sorted(j for each in columns for j in each) == list(range(m))
+    indptr, indices = factor_pattern(pattern.indptr, pattern.indices, parent, counts)
+    room, waiting = 0, {}
+    for k, each in enumerate(columns):
+        # All columns of a front have the same rows below the last one.
+        below = set(indices[indptr[each[-1]]:indptr[each[-1] + 1]].tolist())
+        for j in each:
+            assert set(indices[indptr[j]:indptr[j + 1]].tolist()) - set(each) == below
+        above = made.parent[k]
+        assert above == (-1 if not below else next(
+            i for i, other in enumerate(columns) if min(below) in other))
+        assert above == -1 or k < above
+        assert made.dense[k] or counts[each[0]] < large
+        if made.dense[k]:
+            assert above == -1 or made.dense[above]
+            waiting = {i: (up, size) for i, (up, size) in waiting.items() if up != k}
+            # What children left lies on top of everything else that waits.
+            waiting[k] = above, len(below) ** 2
+            room = max(room, sum(size for _, size in waiting.values()))
+    assert made.room >= room
+
+
+@pytest.mark.parametrize('told', [True, False])
+def test_without_an_ordering_of_ours_the_answers_are_the_same(told, monkeypatch):
+    monkeypatch.setattr(block_cholesky, 'supports_external_ordering', lambda: told)
+    matrix, place = chain()
+    factor = RowBlockCholesky(matrix, place, 3).factorize(matrix)
+    agrees(factor, matrix, np.random.default_rng(0).standard_normal((len(place), 2)))
+
+
+@pytest.mark.parametrize('b', [1, 3, 4, 16])
+@pytest.mark.parametrize('p', [5, 17])
+def test_columns_beyond_the_registers_are_solved_too(b, p):
+    matrix, place = matrix_of(6, b, [(0, 3), (1, 3), (2, 5)], [1], b)
+    rhs = np.random.default_rng(p).standard_normal((len(place), p))
+    agrees(RowBlockCholesky(matrix, place, b).factorize(matrix), matrix, rhs)
+    agrees(factorize(matrix), matrix, rhs)
+
+
+def chain():
+    return matrix_of(20, 3, [(i, i + 1) for i in range(19)], [1], 0)
+
+
+def test_new_values_and_zeros_that_come_and_go():
+    matrix, place = chain()
+    symbolic = RowBlockCholesky(matrix, place, 3)
+    sparser = sp.csc_matrix(2 * sp.identity(len(place)))
+    rhs = np.random.default_rng(1).standard_normal((len(place), 3))
+    for values in (matrix, sparser, sp.csc_matrix(3 * matrix)):
+        agrees(symbolic.factorize(values), values, rhs)
+
+
+def test_an_indefinite_matrix_is_refused():
+    matrix, place = chain()
+    symbolic = RowBlockCholesky(matrix, place, 3)
+    with pytest.raises(NotPositiveDefiniteError):
+        symbolic.factorize(sp.csc_matrix(matrix - 3 * sp.identity(len(place))))
+
+
+def test_pattern_and_tree_are_those_of_the_factor():
+    half = sp.random(40, 40, density=0.04, random_state=3)
+    matrix = (half + half.T + 40 * sp.identity(40)).tocsc()
+    matrix.sort_indices()
+    lower = np.linalg.cholesky(matrix.toarray())
+    parent, counts = elimination_tree(matrix.indptr, matrix.indices)
+    np.testing.assert_array_equal(counts, np.count_nonzero(lower, axis=0))
+    indptr, indices = factor_pattern(matrix.indptr, matrix.indices, parent, counts)
+    for j in range(40):
+        below = j + 1 + np.flatnonzero(lower[j + 1 :, j])
+        np.testing.assert_array_equal(indices[indptr[j] : indptr[j + 1]], below)
+        assert parent[j] == (below[0] if len(below) else -1)
+
+
+def test_a_shift_finds_the_diagonal_or_says_that_it_is_not_all_there():
+    matrix = sp.csc_matrix([[2.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, 4.0]])
+    data = matrix.data.copy()
+    assert not add_diagonal(matrix.indptr, matrix.indices, np.ones(3), data)
+    stored = matrix + sp.diags([0.0, 5.0, 0.0]).tocsc()
+    shifted = stored.copy()
+    assert add_diagonal(stored.indptr, stored.indices, np.array([1.0, 2.0, 3.0]), shifted.data)
+    np.testing.assert_array_equal(
+        shifted.toarray(), stored.toarray() + np.diag([1.0, 2.0, 3.0]))
+
+
+def test_a_given_order_of_blocks_is_kept():
+    matrix, place = chain()
+    order = np.random.default_rng(2).permutation(20)
+    symbolic = RowBlockCholesky(matrix, place, 3, order)
+    np.testing.assert_array_equal(symbolic.blocks.rank[order], np.arange(20))
+    agrees(symbolic.factorize(matrix), matrix, np.ones((len(place), 2)))

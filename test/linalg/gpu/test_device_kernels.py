@@ -1,0 +1,148 @@
+"""Kernels of the GPU against the compiled loops of the CPU: the same text that a device runs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from matrices import graph_matrix
+
+from sparser_ros.config import SolverError
+from sparser_ros.linalg.arrays import HOST, arrays_of
+from sparser_ros.linalg.dense import cg_kernels
+from sparser_ros.linalg.dense.cg_kernels import Outcome, State
+from sparser_ros.linalg.gpu.cupy_runtime import open_device
+from sparser_ros.linalg.sparse.cholesky import factorize
+from sparser_ros.solver.manifold.manifold import Manifold
+
+SIZES = [(2, 2), (2, 3), (2, 5), (3, 3), (3, 5), (3, 8)]
+
+
+def point(d, p, seed, fixed=True):  # type: ignore[no-untyped-def]
+    manifold = Manifold(d, 11, 7, fixed)
+    random = np.random.default_rng(seed)
+    y = manifold.random_point(p, random)
+    return manifold, y, random.normal(size=y.shape), random.normal(size=y.shape)
+
+
+@pytest.mark.parametrize(('d', 'p'), SIZES)
+@pytest.mark.parametrize('fixed', [False, True])
+def test_manifold(device, d, p, fixed):  # type: ignore[no-untyped-def]
+    manifold, y, v, w = point(d, p, d + p, fixed)
+    with device.active():
+        at, along, other = map(device.put, (y, v, w))
+        assert arrays_of(at) is device
+        projected = device.get(manifold.project(at, along))
+        assert projected == pytest.approx(manifold.project(y, v), abs=1e-13)
+        in_place = device.put(v)
+        manifold.project(at, in_place, in_place)
+        assert np.array_equal(device.get(in_place), projected)
+        for step in (0.1, 1.0, 30.0):
+            moved = manifold.retract(at, device.put(step * v))
+            assert device.get(moved) == pytest.approx(manifold.retract(y, step * v), abs=1e-12)
+        blocks, scalars = manifold.multipliers(at, along)
+        expected = manifold.multipliers(y, v)
+        assert device.get(blocks) == pytest.approx(expected[0], abs=1e-13)
+        assert device.get(scalars) == pytest.approx(expected[1], abs=1e-13)
+        out = device.empty(y.shape)
+        manifold.hessian(at, along, other, blocks, scalars, out)
+        assert device.get(out) == pytest.approx(
+            manifold.hessian(y, v, w, *expected, np.empty_like(y)), abs=1e-12)
+
+
+def test_a_manifold_without_rotations_or_bearings(device):  # type: ignore[no-untyped-def]
+    for n, k in ((0, 4), (4, 0)):
+        manifold = Manifold(2, n, k)
+        y = manifold.random_point(3, np.random.default_rng(0))
+        with device.active():
+            blocks, scalars = manifold.multipliers(device.put(y), device.put(y))
+            assert (blocks.shape, scalars.shape) == ((n, 2, 2), (k,))
+            assert device.get(manifold.project(device.put(y), device.put(y))) == pytest.approx(
+                manifold.project(y, y), abs=1e-13)
+
+
+@pytest.mark.parametrize('p', [1, 2, 3, 5, 9])
+@pytest.mark.parametrize('density', [0.002, 0.3])
+def test_sparse_products(device, p, density):  # type: ignore[no-untyped-def]
+    random = np.random.default_rng(p)
+    matrix = sp.random(150, 90, density, 'csr', rng=random)
+    x, base = random.normal(size=(90, p)), random.normal(size=(150, p))
+    with device.active():
+        placed, out = device.matrix(matrix), device.empty((150, p))
+        placed.product(device.put(x), out)
+        assert device.get(out) == pytest.approx(matrix @ x, abs=1e-13)
+        rest = device.put(base)
+        placed.subtract(device.put(x), rest)
+        assert device.get(rest) == pytest.approx(base - matrix @ x, abs=1e-13)
+
+
+@pytest.mark.parametrize('n', [1, 40, 600])
+def test_solves(device, n):  # type: ignore[no-untyped-def]
+    matrix = graph_matrix(n, n, 0.4)
+    random = np.random.default_rng(n)
+    with device.active():
+        symbolic = device.symbolic(matrix)
+        for scale, p in ((1.0, 5), (2.5, 2)):
+            rhs = random.normal(size=(n, p))
+            factor = symbolic.factorize(scale * matrix)
+            x = device.put(rhs)
+            factor.solve(x, x)
+            expected = factorize(scale * matrix).solve(rhs)
+            assert device.get(x) == pytest.approx(expected, rel=1e-10, abs=1e-12)
+
+
+def test_sums_repeat_to_the_last_bit(device):  # type: ignore[no-untyped-def]
+    a, b = np.random.default_rng(0).normal(size=(2, 5000, 3))
+    with device.active():
+        x, y = device.put(a), device.put(b)
+        sums = {device.dot(x, y) for _ in range(5)}
+    assert len(sums) == 1 and sums.pop() == pytest.approx(np.sum(a * b), rel=1e-12)
+
+
+@pytest.mark.parametrize(('radius', 'curvature', 'most', 'target', 'outcome'), [
+    (np.inf, 1.0, 9, 1e-9, Outcome.RUNNING),
+    (np.inf, 1.0, 9, 1e9, Outcome.CONVERGED),
+    (np.inf, 1.0, 1, 1e-9, Outcome.EXHAUSTED),
+    (0.05, 1.0, 9, 1e-9, Outcome.BOUNDARY),
+    (np.inf, -1.0, 9, 1e-9, Outcome.BOUNDARY),
+    (3.0, -1.0, 9, 1e-9, Outcome.BOUNDARY),
+])
+def test_a_step_of_cg(device, radius, curvature, most, target, outcome):  # type: ignore[no-untyped-def]
+    random = np.random.default_rng(5)
+    direction, s, r, z = random.normal(size=(4, 70, 3))
+    hp, z = curvature * direction + 0.1 * r, r + 0.1 * z
+    state = np.zeros(cg_kernels.SIZE)
+    state[[State.RZ, State.DD, State.MAX_STEPS]] = 7.0, 7.0, most
+    state[State.RADIUS], state[State.TARGET] = radius, target
+
+    def two_steps(arrays):  # type: ignore[no-untyped-def]
+        with arrays.active():
+            held = [arrays.put(x.copy()) for x in (state, direction, hp, s, r, z)]
+            at, along, image, x, rest, gradient = held
+            for _ in range(2 if outcome is not Outcome.RUNNING else 1):
+                arrays.advance(at, along, image)
+                arrays.move(at, along, image, x, rest)
+                arrays.turn(at, rest, gradient)
+                arrays.redirect(at, gradient, along)
+            return [arrays.get(x) for x in held]
+
+    expected, found = two_steps(HOST), two_steps(device)
+    assert expected[0][State.DONE] == outcome
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-12, abs=1e-12)
+    if outcome is not Outcome.RUNNING:
+        assert found[0][State.STEPS] == 1
+
+
+def test_device_arrays_do_not_meet_host_arrays(device):  # type: ignore[no-untyped-def]
+    with device.active():
+        x = device.put(np.ones((3, 2)))
+        with pytest.raises(TypeError):
+            np.asarray(x)
+        with pytest.raises(TypeError):
+            x - np.ones((3, 2))
+
+
+def test_without_a_device_it_says_why():
+    try:
+        open_device()
+    except SolverError as error:
+        assert 'cupy' in str(error) or 'CUDA' in str(error)

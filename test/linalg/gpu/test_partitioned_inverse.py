@@ -1,0 +1,86 @@
+"""L^-1 as a product of sparse factors: the same solutions, whatever the grouping."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matrices import graph_matrix
+
+from sparser_ros.linalg.gpu.partitioned_inverse import (
+    GROWTH,
+    InversePlan,
+    PartitionedInverse,
+    levels,
+)
+from sparser_ros.linalg.sparse import cholesky
+from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, factorize
+from sparser_ros.linalg.sparse.ordering import flattest
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 120), st.floats(0, 1.5),
+       st.sampled_from((*GROWTH, 1e9)), st.sampled_from(('amd', 'metis', 'natural')))
+def test_solves_like_the_factor(seed, n, density, growth, ordering):  # type: ignore[no-untyped-def]
+    factor = SymbolicCholesky(graph_matrix(seed, n, density), ordering).factorize(
+        graph_matrix(seed, n, density))
+    rhs = np.random.default_rng(seed).normal(size=(n, 3))
+    inverse = PartitionedInverse(factor, InversePlan(factor, growth))
+    assert inverse.solve(rhs) == pytest.approx(factor.solve(rhs), rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_large_dense_subtrees(seed):  # type: ignore[no-untyped-def]
+    matrix = graph_matrix(seed, 400, 3.0)
+    factor = factorize(matrix)
+    rhs = np.random.default_rng(seed).normal(size=(400, 5))
+    for growth in (1.0, 3.0, 1e9):
+        solved = PartitionedInverse(factor, InversePlan(factor, growth)).solve(rhs)
+        assert np.abs(matrix @ solved - rhs).max() < 1e-9
+
+
+def test_values_follow_a_new_factorisation():
+    first, second = graph_matrix(0, 200, 0.5), graph_matrix(0, 200, 0.5)
+    second.data = second.data * 1.5
+    symbolic = SymbolicCholesky(first)
+    plan = InversePlan(symbolic.factorize(first))
+    again = symbolic.factorize(second)
+    rhs = np.random.default_rng(1).normal(size=(200, 2))
+    assert PartitionedInverse(again, plan).solve(rhs) == pytest.approx(
+        again.solve(rhs), rel=1e-10)
+
+
+def test_without_cholmod(monkeypatch):  # type: ignore[no-untyped-def]
+    """SuperLU's factor leaves out zeros, its elimination tree is worked out all the same."""
+    monkeypatch.setattr(cholesky, 'cholmod', None)
+    matrix = graph_matrix(2, 150, 1.0)
+    factor = SymbolicCholesky(matrix).factorize(matrix)
+    rhs = np.random.default_rng(1).normal(size=(150, 2))
+    for growth in (1.0, 4.0, 1e9):
+        solved = PartitionedInverse(factor, InversePlan(factor, growth)).solve(rhs)
+        assert np.abs(matrix @ solved - rhs).max() < 1e-9
+
+
+def test_more_growth_means_fewer_groups_and_more_entries():
+    factor = factorize(graph_matrix(3, 2000, 0.3))
+    plans = [InversePlan(factor, growth).grouping for growth in (1.0, 2.0, 4.0, 1e9)]
+    groups = [plan.groups for plan in plans]
+    entries = [plan.entries for plan in plans]
+    assert groups == sorted(groups, reverse=True) and groups[-1] == 1
+    assert entries == sorted(entries) and entries[0] == factor.nnz
+
+
+def test_nested_dissection_flattens_the_tree():
+    """A long chain: AMD eliminates it from its ends, dissection from the middle of its pieces."""
+    matrix = graph_matrix(4, 4000, 0.02)
+    amd = factorize(matrix)
+    flat = flattest(matrix).factorize(matrix)
+    assert levels(flat) * 3 < levels(amd)
+    plan = InversePlan(flat).grouping
+    assert plan.groups * 10 < levels(amd) and plan.cost < InversePlan(amd).grouping.cost
+
+
+def test_an_empty_matrix():
+    factor = factorize(sp.csc_matrix((0, 0)))
+    inverse = PartitionedInverse(factor, InversePlan(factor))
+    assert inverse.solve(np.zeros((0, 3))).shape == (0, 3)

@@ -1,0 +1,182 @@
+"""Orders of elimination: counted entries are those of the factor, and METIS where it pays."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matrices import graph_matrix
+
+from sparser_ros.linalg.sparse import cholesky, ordering
+from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, cholmod
+from sparser_ros.linalg.sparse.ordering import dissected, flattest, sparsest
+
+needs_orderings = pytest.mark.skipif(
+    not hasattr(cholmod, 'analyze'), reason='this CHOLMOD cannot be told an ordering')
+
+
+def lattice(*shape, chains=0):
+    """A positive definite matrix of a lattice, each of its edges a chain of `chains` more nodes."""
+    n = int(np.prod(shape))
+    number = np.arange(n).reshape(shape)
+    edges = np.concatenate([
+        np.stack([np.take(number, range(size - 1), axis).ravel(),
+                  np.take(number, range(1, size), axis).ravel()], axis=1)
+        for axis, size in enumerate(shape)])
+    inner = n + np.arange(len(edges) * chains).reshape(len(edges), chains)
+    path = np.concatenate([edges[:, :1], inner, edges[:, 1:]], axis=1)
+    i, j = path[:, :-1].ravel(), path[:, 1:].ravel()
+    m = n + inner.size
+    # Numbered at random, so that no order is given away.
+    name = np.random.default_rng(0).permutation(m)
+    weights = sp.coo_matrix((np.ones(len(i)), (name[i], name[j])), shape=(m, m))
+    weights = weights + weights.T
+    return sp.csc_matrix(sp.diags(np.asarray(weights.sum(axis=0)).ravel() + 0.1) - weights)
+
+
+def solves(symbolic, matrix):
+    factor = symbolic.factorize(matrix)
+    return np.abs(matrix @ factor.solve(np.ones((factor.n, 2))) - 1).max() < 1e-9
+
+
+@needs_orderings
+@pytest.mark.parametrize('method', ['amd', 'metis', 'natural'])
+def test_entries_are_counted_without_a_factorisation(method):
+    matrix = graph_matrix(1, 300, 0.05)
+    symbolic = SymbolicCholesky(matrix, method)
+    factor = symbolic.factorize(matrix)
+    assert np.array_equal(symbolic.counts, np.diff(factor.indptr))
+    assert np.array_equal(symbolic.order, factor.order)
+
+
+@needs_orderings
+def test_patterns_need_not_be_stored_on_both_sides():
+    matrix = lattice(9, 7)
+    lopsided = sp.csc_matrix(sp.tril(matrix) + sp.triu(matrix, 3))
+    assert lopsided.nnz < matrix.nnz
+    for symbolic in (SymbolicCholesky(lopsided), dissected(lopsided)):
+        assert np.sort(symbolic.factorize(matrix).order).tolist() == list(range(63))
+
+
+@needs_orderings
+def test_supernodes_only_where_factors_are_dense():
+    sparse, dense = lattice(60, 60), lattice(22, 22, 22)
+    for matrix, padded in ((sparse, False), (dense, True)):
+        symbolic = SymbolicCholesky(matrix)
+        ratio = np.sum(symbolic.counts**2.0) / np.sum(symbolic.counts)
+        assert (ratio > cholesky._DENSE) == padded
+        # Supernodes are padded with zeros.
+        assert (symbolic.factorize(matrix).nnz > symbolic.counts.sum()) == padded
+        assert solves(symbolic, matrix)
+
+
+@needs_orderings
+def test_an_order_that_is_known_is_kept_but_for_its_postorder():
+    matrix = lattice(8, 9)
+    order = np.random.default_rng(1).permutation(matrix.shape[0])
+    symbolic = SymbolicCholesky(matrix, order=order)
+    natural = SymbolicCholesky(sp.csc_matrix(matrix[:, order][order]), 'natural')
+    assert np.sort(symbolic.counts).tolist() == np.sort(natural.counts).tolist()
+    assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
+    assert solves(symbolic, matrix)
+
+
+@needs_orderings
+def test_metis_orders_large_lattices_only(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(ordering, 'flattest', lambda matrix: chosen.append(1) or flattest(matrix))
+    small, chain = lattice(30, 30), graph_matrix(1, 900, 0.01)
+    for matrix in (small, chain):
+        assert solves(sparsest(matrix, 3), matrix)
+    assert not chosen
+    large = lattice(100, 100)
+    amd, metis = SymbolicCholesky(large), sparsest(large, 4)
+    assert chosen
+    assert np.sum(metis.counts**2.0) < 0.9 * np.sum(amd.counts**2.0)
+    assert solves(metis, large)
+
+
+@needs_orderings
+@pytest.mark.parametrize('chains', [0, 2])
+@pytest.mark.parametrize('worth', [0, np.inf])
+def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, worth, monkeypatch):
+    matrix = lattice(40, 40, chains=chains)
+    plain = SymbolicCholesky(matrix)
+    monkeypatch.setattr(ordering, '_MANY', 0)
+    monkeypatch.setattr(ordering, '_WORTH', worth)
+    seen = []
+    analysis = ordering.SymbolicCholesky
+    monkeypatch.setattr(ordering, 'SymbolicCholesky', lambda m, *args, **kwargs: (
+        seen.append(m.shape[0]), analysis(m, *args, **kwargs))[1])
+    symbolic = sparsest(matrix, 3)
+    assert max(seen[:-1]) < (0.8 if chains else 1) * matrix.shape[0]
+    assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
+    assert np.sum(symbolic.counts**2.0) < 1.3 * np.sum(plain.counts**2.0)
+    assert solves(symbolic, matrix)
+
+
+@needs_orderings
+@pytest.mark.parametrize('shape', [(12, 12), (5, 5, 5)])
+def test_chains_are_eliminated_first_and_fill_nothing(shape):
+    plain, chained = lattice(*shape), lattice(*shape, chains=3)
+    n = plain.shape[0]
+    symbolic = dissected(chained)
+    assert np.sort(symbolic.order).tolist() == list(range(chained.shape[0]))
+    # Corners of a square have two neighbours as well.
+    degree = np.diff(chained.indptr) - 1
+    assert np.sum(symbolic.counts <= 3) >= np.sum(degree == 2)
+    full = np.sum(dissected(plain).counts**2.0)
+    assert np.sum(symbolic.counts[symbolic.counts > 3] ** 2.0) < 1.3 * full
+    assert n < chained.shape[0] and solves(symbolic, chained)
+
+
+@needs_orderings
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.floats(0.0, 2.5), st.integers(0, 2**32 - 1))
+def test_every_graph_falls_into_chains_and_the_rest(n, edges_per_node, seed):
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(n, size=(int(n * edges_per_node), 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    weights = sp.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(n, n))
+    weights = weights + weights.T
+    matrix = sp.csc_matrix(sp.diags(np.asarray(weights.sum(axis=0)).ravel() + 1) - weights)
+    symbolic = dissected(matrix)
+    assert np.sort(symbolic.order).tolist() == list(range(n))
+    assert solves(symbolic, matrix)
+
+
+@needs_orderings
+@pytest.mark.parametrize('kind', ['ring', 'path', 'lone', 'lollipop', 'eight'])
+def test_graphs_that_are_nothing_but_chains(kind):
+    edges = {
+        'ring': [(k, (k + 1) % 7) for k in range(7)],
+        'path': [(k, k + 1) for k in range(6)],
+        'lone': [(0, 1)],
+        'lollipop': [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 6)],
+        'eight': [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (4, 5), (5, 6), (6, 0)],
+    }[kind]
+    i, j = np.array(edges).T
+    weights = sp.coo_matrix((np.ones(len(i)), (i, j)), shape=(7, 7))
+    weights = weights + weights.T
+    matrix = sp.csc_matrix(sp.diags(np.asarray(weights.sum(axis=0)).ravel() + 1) - weights)
+    symbolic = dissected(matrix)
+    assert solves(symbolic, matrix)
+    assert symbolic.counts.max() <= 3
+
+
+@needs_orderings
+def test_a_cholmod_without_metis_makes_do(monkeypatch, caplog):
+    asked = []
+
+    class Poor(SymbolicCholesky):
+        def __init__(self, matrix, method='amd'):
+            asked.append(method)
+            if method != 'amd':
+                raise cholmod.CholmodNotInstalledError('no such ordering')
+            super().__init__(matrix, method)
+
+    monkeypatch.setattr(ordering, 'SymbolicCholesky', Poor)
+    matrix = graph_matrix(1, 50, 0.5)
+    factor = flattest(matrix).factorize(matrix)
+    assert asked == ['metis', 'nesdis', 'amd'] and 'metis' in caplog.text
+    assert np.abs(matrix @ factor.solve(np.ones((50, 1))) - 1).max() < 1e-9

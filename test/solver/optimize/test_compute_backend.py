@@ -1,0 +1,239 @@
+"""The same solve on a GPU's array backend: equal products, equal costs, and a way back."""
+
+import logging
+
+import numpy as np
+import pytest
+from helpers import world
+
+from sparser_ros.config import RobustConfig, SolverConfig, SolverError
+from sparser_ros.linalg.arrays import HOST
+from sparser_ros.linalg.sparse import cholesky
+from sparser_ros.solver import solve, solve_context
+from sparser_ros.solver.model.problem import QuadraticProblem
+from sparser_ros.solver.model.schur import SchurOperator
+from sparser_ros.solver.optimize import compute_backend
+from sparser_ros.solver.optimize.compute_backend import ComputeBackend, Device, choose
+from sparser_ros.solver.optimize.formulations import formulate
+from sparser_ros.solver.optimize.trust_region import StoppingRule
+from sparser_ros.solver.precondition.regularised_q import RegularisedQ
+
+WORLDS = [
+    {'d': 2, 'ranges': 0, 'closures': 12}, {'d': 3, 'ranges': 0, 'closures': 12}, {'d': 2},
+    {'d': 3}, {'d': 2, 'absolute': 'pfk'}, {'d': 3, 'absolute': 'k', 'landmarks': 3},
+]
+
+
+class OpenDevice(Device):
+    """A device that is there already."""
+
+    def __init__(self, arrays):  # type: ignore[no-untyped-def]
+        super().__init__()
+        self._arrays = arrays
+
+
+class NoDevice(Device):
+    def open(self):  # type: ignore[no-untyped-def]
+        raise SolverError('no CUDA device can be used: there is none')
+
+
+@pytest.fixture
+def on_device(device, monkeypatch):  # type: ignore[no-untyped-def]
+    """Solves ask for that device."""
+    monkeypatch.setattr(
+        solve_context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
+    return device
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+@pytest.mark.parametrize('lift', [0, 2])
+def test_products_agree(device, kind, lift):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(1, **kind, noise=1.0))
+    schur, manifold = SchurOperator(problem), problem.manifold
+    random = np.random.default_rng(2)
+    y = manifold.random_point(manifold.d + lift, random)
+    v = manifold.project(y, random.normal(size=y.shape))
+    preconditioner = RegularisedQ(schur)
+
+    def everything(arrays):  # type: ignore[no-untyped-def]
+        with arrays.active():
+            at, along = arrays.put(y), arrays.put(v)
+            qy = schur(at)
+            cost = arrays.dot(at, qy)
+            gradient = manifold.project(at, qy)
+            product = arrays.empty(y.shape)
+            manifold.hessian(
+                at, schur(along), along, *manifold.multipliers(at, qy), product)
+            solved = preconditioner.apply(along, arrays.empty(y.shape))
+            return cost, *(arrays.get(x) for x in (gradient, product, solved))
+
+    expected, found = everything(HOST), everything(device)
+    assert found[0] == pytest.approx(expected[0], rel=1e-10)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        assert np.abs(one - other).max() <= 1e-8 * max(1, np.abs(other).max())
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+def test_new_weights_reach_the_device(device, kind):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(1, **kind, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(5, np.random.default_rng(2))
+    with device.active():
+        schur(device.put(y))
+        schur.update(problem.omega * np.linspace(0.5, 2, len(problem.omega)))
+        assert device.get(schur(device.put(y))) == pytest.approx(schur(y), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+def test_a_whole_run_agrees(device, kind):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(3, **kind, noise=1.0))
+    y = problem.manifold.random_point(5, np.random.default_rng(4))
+    rule = StoppingRule(cost_tolerance=1e-12)
+    runs = []
+    for where in (ComputeBackend(), ComputeBackend(device)):
+        schur = SchurOperator(problem)
+        run = formulate('schur', schur).minimise(
+            y, RegularisedQ(schur), rule, machine=where, long=True)
+        assert isinstance(run.y, np.ndarray)
+        runs.append(run)
+    assert runs[1].cost == pytest.approx(runs[0].cost, rel=1e-6)
+    assert runs[1].status is runs[0].status
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+@pytest.mark.parametrize('init', ['auto', 'random'])
+def test_solves_agree(on_device, kind, init):  # type: ignore[no-untyped-def]
+    graph = world(5, **kind, noise=0.3)
+    here = solve(graph, SolverConfig(init=init, backend='cpu', cost_tolerance=1e-9))
+    there = solve(graph, SolverConfig(init=init, backend='gpu', cost_tolerance=1e-9))
+    assert there.stats.cost_final == pytest.approx(here.stats.cost_final, rel=1e-6)
+    assert here.stats.backend == 'cpu' and here.stats.backend_reason == 'as configured'
+    assert 'as configured' in there.stats.backend_reason
+    if init == 'random':
+        assert there.stats.backend == 'gpu'
+
+
+def test_a_robust_solve_agrees(on_device):  # type: ignore[no-untyped-def]
+    graph = world(6, 2, ranges=0, closures=12, noise=0.3)
+    robust = RobustConfig(kernel='gm', gnc=True)
+    here, there = (
+        solve(graph, SolverConfig(backend=backend, robust=robust)) for backend in ('cpu', 'gpu'))
+    assert there.stats.backend == 'gpu'
+    assert there.stats.cost_robust == pytest.approx(here.stats.cost_robust, rel=1e-6)
+
+
+def test_a_device_does_without_cholmod(on_device, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    graph = world(6, 2, ranges=0, closures=12, noise=0.3)
+    expected = solve(graph, SolverConfig(backend='cpu'))
+    monkeypatch.setattr(cholesky, 'cholmod', None)
+    with caplog.at_level(logging.WARNING):
+        result = solve(graph, SolverConfig(backend='gpu', init='chordal', rank=4))
+    assert result.stats.backend == 'gpu' and 'SuperLU' in caplog.text
+    assert result.stats.cost_final == pytest.approx(expected.stats.cost_final, rel=1e-6)
+
+
+def test_a_certificate_agrees(on_device):  # type: ignore[no-untyped-def]
+    graph = world(6, 2, ranges=0, closures=12, noise=0.1)
+    result = solve(graph, SolverConfig(backend='gpu', certify=True))
+    assert result.stats.certified
+
+
+@pytest.mark.parametrize('after', [0, 1, 40, 300])
+@pytest.mark.parametrize('error', [MemoryError('out of memory'), OSError('device lost')])
+def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, error, after):  # type: ignore[no-untyped-def]
+    """Whether the device breaks while a problem is placed or in the midst of CG."""
+    problem = QuadraticProblem(world(3, 2, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(5, np.random.default_rng(4))
+    launch, launches, seen = emulated.runtime.launch, [], []
+
+    def breaking(*arguments):  # type: ignore[no-untyped-def]
+        launches.append(1)
+        if len(launches) > after:
+            raise error
+        launch(*arguments)
+
+    monkeypatch.setattr(emulated.runtime, 'launch', breaking)
+    monkeypatch.setattr(emulated, 'errors', (MemoryError, OSError))
+    where = ComputeBackend(emulated, lost=seen.append)
+    space, preconditioner = formulate('schur', schur), RegularisedQ(schur)
+    with caplog.at_level(logging.WARNING):
+        run = space.minimise(y, preconditioner, StoppingRule(), machine=where)
+    assert len(launches) == after + 1
+    assert run.cost == pytest.approx(space.minimise(y, preconditioner, StoppingRule()).cost)
+    assert where.ran == 'cpu' and str(error) in where.reason and str(error) in caplog.text
+    assert seen == [error] and where.arrays is HOST
+
+
+def test_a_lost_device_is_not_asked_again(emulated):  # type: ignore[no-untyped-def]
+    device = OpenDevice(emulated)
+    device.failed(MemoryError('out of memory'))
+    assert device.open() is emulated
+    device.failed(OSError('device lost'))
+    with pytest.raises(SolverError, match='device lost'):
+        device.open()
+
+
+def test_a_refusal_is_remembered(monkeypatch):  # type: ignore[no-untyped-def]
+    from sparser_ros.linalg.gpu import cupy_runtime
+
+    asked = []
+
+    def refuse():  # type: ignore[no-untyped-def]
+        asked.append(1)
+        raise SolverError('no CUDA device can be used: driver too old')
+
+    monkeypatch.setattr(cupy_runtime, 'open_device', refuse)
+    device = Device()
+    for _ in range(3):
+        with pytest.raises(SolverError, match='driver too old'):
+            device.open()
+    assert len(asked) == 1
+
+
+def test_auto_says_why(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    graph = world(0, 2)
+    auto = SolverConfig()
+    small = choose(auto, graph, OpenDevice(emulated))
+    assert small.arrays is HOST and 'fewer than' in small.reason
+    monkeypatch.setattr(compute_backend, 'WORTH', 10)
+    large = choose(auto, graph, OpenDevice(emulated))
+    assert large.arrays is emulated and 'emulator' in large.reason and not large.eager
+    with caplog.at_level(logging.WARNING):
+        none = choose(auto, graph, NoDevice())
+    assert none.arrays is HOST and 'there is none' in none.reason and not caplog.text
+
+
+def test_gpu_without_a_device_solves_on_the_cpu_and_says_so(caplog):  # type: ignore[no-untyped-def]
+    with caplog.at_level(logging.WARNING):
+        chosen = choose(SolverConfig(backend='gpu'), world(0, 2), NoDevice())
+    assert chosen.arrays is HOST and 'there is none' in chosen.reason
+    assert 'solving on the CPU' in caplog.text
+
+
+@pytest.mark.parametrize('config', [
+    SolverConfig(backend='gpu', formulation='original'),
+    SolverConfig(backend='gpu', formulation='dense'),
+])
+def test_other_formulations_stay_on_the_cpu(emulated, config):  # type: ignore[no-untyped-def]
+    chosen = choose(config, world(0, 2), OpenDevice(emulated))
+    assert chosen.arrays is HOST and config.formulation in chosen.reason
+
+
+def test_auto_keeps_short_refinements_on_the_cpu(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+    """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
+    monkeypatch.setattr(compute_backend, 'WORTH', 10)
+    monkeypatch.setattr(
+        solve_context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
+    graph = world(5, 2, ranges=0, closures=12, noise=0.3)
+    assert solve(graph, SolverConfig()).stats.backend == 'cpu'
+    assert solve(graph, SolverConfig(init='random')).stats.backend == 'gpu'
+
+
+def test_a_time_limit_holds_on_a_device(device):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(3, 3, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(5, np.random.default_rng(4))
+    run = ComputeBackend(device).minimise(
+        schur, problem.manifold, y, RegularisedQ(schur), StoppingRule(deadline=0.0))
+    assert run.status.value == 'time_limit' and np.array_equal(run.y, y)

@@ -1,0 +1,162 @@
+"""A small simulated world for the back-end's tests: robots with odometry, ranges, increments."""
+
+import numpy as np
+
+from sparser_ros.config import SolverConfig
+from sparser_ros.config.backend import BackendConfig
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.graph import (
+    Estimate,
+    Graph,
+    Increment,
+    Landmarks,
+    PointPriors,
+    PosePriors,
+    Poses,
+    Ranges,
+    RelativePoses,
+    Sightings,
+    empty,
+)
+from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+
+STEP_NS = 500_000_000
+
+
+def config(dimension=2, robots=('A', 'B'), solver=None, **backend):
+    """A configuration with back-end options given by name."""
+    return SparserConfig(
+        dimension=dimension, robots=list(robots), solver=solver or SolverConfig(),
+        backend=BackendConfig(**backend))
+
+
+def path(kind, steps, start, seed, dimension=2):
+    """True rotations and translations of one robot: 'still', 'straight' or 'curved'."""
+    rng = np.random.default_rng(seed)
+    speed = {'still': 0.0, 'straight': 0.5, 'curved': 0.5}[kind]
+    if dimension == 2:
+        turns = 0.25 * np.sin(np.arange(steps) / 6 + seed) if kind == 'curved' else np.zeros(steps)
+        rotation = angle_to_matrix(rng.uniform(-3, 3) + np.cumsum(turns))
+    else:
+        rates = 0.2 * rng.normal(size=(steps, 3)) if kind == 'curved' else np.zeros((steps, 3))
+        rotation = np.empty((steps, 3, 3))
+        rotation[0] = rotvec_to_matrix(rng.normal(size=3))
+        for k in range(1, steps):
+            rotation[k] = rotation[k - 1] @ rotvec_to_matrix(rates[k])
+    forward = np.zeros(dimension)
+    forward[0] = speed
+    moves = rotation[:-1] @ forward
+    translation = np.concatenate([np.zeros((1, dimension)), np.cumsum(moves, axis=0)])
+    return rotation, translation + np.asarray(start, dtype=float)
+
+
+class World:
+    """True trajectories of robots and positions of beacons; gives noisy increments."""
+
+    def __init__(
+        self, kinds, starts, beacons=None, steps=40, seed=0, range_sigma=0.05, dimension=2,
+        known=(), pairs=None,
+    ):
+        self.dimension, self.steps, self.range_sigma = dimension, steps, range_sigma
+        self.names = tuple('ABCDEFG'[:len(kinds)])
+        self.rng = np.random.default_rng(seed)
+        self.paths = [
+            path(kind, steps, start, seed + k, dimension)
+            for k, (kind, start) in enumerate(zip(kinds, starts, strict=True))]
+        self.beacons = np.zeros((0, dimension)) if beacons is None else np.array(beacons, float)
+        self.known = set(known)
+        robots = range(len(kinds))
+        self.pairs = [(a, b) for a in robots for b in robots if a < b] if pairs is None else pairs
+        self.truth = Estimate(
+            np.concatenate([r[None] for k in range(steps) for r in
+                            (self.paths[n][0][k] for n in robots)]),
+            np.concatenate([t[None] for k in range(steps) for t in
+                            (self.paths[n][1][k] for n in robots)]),
+            self.beacons.copy())
+        self.odometry = [self._odometry(*one) for one in self.paths]
+
+    def _odometry(self, rotation, translation):
+        """Noisy relative poses and the odometry frame that they add up to."""
+        d, n = self.dimension, self.steps
+        relative_r = np.swapaxes(rotation[:-1], 1, 2) @ rotation[1:]
+        relative_t = np.einsum(
+            'kji,kj->ki', rotation[:-1], np.diff(translation, axis=0))
+        moving = np.linalg.norm(relative_t, axis=1, keepdims=True) > 0
+        relative_t = relative_t + 0.005 * self.rng.normal(size=relative_t.shape) * moving
+        noise = 0.002 * self.rng.normal(size=(n - 1, 1 if d == 2 else 3)) * moving
+        relative_r = relative_r @ (
+            angle_to_matrix(noise[:, 0]) if d == 2 else rotvec_to_matrix(noise))
+        frame_r, frame_t = [np.eye(d)], [np.zeros(d)]
+        for turn, move in zip(relative_r, relative_t, strict=True):
+            frame_t.append(frame_t[-1] + frame_r[-1] @ move)
+            frame_r.append(frame_r[-1] @ turn)
+        return relative_r, relative_t, np.array(frame_r), np.array(frame_t)
+
+    def row(self, robot, step):
+        return step * len(self.names) + robot
+
+    def increment(self, sequence, first, last, every=1):
+        """Steps first..last-1; beacons come with the first increment."""
+        robots, d = len(self.names), self.dimension
+        cells = [(k, n) for k in range(first, last) for n in range(robots)]
+        poses = Poses(
+            np.array([n for _, n in cells]), np.array([k for k, _ in cells]),
+            np.array([1_000_000_000 + k * STEP_NS for k, _ in cells]),
+            np.array([self.odometry[n][2][k] for k, n in cells]),
+            np.array([self.odometry[n][3][k] for k, n in cells]))
+        edges = [(k, n) for k, n in cells if k > 0]
+        relative = RelativePoses(
+            np.array([self.row(n, k - 1) for k, n in edges], dtype=np.int64),
+            np.array([self.row(n, k) for k, n in edges], dtype=np.int64),
+            np.array([self.odometry[n][0][k - 1] for k, n in edges]).reshape(-1, d, d),
+            np.array([self.odometry[n][1][k - 1] for k, n in edges]).reshape(-1, d),
+            np.full(len(edges), 1 / 0.004**2), np.full(len(edges), 1 / 0.01**2),
+            np.ones(len(edges), dtype=bool), np.zeros(len(edges), dtype=np.int64))
+        fresh = np.arange(len(self.beacons)) if first == 0 else np.zeros(0, dtype=int)
+        fixed = np.array([k in self.known for k in fresh], dtype=bool)
+        position = np.full((len(fresh), d), np.nan)
+        position[fixed] = self.beacons[fresh[fixed]]
+        return Increment(
+            sequence, self.names, poses,
+            Landmarks(tuple(f'L{k}' for k in fresh), position, fixed), relative,
+            empty(Sightings, d), self._ranges(first, last, every), empty(PosePriors, d),
+            empty(PointPriors, d), newest_stamp_ns=1_000_000_000 + (last - 1) * STEP_NS)
+
+    def _ranges(self, first, last, every):
+        d = self.dimension
+        ends = [
+            (self.row(a, k), self.row(b, k))
+            for k in range(first, last) if k % every == 0 for a, b in self.pairs]
+        ends += [
+            (self.row(n, k), ~b) for k in range(first, last) if k % every == 0
+            for n in range(len(self.names)) for b in range(len(self.beacons))]
+        source = np.array([a for a, _ in ends], dtype=np.int64)
+        target = np.array([b for _, b in ends], dtype=np.int64)
+        points = self.truth.points
+        number = np.where(target >= 0, target, len(self.truth.translation) + ~target)
+        distance = np.linalg.norm(points[number] - points[source], axis=1)
+        distance = np.abs(distance + self.range_sigma * self.rng.normal(size=len(ends))) + 1e-6
+        return Ranges(
+            source, target, np.zeros((len(ends), d)), np.zeros((len(ends), d)), distance,
+            np.full(len(ends), 1 / max(self.range_sigma, 0.01)**2),
+            np.zeros(len(ends), dtype=np.int64))
+
+    def increments(self, count, every=1):
+        """The whole run in `count` increments."""
+        edges = np.linspace(0, self.steps, count + 1).astype(int)
+        return [
+            self.increment(k, int(edges[k]), int(edges[k + 1]), every) for k in range(count)]
+
+    def true_in_map(self):
+        """The truth in the frame whose origin is the first robot's first pose."""
+        turn = self.truth.rotation[0].T
+        return self.truth.moved(turn, -turn @ self.truth.translation[0])
+
+
+def graph_of(increments, dimension=2) -> Graph:
+    from sparser_ros.backend.session.graph_store import GraphStore
+
+    store = GraphStore(dimension)
+    for one in increments:
+        store.add(one)
+    return store.graph

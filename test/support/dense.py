@@ -1,0 +1,65 @@
+"""Dense algebra the sparse solver is compared with: no shortcuts, straight from the paper."""
+
+import numpy as np
+from helpers import world
+
+from sparser_ros.graph import Graph
+from sparser_ros.solver.manifold.manifold import Manifold
+from sparser_ros.solver.model.problem import QuadraticProblem
+from sparser_ros.solver.model.schur import SchurOperator
+
+
+def jacobians(problem: QuadraticProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Dense A_c, C (a basis of range A_f) and Omega of a problem."""
+    return problem.A.toarray(), problem.C.toarray(), np.diag(problem.omega)
+
+
+def schur_complement(A: np.ndarray, A_f: np.ndarray, omega: np.ndarray) -> np.ndarray:
+    """Q_cc - Q_cf pinv(Q_ff) Q_fc (paper, eq. reduced-cost)."""
+    return A.T @ omega @ A - A.T @ omega @ A_f @ np.linalg.pinv(
+        A_f.T @ omega @ A_f, rcond=1e-12) @ A_f.T @ omega @ A
+
+
+def free_jacobian(graph: Graph) -> np.ndarray:
+    """A_f with every column of an unknown point, derived from the tables one row at a time."""
+    n, d, m = graph.n_poses, graph.dimension, graph.n_landmarks
+    fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
+    rows = []
+
+    def row(entries):  # type: ignore[no-untyped-def]
+        line = np.zeros(n + m)
+        for point, value in entries:
+            if not fixed[point]:
+                line[point] += value
+        rows.append(line)
+
+    rel, see, ran = graph.relative_poses, graph.sightings, graph.ranges
+    rows += [np.zeros(n + m)] * (d * len(rel))
+    for i, j in zip(rel.i, rel.j, strict=True):
+        row([(j, 1), (i, -1)])
+    for i, point in zip(see.i, graph.points(see.point), strict=True):
+        row([(point, 1), (i, -1)])
+    for a, b in zip(graph.points(ran.source), graph.points(ran.target), strict=True):
+        row([(b, 1), (a, -1)])
+    rows += [np.zeros(n + m)] * (d * len(graph.pose_priors))
+    for i in graph.pose_priors.i:
+        row([(i, 1)])
+    for point in graph.points(graph.point_priors.point):
+        row([(point, 1)])
+    return np.array(rows).reshape(-1, n + m)
+
+
+def packed(manifold: Manifold, rotation: np.ndarray, bearings: np.ndarray) -> np.ndarray:
+    """The rank-d point of rotations (n, d, d) and bearings (k, d)."""
+    d = manifold.d
+    parts = [np.swapaxes(rotation, 1, 2).reshape(-1, d), bearings]
+    return np.vstack(parts + [np.eye(d)] * manifold.homogenised)
+
+
+def posed(d, seed=0, noise=0.0, absolute='', **options):
+    """Operator and true point of a graph without ranges."""
+    graph = world(seed, d, ranges=0, noise=noise, absolute=absolute, **options)
+    problem = QuadraticProblem(graph)
+    rows = np.swapaxes(graph.poses.rotation, 1, 2)
+    points = np.concatenate([graph.poses.translation, graph.landmarks.position])
+    return SchurOperator(problem), problem.compose(rows, points)

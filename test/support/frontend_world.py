@@ -1,0 +1,133 @@
+"""Robots that glide and turn at constant rates, so that linear interpolation is exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparser_ros.config import SparserConfig
+from sparser_ros.frontend import (
+    ClosureSample,
+    FixSample,
+    Frontend,
+    OdometrySample,
+    RangeSample,
+)
+from sparser_ros.graph import Estimate, Graph, empty_graph, extended
+from sparser_ros.linalg.dense.rotations import matrix_to_quat, rotvec_to_matrix
+
+SECOND = 1_000_000_000
+START = 1_000 * SECOND
+NAN = float('nan')
+
+
+def config(**values: Any) -> SparserConfig:
+    """A configuration with two robots, nested or dotted names."""
+    return SparserConfig.from_mapping({'robots': ['A', 'B'], **values})
+
+
+def ns(seconds: float) -> int:
+    """Stamp of a time since the start."""
+    return START + round(seconds * 1e9)
+
+
+class Robot:
+    """T_map_base(t): constant velocity in map, constant turning about one axis."""
+
+    def __init__(self, name: str, dimension: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        flat = np.array([1.0, 1.0, float(dimension == 3)])
+        self.name = name
+        self.position = rng.normal(size=3) * 5 * flat
+        self.velocity = rng.normal(size=3) * flat
+        self.axis = np.array([0.0, 0.0, 1.0]) if dimension == 2 else rng.normal(size=3) * 0.3
+        self.turn = rotvec_to_matrix(
+            np.array([0, 0, rng.uniform(-3, 3)]) if dimension == 2 else rng.normal(size=3))
+        self.rate = rng.uniform(0.2, 0.6)
+        self.start = (self.turn.copy(), self.position.copy())
+
+    def pose(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """(rotation, translation) of the base in map."""
+        return (self.turn @ rotvec_to_matrix(self.axis * self.rate * t),
+                self.position + self.velocity * t)
+
+    def antenna(self, t: float, lever: np.ndarray) -> np.ndarray:
+        rotation, translation = self.pose(t)
+        return translation + rotation @ lever
+
+    def odometry(self, t: float, covariance: np.ndarray | None = None,
+                 **changes: Any) -> OdometrySample:
+        """Odometry whose frame is the pose at t = 0."""
+        rotation, translation = self.pose(t)
+        first, origin = self.start
+        values = {
+            'robot': self.name, 'stamp_ns': ns(t), 'received_ns': ns(t) + SECOND // 100,
+            'position_xyz': first.T @ (translation - origin),
+            'quat_xyzw': matrix_to_quat(first.T @ rotation),
+            'pose_covariance': np.diag([0.01] * 3 + [0.001] * 3)
+            if covariance is None else covariance,
+            'twist_covariance': np.diag([0.04] * 3 + [0.01] * 3),
+            'frame_id': f'{self.name}/odom', 'child_frame_id': f'{self.name}/base_link'}
+        return OdometrySample(**{**values, **changes})
+
+
+def range_sample(one: str, other: str, t: float, distance: float,
+                 **changes: Any) -> RangeSample:
+    """A range without variance of its own."""
+    return RangeSample(**{
+        'source': one, 'target': other, 'stamp_ns': ns(t),
+        'received_ns': ns(t) + SECOND // 100, 'range_m': distance, 'variance': NAN, **changes})
+
+
+def closure_sample(one: Robot, t_one: float, other: Robot, t_other: float,
+                   **changes: Any) -> ClosureSample:
+    """The true relative pose."""
+    (turn_one, move_one), (turn_other, move_other) = one.pose(t_one), other.pose(t_other)
+    return ClosureSample(**{
+        'from_robot': one.name, 'from_stamp_ns': ns(t_one), 'to_robot': other.name,
+        'to_stamp_ns': ns(t_other), 'received_ns': ns(max(t_one, t_other)),
+        'position_xyz': turn_one.T @ (move_other - move_one),
+        'quat_xyzw': matrix_to_quat(turn_one.T @ turn_other),
+        'covariance': np.diag([0.01] * 3 + [0.002] * 3), **changes})
+
+
+def fix_sample(body: Robot, t: float, lever: np.ndarray | None = None,
+               **changes: Any) -> FixSample:
+    """The true pose of an antenna in map, heading included."""
+    rotation, _ = body.pose(t)
+    return FixSample(**{
+        'robot': body.name, 'stamp_ns': ns(t), 'received_ns': ns(t),
+        'position_xyz': body.antenna(t, np.zeros(3) if lever is None else lever),
+        'position_covariance': np.eye(3) * 0.04, 'quat_xyzw': matrix_to_quat(rotation),
+        'orientation_covariance': np.eye(3) * 0.01, 'frame_id': 'map', **changes})
+
+
+def drive(frontend: Frontend, robots: list[Robot], seconds: float, period: float = 0.1) -> None:
+    """Odometry of all robots at a fixed rate, both ends included."""
+    for step in range(round(seconds / period) + 1):
+        for robot in robots:
+            frontend.add_odometry(robot.odometry(step * period))
+
+
+def graph_of(frontend: Frontend, *, flush: bool = True, graph: Graph | None = None) -> Graph:
+    """The graph after everything that the front-end hands out."""
+    if graph is None:
+        graph = empty_graph(frontend.config.dimension)
+    increment = frontend.take(flush=flush)
+    return graph if increment is None else extended(graph, increment)
+
+
+def truth(graph: Graph, robots: list[Robot],
+          beacons: dict[str, np.ndarray] | None = None) -> Estimate:
+    """The true values of a graph's variables."""
+    d = graph.dimension
+    by_name = {robot.name: robot for robot in robots}
+    poses = [
+        by_name[graph.robots[r]].pose((stamp - START) * 1e-9)
+        for r, stamp in zip(graph.poses.robot, graph.poses.stamp_ns, strict=True)]
+    marks = [(beacons or {})[name] for name in graph.landmarks.names]
+    return Estimate(
+        np.array([p[0][:d, :d] for p in poses]).reshape(-1, d, d),
+        np.array([p[1][:d] for p in poses]).reshape(-1, d),
+        np.array(marks, dtype=float).reshape(-1, 3)[:, :d])
