@@ -54,11 +54,11 @@ class PyfgReader:
                 tuple(names['landmarks'].get(n, n) for n in landmarks.names),
                 landmarks.position, landmarks.fixed,
             ),
-            self._relative_poses(poses),
-            self._sightings(),
-            self._ranges(poses),
-            self._pose_priors(),
-            self._point_priors(),
+            relative_poses=self._relative_poses(poses),
+            sightings=self._sightings(),
+            ranges=self._ranges(poses),
+            pose_priors=self._pose_priors(),
+            point_priors=self._point_priors(),
             name=self.path.stem,
         )
 

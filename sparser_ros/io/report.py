@@ -54,7 +54,7 @@ def build(
         'n_closures': int(np.count_nonzero(~graph.relative_poses.odometry)),
         'n_sightings': len(graph.sightings),
         'n_ranges': len(graph.ranges),
-        'n_priors': len(graph.pose_priors) + len(graph.point_priors),
+        'n_priors': graph.n_absolute,
         'rank': stats.rank,
         'init': stats.init,
         'formulation': stats.formulation,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...graph import Estimate, Graph, Landmarks, RelativePoses
+from ...graph import Estimate, Graph, Landmarks, MeasurementType, RelativePoses, Table
 from .initialization import odometry_chains, odometry_estimate
 
 Array = NDArray[np.float64]
@@ -77,8 +77,11 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
     for chain in chains:
         keep[chain[::factor]] = True
         keep[chain[-1]] = True
-    # A sighting has no lever arm at what it sees, so seen poses stay.
-    keep[graph.sightings.point[graph.sightings.point >= 0]] = True
+    # A measurement without a lever arm at an end, such as what a sighting sees, keeps its pose.
+    for kind, table in graph.typed():
+        for column in _armless(kind):
+            endpoint = getattr(table, column)
+            keep[endpoint[endpoint >= 0]] = True
     kept = np.concatenate([chain[keep[chain]] for chain in chains]) if chains else np.zeros(0, int)
     coarse_of = np.full(n, -1, dtype=np.int64)
     coarse_of[kept] = np.arange(len(kept))
@@ -114,29 +117,34 @@ def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) 
         endpoint[pose] = nearest[at]
         return endpoint, lever
 
-    ranges, see = graph.ranges, graph.sightings
-    pose, point = graph.pose_priors, graph.point_priors
-    source, lever_source = hung(ranges.source, ranges.lever_source)
-    target, lever_target = hung(ranges.target, ranges.lever_target)
-    fixed_at, lever = hung(point.point, point.lever)
-    seen_from, sight = hung(see.i, see.translation)
-    seen, _ = hung(see.point, np.zeros_like(see.translation))
-    landmarks = graph.landmarks
+    tables: dict[str, Table] = {}
+    for kind, table in graph.typed():
+        columns: dict[str, Array | Index] = {}
+        for column, arm in kind.arms.items():
+            columns[column], columns[arm] = hung(getattr(table, column), getattr(table, arm))
+        for column in _armless(kind):
+            endpoint = getattr(table, column)
+            columns[column] = np.where(endpoint >= 0, nearest[np.maximum(endpoint, 0)], endpoint)
+        moved = table.replaced(**columns)
+        ends = [getattr(moved, column) for column in kind.table.endpoints()]
+        tables[kind.name] = moved.take(ends[0] != ends[1]) if len(ends) == 2 else moved
+    pose = graph.pose_priors
     prior_rotation = pose.rotation @ np.swapaxes(turn[pose.i], 1, 2)
+    tables['pose_priors'] = pose.replaced(
+        i=nearest[pose.i], rotation=prior_rotation,
+        translation=pose.translation - np.einsum('kij,kj->ki', prior_rotation, move[pose.i]))
+    landmarks = graph.landmarks
     return graph.replaced(
         poses=graph.poses.take(kept),
-        landmarks=Landmarks(landmarks.names, landmarks.position, landmarks.fixed),
-        sightings=see.replaced(i=seen_from, point=seen, translation=sight).take(
-            seen_from != seen),
-        ranges=ranges.replaced(
-            source=source, target=target, lever_source=lever_source,
-            lever_target=lever_target).take(source != target),
-        pose_priors=pose.replaced(
-            i=nearest[pose.i], rotation=prior_rotation,
-            translation=pose.translation
-            - np.einsum('kij,kj->ki', prior_rotation, move[pose.i])),
-        point_priors=point.replaced(point=fixed_at, lever=lever),
-    )
+        landmarks=Landmarks(landmarks.names, landmarks.position, landmarks.fixed), **tables)
+
+
+def _armless(kind: MeasurementType) -> list[str]:
+    """Endpoint columns of a type whose measurement cannot move along the odometry."""
+    if kind.has_rotation(2):
+        # Relative poses and pose priors are composed with the odometry as a whole.
+        return []
+    return [column for column in kind.table.endpoints() if column not in kind.arms]
 
 
 def _coarse_relative(
