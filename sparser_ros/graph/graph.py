@@ -47,7 +47,7 @@ class Landmarks:
 
 @dataclass(frozen=True, init=False)
 class Graph(MeasurementTables):
-    """All variables and measurements of one problem; measurement tables are named arguments."""
+    """All variables and measurements of one problem; tables are given in any order, or by name."""
 
     dimension: int
     robots: tuple[str, ...]
@@ -61,13 +61,13 @@ class Graph(MeasurementTables):
 
     def __init__(
         self, dimension: int, robots: tuple[str, ...], poses: Poses, landmarks: Landmarks,
-        name: str = '', free_scale: tuple[int, ...] = (),
-        measurements: Mapping[str, Table] | None = None, **tables: Table,
+        *tables: Table, name: str = '', free_scale: tuple[int, ...] = (),
+        measurements: Mapping[str, Table] | None = None, **named: Table,
     ) -> None:
-        tables = complete(dimension, measurements, tables)
         vars(self).update(
             dimension=dimension, robots=robots, poses=poses, landmarks=landmarks, name=name,
-            free_scale=free_scale, measurements=tables)
+            free_scale=free_scale,
+            measurements=complete(dimension, measurements, tables, named))
 
     def __str__(self) -> str:
         parts = [f'{self.dimension}D', counted(self.n_poses, 'pose')]

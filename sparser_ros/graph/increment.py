@@ -21,7 +21,7 @@ from .measurements import Table
 class Increment(MeasurementTables):
     """New rows of every table; arrays only, so it crosses a process boundary cheaply.
 
-    Measurement tables are named arguments, as in `Graph`.
+    Measurement tables are given in any order, or by name, as in `Graph`.
     """
 
     sequence: int
@@ -38,14 +38,14 @@ class Increment(MeasurementTables):
 
     def __init__(
         self, sequence: int, robots: tuple[str, ...], poses: Poses, landmarks: Landmarks,
-        newest_stamp_ns: int = 0, measurements: Mapping[str, Table] | None = None,
-        **tables: Table,
+        *tables: Table, newest_stamp_ns: int = 0,
+        measurements: Mapping[str, Table] | None = None, **named: Table,
     ) -> None:
         dimension = poses.translation.shape[1]
         vars(self).update(
             sequence=sequence, robots=robots, poses=poses, landmarks=landmarks,
             newest_stamp_ns=newest_stamp_ns,
-            measurements=complete(dimension, measurements, tables))
+            measurements=complete(dimension, measurements, tables, named))
 
     def replaced(self, **parts: Any) -> Increment:
         """A copy with some parts replaced."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -65,6 +65,11 @@ class MeasurementTables:
         return sum(len(table) for table in self.measurements.values())
 
     @property
+    def n_bearings(self) -> int:
+        """Measured distances: each has a bearing among the unknowns."""
+        return sum(len(part) for part in self.point_residuals() if part.distance is not None)
+
+    @property
     def n_absolute(self) -> int:
         """Measurements that fix the map frame."""
         return sum(len(table) for kind, table in self.typed() if kind.absolute)
@@ -96,10 +101,12 @@ class MeasurementTables:
 
 
 def complete(
-    dimension: int, measurements: Mapping[str, Table] | None, named: Mapping[str, Any]
+    dimension: int, measurements: Mapping[str, Table] | None, tables: Iterable[Table],
+    named: Mapping[str, Table],
 ) -> dict[str, Table]:
-    """A table of every registered type: from `named`, from `measurements`, or empty."""
-    given = {**(measurements or {}), **named}
+    """A table of every registered type: a named one, one of that class, the old one, or empty."""
+    names = {kind.table: name for name, kind in MEASUREMENT_TYPES.items()}
+    given = {**(measurements or {}), **{names[type(one)]: one for one in tables}, **named}
     unknown = [name for name in given if name not in MEASUREMENT_TYPES]
     if unknown:
         raise TypeError(

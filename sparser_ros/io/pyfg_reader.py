@@ -45,6 +45,10 @@ class PyfgReader:
         """The graph; FormatError with file and line for anything that is not as it must be."""
         poses = self._poses()
         landmarks = self._landmarks()
+        if not len(poses) and not len(landmarks):
+            raise FormatError(
+                self.path, None,
+                f'expected at least one {self.words.pose} or {self.words.point} line')
         names = long_names(self.path)
         return Graph(
             self.dimension,
@@ -67,7 +71,7 @@ class PyfgReader:
     def _poses(self) -> Poses:
         block = self.blocks.get(self.words.pose)
         if block is None:
-            raise FormatError(self.path, None, f'expected at least one {self.words.pose} line')
+            return empty(Poses, self.dimension)
         names = block.words(2)
         prefix = [name.rstrip('0123456789') for name in names]
         self.prefixes = list(dict.fromkeys(prefix))

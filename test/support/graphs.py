@@ -76,5 +76,4 @@ def random_graph(
             tuple(f'L{2 * m + 3}' for m in range(landmarks)),
             random.normal(size=(landmarks, d)) * 30,
             (np.arange(landmarks) == landmarks - 1) & absolute),
-        relative_poses=relative, sightings=sight, ranges=range_, pose_priors=pose_priors,
-        point_priors=point_priors).validate()
+        relative, sight, range_, pose_priors, point_priors).validate()

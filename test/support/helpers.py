@@ -97,8 +97,7 @@ def world(
     graph = Graph(
         d, tuple(f'r{r}' for r in range(robots)), poses,
         Landmarks(tuple(f'L{m}' for m in range(landmarks)), position, fixed),
-        relative_poses=relative, sightings=sight, ranges=range_, pose_priors=pose_priors,
-        point_priors=point_priors)
+        relative, sight, range_, pose_priors, point_priors)
     distance = np.linalg.norm(range_vectors(graph, truth), axis=1)
     far = distance > 0.1
     distance = np.maximum(blur(distance, precision), 0.05)

@@ -30,7 +30,7 @@ class QuadraticProblem:
     ) -> None:
         self.graph = graph
         self._ranged = [part for part in graph.point_residuals() if part.distance is not None]
-        d, n, k = graph.dimension, graph.n_poses, sum(len(part) for part in self._ranged)
+        d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
         self.manifold: Manifold = manifold_of(d, n, k, graph.anchored, graph.free_scale)
         at = Columns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
