@@ -101,7 +101,7 @@ def test_errors_are_those_of_evo():
         moved.landmarks)
     paths = []
     for one in (truth, estimate):
-        xyz, quat_xyzw = tum.planted(one)
+        xyz, quat_xyzw = tum.positions_and_quaternions(one)
         paths.append(trajectory.PosePath3D(xyz, np.roll(quat_xyzw, 1, axis=1)))
     paths[1].align(paths[0])
     error = metrics.APE(metrics.PoseRelation.translation_part)

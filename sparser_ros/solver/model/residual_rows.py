@@ -19,7 +19,7 @@ from ...graph import Graph, PointResidual, RotationResidual
 
 @dataclass(frozen=True)
 class Columns:
-    """Where the variables stand: n rotation blocks of d columns, k bearings, d homogenising."""
+    """Columns of the variables in A_c: n rotation blocks of d, k bearings, d homogenising."""
 
     d: int
     n: int
