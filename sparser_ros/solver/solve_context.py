@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array
 from ..config import SolverConfig
 from ..graph import Graph
 from ..linalg.arrays import HOST
@@ -22,7 +20,6 @@ from .optimize.trust_region import StoppingRule, TrustRegionRun
 from .precondition.adaptive import AdaptivePreconditioner
 from .precondition.regularised_q import RegularisedQ
 
-Array = NDArray[np.float64]
 Progress = Callable[[str, int, float], None]
 """progress(stage, iteration, cost)"""
 
