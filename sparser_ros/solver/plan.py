@@ -188,7 +188,7 @@ def _coarsening(
 ) -> int:
     """Poses per kept pose of a first solve that keeps at least `poses`; 1 = the whole at once."""
     numbers = thresholds.current()
-    if features.free_scale or thinned == THINNED_TWICE:
+    if features.free_scale or not features.n_poses or thinned == THINNED_TWICE:
         return 1
     if thinned == THINNED:
         again = _thinned_again(features, config, thinned)
