@@ -61,6 +61,7 @@ def build(
         'backend': stats.backend,
         'backend_reason': stats.backend_reason,
         'kernel': stats.kernel,
+        'plan': dict(stats.plan),
         'status': status.value,
         'message': message,
         'iterations': stats.iterations,

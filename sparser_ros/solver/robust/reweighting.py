@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import RobustConfig
 from ...graph import Estimate, squared_residuals
 from ..model.schur import SchurOperator
+from ..thresholds import current
 from .kernels import KERNELS, floored, thresholds
 
-Array = NDArray[np.float64]
 
 class Reweighting:
-    """Measurements of all tables in one row of numbers: residuals, thresholds, weights.
+    """Residuals, kernel widths and weights of all measurements, one table after the other.
 
-    Works at any rank, so the relaxation is reweighted like the trajectory.
+    At any rank: the relaxation is reweighted like the trajectory.
     """
 
     def __init__(self, schur: SchurOperator, config: RobustConfig) -> None:
@@ -56,7 +56,7 @@ class Reweighting:
             bearings = y[manifold.n * manifold.d :][: manifold.k]
             vector = residual[at] + distance * bearings
             length = np.linalg.norm(vector, axis=1, keepdims=True)
-            known = length[:, 0] > 1e-9
+            known = length[:, 0] > current().bearing_least_length_m
             bearings[known] = vector[known] / length[known]
             residual[at] = vector - distance * bearings
         squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
