@@ -21,7 +21,7 @@ from .measurements import (
     empty,
     register,
 )
-from .residuals import cost, range_residuals, range_vectors, squared_residuals
+from .residuals import antennas, cost, range_residuals, range_vectors, squared_residuals
 from .wire import poses_from, tables_from, to_arrays
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     'RotationResidual',
     'Sightings',
     'Table',
+    'antennas',
     'concatenated',
     'cost',
     'empty',

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..array_types import Array
+from ..array_types import Array, Index
 from .estimate import Estimate
 from .graph import Graph
-from .measurements import range_residual
+from .keys import point_index
+from .measurements import range_residual, turned_arms
+
+
+def antennas(estimate: Estimate, endpoint: Index, arm: Array) -> Array:
+    """(k, d): positions in map of points (k, d) in the body frames of endpoints; metres.
+
+    At a landmark the arm is not read.
+    """
+    points = estimate.points[point_index(endpoint, len(estimate.translation))]
+    return np.asarray(points + turned_arms(endpoint, arm, estimate.rows))
 
 
 def range_vectors(graph: Graph, estimate: Estimate) -> Array:

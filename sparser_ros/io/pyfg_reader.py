@@ -280,7 +280,8 @@ def _dimension(path: Path, records: dict[str, Lines]) -> int:
         for d in (2, 3) if not grammar_of(d).own.isdisjoint(records)
     }
     if not first:
-        raise FormatError(path, None, 'expected a graph, with VERTEX_SE2 or VERTEX_SE3:QUAT lines')
+        raise FormatError(
+            path, None, 'expected a graph, with VERTEX_ lines of poses or landmarks')
     if len(first) == 2:
         raise FormatError(
             path, max(first.values()), 'expected one dimension, got 2D and 3D records in one file')

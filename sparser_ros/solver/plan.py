@@ -44,7 +44,7 @@ class GraphFeatures:
         """Features of an assembled problem; `given` tells that an estimate comes with it."""
         graph = schur.problem.graph
         return cls(
-            graph.dimension, graph.n_poses, len(graph.ranges),
+            graph.dimension, graph.n_poses, graph.n_bearings,
             int(graph.poses.robot.max(initial=0)) + 1, graph.anchored, bool(graph.free_scale),
             not given and _connected(graph), blocks_of_poses(schur), pays_at_once(schur),
             factorisation_in_cg_steps(schur))

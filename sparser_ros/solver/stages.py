@@ -134,7 +134,7 @@ def _refining(
         return NewtonPreconditioner(context.schur)
     if begin_at.frozen is not None and at_rank_d:
         return begin_at.frozen
-    pose_graph = not len(context.graph.ranges) and not context.graph.free_scale
+    pose_graph = not context.graph.n_bearings and not context.graph.free_scale
     if pose_graph and at_rank_d and context.preconditioners.on_host():
         return context.preconditioners.adaptive()
     return context.preconditioners.regularised()

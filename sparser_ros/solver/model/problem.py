@@ -12,6 +12,7 @@ from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import nearest_rotation
 from ..manifold.manifold import Manifold
 from ..manifold.scaled_rotations import manifold_of
+from ..thresholds import current
 from .column_basis import column_basis
 from .residual_rows import Columns, ResidualRows, ground_fixed, residual_rows
 
@@ -90,8 +91,9 @@ class QuadraticProblem:
         norm = np.linalg.norm(vectors, axis=1, keepdims=True)
         y = np.empty((manifold.rows, p))
         y[: n * d] = rows.reshape(n * d, p)
+        apart = norm > current().bearing_least_length_m
         y[n * d : n * d + manifold.k] = np.where(
-            norm > 1e-9, vectors / np.maximum(norm, 1e-300), np.eye(1, p))
+            apart, vectors / np.where(apart, norm, 1.0), np.eye(1, p))
         y[n * d + manifold.k :] = np.eye(d, p)[: manifold.rows - n * d - manifold.k]
         return y
 
