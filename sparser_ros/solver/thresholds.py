@@ -163,6 +163,9 @@ class Thresholds:
     inlier_slowdown: float = _number(
         1.5, 'robust', 'CG steps of an iteration over those after the last factorisation above '
         'which another one is made', off=0.0)
+    inlier_least_cg_steps: int = _number(
+        4, 'robust', 'CG steps of an iteration that count as few whatever the factor',
+        unit='CG steps')
 
     # Robust reweighting.
     robust_inner_steps: int = _number(
