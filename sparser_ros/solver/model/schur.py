@@ -36,7 +36,7 @@ class SchurOperator:
     def __init__(self, problem: QuadraticProblem, omega: Array | None = None) -> None:
         self.problem = problem
         self.symbolic: SymbolicCholesky | None = None
-        self._normal: WeightedNormalMatrix | None = None
+        self._weighted: WeightedNormalMatrix | None = None
         self._placed: dict[str, _Placed] = {}
         self._symbolic: dict[str, Symbolic] = {}
         self.update(problem.omega if omega is None else omega)
@@ -73,8 +73,8 @@ class SchurOperator:
         """Q_cc, B, B^T and M: plain products at first, by their fixed pattern from then on."""
         A, C = self.problem.A, self.problem.C
         if self.symbolic is not None:
-            self._normal = self._normal or WeightedNormalMatrix(A, C)
-            return self._normal.refresh(omega)
+            self._weighted = self._weighted or WeightedNormalMatrix(A, C)
+            return self._weighted.refresh(omega)
         weighted_A = A.multiply(omega[:, None]).tocsr()
         weighted_C = C.multiply(omega[:, None]).tocsr()
         A_T, C_T = A.T.tocsr(), C.T.tocsr()
@@ -119,8 +119,8 @@ class SchurOperator:
 
     def full(self) -> sp.csr_matrix:
         """Q on [X_c; X_f kept], the homogenising rows included."""
-        if self._normal is not None:
-            return self._normal.full
+        if self._weighted is not None:
+            return self._weighted.full
         if self._full is None:
             parts = self.Q_cc, self.B, self.B_T, self.M
             size = self.Q_cc.shape[0] + self.M.shape[0]
