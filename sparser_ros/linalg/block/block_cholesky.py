@@ -16,7 +16,15 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from ..sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky, cholmod
+from ..sparse.cholesky import (
+    CholeskyFactor,
+    NotPositiveDefiniteError,
+    SymbolicCholesky,
+    UncoveredPatternError,
+    fill_reducing_order,
+    supports_external_ordering,
+    uncovered_text,
+)
 from ..sparse.sparse_kernels import block_kernels
 from ..sparse.symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 from .front_kernels import front_kernel
@@ -24,11 +32,6 @@ from .fronts import fronts
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-
-def supports_external_ordering() -> bool:
-    """True when CHOLMOD can be told an ordering (scikit-sparse 0.4)."""
-    return hasattr(cholmod, 'analyze')
 
 
 class BlockCholesky:
@@ -48,8 +51,7 @@ class BlockCholesky:
         if order is None:
             order = np.arange(m)
             if supports_external_ordering() and m > 0:
-                order = cholmod.analyze(
-                    pattern.astype(float), mode='simplicial', ordering_method='amd').P()
+                order = fill_reducing_order(pattern)
         self.rank = np.empty(m, dtype=np.int64)
         self.rank[order] = np.arange(m)
         starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, self.rank)
@@ -74,8 +76,9 @@ class BlockCholesky:
             self._fronts = fronts(self._tree[2], self.counts, b)
             return
         self._indptr, self._indices = _expanded(self.starts, self.rows, b)
+        # Ones, since sums of sparse matrices drop zeros.
         self._symbolic = SymbolicCholesky(
-            _symmetric(self._matrix(np.zeros((len(self.rows), b, b)))))
+            _symmetric(self._matrix(np.ones((len(self.rows), b, b)))))
 
     def _matrix(self, blocks: Array) -> sp.csc_matrix:
         size = self.m * self.b
@@ -128,7 +131,11 @@ class RowBlockCholesky:
         self._pattern = self._slots_of(matrix)
 
     def _slots(self, at: Index, indptr: Any, indices: Any) -> Index:
-        return _slots(self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
+        slots, count, row, column = _slots(
+            self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
+        if count:
+            raise UncoveredPatternError(uncovered_text(count, row, column))
+        return np.asarray(slots)
 
     def _slots_of(self, matrix: sp.csc_matrix) -> tuple[Any, Any, Index]:
         """A matrix's pattern, and where its entries lie among those of the blocks, -1 = nowhere."""
@@ -136,7 +143,11 @@ class RowBlockCholesky:
         return matrix.indptr, matrix.indices, slots
 
     def factorize(self, matrix: sp.csc_matrix) -> BlockFactor | ScalarFactor:
-        """Factor of a matrix with this pattern; NotPositiveDefiniteError if it is not PD."""
+        """Factor of a matrix whose entries all lie in the analysed blocks.
+
+        Raises NotPositiveDefiniteError if the matrix is not positive definite and
+        UncoveredPatternError if it has entries in other blocks.
+        """
         indptr, indices, _ = self._pattern
         if not (np.array_equal(matrix.indptr, indptr) and np.array_equal(matrix.indices, indices)):
             # Zeros may come and go within the blocks.
@@ -313,18 +324,29 @@ def _column_major(starts, blocks):  # type: ignore[no-untyped-def]
 def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def]
     """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b).
 
-    -1 = in a block above the diagonal, which is not stored.
+    -1 = in a block above the diagonal, which is not stored. Then (count, row, column): entries in
+    blocks on or below the diagonal that the pattern lacks, and the first of them.
     """
-    where = np.empty(len(starts) - 1, dtype=np.int64)
+    where = np.full(len(starts) - 1, -1, dtype=np.int64)
     slots = np.empty(len(indices), dtype=np.int64)
+    count, row, missing_column = 0, -1, -1
     for column in range(len(indptr) - 1):
         j, k = at[column] // b, at[column] % b
         for e in range(starts[j], starts[j + 1]):
             where[rows[e]] = e
         for e in range(indptr[column], indptr[column + 1]):
             i = at[indices[e]]
-            slots[e] = (where[i // b] * b + i % b) * b + k if i // b >= j else -1
-    return slots
+            slots[e] = -1
+            if i // b < j:
+                continue
+            if not starts[j] <= where[i // b] < starts[j + 1]:
+                # The place found is one of another column.
+                if count == 0:
+                    row, missing_column = indices[e], column
+                count += 1
+                continue
+            slots[e] = (where[i // b] * b + i % b) * b + k
+    return slots, count, row, missing_column
 
 
 @_compiled

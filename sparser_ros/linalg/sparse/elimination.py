@@ -16,18 +16,26 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from ..block.block_cholesky import supports_external_ordering
-from .cholesky import cholmod
+from .cholesky import (
+    OrderingUnavailableError,
+    fill_reducing_order,
+    supports_external_ordering,
+)
 
 Index = NDArray[np.int64]
 
-_MOST, _FEW = 16, 4
-"""Inner nodes: so many may be merged with some zeros, so many with any."""
-_ZEROS = 0.4
-"""Largest share of zeros in a merged clique."""
+_MERGED_NODES_AT_MOST = 16
+"""Inner nodes of a merged clique that may hold `_MERGED_ZERO_SHARE` of zeros. A clique of 16 poses
+in the plane has 48 rows, which fit the first-level cache as a dense triangle (9 kB)."""
+_MERGED_NODES_ALWAYS = 4
+"""Inner nodes up to which cliques are merged whatever zeros this fills: walking over a clique
+costs more than the arithmetic of so few rows."""
+_MERGED_ZERO_SHARE = 0.4
+"""Largest share of zeros in a merged clique of more inner nodes than that."""
 
-_LARGE = 200
-"""Nodes from where nested dissection takes over from minimum degree."""
+_NESTED_DISSECTION_NODES = 200
+"""Nodes above which METIS orders them instead of minimum degree. Below, METIS stops dissecting
+(its leaves hold about 200 nodes) and both give the same depth."""
 
 _compiled = njit(cache=True, nogil=True)
 
@@ -65,7 +73,8 @@ def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimi
     starts = np.cumsum([0] + [len(one) for one in ranked])
     flat = np.concatenate([np.zeros(0, dtype=np.int64), *ranked])
     top, at, rows = _cliques(
-        m, above.indptr, above.indices, element_at, starts, flat, _MOST, _FEW, _ZEROS)
+        m, above.indptr, above.indices, element_at, starts, flat, _MERGED_NODES_AT_MOST,
+        _MERGED_NODES_ALWAYS, _MERGED_ZERO_SHARE)
     tops, clique_of_rank = np.unique(top, return_inverse=True)
     members = np.argsort(clique_of_rank, kind='stable')
     bounds = np.searchsorted(clique_of_rank[members], np.arange(len(tops) + 1))
@@ -102,10 +111,10 @@ def _order_of(pattern: sp.csc_matrix) -> Index:
     m = pattern.shape[0]
     if not m or not supports_external_ordering():
         return np.arange(m)
-    if m > _LARGE:
-        with suppress(cholmod.CholmodNotInstalledError):
-            return cholmod.analyze(pattern, mode='simplicial', ordering_method='metis').P()
-    return cholmod.analyze(pattern, mode='simplicial', ordering_method='amd').P()
+    if m > _NESTED_DISSECTION_NODES:
+        with suppress(OrderingUnavailableError):
+            return fill_reducing_order(pattern, 'metis')
+    return fill_reducing_order(pattern)
 
 
 @_compiled

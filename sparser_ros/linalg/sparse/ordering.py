@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from .cholesky import SymbolicCholesky, cholmod
+from .cholesky import OrderingUnavailableError, SymbolicCholesky
 
 log = logging.getLogger(__name__)
 Index = NDArray[np.int64]
@@ -82,7 +82,7 @@ def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
     for ordering in ('metis', 'nesdis'):
         try:
             return SymbolicCholesky(matrix, ordering)
-        except cholmod.CholmodError:
+        except OrderingUnavailableError:
             log.warning(
                 'CHOLMOD was built without the ordering %s: factors of large graphs will have '
                 'more entries and deeper elimination trees', ordering)

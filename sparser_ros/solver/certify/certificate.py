@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
+from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 
@@ -66,8 +67,21 @@ class Certifier:
         on_rows = np.zeros(self.full.shape[0])
         on_rows[: self.rows] = 1
         self.identity = sp.diags(on_rows).tocsc()
-        self.symbolic = SymbolicCholesky(self.full)
+        self.symbolic = SymbolicCholesky(self._pattern())
         self.rounding = _ROUNDING * float(schur.Q_cc.diagonal().sum())
+
+    def _pattern(self) -> sp.csc_matrix:
+        """Where S may have entries: those of Q, and all of each rotation's and the fixed block.
+
+        Q alone is not enough: where noise is isotropic its d x d rotation blocks are diagonal,
+        while those of Lambda are full.
+        """
+        manifold, full = self.manifold, self.full
+        Q = sp.csc_matrix((np.ones(full.nnz), full.indices, full.indptr), shape=full.shape)
+        blocks, scalars = np.ones((manifold.n, manifold.d, manifold.d)), np.ones(manifold.k)
+        multipliers = block_diagonal(manifold, blocks, scalars, np.ones((manifold.d,) * 2))
+        multipliers.resize(full.shape)
+        return (Q + multipliers).tocsc()
 
     def tolerance(self, cost: float) -> float:
         """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
@@ -182,14 +196,21 @@ class Certifier:
 
 def multiplier_matrix(manifold: Manifold, y: Array, gradient: Array) -> sp.csr_matrix:
     """Lambda = blockdiag sym(G_b Y_b^T) on all rows of X_c, the homogenising block included."""
+    d = manifold.d
+    return block_diagonal(
+        manifold, *manifold.multipliers(y, gradient), symmetric_part(gradient[-d:] @ y[-d:].T))
+
+
+def block_diagonal(
+    manifold: Manifold, blocks: Array, scalars: Array, homogenising: Array
+) -> sp.csr_matrix:
+    """(rows, rows) from blocks (n, d, d) of rotations, (k,) of bearings and the (d, d) fixed one,
+    which is left out where the manifold has none."""
     n, d = manifold.n, manifold.d
-    blocks, scalars = manifold.multipliers(y, gradient)
     parts: list[sp.spmatrix] = [
         sp.bsr_matrix((blocks, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
         sp.diags(scalars),
     ]
     if manifold.homogenised:
-        block = gradient[-d:] @ y[-d:].T
-        parts.append(sp.csr_matrix((block + block.T) / 2))
+        parts.append(sp.csr_matrix(homogenising))
     return sp.block_diag(parts, format='csr')
-
