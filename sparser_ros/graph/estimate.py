@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from .graph import Graph
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

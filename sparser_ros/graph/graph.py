@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..config import GraphError
 from .keys import point_index
 from .measurements import (
@@ -18,9 +18,6 @@ from .measurements import (
     Table,
     empty,
 )
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Landmarks:
     names: tuple[str, ...]
     position: Array
     """(m, d): metres in map."""
-    fixed: NDArray[np.bool_]
+    fixed: Mask
     """(m,): true where the position is known exactly and is no variable."""
 
     def __len__(self) -> int:

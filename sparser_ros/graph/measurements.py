@@ -11,11 +11,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from ..array_types import Array, Index, Mask
+
 T = TypeVar('T', bound='Table')
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from .estimate import Estimate
 from .graph import Graph
-
-Array = NDArray[np.float64]
 
 
 def range_vectors(graph: Graph, estimate: Estimate) -> Array:
     """(k, d): target antenna minus source antenna in the map frame, metres."""
     ranges, points = graph.ranges, estimate.points
 
-    def antenna(endpoint: NDArray[np.int64], lever: Array) -> Array:
+    def antenna(endpoint: Index, lever: Array) -> Array:
         position = points[graph.points(endpoint)].copy()
         pose = endpoint >= 0
         position[pose] += np.einsum('kij,kj->ki', estimate.rotation[endpoint[pose]], lever[pose])

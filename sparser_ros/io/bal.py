@@ -10,13 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..config import FormatError
 from ..graph import Graph, Landmarks, Poses, Sightings, empty_graph
 from ..linalg.dense.rotations import rotvec_to_matrix
-
-Array = NDArray[np.float64]
 
 SIGMA_PIXEL = 1.0
 _CAMERA, _POINT = 9, 3

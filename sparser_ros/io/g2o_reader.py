@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..config import FormatError
 from ..graph import (
     Graph,
@@ -22,9 +22,6 @@ from ..graph import (
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from .records import Block, Lines, as_blocks, read_records, symmetric
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _I2 = 'I11 I12 I22'
 _I3 = 'I11 I12 I13 I22 I23 I33'

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Index, Mask
 from ..config import GraphError
 from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
@@ -21,9 +21,6 @@ from .graph_config import Radios
 from .graph_stamps import pose_stamps, range_stamps
 from .sensor_bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .tum import quats, safe_name, xyz
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass
@@ -70,7 +67,7 @@ class _Odometry:
 
     order: Index
     """(n,): poses, robot by robot, in order."""
-    start: NDArray[np.bool_]
+    start: Mask
     """(n,): true at the first pose of each robot."""
     edge: Index
     """(n,): relative pose that leads to the pose; -1 at the first of each robot."""

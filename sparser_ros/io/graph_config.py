@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..config import GraphError
 from ..graph import Graph, Ranges
 
-Array = NDArray[np.float64]
 MOST_ANTENNAS = 16
 
 

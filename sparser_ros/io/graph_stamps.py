@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Index, Mask
 from ..graph import Graph
 from .stamps import SECOND
-
-Index = NDArray[np.int64]
 
 SYNTHETIC_STEP_NS = SECOND // 10
 REPEATED_STEP_NS = SECOND // 10_000
@@ -55,9 +53,9 @@ class RangeStamps:
     """Stamps of all ranges, and which of them cannot be recovered exactly."""
 
     stamp_ns: Index
-    wrong_pose: NDArray[np.bool_]
+    wrong_pose: Mask
     """No stamp is nearest to both poses."""
-    merged: NDArray[np.bool_]
+    merged: Mask
     """Too close to another range of the same radios, with no room to move."""
 
 
@@ -117,7 +115,7 @@ def _pairs(graph: Graph) -> Index:
     return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1) if len(both) else both[:, 0]
 
 
-def _spread(pair: Index, stamp: Index, last: Index) -> tuple[Index, NDArray[np.bool_]]:
+def _spread(pair: Index, stamp: Index, last: Index) -> tuple[Index, Mask]:
     """Move ranges of one pair apart, later ones later, as far as their cells allow."""
     stamp, crowded = stamp.copy(), np.zeros(len(stamp), dtype=bool)
     order = np.lexsort((stamp, pair))

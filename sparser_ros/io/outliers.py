@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Index
 from ..graph import Graph, RelativePoses
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 def with_false_closures(graph: Graph, share: float, seed: int) -> tuple[Graph, Index]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..config import FormatError
 from ..graph import (
     Graph,
@@ -26,9 +26,6 @@ from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from .pyfg_grammar import grammar_of, sidecar_path
 from .records import Block, Lines, as_blocks, read_records, symmetric
 from .stamps import parse_stamps
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 class PyfgReader:

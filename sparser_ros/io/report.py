@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..graph import Estimate, Graph, squared_residuals
 from ..graph.precision import chi_square_kappa
 from ..linalg.dense.alignment import aligned_errors
@@ -83,7 +83,7 @@ def write(path: Path | str, report: Mapping[str, Any]) -> None:
     atomic.write_text(path, json.dumps(_plain(report), indent=1, allow_nan=False) + '\n')
 
 
-def whitened(graph: Graph, estimate: Estimate) -> dict[str, NDArray[np.float64]]:
+def whitened(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     """Residuals in sigmas by table; rotations of the plane with their true weight."""
     table = graph.relative_poses
     table = table.replaced(kappa=chi_square_kappa(table.kappa, graph.dimension))

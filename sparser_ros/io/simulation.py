@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..config.simulation import SimulationConfig
 from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from .chain import compose
 from .stamps import SECOND
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 START_NS = 1_700_000_000 * SECOND
 WAVES = 5
@@ -80,7 +77,7 @@ class Exchanges:
     target: Index
     range_m: Array
     variance: Array
-    outlier: NDArray[np.bool_]
+    outlier: Mask
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class Closures:
     to_row: Index
     rotation: Array
     translation: Array
-    false: NDArray[np.bool_]
+    false: Mask
 
 
 class Simulation:

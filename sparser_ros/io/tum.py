@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..graph import Estimate, Graph
 from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
 from .stamps import SECOND, format_stamp
 
-Array = NDArray[np.float64]
-
 
 def write(
-    directory: Path | str, graph: Graph, estimate: Estimate, stamps: NDArray[np.int64]
+    directory: Path | str, graph: Graph, estimate: Estimate, stamps: Index
 ) -> list[Path]:
     """Write `<robot>.tum` for every robot that has poses; returns the paths.
 

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph
 from .figure import COLOURS, FAINT, REJECTED, figure
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 MOST_LINKS = 1500
 """More ranges or closures than this are thinned out evenly: lines would hide the map."""
@@ -163,7 +160,7 @@ class _Canvas:
             axis.pane.set_facecolor('#FAFAFA')
 
     def _lines(
-        self, source: NDArray[np.int64], target: NDArray[np.int64], colour: str, alpha: float,
+        self, source: Index, target: Index, colour: str, alpha: float,
         label: str,
     ) -> None:
         if not len(source):
@@ -180,6 +177,6 @@ class _Canvas:
     def _doubted(self, name: str, count: int) -> Mask:
         return self.doubted.get(name, np.zeros(count, dtype=bool))
 
-    def _rows(self, robot: int) -> NDArray[np.int64]:
+    def _rows(self, robot: int) -> Index:
         rows = np.flatnonzero(self.graph.poses.robot == robot)
         return rows[np.argsort(self.graph.poses.index[rows], kind='stable')]

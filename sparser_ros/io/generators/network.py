@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from ...array_types import Array, Index, Mask
 from ...graph import Graph, Landmarks, Ranges, empty_graph
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _LEAST_M = 1e-6
 
@@ -48,7 +45,7 @@ def network_of(graph: Graph) -> Graph:
 
 
 def _network(
-    points: Array, fixed: NDArray[np.bool_], names: tuple[str, ...], i: Index, j: Index,
+    points: Array, fixed: Mask, names: tuple[str, ...], i: Index, j: Index,
     distance: Array, precision: Array, name: str,
 ) -> Graph:
     zero = np.zeros((len(i), points.shape[1]))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...graph import Graph, Poses, RelativePoses, empty_graph
 from ...linalg.dense.rotations import quat_to_matrix, rotvec_to_matrix
-
-Array = NDArray[np.float64]
 
 RADIUS_M, LAP = 100.0, 50
 SIGMA_M, SIGMA_QUATERNION = 0.01, 0.005

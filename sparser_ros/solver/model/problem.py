@@ -6,17 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import nearest_rotation
 from ..manifold.manifold import Manifold
 from ..manifold.scaled_rotations import manifold_of
 from .column_basis import column_basis
 from .residual_rows import MEASUREMENTS, Columns, Measurement, ground_fixed
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 class QuadraticProblem:

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
 from ...linalg.sparse.cholesky import SymbolicCholesky
 from ...linalg.sparse.ordering import sparsest
 from ...linalg.sparse.sparse_kernels import bordered
 from .problem import QuadraticProblem
 from .weighted_normal_matrix import WeightedNormalMatrix
-
-Array = NDArray[np.float64]
 
 
 @dataclass

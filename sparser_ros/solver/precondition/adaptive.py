@@ -1,11 +1,11 @@
-"""Preconditioning of pose graphs: cheap at first, the Hessian's larger part where CG gets long.
+"""The preconditioner of pose graphs: (Q + shift)^-1 until CG takes long, then (T^T Q T)^-1.
 
-(Q + shift)^-1 lets rotations stretch and shear, which makes everything softer than it is: a
-rotation that its own rows may give way to costs less than a rigid one. On most pose graphs that is
-worth a few CG steps; where closures overdetermine poses with strong translations it costs dozens
-of them (parking-garage). T^T Q T on the tangents T has no such freedom, and what it lacks of the
-Hessian is small: residuals of pose graphs are. But its blocks are larger (in space 6 x 6 instead
-of 4 x 4), so its factor has to pay for itself.
+Q + shift acts on all d x d matrices, not on rotations alone: stretch and shear make it softer than
+the Hessian. That costs a few CG steps on most pose graphs, and dozens where closures with precise
+translations overdetermine poses (parking-garage). T^T Q T, with the tangent basis T, excludes
+stretch and shear; the rest of the Hessian is of the size of the residuals, which are small in pose
+graphs. Its blocks are larger (6 x 6 instead of 4 x 4 in space), so its factorisation has to save
+CG steps worth its time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""RegularisedQ for changing weights: doubted measurements left out, factorised when it pays.
+"""RegularisedQ for robust weights: rejected measurements left out, factorised when it pays.
 
 False closures join poses at random, which fills the Cholesky factor (sphere2500 with 20 % of
-them: 2.4 million entries instead of 0.8, seven times the time) although their weights are next
-to nothing. Only their diagonal enters here; truncated CG makes up for the rest.
+them: 2.4 million entries instead of 0.8, seven times the time) although their weights are nearly
+zero. Only their diagonal enters the matrix; truncated CG corrects for the rest.
 """
 
 from __future__ import annotations
@@ -12,21 +12,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...linalg.arrays import Arrays
+from .. import thresholds
 from ..robust.reweighting import Reweighting
 from .regularised_q import RegularisedQ
 
 Array = NDArray[np.float64]
 
-_STRONG = 0.1
-_MISSING = 0.05
-"""Share of the doubted measurements that may come to be believed before the pattern follows."""
-_SLOWER = 1.5
-"""CG steps of an iteration, relative to those after the last factorisation, that call for a new
-one."""
-
 
 class InlierPreconditioner:
-    """A RegularisedQ of the measurements that are believed, kept as long as it serves."""
+    """A RegularisedQ of the inliers, refactorised when they change or CG slows down."""
 
     portable = True
 
@@ -47,14 +41,15 @@ class InlierPreconditioner:
         return self._inner is not None and self._inner.placed(arrays)
 
     def prepare(self) -> None:
-        """Adopt the weights of the reweighting, with a new factorisation if it is due."""
+        """Adopt the weights of the reweighting; factorise if inliers or CG steps ask for it."""
+        numbers = thresholds.current()
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
-        strong = ~doubted | (weights >= _STRONG)
+        strong = ~doubted | (weights >= numbers.inlier_weight)
         if self._strong is not None and self._inner is not None:
             missing = np.count_nonzero(strong & ~self._strong)
-            if missing > _MISSING * np.count_nonzero(doubted):
+            if missing > numbers.inlier_growth * np.count_nonzero(doubted):
                 self._inner = None
-            elif self._steps <= _SLOWER * self._best:
+            elif self._steps <= numbers.inlier_slowdown * self._best:
                 return
             else:
                 strong = self._strong
@@ -77,7 +72,7 @@ class InlierPreconditioner:
         return (rows.T @ rows.multiply(omega[inside][:, None]) + sp.diags(outside)).tocsr()
 
     def report(self, iterations: int, cg_steps: int) -> None:
-        """CG steps of the last inner solve, to tell when the factor has aged."""
+        """Take the CG steps of the last inner solve, which tell how well the factor still fits."""
         self._steps = cg_steps // max(iterations, 1)
         self._best = self._best or max(self._steps, 4)
 

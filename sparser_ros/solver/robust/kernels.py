@@ -17,6 +17,7 @@ from scipy.special import chdtri, dawsn, erfc
 
 from ...config import RobustConfig
 from ...graph import Graph, Increment
+from ..thresholds import current
 
 Array = NDArray[np.float64]
 
@@ -102,17 +103,14 @@ def _plane_tail(s: float) -> float:
     return float(erfc(root) + 2 / np.sqrt(np.pi) * np.exp(-s / 4) * dawsn(root))
 
 
-_LOWEST = 1e-4
-"""Share to which the floor of weights falls."""
-
-
 def floored(weights: Array, floor: float) -> Array:
-    """Weights above a floor, which keeps M positive definite, and falls with the weight.
+    """Weights raised to a floor that keeps M positive definite and falls with the weight.
 
-    At one floor for all, a closure of a centimetre's precision that is false by 100 m (s = 1e8)
+    With one floor for all, a closure of a centimetre's precision that is false by 100 m (s = 1e8)
     would pull as much as a true one.
     """
-    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), _LOWEST), 1.0)
+    share = current().weight_floor_share
+    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), share), 1.0)
     return np.maximum(weights, floor * falling)
 
 

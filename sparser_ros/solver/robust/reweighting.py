@@ -8,14 +8,16 @@ from numpy.typing import NDArray
 from ...config import RobustConfig
 from ...graph import Estimate, squared_residuals
 from ..model.schur import SchurOperator
+from ..thresholds import current
 from .kernels import KERNELS, floored, thresholds
 
 Array = NDArray[np.float64]
 
-class Reweighting:
-    """Measurements of all tables in one row of numbers: residuals, thresholds, weights.
 
-    Works at any rank, so the relaxation is reweighted like the trajectory.
+class Reweighting:
+    """Residuals, kernel widths and weights of all measurements, one table after the other.
+
+    At any rank: the relaxation is reweighted like the trajectory.
     """
 
     def __init__(self, schur: SchurOperator, config: RobustConfig) -> None:
@@ -58,7 +60,7 @@ class Reweighting:
             bearings = y[manifold.n * manifold.d :][: manifold.k]
             vector = residual[self.range_rows] + distance * bearings
             length = np.linalg.norm(vector, axis=1, keepdims=True)
-            known = length[:, 0] > 1e-9
+            known = length[:, 0] > current().bearing_least_length_m
             bearings[known] = vector[known] / length[known]
             residual[self.range_rows] = vector - distance * bearings
         squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
