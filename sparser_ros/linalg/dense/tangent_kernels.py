@@ -3,7 +3,7 @@
 A node is a pose (its rotation's q coordinates, then its position's p) or a landmark (p). Bearings
 couple with at most two nodes and not with each other, and along the orthonormal directions of a
 sphere their own Hessian is a multiple of the identity: eliminating them costs next to nothing and
-fills nothing.
+fills nothing. What is assembled is the formula `tangent_hessian` of solver/manifold/formulas.py.
 """
 
 from __future__ import annotations

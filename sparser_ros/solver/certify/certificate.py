@@ -13,23 +13,31 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from ...array_types import Array
 from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
 from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 
-Array = NDArray[np.float64]
-
 RELATIVE_GAP = 1e-6
 """Share of the cost within which a solution counts as optimal."""
 _ROUNDING = 1e-12
+"""Rounding error of a cost, over tr Q_cc: costs are sums of as many terms of both signs."""
 _TIGHTENINGS = 2
-_MARGIN = 10.0
+"""Times that a proven gap is divided by ten, one factorisation each, for a sharper bound."""
+_PINNED_MARGIN = 10.0
+"""Margin of the test with one block held, over the shift of the plain test: the gap falls with
+the margin, which the least eigenvalue of S without the gauge must exceed."""
 _GROWTHS = 14
+"""Times that the gap of a failed test is multiplied by ten before there is no bound: from 1e-6 to
+1e8 of the cost."""
 _DIRECTIONS = 5
+"""Most directions of escape; each becomes a column."""
+_LANCZOS_VECTORS = 24
+_LANCZOS_TOLERANCE = 1e-4
+"""Relative error of the least eigenvalues; a factorisation proves the bound afterwards."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ class Certifier:
             diagonal = self.schur.Q_cc.diagonal()[: n * d]
             start = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
         keep = np.delete(np.arange(self.full.shape[0]), np.arange(start, start + d))
-        margin = _MARGIN * tolerance / self.rows
+        margin = _PINNED_MARGIN * tolerance / self.rows
         held = (S - margin * self.identity)[keep][:, keep].tocsc()
         try:
             SymbolicCholesky(held).factorize(held)
@@ -176,7 +184,8 @@ class Certifier:
         wanted = max(min(_DIRECTIONS, self.rows - 2), 1)
         try:
             values, vectors = eigsh(
-                operator, k=wanted, which='LA', v0=start, tol=1e-4, ncv=min(24, self.rows))
+                operator, k=wanted, which='LA', v0=start, tol=_LANCZOS_TOLERANCE,
+                ncv=min(_LANCZOS_VECTORS, self.rows))
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
             if not len(values):

@@ -4,18 +4,20 @@ Each function is one equation in NumPy, for all variables of a kind at once. The
 the compiled versions in `linalg/dense/manifold_kernels.py` and `linalg/dense/tangent_kernels.py`,
 which test/solver/manifold/test_formulas.py compares with these.
 
-Symbols, after section VI of the paper and its appendix A: X_c holds n rotation blocks
-Y_i = R_i^T, here Y (n, d, p) with Y_i Y_i^T = I_d, and k bearings u (k, p) of unit length; rank p,
-p = d for a trajectory. Q is the matrix of the problem with the positions eliminated,
-G = Q Y the gradient in the ambient space. The common factor 2 of gradient and Hessian is left out.
+The problem is the paper's problem 2 with X_f eliminated, min tr(X_c^T Q_s X_c), which its section
+VI minimises by the Riemannian trust region of Absil, Baker and Gallivan (2007); gradient, Hessian
+and retraction of embedded manifolds are those of Absil, Mahony and Sepulchre (2008, chapters 3 to
+5). Symbols: X_c holds n rotation blocks Y_i = R_i^T, here Y (n, d, p) with Y_i Y_i^T = I_d, and k
+bearings u (k, p) of unit length; p is the rank, p = d for a trajectory. G = Q Y is the gradient in
+the ambient space, Lambda are the multipliers of the constraints. Rows that are held at [I_d 0] do
+not move. The common factor 2 of gradient and Hessian is left out.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ...array_types import Array
 
 
 def symmetric_part(a: Array) -> Array:
@@ -50,14 +52,14 @@ def rotation_hessian(y: Array, qv: Array, v: Array, multipliers: Array) -> Array
 
 
 def retract_rotations(y: Array, v: Array) -> Array:
-    """R_Y(V) = (A A^T)^(-1/2) A with A = Y + V: the polar factor, U W^T of A = U S W^T."""
-    u, _, wt = np.linalg.svd(y + v, full_matrices=False)
-    return np.asarray(u @ wt)
+    """R_Y(V) = (A A^T)^(-1/2) A with A = Y + V: the polar retraction, (n, d, p)."""
+    return nearest_rotations(y + v)
 
 
 def nearest_rotations(a: Array) -> Array:
-    """The points of St(p, d) closest to blocks A (n, d, p) in the Frobenius norm."""
-    return retract_rotations(a, np.zeros_like(a))
+    """The points of St(p, d) closest to A (n, d, p) in the Frobenius norm: U W^T, A = U S W^T."""
+    u, _, wt = np.linalg.svd(a, full_matrices=False)
+    return np.asarray(u @ wt)
 
 
 # -- bearings: the sphere {u: |u| = 1}, or oblique manifold for all of them
@@ -110,8 +112,13 @@ def scaled_hessian(y: Array, qv: Array, v: Array, multipliers: Array) -> Array:
 
 
 def retract_scaled(y: Array, v: Array) -> Array:
-    """The closest multiple of orthonormal rows to A = S + V: mean(sigma) U W^T of its SVD."""
-    u, sigma, wt = np.linalg.svd(y + v, full_matrices=False)
+    """R_S(V): the closest multiple of orthonormal rows to S + V, (m, d, p)."""
+    return nearest_scaled(y + v)
+
+
+def nearest_scaled(a: Array) -> Array:
+    """The closest multiples of orthonormal rows to blocks A (m, d, p): mean(sigma) U W^T."""
+    u, sigma, wt = np.linalg.svd(a, full_matrices=False)
     return np.asarray(np.mean(sigma, axis=1)[:, None, None] * (u @ wt))
 
 
