@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array
 from . import thresholds
 from .initialize.initialization import start_point
 from .manifold.rounding import round_to_rotations
@@ -15,8 +13,6 @@ from .plan import Plan
 from .result import SolveStatus
 from .solve_context import SolveContext
 from .stages import COST_SLACK, Start, descend, refine, relax, rounding_failed
-
-Array = NDArray[np.float64]
 
 SEED_STRIDE = 1000
 """Between the seeds of one solve, whose caller may count seeds up by ones."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..graph import Estimate
 
 
@@ -73,7 +73,7 @@ class SolveStats:
     """(seconds since the relaxed solve started, relaxed cost)."""
     plan: dict[str, str] = field(default_factory=dict)
     """What was chosen for this graph, with reasons, by name."""
-    weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    weights: dict[str, Array] = field(default_factory=dict)
     """Robust weights by measurement table; absent without a kernel."""
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array
 from ..graph import Estimate
 from . import thresholds
 from .initialize.coarsening import coarsen
@@ -18,8 +16,6 @@ from .robust.robust_starts import RobustStarts
 from .solve_context import SolveContext
 from .stages import relax
 from .trajectory import Trajectory, first_point
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

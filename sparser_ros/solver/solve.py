@@ -6,9 +6,7 @@ import logging
 import time
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array
 from ..config import SolverConfig, SolverError
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
@@ -27,7 +25,6 @@ from .solve_context import Progress, SolveContext
 from .stages import Start, descend, refine, relax
 from .trajectory import Trajectory, find_trajectory, first_point
 
-Array = NDArray[np.float64]
 log = logging.getLogger(__name__)
 
 

@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array
 from ..config import SolverConfig
 from ..graph import Graph
 from ..linalg.arrays import HOST
@@ -25,7 +23,6 @@ from .optimize.trust_region import TrustRegionRun
 from .precondition.adaptive import AdaptivePreconditioner
 from .precondition.regularised_q import RegularisedQ
 
-Array = NDArray[np.float64]
 Progress = Callable[[str, int, float], None]
 """progress(stage, iteration, cost)"""
 

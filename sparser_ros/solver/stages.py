@@ -6,9 +6,7 @@ import math
 import time
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array
 from . import thresholds
 from .initialize.connection_laplacian import ConnectionLaplacian
 from .initialize.initialization import spectral_start, start_point
@@ -20,8 +18,6 @@ from .precondition.frozen_gauss_newton import FrozenGaussNewtonPreconditioner
 from .precondition.newton import NewtonPreconditioner
 from .precondition.regularised_q import RegularisedQ
 from .solve_context import SolveContext
-
-Array = NDArray[np.float64]
 
 COST_SLACK = 1e-9
 """Added to comparisons of costs, so that two costs of zero agree; costs are in squared sigmas."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..graph import Estimate
 from ..graph import cost as graph_cost
 from . import thresholds
@@ -18,8 +15,6 @@ from .precondition.frozen_gauss_newton import FrozenGaussNewtonPreconditioner
 from .result import is_finite
 from .solve_context import SolveContext
 from .stages import Start, refine_from_start, start
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

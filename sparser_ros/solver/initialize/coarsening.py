@@ -11,13 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Landmarks, RelativePoses
 from .initialization import odometry_chains, odometry_estimate
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,7 @@ def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) 
 
 
 def _coarse_relative(
-    graph: Graph, chains: list[Index], keep: NDArray[np.bool_], coarse_of: Index,
+    graph: Graph, chains: list[Index], keep: Mask, coarse_of: Index,
     nearest: Index, turn: Array, move: Array,
 ) -> RelativePoses:
     """Composed odometry between kept poses, and closures moved to kept poses."""

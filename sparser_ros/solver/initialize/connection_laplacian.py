@@ -8,14 +8,12 @@ the rotations of a consistent graph, and its factor takes d x d blocks where tha
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...graph import Graph
 from ...linalg.block.block_cholesky import BlockCholesky
 from ...linalg.dense.tangent_kernels import connect, pair_slots
 from .. import thresholds
-
-Array = NDArray[np.float64]
 
 
 class ConnectionLaplacian:

@@ -6,18 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph, estimate_of
 from ...linalg.dense.rotations import nearest_rotation
 from ...linalg.sparse.cholesky import factorize
 from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.problem import QuadraticProblem
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 def rotation_components(graph: Graph) -> tuple[int, Index]:

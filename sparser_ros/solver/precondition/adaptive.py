@@ -10,15 +10,11 @@ CG steps worth its time.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...array_types import Array
 from ...linalg.arrays import HOST, Arrays
 from ..model.schur import SchurOperator
 from .frozen_gauss_newton import FrozenGaussNewtonPreconditioner, patience
 from .regularised_q import RegularisedQ
-
-Array = NDArray[np.float64]
 
 
 class AdaptivePreconditioner:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...linalg.block.block_cholesky import BlockCholesky
 from .. import thresholds
 from ..model.schur import SchurOperator
 from .newton import NewtonPreconditioner, rotation_tangents
 from .regularised_q import blocks_of_poses
-
-Array = NDArray[np.float64]
 
 NO_BLOCK_FACTOR = np.iinfo(np.int64).max
 """CG steps that stand for a factorisation where factors do not take blocks of poses."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array, Mask
 from ...linalg.arrays import Arrays
 from .. import thresholds
 from ..robust.reweighting import Reweighting
 from .regularised_q import RegularisedQ
-
-Array = NDArray[np.float64]
 
 
 class InlierPreconditioner:
@@ -29,7 +27,7 @@ class InlierPreconditioner:
         problem = reweighting.problem
         self._rows = sp.hstack([problem.A, problem.C], format='csr')
         self._squares = self._rows.multiply(self._rows).tocsr()
-        self._strong: NDArray[np.bool_] | None = None
+        self._strong: Mask | None = None
         self._inner: RegularisedQ | None = None
         self._steps = 0
         self._best = 0
@@ -63,7 +61,7 @@ class InlierPreconditioner:
         self.factorisations += 1
         self._best = 0
 
-    def _matrix(self, strong: NDArray[np.bool_], weights: Array) -> sp.csr_matrix:
+    def _matrix(self, strong: Mask, weights: Array) -> sp.csr_matrix:
         measurement = self.reweighting.measurement
         omega = self.reweighting.problem.omega * weights[measurement]
         inside = strong[measurement]

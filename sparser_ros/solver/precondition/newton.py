@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import SolverError
 from ...linalg.arrays import HOST, Arrays
 from ...linalg.block.block_cholesky import BlockCholesky, BlockFactor, ScalarFactor, block_pattern
@@ -26,8 +26,6 @@ from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from .regularised_q import elimination_order
-
-Array = NDArray[np.float64]
 
 
 def rotation_tangents(manifold: Manifold, y: Array) -> Array:

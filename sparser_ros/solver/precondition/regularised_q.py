@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ...linalg.block.block_cholesky import RowBlockCholesky, supports_external_ordering
 from ...linalg.sparse.cholesky import SymbolicCholesky
@@ -13,10 +13,8 @@ from ...linalg.sparse.sparse_kernels import add_diagonal
 from .. import thresholds
 from ..model.schur import SchurOperator
 
-Array = NDArray[np.float64]
 
-
-def elimination_order(schur: SchurOperator) -> NDArray[np.int64]:
+def elimination_order(schur: SchurOperator) -> Index:
     """(points,): order of poses and landmarks that keeps factors of Q by blocks sparse.
 
     It is that of M, which couples the same poses and landmarks; those without a column come last.

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import RobustConfig
 from .. import thresholds
 from ..optimize.compute_backend import ComputeBackend
@@ -27,8 +27,6 @@ from ..precondition.inlier import InlierPreconditioner
 from ..precondition.newton import NewtonPreconditioner
 from ..result import SolveStatus
 from .reweighting import Reweighting
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtri, dawsn, erfc
 
+from ...array_types import Array, Mask
 from ...config import RobustConfig
 from ...graph import Graph, Increment
 from ..thresholds import current
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def thresholds(
     d = dimension
     turns = 1 if d == 2 else 3
 
-    def column(doubted: NDArray[np.bool_] | bool, degrees: int, plane: bool = False) -> Array:
+    def column(doubted: Mask | bool, degrees: int, plane: bool = False) -> Array:
         return np.where(doubted, squared_threshold(config, degrees, plane), np.inf)
 
     odometry = source.relative_poses.odometry

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import RobustConfig
 from ...graph import Estimate, squared_residuals
 from ..model.schur import SchurOperator
 from ..thresholds import current
 from .kernels import KERNELS, floored, thresholds
-
-Array = NDArray[np.float64]
 
 
 class Reweighting:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import RobustConfig
 from ...graph import Estimate
 from .. import thresholds
@@ -17,8 +17,6 @@ from ..optimize.compute_backend import ComputeBackend
 from ..optimize.trust_region import StoppingRule, TrustRegionRun
 from .gnc import Graduation, Point, RobustRun
 from .reweighting import Reweighting
-
-Array = NDArray[np.float64]
 
 
 class RobustStarts:
