@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...config import SolverError
 from .sparse_kernels import sparse_kernels
 from .symbolic import elimination_tree, first_uncovered, permuted_pattern
@@ -28,8 +29,6 @@ try:
 except ImportError:
     cholmod = None
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 log = logging.getLogger(__name__)
 
 _SUPERNODAL_MULTIPLICATIONS = 200

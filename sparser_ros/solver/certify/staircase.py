@@ -34,9 +34,8 @@ class PolishingRound:
 _ROUNDS = (
     PolishingRound(1e-5, 0.1), PolishingRound(1e-7, 1e-2),
     *12 * (PolishingRound(0.0, math.inf, single_step=True),))
-"""At each rank. A certificate costs as much as some CG steps and an exact run a multiple of that,
-so rough runs come first: saddles show in them already. The last rounds end after every accepted
-step, since one may be enough."""
+"""At each rank. Rough runs come first, since a saddle shows in their certificates already. The
+last rounds end after every accepted step: each takes long, and one may be enough."""
 _CG_STEPS = 500
 """Most CG steps of an iteration: near a saddle the Hessian is nearly singular, and CG would use
 any number."""

@@ -1,8 +1,9 @@
-"""Measurements as terms of carried points: what the incremental solver knows of them.
+"""Measurements as terms of the cost, in the form that the incremental solver works on.
 
-At rank d, with bearings at their best direction, every residual is the difference of two points
-that bodies carry, or their distance less the measured one (linalg/clique_tree/term_kernels.py). A
-relative rotation is one term for each axis: kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
+At rank d, with bearings at their best direction, every residual is the difference of two vectors
+c t + R a, each of a body (pose or landmark), or the distance of two such points less the measured
+one (linalg/clique_tree/term_kernels.py). A relative rotation is one term for each axis:
+kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
 """
 
 from __future__ import annotations
@@ -14,20 +15,19 @@ from enum import IntEnum, unique
 import numpy as np
 from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...config import RobustConfig
 from ...graph import Graph, Increment
+from ...linalg.clique_tree.term_kernels import TermColumns
 from ..robust.kernels import thresholds
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
 GROUND = -1
-"""The end of a term that nothing carries."""
+"""End of a term that is fixed in the map: known beacons, priors and position fixes."""
 
 
 @unique
 class Kind(IntEnum):
-    """What a term is part of."""
+    """The kind of measurement that a term is part of."""
 
     ODOMETRY = 0
     CLOSURE = 1
@@ -41,24 +41,28 @@ class Terms:
     """Terms in columns of equal length; ends are bodies, or GROUND."""
 
     ends: Index
-    """(k, 2)."""
+    """(k, 2)"""
     arms: Array
-    """(k, 2, d): points in the frames of the ends."""
-    carried: Array
-    """(k,): 1 where the points stand at the bodies' positions, 0 for differences of points."""
+    """(k, 2, d): a, in the frames of the ends."""
+    position_factor: Array
+    """(k,): c, 1 for points fixed to bodies, 0 for directions."""
     distance: Array
-    """(k,): -1 = the points should coincide."""
+    """(k,): measured distance in metres, -1 where the two ends should coincide."""
     weight: Array
     """(k,): precision."""
     kind: NDArray[np.int8]
     members: NDArray[np.int8]
-    """(k,): at the first term of a measurement how many it has, which follow each other; else 0."""
+    """(k,): at the first term of a measurement the number of its terms, which follow each other;
+    else 0."""
     threshold: Array
     """(k,): c^2 of a robust kernel for the measurement, infinite where it is trusted."""
 
     def __len__(self) -> int:
         return len(self.weight)
 
+    def columns(self, weight: Array) -> TermColumns:
+        """What the kernels read, with these weights (k,)."""
+        return TermColumns(self.ends, self.arms, self.position_factor, self.distance, weight)
 
     @classmethod
     def none(cls, dimension: int) -> Terms:
@@ -100,7 +104,7 @@ def _frames(
     first: Index, second: Index, rotation: Array, translation: Array, kappa: Array, tau: Array,
     kind: Index, threshold: Array,
 ) -> Terms:
-    """Coincidence of two frames: of their origins, and of the ends of their axes."""
+    """Coincidence of two frames: one term for their origins and one for each axis."""
     m, d = translation.shape
     arms = np.zeros((m, d + 1, 2, d))
     arms[:, 0, 0] = translation
@@ -108,13 +112,13 @@ def _frames(
     arms[:, 1:, 1] = np.eye(d)
     weight = np.repeat(kappa[:, None], d + 1, axis=1)
     weight[:, 0] = tau
-    carried = np.zeros((m, d + 1))
-    carried[:, 0] = 1
+    position_factor = np.zeros((m, d + 1))
+    position_factor[:, 0] = 1
     members = np.zeros((m, d + 1), dtype=np.int8)
     members[:, 0] = d + 1
     return Terms(
         np.repeat(np.stack([first, second], axis=1), d + 1, axis=0), arms.reshape(-1, 2, d),
-        carried.ravel(), np.full(m * (d + 1), -1.0), weight.ravel(),
+        position_factor.ravel(), np.full(m * (d + 1), -1.0), weight.ravel(),
         np.repeat(kind, d + 1).astype(np.int8), members.ravel(), np.repeat(threshold, d + 1))
 
 
@@ -122,6 +126,7 @@ def _pairs(
     first: Index, second: Index, arm_first: Array, arm_second: Array, weight: Array, kind: Kind,
     threshold: Array, distance: Array | None = None,
 ) -> Terms:
+    """Coincidence, or distance, of two points."""
     m = len(first)
     return Terms(
         np.stack([first, second], axis=1), np.stack([arm_first, arm_second], axis=1), np.ones(m),

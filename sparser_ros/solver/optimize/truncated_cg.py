@@ -30,7 +30,7 @@ TOLERANCE_SHARE = 0.1
 """Squared residual at which CG stops, over the squared gradient at which the trust region
 converges: what is below changes the answer by less than its tolerance."""
 _CLOCK_PERIOD = 16
-"""CG steps from one look at the clock to the next; reading it takes 0.1 us, a step 10 us up."""
+"""CG steps from one look at the clock to the next; a deadline is exceeded by no more."""
 
 
 @unique

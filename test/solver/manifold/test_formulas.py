@@ -8,7 +8,8 @@ from helpers import world
 from tangents import tangent_basis
 
 from sparser_ros.linalg.arrays import HOST
-from sparser_ros.linalg.dense.tangent_kernels import complements, tangent_kernels
+from sparser_ros.linalg.dense.tangent_kernels import Bearings, complements, tangent_kernels
+from sparser_ros.linalg.records import csr
 from sparser_ros.solver.manifold import formulas
 from sparser_ros.solver.manifold.manifold import Manifold
 from sparser_ros.solver.manifold.scaled_rotations import manifold_of
@@ -21,7 +22,7 @@ CASES = [
     (d, p, k, homogenised)
     for d in (2, 3) for p in range(d, 6) for k in (0, K) for homogenised in (False, True)]
 SCALED = [(d, p) for d in (2, 3) for p in range(d, 6)]
-EXACT = dict(rtol=1e-12, atol=1e-12)
+EXACT = {'rtol': 1e-12, 'atol': 1e-12}
 
 
 def sample(manifold: Manifold, p: int):  # type: ignore[no-untyped-def]
@@ -160,14 +161,14 @@ def test_tangent_coordinates(d, p):
     complements(Y.bearings, normal)
     assert np.allclose(np.einsum('kap,kp->ka', normal, Y.bearings), 0, atol=1e-14)
     kernel = tangent_kernels(d, p, q)
-    bearings = (
-        normal, np.ones(K), np.full((K, 2), -1, dtype=np.int64), np.zeros((K, 2, p - 1, q + p)))
+    bearings = Bearings(
+        np.full((K, 2), -1, dtype=np.int64), normal, np.ones(K), np.zeros((K, 2, p - 1, q + p)))
     found, z = np.empty(N * (q + p)), np.empty((K, p - 1))
-    kernel.coordinates(v, N, K, basis, *bearings, found, z)
+    kernel.coordinates(v, basis, bearings, found, z)
     assert np.allclose(found.reshape(N, q + p)[:, :q], x, **EXACT)
     assert np.allclose(z, np.einsum('kap,kp->ka', normal, V.bearings), **EXACT)
     back = np.empty_like(v)
-    kernel.ambient(found, z, N, K, basis, *bearings, back)
+    kernel.ambient(found, z, basis, bearings, back)
     assert np.allclose(back, manifold.project(y, v), **EXACT)
 
 
@@ -189,10 +190,10 @@ def test_assembled_blocks_are_the_tangent_hessian(d, p, ranges):
     newton.kernel.subtract_curvature(multipliers, newton.turns, newton.diagonal, blocks)
     own = full.diagonal()[n * d : n * d + k]
     b = q + p
-    coupling = np.empty((k, 2, p - 1, b))
+    bearings = Bearings(
+        newton.nodes, newton.normal, own - scalars, np.empty((k, 2, p - 1, b)))
     newton.kernel.eliminate(
-        newton.full.indptr, newton.full.indices, newton.full.data, n, k, newton.node,
-        newton.nodes, newton.turns, newton.normal, own - scalars, newton.pairs, coupling, blocks)
+        csr(newton.full), newton.node, newton.turns, bearings, newton.pairs, blocks)
     found = dense_of(newton, blocks)
 
     rows = manifold.rows
