@@ -23,4 +23,5 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     options = {_TRIM_THRESHOLD: _TRIM_NEVER, _MMAP_THRESHOLD: _RETURNED_FROM_BYTES}
-    return all([mallopt(option, value) for option, value in options.items()])
+    taken = [mallopt(option, value) for option, value in options.items()]
+    return all(taken)
