@@ -1,4 +1,4 @@
-"""The paper's four ways of handling the free variables X_f, in one trust region (section VI).
+"""The paper's four ways of handling the free variables X_f, in one trust region (section 7.1).
 
 | name | variables | operator |
 |---|---|---|

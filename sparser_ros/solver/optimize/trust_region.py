@@ -1,4 +1,4 @@
-"""Riemannian trust region with preconditioned truncated CG on tr(Y^T Q_s Y) (paper, section VI).
+"""Riemannian trust region with preconditioned truncated CG on tr(Y^T Q_s Y) (paper, section 7.1).
 
 Notation: the factor 2 of gradient and Hessian is dropped on both sides of the Newton equation, so
 gradient = P_Y(Q Y), Hessian[V] = P_Y(Q V - Lambda V), and a step s changes the cost by
