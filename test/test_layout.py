@@ -80,6 +80,18 @@ def test_only_the_node_knows_ros(path: Path):
         assert not ROS.match(module), f'{name_of(path)} imports {module}'
 
 
+def test_one_module_speaks_to_cholmod():
+    """Versions of scikit-sparse differ in every name, so one module knows them."""
+    home = 'linalg/sparse/cholesky.py'
+    assert {
+        name_of(path) for path in MODULES
+        if any(module.split('.')[0] == 'sksparse' for module, _ in imports(path))} == {home}
+    for path in MODULES:
+        names = {node.id for node in ast.walk(ast.parse(path.read_text()))
+                 if isinstance(node, ast.Name)}
+        assert name_of(path) == home or 'cholmod' not in names, name_of(path)
+
+
 def test_everything_but_the_node_imports_without_ros():
     script = r'''
 import importlib, pathlib, re, sys
