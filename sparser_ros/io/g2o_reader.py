@@ -14,7 +14,6 @@ from ..graph import (
     PointPriors,
     PosePriors,
     Poses,
-    Ranges,
     RelativePoses,
     Sightings,
     empty,
@@ -71,11 +70,10 @@ class G2oReader:
         landmarks = self._landmarks()
         graph = Graph(
             d, ('A',), poses, landmarks,
-            self._relative_poses(),
-            self._sightings(),
-            empty(Ranges, d),
-            self._pose_priors(),
-            self._point_priors(),
+            relative_poses=self._relative_poses(),
+            sightings=self._sightings(),
+            pose_priors=self._pose_priors(),
+            point_priors=self._point_priors(),
             name=self.path.stem,
         )
         return self._with_fixed(graph)

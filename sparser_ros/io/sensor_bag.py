@@ -16,7 +16,7 @@ UNKNOWN_HEADING_VARIANCE = 1e6
 
 
 class SensorBagWriter(BagWriter):
-    """A bag writer that spells sensor data; topics come into being with their first message.
+    """A bag writer for sensor data; a topic is declared by its first message.
 
     Positions are (3,) metres, quaternions x y z w, covariances (6, 6) in x y z rx ry rz.
     """

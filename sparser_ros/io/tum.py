@@ -21,7 +21,7 @@ def write(
     `stamps` (n,) are int nanoseconds per pose; for a robot whose stamps do not increase (no
     times in the file) the pose's number stands in, as seconds. Files are written atomically.
     """
-    positions_xyz, quat_xyzw = planted(estimate)
+    positions_xyz, quat_xyzw = positions_and_quaternions(estimate)
     paths = []
     for number, robot in enumerate(graph.robots):
         rows = np.flatnonzero(graph.poses.robot == number)
@@ -42,7 +42,7 @@ def write(
     return paths
 
 
-def planted(estimate: Estimate) -> tuple[Array, Array]:
+def positions_and_quaternions(estimate: Estimate) -> tuple[Array, Array]:
     """Positions (n, 3) and quaternions x y z w (n, 4) with w >= 0; a plane lies at z = 0."""
     return xyz(estimate.translation), quats(estimate.rotation)
 

@@ -15,6 +15,7 @@ from .figure import COLOURS, FAINT, REJECTED, figure
 MOST_LINKS = 1500
 """More ranges or closures than this are thinned out evenly: lines would hide the map."""
 MOST_LABELS = 30
+"""Beacons up to which each has its name beside it."""
 
 
 def save(
@@ -113,16 +114,14 @@ class _Canvas:
         self._lines(graph.ranges.source[keep], graph.ranges.target[keep], FAINT, alpha, 'ranges')
 
     def rejected(self) -> None:
-        """What the robust kernel doubts, in red."""
-        graph, source, target = self.graph, [], []
-        for name, ends in (
-            ('relative_poses', (graph.relative_poses.i, graph.relative_poses.j)),
-            ('ranges', (graph.ranges.source, graph.ranges.target)),
-            ('sightings', (graph.sightings.i, graph.sightings.point)),
-        ):
-            doubted = self._doubted(name, len(ends[0]))
-            source.append(ends[0][doubted])
-            target.append(ends[1][doubted])
+        """Measurements that the robust kernel rejects, in red."""
+        source, target = [], []
+        for name, table in self.graph.tables().items():
+            ends = [getattr(table, column) for column in table.endpoints()]
+            if len(ends) == 2:
+                doubted = self._doubted(name, len(table))
+                source.append(ends[0][doubted])
+                target.append(ends[1][doubted])
         self._lines(np.concatenate(source), np.concatenate(target), REJECTED, 0.5, 'rejected')
 
     def finish(self, title: str) -> None:

@@ -16,7 +16,7 @@ from .initialize.initialization import start_point
 from .optimize.trust_region import TrustRegionRun
 from .plan import Plan
 from .solve_context import SolveContext
-from .stages import COST_SLACK, Start, refine, relax
+from .stages import Start, refine, relax
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def from_thinned(
         context, plan, Start(context.problem.pack(coarse.interpolate(solution.estimate))))
     bound = _bound(coarse, graph, solution)
     slack = thresholds.current().thinned_cost_slack
-    return refined if refined.cost <= bound * (1 + slack) + COST_SLACK else None
+    return refined if refined.cost <= bound * (1 + slack) + context.cost_slack else None
 
 
 def _bound(coarse: CoarseGraph, solved: Graph, solution: ThinnedSolution) -> float:

@@ -12,7 +12,7 @@ from .optimize.trust_region import TrustRegionRun
 from .plan import Plan
 from .result import SolveStatus
 from .solve_context import SolveContext
-from .stages import COST_SLACK, Start, descend, refine, relax, rounding_failed
+from .stages import Start, descend, refine, relax, rounding_failed
 
 SEED_STRIDE = 1000
 """Between the seeds of one solve, whose caller may count seeds up by ones."""
@@ -46,10 +46,10 @@ def relax_and_round(context: SolveContext, plan: Plan, begin_at: Start, seed: in
         drawn = _round_early(context, plan, y)
         found += drawn
         last = drawn[-1]
-        if not rounding_failed(last.refined, last.relaxed):
+        if not rounding_failed(context, last.refined, last.relaxed):
             break
         others = [one.refined.cost for one in found[:-1]]
-        if attempt and agree(last.refined.cost, min(others)):
+        if attempt and agree(last.refined.cost, min(others), context.cost_slack):
             # The gap belongs to the graph, not to the rounding.
             break
     best = min(found, key=lambda one: one.refined.cost)
@@ -84,7 +84,7 @@ def _rounded(context: SolveContext, plan: Plan, relaxed: TrustRegionRun) -> Roun
     return Rounded(relaxed, refined, settled)
 
 
-def agree(one: float, other: float) -> bool:
-    """Whether two costs are those of one minimum."""
+def agree(one: float, other: float, noise: float) -> bool:
+    """Whether two costs are those of one minimum; `noise` is their rounding error."""
     share = thresholds.current().same_minimum_share
-    return abs(one - other) <= share * min(one, other) + COST_SLACK
+    return abs(one - other) <= share * min(one, other) + noise

@@ -44,7 +44,7 @@ class GraphFeatures:
         """Features of an assembled problem; `given` tells that an estimate comes with it."""
         graph = schur.problem.graph
         return cls(
-            graph.dimension, graph.n_poses, len(graph.ranges),
+            graph.dimension, graph.n_poses, graph.n_bearings,
             int(graph.poses.robot.max(initial=0)) + 1, graph.anchored, bool(graph.free_scale),
             not given and _connected(graph), blocks_of_poses(schur), pays_at_once(schur),
             factorisation_in_cg_steps(schur))
@@ -128,6 +128,11 @@ def make_plan(
         reasons['coarsening'] = f'{features.n_poses} poses; starts are compared on a small graph'
     relaxation = _coarsening(
         features, config, thinned, thresholds.current().thinning_relaxation_poses)
+    if relaxation > 1:
+        reasons['relaxation_coarsening'] = 'a rough relaxation of fewer poses is nearer'
+    reasons['rounding'] = (
+        'the exact Hessian of the ranges refines a rough one as well' if early
+        else 'the start is configured, or there are no ranges')
     return Plan(
         init=init,
         rank=rank,
@@ -188,7 +193,7 @@ def _coarsening(
 ) -> int:
     """Poses per kept pose of a first solve that keeps at least `poses`; 1 = the whole at once."""
     numbers = thresholds.current()
-    if features.free_scale or thinned == THINNED_TWICE:
+    if features.free_scale or not features.n_poses or thinned == THINNED_TWICE:
         return 1
     if thinned == THINNED:
         again = _thinned_again(features, config, thinned)
@@ -227,7 +232,9 @@ def _preconditioner(
     elif backend.arrays is not HOST and backend.eager:
         choice, why = 'regularised', 'the others run on the CPU only'
     elif init == 'spectral' and features.frozen_pays_at_once:
-        choice, why = 'frozen', 'its factor is as thin as that of Q'
+        choice, why = 'frozen', (
+            'in the plane its factor is no larger than that of Q' if features.dimension == 2
+            else 'its factor costs few CG steps')
     else:
         choice = 'adaptive'
         why = (f'T^T Q T is factorised after a step of {steps} CG steps'

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..array_types import Array
 from ..config import SolverConfig
 from ..graph import Graph
@@ -23,6 +25,7 @@ from .optimize.trust_region import TrustRegionRun
 from .precondition.adaptive import AdaptivePreconditioner
 from .precondition.regularised_q import RegularisedQ
 
+EPS = float(np.finfo(float).eps)
 Progress = Callable[[str, int, float], None]
 """progress(stage, iteration, cost)"""
 
@@ -144,6 +147,27 @@ class SolveContext:
         self.tally.add(run.iterations, run.cg_steps, run.cg_stops, self.backend.ran)
         return run
 
+    @property
+    def cost_floor(self) -> float:
+        """Rounding error of any cost tr(Y^T Q Y): eps tr(Q_cc), whose rows of Y have norm 1."""
+        return EPS * float(self.schur.Q_cc.diagonal().sum())
+
+    @property
+    def cost_slack(self) -> float:
+        """Difference of two costs that tells nothing: negligible, or rounding error."""
+        return max(thresholds.current().negligible_cost, self.cost_floor)
+
+    def cost_noise(self, y: Array) -> float:
+        """Rounding error of the cost of one point, its positions included.
+
+        Every product in Y^T (Q_cc Y + B X_f) is rounded to eps of its size, so the error of the
+        sum is at most about eps sum |Y|^T (|Q_cc| |Y| + |B| |X_f|): positions far from the origin
+        add to it.
+        """
+        free = np.abs(self.schur.points(y)[self.problem.kept])
+        size = abs(self.schur.Q_cc) @ np.abs(y) + abs(self.schur.B) @ free
+        return EPS * float(np.sum(np.abs(y) * size))
+
     def rule(
         self, tolerance: float, target: float | None = None, *, relaxing: bool = False
     ) -> StoppingRule:
@@ -156,6 +180,7 @@ class SolveContext:
                 config.gradient_tolerance if tolerance
                 else thresholds.current().polish_gradient_tolerance),
             cost_tolerance=config.cost_tolerance * tolerance,
+            cost_floor=self.cost_floor,
             target_cost=-math.inf if target is None else target,
             deadline=self.deadlines.relaxation if relaxing else self.deadlines.end,
         )

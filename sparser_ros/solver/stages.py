@@ -19,9 +19,6 @@ from .precondition.newton import NewtonPreconditioner
 from .precondition.regularised_q import RegularisedQ
 from .solve_context import SolveContext
 
-COST_SLACK = 1e-9
-"""Added to comparisons of costs, so that two costs of zero agree; costs are in squared sigmas."""
-
 
 @dataclass(frozen=True)
 class Start:
@@ -137,7 +134,7 @@ def _refining(
         return NewtonPreconditioner(context.schur)
     if begin_at.frozen is not None and at_rank_d:
         return begin_at.frozen
-    pose_graph = not len(context.graph.ranges) and not context.graph.free_scale
+    pose_graph = not context.graph.n_bearings and not context.graph.free_scale
     if pose_graph and at_rank_d and context.preconditioners.on_host():
         return context.preconditioners.adaptive()
     return context.preconditioners.regularised()
@@ -150,7 +147,7 @@ def descend(
     """Rounding to rank d and refinement; one rank at a time where the jump costs too much."""
     manifold, d = context.problem.manifold, context.graph.dimension
     best = refine(context, plan, Start(round_to_rotations(manifold, relaxed.y), frozen))
-    if rounding_failed(best, relaxed) and relaxed.y.shape[1] > d + 1:
+    if rounding_failed(context, best, relaxed) and relaxed.y.shape[1] > d + 1:
         y = relaxed.y
         for rank in range(y.shape[1] - 1, d, -1):
             begin_at = Start(reduce_rank(manifold, y, rank), frozen)
@@ -160,9 +157,17 @@ def descend(
     return best
 
 
-def rounding_failed(refined: TrustRegionRun, relaxed: TrustRegionRun) -> bool:
-    """Whether a trajectory costs so much more than its relaxation that rounding went wrong."""
-    return refined.cost > thresholds.current().rounding_gap * relaxed.cost + COST_SLACK
+def rounding_failed(
+    context: SolveContext, refined: TrustRegionRun, relaxed: TrustRegionRun
+) -> bool:
+    """Whether a trajectory costs so much more than its relaxation that rounding went wrong.
+
+    Where both costs are zero but for rounding errors their ratio tells nothing.
+    """
+    numbers = thresholds.current()
+    if refined.cost <= numbers.rounding_gap * relaxed.cost + numbers.negligible_cost:
+        return False
+    return refined.cost > context.cost_noise(refined.y)
 
 
 def refine_from_start(context: SolveContext, plan: Plan, begin_at: Start) -> tuple[

@@ -113,6 +113,10 @@ class Thresholds:
         1e-6, 'ranges', 'share by which the refined cost of the whole graph may exceed that of '
         'the thinned one', source='cost tolerance of the refinement')
 
+    negligible_cost: float = _number(
+        1e-9, 'ranges', 'difference of costs that decides nothing: no measurement is off by more '
+        'than 3e-5 sigma', unit='sigma^2', source='weights are inverse variances')
+
     # Starts.
     connection_laplacian_shift: float = _number(
         1e-9, 'poses', 'share of its diagonal added to the connection Laplacian, which is singular '
@@ -159,6 +163,9 @@ class Thresholds:
     inlier_slowdown: float = _number(
         1.5, 'robust', 'CG steps of an iteration over those after the last factorisation above '
         'which another one is made', off=0.0)
+    inlier_least_cg_steps: int = _number(
+        4, 'robust', 'CG steps of an iteration that count as few whatever the factor',
+        unit='CG steps')
 
     # Robust reweighting.
     robust_inner_steps: int = _number(

@@ -87,7 +87,7 @@ def solve_thinned(context: SolveContext, seed: int, thinned: int) -> ThinnedSolu
         least = best.cost
         if other.cost < least:
             best = other
-        if agree(other.cost, least):
+        if agree(other.cost, least, context.cost_slack):
             break
     return best
 

@@ -19,7 +19,7 @@ from .weighted_normal_matrix import WeightedNormalMatrix
 
 @dataclass
 class _Placed:
-    """The operator's matrices where an array backend needs them, and a workspace for each p."""
+    """The operator's matrices in the memory of one array backend, and a workspace for each p."""
 
     Q_cc: Matrix
     B: Matrix
@@ -29,9 +29,9 @@ class _Placed:
 
 
 class SchurOperator:
-    """Q_s of a problem: the symbolic analysis is made once, the values follow the weights.
+    """Q_s of a problem: one symbolic analysis; values are refreshed when weights change.
 
-    Products are made where their argument lies (`linalg/arrays.py`).
+    A product runs in the memory of its argument, CPU or GPU (`linalg/arrays.py`).
     """
 
     def __init__(self, problem: QuadraticProblem, omega: Array | None = None) -> None:
@@ -117,7 +117,7 @@ class SchurOperator:
         return z
 
     def solve_free(self, rhs: Array, out: Array) -> Array:
-        """out = M^-1 rhs for rhs (n_f, p), where it lies."""
+        """out = M^-1 rhs for rhs (n_f, p), in the memory of rhs."""
         self._at(arrays_of(rhs)).factor.solve(rhs, out)
         return out
 

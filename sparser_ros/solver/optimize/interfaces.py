@@ -47,6 +47,9 @@ class StoppingRule:
     """On |gradient|^2 in the norm of P^-1, an estimate of the cost to gain, over the cost."""
     cost_tolerance: float = 1e-6
     """Relative gain of a step that counts as small."""
+    cost_floor: float = 0.0
+    """Costs below it are rounding errors; tolerances are shares of the larger of it and the
+    cost."""
     target_cost: float = -math.inf
     deadline: float = math.inf
     """time.perf_counter() value."""

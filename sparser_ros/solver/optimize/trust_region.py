@@ -119,7 +119,7 @@ def minimise(
         status = _limit_reached(rule, at.cost, iterations)
         if status is not None:
             break
-        enough = rule.gradient_tolerance * (1e-12 + abs(at.cost))
+        enough = rule.gradient_tolerance * max(1e-12 + abs(at.cost), rule.cost_floor)
         step = cg.step(at.gradient, radius, rule, enough)
         iterations += 1
         cg_steps += step.cg_steps
@@ -132,7 +132,7 @@ def minimise(
         if not trial.accepted:
             status = _no_progress(trial, step, at.cost, radius)
             continue
-        gained = -trial.change / max(abs(at.cost), 1e-300)
+        gained = -trial.change / max(abs(at.cost), rule.cost_floor, 1e-300)
         at = _point(manifold, arrays, trial.y, trial.qy)
         cg.stand_at(at.y, manifold.multipliers(at.y, at.qy))
         if len(trace) < rule.max_accepted:
@@ -200,7 +200,8 @@ def _accepted_status(
     rule: StoppingRule, step: CGStep, cost: float, small_gains: int, accepted: int
 ) -> SolveStatus | None:
     """Why a run ends at an accepted step, None if it goes on."""
-    interior = not step.at_boundary and step.decrement <= _INTERIOR_DECREMENT * abs(cost)
+    scale = max(abs(cost), rule.cost_floor)
+    interior = not step.at_boundary and step.decrement <= _INTERIOR_DECREMENT * scale
     if small_gains >= _SMALL_GAINS or (small_gains and interior):
         return SolveStatus.CONVERGED
     if accepted >= rule.max_accepted:

@@ -22,19 +22,22 @@ class AdaptivePreconditioner:
 
     portable = False
 
-    def __init__(self, regularised: RegularisedQ, schur: SchurOperator) -> None:
+    def __init__(
+        self, regularised: RegularisedQ, schur: SchurOperator, steps: int = 0
+    ) -> None:
+        """`steps`: CG steps before the change; 0 = as the graph suggests."""
         self.regularised, self.schur = regularised, schur
-        self.rigid: FrozenGaussNewtonPreconditioner | None = None
-        self.patience = patience(schur)
+        self.frozen: FrozenGaussNewtonPreconditioner | None = None
+        self.patience = steps or patience(schur)
 
     def placed(self, arrays: Arrays) -> bool:
         return arrays is HOST
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        if self.rigid is None and cg_steps >= self.patience:
-            self.rigid = FrozenGaussNewtonPreconditioner(self.schur)
-        if self.rigid is not None:
-            self.rigid.refresh(y, gradient, cg_steps)
+        if self.frozen is None and cg_steps >= self.patience:
+            self.frozen = FrozenGaussNewtonPreconditioner(self.schur)
+        if self.frozen is not None:
+            self.frozen.refresh(y, gradient, cg_steps)
 
     def apply(self, v: Array, out: Array) -> Array:
-        return (self.rigid or self.regularised).apply(v, out)
+        return (self.frozen or self.regularised).apply(v, out)

@@ -27,44 +27,44 @@ class InlierPreconditioner:
         problem = reweighting.problem
         self._rows = sp.hstack([problem.A, problem.C], format='csr')
         self._squares = self._rows.multiply(self._rows).tocsr()
-        self._strong: Mask | None = None
-        self._inner: RegularisedQ | None = None
+        self._inliers: Mask | None = None
+        self._regularised: RegularisedQ | None = None
         self._steps = 0
-        self._best = 0
+        self._steps_when_new = 0
         self.factorisations = 0
         self.analyses = 0
 
     def placed(self, arrays: Arrays) -> bool:
         """Whether there is a factor for this backend."""
-        return self._inner is not None and self._inner.placed(arrays)
+        return self._regularised is not None and self._regularised.placed(arrays)
 
     def prepare(self) -> None:
         """Adopt the weights of the reweighting; factorise if inliers or CG steps ask for it."""
         numbers = thresholds.current()
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
-        strong = ~doubted | (weights >= numbers.inlier_weight)
-        if self._strong is not None and self._inner is not None:
-            missing = np.count_nonzero(strong & ~self._strong)
-            if missing > numbers.inlier_growth * np.count_nonzero(doubted):
-                self._inner = None
-            elif self._steps <= numbers.inlier_slowdown * self._best:
+        inliers = ~doubted | (weights >= numbers.inlier_weight)
+        if self._inliers is not None and self._regularised is not None:
+            joined = np.count_nonzero(inliers & ~self._inliers)
+            if joined > numbers.inlier_growth * np.count_nonzero(doubted):
+                self._regularised = None
+            elif self._steps <= numbers.inlier_slowdown * self._steps_when_new:
                 return
             else:
-                strong = self._strong
-        self._strong = strong
-        matrix = self._matrix(strong, weights)
-        if self._inner is None:
-            self._inner = RegularisedQ(self.reweighting.schur, matrix)
+                inliers = self._inliers
+        self._inliers = inliers
+        matrix = self._matrix(inliers, weights)
+        if self._regularised is None:
+            self._regularised = RegularisedQ(self.reweighting.schur, matrix)
             self.analyses += 1
         else:
-            self._inner.refactorise(matrix)
+            self._regularised.refactorise(matrix)
         self.factorisations += 1
-        self._best = 0
+        self._steps_when_new = 0
 
-    def _matrix(self, strong: Mask, weights: Array) -> sp.csr_matrix:
+    def _matrix(self, inliers: Mask, weights: Array) -> sp.csr_matrix:
         measurement = self.reweighting.measurement
         omega = self.reweighting.problem.omega * weights[measurement]
-        inside = strong[measurement]
+        inside = inliers[measurement]
         rows = self._rows[inside]
         outside = self._squares.T @ np.where(inside, 0.0, omega)
         return (rows.T @ rows.multiply(omega[inside][:, None]) + sp.diags(outside)).tocsr()
@@ -72,11 +72,12 @@ class InlierPreconditioner:
     def report(self, iterations: int, cg_steps: int) -> None:
         """Take the CG steps of the last inner solve, which tell how well the factor still fits."""
         self._steps = cg_steps // max(iterations, 1)
-        self._best = self._best or max(self._steps, 4)
+        least = thresholds.current().inlier_least_cg_steps
+        self._steps_when_new = self._steps_when_new or max(self._steps, least)
 
     def apply(self, v: Array, out: Array) -> Array:
-        assert self._inner is not None, 'prepare comes first'
-        return self._inner.apply(v, out)
+        assert self._regularised is not None, 'prepare comes first'
+        return self._regularised.apply(v, out)
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
         """The matrix does not depend on the point."""

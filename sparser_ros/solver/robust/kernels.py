@@ -1,4 +1,4 @@
-"""Robust kernels rho(s) on squared whitened residuals and which measurements they doubt.
+"""Robust kernels rho(s) of squared whitened residuals, and the measurements they apply to.
 
 Iteratively reweighted least squares minimises sum rho(s_k) by weights w_k = rho'(s_k) (paper,
 section V, with one slip: its equation for the weights divides by s once more, which would give
@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chdtri, dawsn, erfc
 
-from ...array_types import Array, Mask
+from ...array_types import Array
 from ...config import RobustConfig
-from ...graph import Graph, Increment
+from ...graph import Kind, MeasurementTables
 from ..thresholds import current
 
 
@@ -112,23 +112,22 @@ def floored(weights: Array, floor: float) -> Array:
     return np.maximum(weights, floor * falling)
 
 
+_SWITCHES = {
+    Kind.ODOMETRY: 'odometry', Kind.CLOSURE: 'closures', Kind.SIGHTING: 'sightings',
+    Kind.RANGE: 'ranges', Kind.PRIOR: 'fixes', Kind.OTHER: 'sightings',
+}
+"""Option of RobustConfig that says whether a kind of measurement is doubted."""
+
+
 def thresholds(
-    source: Graph | Increment, config: RobustConfig, dimension: int
+    source: MeasurementTables, config: RobustConfig, dimension: int
 ) -> dict[str, Array]:
     """c^2 per measurement by table; infinite where a measurement is trusted."""
-    d = dimension
-    turns = 1 if d == 2 else 3
-
-    def column(doubted: Mask | bool, degrees: int, plane: bool = False) -> Array:
-        return np.where(doubted, squared_threshold(config, degrees, plane), np.inf)
-
-    odometry = source.relative_poses.odometry
-    doubted = np.where(odometry, config.odometry, config.closures)
-    poses, points = len(source.pose_priors), len(source.point_priors)
-    return {
-        'relative_poses': column(doubted, d + turns, d == 2),
-        'sightings': column(np.full(len(source.sightings), config.sightings), d),
-        'ranges': column(np.full(len(source.ranges), config.ranges), 1),
-        'pose_priors': column(np.full(poses, config.fixes), d + turns, d == 2),
-        'point_priors': column(np.full(points, config.fixes), d),
-    }
+    doubted = np.array([getattr(config, _SWITCHES[kind]) for kind in Kind])
+    result = {}
+    for kind, table in source.typed():
+        c2 = squared_threshold(
+            config, kind.degrees_of_freedom(dimension),
+            dimension == 2 and kind.has_rotation(dimension))
+        result[kind.name] = np.where(doubted[kind.kinds(table)], c2, np.inf)
+    return result
