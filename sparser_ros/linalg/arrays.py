@@ -1,6 +1,7 @@
-"""Array backends: the trust region is written once, what it calls lies where its arrays lie.
+"""Array backends: the operations of the trust region on the CPU and on a GPU.
 
-`arrays_of(x)` finds the backend of an array by its type, so that code above takes either kind.
+The trust region is written once, in terms of `Arrays`. `arrays_of(x)` finds the backend of an
+array by its type.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .sparse.sparse_kernels import sparse_kernels
 
 
 class Matrix(Protocol):
-    """A sparse matrix where its backend needs it."""
+    """A sparse matrix in the memory of its backend."""
 
     def product(self, x: Any, out: Any) -> None:
         """out = A x for x (columns, p)."""
@@ -48,7 +49,7 @@ class Symbolic(Protocol):
 
 
 class Arrays(Protocol):
-    """What the solver asks of the place where its arrays lie."""
+    """The operations that the solver needs on arrays of one device."""
 
     name: str
     """`cpu` or `gpu`."""
@@ -79,11 +80,11 @@ class Arrays(Protocol):
         ...
 
     def matrix(self, matrix: sp.csr_matrix) -> Matrix:
-        """The matrix, placed."""
+        """The matrix in the memory of this backend."""
         ...
 
     def symbolic(self, matrix: sp.csc_matrix) -> Symbolic:
-        """An analysis for factors that solve here."""
+        """A symbolic analysis whose factors solve on arrays of this backend."""
         ...
 
     def dot(self, a: Any, b: Any) -> float:
@@ -101,7 +102,7 @@ class Arrays(Protocol):
     def redirect(self, state: Any, z: Any, direction: Any) -> None: ...
 
     def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
-        """A step that will be made many times on the same arrays, made ready for that."""
+        """The same step, prepared for many calls on the same arrays (recorded, on a GPU)."""
         ...
 
 

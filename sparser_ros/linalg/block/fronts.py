@@ -1,10 +1,10 @@
-"""Which columns of a sparse Cholesky factor are eliminated together, as dense fronts.
+"""The dense fronts of a sparse Cholesky factor: columns that are eliminated together.
 
 Columns with the same rows below them form a front: a dense lower triangle of its own columns and
-of what their elimination leaves to the fronts above. Where factors fill in, nearly all
-multiplications happen in large fronts, whose long columns run at the speed of dense algebra. Small
-ones would spend their time on bookkeeping; their columns are subtracted from those above one by
-one (front_kernels.py).
+of the Schur complement that their elimination adds to the fronts above. Where factors fill in,
+nearly all multiplications happen in large fronts, at the speed of dense algebra. In small ones the
+bookkeeping would dominate; their columns are subtracted from those above one by one
+(front_kernels.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Fronts(NamedTuple):
     dense: Mask
     """(groups,): fronts; with one, all its ancestors are."""
     room: int
-    """Blocks that dense fronts leave to their parents, as many as wait at the same time."""
+    """Most blocks of Schur complements that are stored at the same time."""
     largest: int
     """Rows of blocks of the largest dense front."""
 

@@ -1,4 +1,4 @@
-"""Which unknowns are eliminated together, and in what order: cliques of a sparse Cholesky factor.
+"""The cliques of a sparse Cholesky factor: unknowns that are eliminated together, in order.
 
 A clique is a set of nodes that are eliminated at once (its inner nodes) and the nodes that this
 ties together (its outer ones). Small cliques are merged into their parents where that fills few
@@ -54,8 +54,8 @@ def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimi
     """Cliques of a graph of m nodes whose edges are `pairs` (k, 2) and all pairs of each element.
 
     Nodes `last` are eliminated last, in this order, the others by nested dissection where they
-    are many: minimum degree may eat a chain from one end to the other, and then what happens at
-    one end concerns every clique up to the other one.
+    are many: minimum degree may eliminate a chain from one end to the other, and then a change at
+    one end changes every clique up to the other.
     """
     order = _ordered(m, pairs, elements, last)
     rank = np.empty(m, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Which order of elimination suits a matrix: AMD, or nested dissection."""
+"""The order of elimination that takes fewest multiplications: AMD, or nested dissection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STAR_ROUNDS = 2
 
 
 def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
-    """Analysis of a symmetric matrix for few multiplications in its factorisation.
+    """Analysis of a symmetric matrix in the order of fewest multiplications.
 
     AMD takes a tenth of the time of METIS and is the better one on chains with few closures; on
     large graphs that close everywhere METIS wins more than it costs. `b` is the size of the
@@ -42,13 +42,13 @@ def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
 
 
 def dissected(matrix: sp.csc_matrix, reduced: Reduced | None = None) -> SymbolicCholesky:
-    """Analysis by nested dissection of what is left when chains and small stars are eliminated."""
+    """Analysis by nested dissection of the core that chains and small stars leave."""
     reduced = reduced or Reduced(matrix)
     return reduced.ordered(flattest(reduced.core).order)
 
 
 class Reduced:
-    """A matrix without its chains and stars: `core`, a pattern with values of no meaning.
+    """A matrix without its chains and stars: `core`, a pattern whose values do not matter.
 
     A chain between two closures leaves one entry for the pair of its ends, in whichever order it
     is eliminated, and a node with three neighbours leaves a triangle for a star. Three of four

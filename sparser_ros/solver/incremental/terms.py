@@ -24,7 +24,7 @@ from ..robust.kernels import thresholds
 __all__ = ['GROUND', 'Kind', 'Terms', 'terms_of']
 
 GROUND = -1
-"""End of a term that is fixed in the map: known beacons, priors and position fixes."""
+"""Body number of the map frame, which never moves."""
 
 
 _Columns = tuple[Index, Array, Array, Array, Array]

@@ -7,11 +7,12 @@ which test/solver/manifold/test_formulas.py compares with these.
 The problem is the paper's reduced one, min tr(X_c^T Q_s X_c) (problem 3 and appendix B). Section
 7.1 minimises it by the Riemannian trust region of Absil, Baker and Gallivan (2007), and leaves
 gradient and Hessian to the standard conversions from the Euclidean ones (Boumal 2023; Absil,
-Mahony and Sepulchre 2008, chapters 3 to 5), which are written out here. Symbols: X_c holds n
-rotation blocks Y_i = R_i^T, here Y (n, d, p) with Y_i Y_i^T = I_d, and k bearings u (k, p) of
-unit length; p is the rank, p = d for a trajectory. G = Q Y is the gradient in the ambient space,
-Lambda are the multipliers of the constraints. Rows that are held at [I_d 0] do not move. The
-common factor 2 of gradient and Hessian is left out.
+Mahony and Sepulchre 2008, chapters 3 to 5), which are written out here.
+
+Symbols: X_c holds n rotation blocks Y_i = R_i^T, here Y (n, d, p) with Y_i Y_i^T = I_d, and k
+bearings u (k, p) of unit length; p is the rank, p = d for a trajectory. G = Q Y is the gradient in
+the ambient space, Lambda are the multipliers of the constraints. Rows that are held at [I_d 0] do
+not move. The common factor 2 of gradient and Hessian is left out.
 """
 
 from __future__ import annotations
