@@ -1,4 +1,4 @@
-"""Histograms of residuals in sigmas, against what the noise model promises."""
+"""Histograms of whitened residuals, in sigmas, with the density of the noise model."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from .figure import COLOURS, FAINT, figure
 
 Array = NDArray[np.float64]
 CLIP_SIGMA = 8.0
+"""Residuals beyond this many sigmas count in the last bin, so that outliers do not set the axis."""
 
 
 def save(path: Path | str, residuals: Mapping[str, Array], title: str = '') -> None:
     """One histogram per table of whitened residuals (>= 0, in sigmas); empty tables are left out.
 
-    Residuals beyond 8 sigma count in the last bin; the median and that share stand in the legend.
+    The legend gives the median and the share beyond CLIP_SIGMA.
     """
     kinds = {name: values for name, values in residuals.items() if len(values)}
     columns = max(len(kinds), 1)
