@@ -1,4 +1,4 @@
-"""How time and memory grow: graphs of 10^4, 10^5, … poses, stage by stage, and fill-in.
+"""Time and memory by stage on graphs of 10^4, 10^5, … poses, and fill-in of the factors.
 
 `python -m benchmark.scale [--poses 10000 100000] [--graphs pose range] [--dimension 2]`
 """

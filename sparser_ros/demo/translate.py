@@ -39,7 +39,7 @@ def _inner_type(description: Any) -> str:
 
 
 def translated(recorded: BagMessage) -> Any:
-    """The installed message with the fields that both definitions have; others keep defaults."""
+    """The installed message with the fields of both definitions; new fields keep their defaults."""
     return _filled(message_type(recorded.msgtype)(), recorded.msg)
 
 
