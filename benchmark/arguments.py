@@ -32,7 +32,8 @@ def add_external(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         '--external-seconds', metavar='REGEX',
         help='its seconds in its output (first group); default: wall time')
-    made.add_argument('--external-cost', metavar='REGEX', help='its cost in its output (first group)')
+    made.add_argument(
+        '--external-cost', metavar='REGEX', help='its cost in its output (first group)')
 
 
 def externals(args: argparse.Namespace) -> list[ExternalSolver]:
