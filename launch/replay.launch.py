@@ -36,7 +36,7 @@ def generate_launch_description() -> LaunchDescription:
         DeclareLaunchArgument('log_level', default_value='info', description='log level'),
         DeclareLaunchArgument(
             'mode', default_value='online', choices=['online', 'offline'],
-            description='online: through topics at bag_rate; offline: at full speed, without topics'),
+            description='online: through topics, at bag_rate; offline: full speed, no topics'),
         DeclareLaunchArgument(
             'report', default_value='sparser_report.json',
             description='offline: JSON report to write'),

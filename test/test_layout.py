@@ -17,7 +17,7 @@ LAYERS = [
     'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
-REACHES_UP = {('cli/play.py', 'demo')}
+REACHES_UP = {('cli/play_command.py', 'demo')}
 
 # The same inside the rooms that have sub-packages: each imports from those after it.
 SUBPACKAGES = {
