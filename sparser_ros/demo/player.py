@@ -20,7 +20,7 @@ from rosgraph_msgs.msg import Clock
 from ..config import ConfigError
 from ..io.bag import BagReader
 from ..node.message_types import message_type
-from .translate import same_definition, translated
+from ..node.translate import same_definition, translated
 
 LATCHED_SUFFIX = 'tf_static'
 TF_SUFFIXES = ('/tf', '/tf_static')

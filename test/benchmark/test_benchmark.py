@@ -285,8 +285,10 @@ def test_gpu_beside_cpu(data: Path, tmp_path: Path) -> None:
     assert {row['set'] for row in rows} == {'ranging', 'lattice', 'sphere100', 'lattice150'}
     measured = [row for row in rows if row['cpu_s']]
     assert len(measured) >= 4 * 8 and all(row['cpu_s'] > 0 for row in measured)
-    checks = json.loads((out / 'gpu_checks.json').read_text())['rows']
-    assert bool(checks) == (gpu_job.gpu()[1] is not None)
+    checks = []
+    if gpu_job.gpu()[1] is not None:
+        checks = json.loads((out / 'gpu_checks.json').read_text())['rows']
+        assert len(checks) == 4
     for row in checks:
         assert max(row['cost'], row['gradient'], row['hessian'], row['precondition']) < 1e-8
         assert row['final_cost'] < 1e-6

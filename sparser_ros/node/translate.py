@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..io.bag import BagMessage
-from ..node.message_types import message_type
+from .message_types import message_type
 
 
 def same_definition(name: str, definitions: dict[str, Any]) -> bool:
