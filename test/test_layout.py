@@ -42,6 +42,12 @@ CIRCLES = {
     # The watch names the type of the node that owns it.
     frozenset({'sparser_ros.node.node', 'sparser_ros.node.watch'}),
 }
+# Names of modules and classes that stand for two things, with the same rule. `main` is not among
+# them: both start a program.
+TWICE = {
+    'frontend', 'inputs', 'keyframes', 'node', 'scene', 'simulation', 'stamps',
+    'Child', 'Columns', 'Radios', 'Track', '_Writer',
+}
 MOST_LINES = 60
 
 ROS = re.compile(
@@ -196,6 +202,15 @@ def test_subpackages_import_those_after_them():
             if other and other[0] == room and order.index(other[1]) < order.index(name):
                 against.add((name_of(path), other[1]))
     assert against == AGAINST_THE_ORDER
+
+
+def test_every_name_has_one_meaning():
+    """A reader who searches for a module or a class finds one."""
+    names = [path.stem for path in MODULES if not path.stem.startswith('__')]
+    names += [
+        node.name for path in MODULES for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1} - {'main'} == TWICE
 
 
 def long_functions(path: Path) -> list[str]:
