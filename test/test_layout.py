@@ -46,7 +46,7 @@ CIRCLES = {
 # them: both start a program.
 TWICE = {
     'frontend', 'inputs', 'keyframes', 'node', 'scene', 'simulation', 'stamps',
-    'Child', 'Columns', 'Radios', 'Track', '_Writer',
+    'Child', 'Columns', 'Radios', 'Track', 'Trajectory', '_Writer',
 }
 MOST_LINES = 60
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from .figure import COLOURS, FAINT, figure
 
-Array = NDArray[np.float64]
 CLIP_SIGMA = 8.0
 """Residuals beyond this many sigmas count in the last bin, so that outliers do not set the axis."""
 
