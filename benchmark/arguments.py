@@ -1,4 +1,4 @@
-"""Arguments that the benchmarks share."""
+"""Command-line arguments common to several benchmarks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ def add_external(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         '--external', action='append', default=[], type=ExternalSolver.parse,
         metavar='NAME=COMMAND',
-        help='a solver to put beside ours, e.g. "SE-Sync=/opt/bin/SE-Sync {graph}"; {graph} is '
-        'the path of the set, {seed} the number of the run')
+        help='another solver to measure, e.g. "SE-Sync=/opt/bin/SE-Sync {graph}"; {graph} is the '
+        'path of the set, {seed} the number of the run')
     made.add_argument(
         '--external-seconds', metavar='REGEX',
-        help='finds its seconds in what it prints (first group); without: wall time')
-    made.add_argument('--external-cost', metavar='REGEX', help='finds its cost (first group)')
+        help='its seconds in its output (first group); default: wall time')
+    made.add_argument(
+        '--external-cost', metavar='REGEX', help='its cost in its output (first group)')
 
 
 def externals(args: argparse.Namespace) -> list[ExternalSolver]:

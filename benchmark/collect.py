@@ -1,4 +1,4 @@
-"""Puts the latest tables into docs/benchmarks.md: `python -m benchmark.collect [--out out/bench]`.
+"""Copies the latest tables into docs/benchmarks.md: `python -m benchmark.collect [--out DIR]`.
 
 A table NAME stands in the page between `<!-- NAME -->` and `<!-- /NAME -->`; tables that were not
 measured stay as they are.

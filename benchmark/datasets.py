@@ -1,7 +1,7 @@
-"""The public sets of the paper: where they lie, their best known costs, figures of peers.
+"""The public sets of the paper: their files, best known costs, and figures of other solvers.
 
-Costs are without the factor 1/2. Peers' seconds were measured earlier, on a quiet two-core
-machine with one thread, and are quoted beside ours as such: they are no part of a run here.
+Costs carry no factor 1/2. Seconds of other solvers were measured once, on a quiet two-core machine
+with one thread; a run here quotes them and does not repeat them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ class Dataset:
     peer_relaxed_s: float
     """SE-Sync (pose graphs) or CORA (ranges): random rank-5 start to 1 % of the relaxed cost."""
     peer_final_s: float
-    """Best finished rank-d trajectory of GTSAM, SE-Sync or CORA; nan = none was right."""
+    """Fastest finished rank-d trajectory within 0.1 % of the best cost: GTSAM, SE-Sync or CORA."""
     peer_final: str
+    """Which solver that was."""
 
     @property
     def range_aided(self) -> bool:
@@ -51,7 +52,7 @@ PAPER = (
 
 
 def chosen(names: list[str] | None) -> list[Dataset]:
-    """The sets of these names, all without; ConfigError names an unknown one."""
+    """The sets of these names, all sets for None; ConfigError names an unknown one."""
     known = {dataset.name: dataset for dataset in PAPER}
     unknown = [name for name in names or () if name not in known]
     if unknown:
@@ -60,10 +61,10 @@ def chosen(names: list[str] | None) -> list[Dataset]:
 
 
 def directory(given: Path | None) -> Path:
-    """Where the sets lie: as given, or SPARSER_DATA; folders g2o/ and pyfg/."""
+    """Folder of the sets (with g2o/ and pyfg/): the given one, or SPARSER_DATA."""
     path = given or (Path(os.environ['SPARSER_DATA']) if 'SPARSER_DATA' in os.environ else None)
     if path is None or not path.is_dir():
         raise ConfigError(
-            f'the data sets are not at {path}: give --data DIR, or set SPARSER_DATA, to a folder '
-            'with g2o/*.g2o and pyfg/*.pyfg')
+            f'no data sets in {path}: give --data DIR, or set SPARSER_DATA, to a folder with '
+            'g2o/*.g2o and pyfg/*.pyfg')
     return path

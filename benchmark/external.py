@@ -1,4 +1,4 @@
-"""Solvers that are programs: started by a command, their figures read from what they print."""
+"""Other solvers run as programs; their figures are read from their output."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from .machine import one_thread
+from .table import median
 
 
 @dataclass(frozen=True)
 class ExternalSolver:
-    """A command with {graph} and, if it wants one, {seed}."""
+    """A command with placeholders {graph} and, optionally, {seed}."""
 
     name: str
     command: str
     seconds: str | None = None
-    """Regular expression; its first group is a number of seconds."""
+    """Regular expression whose first group is a number of seconds; None = wall time."""
     cost: str | None = None
+    """Regular expression whose first group is the cost."""
 
     @staticmethod
     def parse(text: str) -> ExternalSolver:
@@ -36,7 +38,7 @@ class ExternalSolver:
         return ExternalSolver(name, command)
 
     def reading(self, seconds: str | None, cost: str | None) -> ExternalSolver:
-        """The solver with these expressions."""
+        """A copy with these expressions."""
         return replace(self, seconds=seconds, cost=cost)
 
     def run(self, graph: Path, seed: int, timeout_s: float) -> dict[str, Any]:
@@ -65,6 +67,12 @@ class ExternalSolver:
             'cpu_s': after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
             'cost': _last(self.cost, done.stdout),
         }
+
+    def median_seconds(self, graph: Path, seeds: int, timeout_s: float) -> float | str:
+        """Median wall seconds of one run per seed; the first error where a run failed."""
+        runs = [self.run(graph, seed, timeout_s) for seed in range(seeds)]
+        failed = [run['error'] for run in runs if 'error' in run]
+        return str(failed[0]) if failed else median([run['wall_s'] for run in runs])
 
 
 def _last(expression: str | None, text: str) -> float:

@@ -1,7 +1,7 @@
-"""The GPU beside the CPU, stage by stage, with checks that both compute the same.
+"""Seconds of GPU and CPU stage by stage, and the differences of their results.
 
-Needs neither ROS nor plots: the solver's dependencies and cupy. Without a device the CPU's column
-alone is measured. `python -m benchmark.gpu [--sets outfinite] [--spheres 1000 5000]
+Needs the solver's dependencies and cupy, neither ROS nor plots. Without a device only the CPU is
+measured. `python -m benchmark.gpu [--sets outfinite] [--spheres 1000 5000]
 [--lattices 50000]`
 """
 
@@ -27,7 +27,7 @@ STAGES = {
     'spsm': 'solve with M, p = 5: cuSPARSE SpSM', 'cudss': 'solve with M, p = 5: cuDSS',
     'relaxation': 'relaxation, set-up apart', 'whole': 'set-up and relaxation',
 }
-"""Keys of the job's figures to rows of the table."""
+"""Key of the job's figures: name of the stage in the table."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         'hessian': 'Hessian product', 'precondition': 'preconditioner',
         'final_cost': 'cost after the relaxation',
     }, args.out)
-    factors = Table('gpu_factors', 'Triangular solves by ordering: what a GPU would launch', {
+    factors = Table('gpu_factors', 'Triangular solves by ordering: launches on a GPU', {
         'set': 'set', 'matrix': 'matrix', 'ordering': 'ordering', 'nnz': 'entries of L',
         'levels': 'levels of the elimination tree', 'groups': 'products each way',
         'growth': 'entries over those of L', 'plan_s': 'grouping s', 'values_s': 'inverses s',
@@ -103,7 +103,8 @@ def report(
             'gpu_s': NOT_MEASURED if figures['device'] is None else there,
             'ratio': here / there if here and there else None,
             'detail': detail})
-    checks.add({'set': name, 'where': figures['checked_on'], **figures['checks']})
+    if figures['checks']:
+        checks.add({'set': name, 'where': figures['checked_on'], **figures['checks']})
     for row in figures['factors']:
         factors.add({'set': name, **row})
 

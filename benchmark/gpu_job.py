@@ -30,10 +30,13 @@ from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 from .gpu_peers import PEERS
 
 RANK = 5
-LARGE = 20_000
-"""Poses from where the relaxation starts at the odometry, and orderings are compared no more."""
-TOLERANCE = 1e-4
-STEPS = 50
+MANY_POSES = 20_000
+"""Number of poses from which on the relaxation starts at the odometry (a random start would take
+minutes) and orderings are not compared."""
+COST_TOLERANCE = 1e-4
+"""Relative change of the cost that ends the relaxation."""
+CALLS_QUEUED = 50
+"""Calls timed together, so that the wait for the device is a small share."""
 
 Figures = dict[str, Any]
 
@@ -44,15 +47,17 @@ def measure(job: Figures) -> Figures:
     arrays, device = gpu()
     with single_threaded_blas():
         rule = StoppingRule(
-            target_cost=job.get('target', -math.inf), cost_tolerance=TOLERANCE,
+            target_cost=job.get('target', -math.inf), cost_tolerance=COST_TOLERANCE,
             deadline=math.inf)
         here = Side(graph, HOST, job, rule)
         there = None if arrays is None else Side(graph, arrays, job, rule)
         figures: Figures = {
             'poses': graph.n_poses, 'device': device, 'cpu': here.stages(), 'gpu': {},
-            'detail': {}, 'checks': {}, 'checked_on': 'nothing: no CUDA device',
-            'factors': [] if graph.n_poses >= LARGE else factors(here.schur, here.preconditioner),
+            'detail': {}, 'checks': {}, 'checked_on': '',
+            'factors': [],
         }
+        if graph.n_poses < MANY_POSES:
+            figures['factors'] = factors(here.schur, here.preconditioner)
         figures['detail']['relaxation'] = here.detail
         if there is not None:
             figures['gpu'] = there.stages()
@@ -65,7 +70,7 @@ def measure(job: Figures) -> Figures:
 
 
 def graph_of(job: Figures) -> Graph:
-    """From a file, or generated."""
+    """The graph of a job: from its file, or a generated sphere or lattice."""
     if 'graph' in job:
         from sparser_ros.io import graph_file
 
@@ -80,7 +85,7 @@ def graph_of(job: Figures) -> Graph:
 
 
 def gpu() -> tuple[DeviceArrays | None, str | None]:
-    """A device and its name, where there is one."""
+    """(arrays of the CUDA device, its name); (None, None) without one."""
     try:
         runtime = open_device()
         return DeviceArrays(runtime), runtime.description
@@ -89,7 +94,7 @@ def gpu() -> tuple[DeviceArrays | None, str | None]:
 
 
 class Side:
-    """One backend's problem, and what is measured of it."""
+    """The problem on one array backend, and its figures."""
 
     def __init__(self, graph: Graph, arrays: Arrays, job: Figures, rule: StoppingRule) -> None:
         self.graph, self.arrays, self.rule = graph, arrays, rule
@@ -100,7 +105,7 @@ class Side:
         self.schur = SchurOperator(self.problem)
         self.seconds['assembly'] = time.perf_counter() - begin
         self.preconditioner = RegularisedQ(self.schur)
-        init = 'odometry' if graph.n_poses >= LARGE else 'random'
+        init = 'odometry' if graph.n_poses >= MANY_POSES else 'random'
         self.y = start_point(self.problem, init, RANK, 0)
         self.cost: float | None = None
         self.detail = ''
@@ -109,7 +114,7 @@ class Side:
         """Seconds of every stage, the relaxation last."""
         arrays = self.arrays
         with arrays.active():
-            # Compiled code is loaded by then.
+            # The first factorisation loads compiled code; the second is timed.
             RegularisedQ(self.schur).factor(arrays)
             begin = time.perf_counter()
             self.preconditioner.factor(arrays)
@@ -140,14 +145,14 @@ class Side:
         return self.seconds
 
     def time(self, key: str, call: Callable[[], Any]) -> None:
-        """Seconds of one call: STEPS queued at once, waited for together."""
+        """Seconds of one call: median over rounds of CALLS_QUEUED calls after the first."""
         taken = []
         for _ in range(self.repeats + 1):
             begin = time.perf_counter()
-            for _ in range(STEPS):
+            for _ in range(CALLS_QUEUED):
                 call()
             self.arrays.get(self.arrays.put(np.zeros(1)))
-            taken.append((time.perf_counter() - begin) / STEPS)
+            taken.append((time.perf_counter() - begin) / CALLS_QUEUED)
         self.seconds[key] = statistics.median(taken[1:])
 
     def relaxed(self) -> None:
@@ -165,7 +170,7 @@ class Side:
 
 
 def differences(here: Side, there: Side) -> Figures:
-    """Relative differences of the two backends at one point, and of their relaxed costs."""
+    """Relative differences of the backends' results at one random point, and of relaxed costs."""
     random = np.random.default_rng(1)
     manifold = here.problem.manifold
     y = manifold.random_point(RANK, random)
@@ -196,7 +201,7 @@ def differences(here: Side, there: Side) -> Figures:
 def peers(side: Side, figures: Figures) -> None:
     """Solves with M by the vendor's libraries, where they are installed."""
     for name, prepare in PEERS.items():
-        # A peer that is not there or cannot run is no reason to lose the figures of the rest.
+        # Missing or failing libraries must not cost the figures of the others: the error is shown.
         try:
             with side.arrays.active():
                 side.time(name, prepare(side.schur, RANK))

@@ -1,4 +1,4 @@
-"""Triangular solves on the GPU by the vendor's libraries, beside our partitioned inverses."""
+"""Solves with M on the GPU by the vendor's libraries, to compare with partitioned inverses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph as plain arrays, for the process that has GTSAM and nothing of ours."""
+"""A graph as plain arrays, for the process that has GTSAM but not this package."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def export(graph_path: Path, arrays: Path) -> int:
 
 
 def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
-    """The same for a graph in memory; `more` arrays go along."""
+    """The same for a graph in memory; `more` arrays are written as well."""
     rel, ranges = graph.relative_poses, graph.ranges
     if len(graph.sightings) or graph.anchored or np.any(ranges.lever_source) or np.any(
             ranges.lever_target):
@@ -31,7 +31,7 @@ def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
             f'{graph.name}: the comparison with GTSAM covers relative poses and plain ranges')
     chained = odometry_estimate(graph)
     n, d = graph.n_poses, graph.dimension
-    # Only the measurements: each robot's first pose is the origin, not the file's reference.
+    # Start from measurements alone: every robot's first pose is the origin, not its reference.
     blank = graph.replaced(poses=graph.poses.replaced(
         rotation=np.tile(np.eye(d), (n, 1, 1)), translation=np.zeros((n, d))))
     own = odometry_estimate(blank)

@@ -13,13 +13,14 @@ import numpy as np
 
 MOST_ITERATIONS = 200
 RELATIVE_TOLERANCE = 1e-6
+"""Relative change of GTSAM's error that ends a run."""
 GIVEN = {'file': 'file', 'odometry': 'own', 'odometry-true-first': 'chained'}
-"""Starts from arrays: the file's vertices; odometry from the origin; odometry of each robot from
-its reference pose in the file, which the measurements do not tell."""
+"""Starts read from arrays: the file's vertices; odometry from the origin; odometry of each robot
+from its true first pose, which the measurements do not contain."""
 
 
 class Problem:
-    """Factors, and starts that GTSAM is given."""
+    """GTSAM's factors of a graph, its starts, and our cost of its values."""
 
     def __init__(self, arrays):
         self.a = arrays
@@ -103,7 +104,7 @@ class Problem:
 
 
 def optimise(problem, start, method):
-    """Iterate until GTSAM's own rule says stop; costs are taken off the clock."""
+    """Iterate to RELATIVE_TOLERANCE; the evaluation of our cost does not count as time."""
     kind = 'LevenbergMarquardt' if method == 'LM' else 'GaussNewton'
     params = getattr(gtsam, kind + 'Params')()
     wall, cpu = time.perf_counter(), time.process_time()
@@ -116,7 +117,7 @@ def optimise(problem, start, method):
         try:
             optimizer.iterate()
         except RuntimeError:
-            # A singular linear system ends the run where it is.
+            # GTSAM raises on a singular linear system: the run ends with the last values.
             break
         previous, error = error, optimizer.error()
         seconds += time.perf_counter() - wall

@@ -1,7 +1,7 @@
-"""What a live tick costs, against the size of the graph: followed, and solved as a whole.
+"""CPU time of a live update against the size of the graph: incremental, and as a whole solve.
 
-A graph comes as a stream; all but its last ticks are there at once, at their optimum. Then every
-tick is measured in two sessions, one with `backend.incremental` and one without.
+A graph is split into increments. A session gets all but the last TICKS at once, at their optimum;
+then each of the last is added and solved in two sessions, with and without `backend.incremental`.
 `python -m benchmark.incremental [--sets outfinite tiers] [--kernels none gm] [--graphs range]
 [--poses 10000 …]`
 """
@@ -26,12 +26,14 @@ from sparser_ros.solver.robust.kernels import KERNELS
 
 from . import arguments, isolated, synthetic
 from .datasets import chosen, directory
-from .stream import arrived, increments_of
+from .stream import estimate_of_increments, increments_of
 from .table import Table, run_main
 
 POSES_PER_TICK, TICKS = 45, 20
+"""Poses of one increment, and increments measured."""
 SETS = ['outfinite', 'tiers']
 SHARES = (0.25, 0.5, 1.0)
+"""Shares of a set that are streamed."""
 SIZES = {'range': [10_000, 30_000, 100_000], 'pose': [10_000, 30_000]}
 
 
@@ -45,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--kernels', nargs='+', choices=sorted(KERNELS), default=['none', 'gm'],
                       help='robust kernels, on the sets')
     args = made.parse_args(argv)
-    table = Table('incremental', f'Live ticks of {POSES_PER_TICK} poses: CPU time of one', {
+    table = Table('incremental', f'Live updates of {POSES_PER_TICK} poses: CPU time of one', {
         'graph': 'graph', 'kernel': 'kernel', 'poses': 'poses', 'whole_ms': 'whole ms',
         'followed_ms': 'followed ms',
         'followed_p95_ms': 'p95 ms', 'gain': 'times less', 'followed': 'ticks followed',
@@ -117,12 +119,12 @@ def ticks(
         replace(config, backend=replace(config.backend, incremental=incremental)))
     known = increments[:-TICKS]
     session.add(merged(known), first=0)
-    session.restore(arrived(graph, best, known))
+    session.restore(estimate_of_increments(graph, best, known))
     session.solve(False)
     seconds: list[float] = []
     kinds: list[str] = []
     costs: list[float] = []
-    # The first tick that is followed builds what the others extend: it does not count.
+    # The first update builds the clique tree that the others extend: it does not count.
     for k, increment in enumerate(increments[-TICKS:]):
         session.add(increment)
         begin = time.process_time()

@@ -1,7 +1,7 @@
-"""Hazardously misleading information, counted over simulated hours with one fault each; no ROS.
+"""Hazardously misleading information over simulated recordings with one fault each, without ROS.
 
 A robot-second is misleading when the robot is `located` and its newest pose is further from the
-truth than the alert limit. It is silent when nothing was found at fault meanwhile. An event is an
+truth than the alert limit. It is silent when the solution lists no finding. An event is an
 interval of misleading seconds of one robot that lasts longer than the time to alert.
 `python -m benchmark.integrity [--faults gross burst] [--seeds 20] [--hours 50]`
 """
@@ -34,14 +34,17 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 ALERT_LIMIT_M = 1.0
+"""Position error above which a located robot is misleading."""
 TIME_TO_ALERT_S = 3.0
+"""Longest misleading interval that does not count as an event."""
 TICK_S = 1.0
+"""Time between two solves, in data time."""
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one recording showed, in robot-seconds."""
+    """Result of one recording, in robot-seconds."""
 
     fault: str
     seed: int

@@ -38,7 +38,7 @@ def run(job: Figures, timeout_s: float) -> Figures:
 
 
 def run_command(command: list[str], job: Figures, timeout_s: float) -> Figures:
-    """`command JOB.json OUT.json` with one thread, its process group ended with it."""
+    """Run `command JOB.json OUT.json` with one thread; its process group ends at the timeout."""
     with tempfile.TemporaryDirectory(prefix='sparser_bench_') as scratch:
         job_path, out_path = Path(scratch) / 'job.json', Path(scratch) / 'out.json'
         job_path.write_text(json.dumps(job))
@@ -65,7 +65,7 @@ def run_command(command: list[str], job: Figures, timeout_s: float) -> Figures:
 
 def main(arguments: list[str]) -> int:
     """The child: do one job."""
-    # As the command line and the solver process do.
+    # The command line and the solver process do the same: benchmarks measure with it.
     keep_freed_memory()
     job = json.loads(Path(arguments[0]).read_text())
     figures = importlib.import_module(JOBS[job['kind']]).measure(job)

@@ -1,4 +1,4 @@
-"""Where a measurement ran: machine, load, and one thread for everything."""
+"""Machine, date and load of a measurement, and the environment that limits it to one thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def processor() -> str:
 
 
 def load() -> float:
-    """Processes that wanted to run, mean of the last minute."""
+    """Load of the machine: mean number of runnable processes over the last minute."""
     return round(os.getloadavg()[0], 2)
 
 

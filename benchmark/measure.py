@@ -15,8 +15,8 @@ from sparser_ros.solver import SolveResult, solve
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """Solve `graph` with `options` for every seed in `seeds`, in this process.
 
-    The first solve, with the first seed, is extra: it pays for loading compiled kernels and is
-    reported as `first_s`, not among the runs. Seconds run from measurements in memory.
+    One more solve with the first seed runs before: it loads compiled kernels, and its seconds are
+    `first_s`. Seconds run from measurements in memory.
     """
     start = time.perf_counter()
     graph = graph_file.read(Path(job['graph'])).validate()
@@ -32,7 +32,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def figures(result: SolveResult, seed: int, wall_s: float, cpu_s: float) -> dict[str, Any]:
-    """What a table shows of one solve."""
+    """Figures of one solve for a table."""
     stats = result.stats
     cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
     setup = stats.seconds.get('setup', 0.0)

@@ -1,4 +1,4 @@
-"""Online: what `dev/demo` measured while it played data in time into the real node.
+"""Online: figures that `dev/demo` measured while it played data into the real node.
 
 `./dev/demo GRAPH --rate 20`, then `python -m benchmark.online [out/report.json …]`
 """
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def row(path: Path) -> dict[str, Any]:
-    """The cells of one report; ConfigError where it is none of a demo."""
+    """The cells of one report; ConfigError for a file that is no report of dev/demo."""
     try:
         report = json.loads(path.read_text())
         gaps = report['tf_gap_max_s'].values()

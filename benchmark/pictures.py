@@ -1,4 +1,4 @@
-"""Cost over time, one panel per set, as in the paper."""
+"""Curves: cost over time, one panel per set, and figures over the number of poses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cost_over_time(
 
 
 def scaling(path: Path, lines: dict[str, Curve], ylabel: str) -> None:
-    """Figures against the number of poses, logarithmic."""
+    """One figure per solver against the number of poses, both axes logarithmic."""
     with figure(path, 5.5, 4.0) as drawing:
         axes = drawing.add_subplot()
         for colour, (name, points) in zip(COLOURS, lines.items(), strict=False):

@@ -1,7 +1,7 @@
-"""Preconditioners of the low-rank relaxation: ours beside those it was chosen from.
+"""Preconditioners of the low-rank relaxation: ours and four alternatives.
 
-From twice the best known relaxed cost, reached from a random start, to 0.1 % above it; all from
-the same points. `python -m benchmark.preconditioners [--sets …] [--seeds 3]`
+Each runs from the same point, at twice the best known relaxed cost, to 0.1 % above that cost.
+`python -m benchmark.preconditioners [--sets …] [--seeds 3]`
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from .table import Table, median, run_main
 Array = NDArray[np.float64]
 
 RANK = 5
-SHARE = 1e-3
-LONG = 20
-"""CG steps of an iteration after which the certificate's matrix is tried."""
+EXCESS_SHARE = 1e-3
+"""Target of a run above the best relaxed cost, as a share of it."""
+REFACTOR_AFTER_CG_STEPS = 20
+"""CG steps of an iteration after which the certificate's matrix is factorised."""
 
 
 class MultipleOfIdentity(RegularisedQ):
@@ -74,7 +75,7 @@ class CertificateShifted(RegularisedQ):
         self.full = schur.full()
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        if cg_steps < LONG:
+        if cg_steps < REFACTOR_AFTER_CG_STEPS:
             return
         multiplier = multiplier_matrix(self.manifold, y, gradient)
         multiplier.resize(self.full.shape)
@@ -118,22 +119,22 @@ def main(argv: list[str] | None = None) -> int:
 def measured(
     graph: Graph, best: float, seeds: int, limit_s: float
 ) -> dict[str, dict[str, float] | None]:
-    """Medians of each alternative; None where a seed did not get there."""
+    """Medians of each alternative; None where a seed missed the target."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in ALTERNATIVES}
     config = SolverConfig(init='random', rank=RANK, coarsening=1)
     for seed in range(-1, seeds):
         context = SolveContext(graph, config)
         to_target = current().tolerance_target
-        # Down to twice the best cost all the same way: what follows tells them apart.
+        # All alternatives start from one point: far from the optimum they hardly differ.
         y = start_point(context.problem, 'random', RANK, max(seed, 0))
         y = context.formulation.minimise(
             y, RegularisedQ(context.schur), context.rule(to_target, 2 * best)).y
         for name, make in ALTERNATIVES.items():
             begin = time.process_time()
-            rule = replace(context.rule(to_target, (1 + SHARE) * best),
+            rule = replace(context.rule(to_target, (1 + EXCESS_SHARE) * best),
                            deadline=time.perf_counter() + limit_s)
             run = context.formulation.minimise(y, make(context.schur), rule)
-            # The first round compiles.
+            # The round of seed -1 loads compiled kernels and does not count.
             if seed >= 0 and run.status is SolveStatus.TARGET_REACHED:
                 runs[name].append({
                     'cpu_s': time.process_time() - begin, 'cg_steps': float(run.cg_steps)})

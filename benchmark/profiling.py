@@ -1,4 +1,4 @@
-"""Where a solve spends its time: functions by their own time, cProfile's overhead included.
+"""Share of a solve's time by function (own time, overhead of cProfile included).
 
 Compiled kernels count for the function that calls them. `python -m benchmark.profiling`
 """

@@ -1,8 +1,8 @@
-"""False loop closures and blocked ranges: what is rejected, how fast, at what cost.
+"""False loop closures and blocked ranges: rejected measurements, time and accuracy.
 
-Every case adds seeded false measurements to a public set and solves it with Geman-McClure in GNC
-from the odometry (pose graphs) or from scratch (ranges). GTSAM's GNC runs beside on the pose
-graphs, in an interpreter that has it (--gtsam-python).
+Every case adds seeded false measurements to a public set and solves it with Geman-McClure in GNC,
+from the odometry (pose graphs) or from scratch (ranges). GTSAM's GNC solves the same pose graphs in
+an interpreter that has it (--gtsam-python).
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from .table import Table, run_main
 SCRIPT = Path(__file__).with_name('gtsam_gnc.py')
 SETS = ('sphere2500', 'parking-garage', 'intel', 'manhattan', 'plaza2', 'tiers')
 SHARES = (0.1, 0.2, 0.3, 0.5)
-# Mass of a chi-square variable of six degrees of freedom below the square of five.
 PROBABILITY = 0.99966
+"""Of a chi-square variable of six degrees of freedom to be below 25, the square of our default
+kernel width: GTSAM gets the same threshold."""
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
     made = parser('robust', __doc__.partition('\n')[0], seeds=1, timeout_s=600)
     made.add_argument('--shares', nargs='+', type=float, default=SHARES, metavar='X',
                       help='false closures as a share of the true ones')
@@ -58,10 +60,10 @@ def main(argv: list[str] | None = None) -> int:
                     'share': share, 'seed': seed, 'kernel': args.kernel}
                 table.add(row(dataset.name, job, args))
     table.note(
-'False rejected: those with weight below 0.1, of all; in brackets those that the kernel '
-        'keeps when started from the optimum of the clean graph too. True rejected: in brackets '
-        'those that it rejects from there. Best: the robust cost reached from there. ATE of pose '
-        'graphs is the distance from the clean solution.')
+        'False rejected: false measurements of weight below 0.1, of all false ones; in brackets '
+        'those kept also when the solve starts from the optimum of the clean graph. True rejected: '
+        'in brackets those rejected also from there. Best: the robust cost reached from there. '
+        'ATE of pose graphs is the mean distance from the clean solution.')
     return 0
 
 

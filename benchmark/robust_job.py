@@ -1,7 +1,7 @@
 """The job `robust`: one graph with false measurements added, solved with the kernel and without.
 
-`from_clean` is the robust cost reached when started from the optimum of the clean graph: what a
-robust solver can hope for. ATE is against the vertices of a .pyfg, else the clean solution.
+`from_clean` is the robust cost reached from the optimum of the clean graph, the best that a robust
+solver can be expected to reach. ATE is against the vertices of a .pyfg, else the clean solution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from sparser_ros.io.report import REJECTED_BELOW, ate
 from sparser_ros.solver import SolveResult, solve
 
 PLAIN = SolverConfig(time_limit_s=20.0)
-GLANCE_S = 0.05
+"""Without a kernel, for comparison: false closures make such solves slow."""
+LOADING_S = 0.05
+"""Time limit of the solve that only loads compiled kernels."""
 
 
 def corrupted(graph: Graph, kind: str, share: float, seed: int) -> tuple[Graph, Any, str]:
@@ -37,8 +39,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     robust = SolverConfig(robust=RobustConfig(kernel=job['kernel'], gnc=True))
     graph, rows, table = corrupted(clean, job['what'], job['share'], job['seed'])
     reference = solve(clean, PLAIN)
-    # A glance first, which loads the compiled kernels.
-    solve(graph, replace(robust, time_limit_s=GLANCE_S))
+    # This one only loads compiled kernels.
+    solve(graph, replace(robust, time_limit_s=LOADING_S))
     wall, cpu = time.perf_counter(), time.process_time()
     result = solve(graph, robust)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -64,8 +66,8 @@ def verdict(
 ) -> dict[str, Any]:
     """Counts of rejected measurements, false ones and true ones.
 
-    False measurements that the kernel keeps at the robust optimum next to the clean one, and
-    true ones that it rejects there, are counted apart: no solver can tell them.
+    `best` is the robust optimum next to the clean solution. False measurements kept there and true
+    ones rejected there are counted separately: the residuals do not tell them apart.
     """
     weights = result.stats.weights[table]
     doubted = np.ones(len(weights), dtype=bool)

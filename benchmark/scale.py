@@ -1,4 +1,4 @@
-"""How time and memory grow: graphs of 10^4, 10^5, … poses, stage by stage, and fill-in.
+"""Time and memory by stage on graphs of 10^4, 10^5, … poses, and fill-in of the factors.
 
 `python -m benchmark.scale [--poses 10000 100000] [--graphs pose range] [--dimension 2]`
 """
@@ -18,7 +18,7 @@ from .table import Table, run_main, shown
 
 FIRST, SOLVE = 'first solve', 'whole solve'
 SHOWN = ('load', 'odometry', 'chordal', 'assembly', 'products, factor of M', 'preconditioner')
-"""SolveContext in the table, CPU seconds; all are in the JSON."""
+"""Stages in the table, CPU seconds; all are in the JSON."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
             table.note(f'{kind} graphs: CPU seconds of the whole solve grow like '
                        f'n^{exponent(curves[kind]):.2f}.')
     if args.runs:
-        table.note(f'Solve: median of {args.runs} after the first. SolveContext: once each.')
+        table.note(f'Solve: median of {args.runs} after the first. Stages: one run each.')
     if curves:
         pictures.scaling(args.out / 'scale.png', curves, 'CPU seconds of the whole solve')
     return 0

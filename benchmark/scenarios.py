@@ -1,4 +1,4 @@
-"""Simulated sensor data with one fault each, as samples in the order of their arrival; no ROS."""
+"""Simulated sensor data with one fault each, as samples in the order of reception, without ROS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_COVARIANCE = np.zeros((6, 6))
 
 @dataclass(frozen=True)
 class Scenario:
-    """One recording: how it is simulated, what is wrong with it, and who is to blame."""
+    """One recording: its simulation, its samples, its fault, and the names of faulty sources."""
 
     run: Simulation
     config: SparserConfig
@@ -73,11 +73,11 @@ def samples_of(run: Simulation) -> Samples:
         for stamp, source, target, distance, variance in zip(
             table.stamp_ns.tolist(), table.source.tolist(), table.target.tolist(),
             table.range_m.tolist(), table.variance.tolist(), strict=True)]
-    return arrived(made)
+    return by_reception(made)
 
 
-def arrived(samples: Samples) -> Samples:
-    """Samples in the order in which they are received."""
+def by_reception(samples: Samples) -> Samples:
+    """Samples in the order of reception."""
     return sorted(samples, key=lambda sample: sample.received_ns)
 
 
@@ -230,7 +230,7 @@ def vanished(samples: Samples, draw: Draw) -> Faulty:
 
 def late_ranges(samples: Samples, draw: Draw) -> Faulty:
     """All ranges arrive 2 s after their stamps."""
-    return arrived(with_ranges(
+    return by_reception(with_ranges(
         samples, lambda s: replace(s, received_ns=s.received_ns + 2 * SECOND))), ()
 
 
@@ -247,7 +247,7 @@ def wrong_clock(samples: Samples, draw: Draw) -> Faulty:
 
 
 def misplaced_beacon(samples: Samples, draw: Draw) -> Faulty:
-    """A known beacon is configured 3 to 10 m beside its place."""
+    """The configured position of a known beacon is 3 to 10 m off."""
     known = draw.run.beacon_names[:draw.run.config.known_beacons]
     if not known:
         return samples, ()
@@ -260,7 +260,7 @@ def misplaced_beacon(samples: Samples, draw: Draw) -> Faulty:
 
 
 def false_closure(samples: Samples, draw: Draw) -> Faulty:
-    """A loop closure between two robots that is wrong and says that it is perfect."""
+    """A false loop closure between two robots with a covariance of almost zero."""
     if len(draw.run.robots) < 2:
         return samples, ()
     one, other = draw.random.choice(draw.run.robots, 2, replace=False).tolist()
@@ -268,7 +268,7 @@ def false_closure(samples: Samples, draw: Draw) -> Faulty:
     closure = ClosureSample(
         one, stamp, other, stamp, stamp + SECOND, np.append(draw.random.uniform(-3, 3, 2), 0.0),
         np.array([0.0, 0.0, 0.0, 1.0]), np.diag(np.full(6, 1e-12)), 1.0, 'scenario')
-    return arrived([*samples, closure]), ()
+    return by_reception([*samples, closure]), ()
 
 
 FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {

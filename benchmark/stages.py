@@ -1,4 +1,4 @@
-"""The job `stages`: seconds and peak memory of every stage of one large solve, fill-in."""
+"""The job `stages`: seconds and peak memory of each stage of a large solve, and fill-in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GIB = 2**30
 
 
 class Stages:
-    """Seconds and the highest memory so far, stage by stage."""
+    """Seconds of each stage, and peak memory of the process at its end."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -78,9 +78,9 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def again(graph: Graph, job: dict[str, Any]) -> dict[str, Any]:
-    """Median of `runs` more solves: the first one also waits for memory it never had before.
+    """Median of `runs` more solves, {} for none: the first solve waits for memory from the system.
 
-    Graphs with ranges start somewhere else each time; nothing if there are no runs.
+    Each run has another seed, so graphs with ranges start from another point.
     """
     taken = []
     for run in range(job.get('runs', 0)):
@@ -100,7 +100,7 @@ def warm(make: Any, job: dict[str, Any]) -> None:
 
 
 def through_file(graph: Graph, stages: Stages) -> Graph:
-    """The graph written and read again; the read one is what a user has."""
+    """The graph written to a file and read again, as a user has it."""
     suffix = '.pyfg' if len(graph.ranges) else '.g2o'
     with tempfile.TemporaryDirectory(prefix='sparser_bench_') as scratch:
         path = Path(scratch) / f'graph{suffix}'
@@ -111,7 +111,7 @@ def through_file(graph: Graph, stages: Stages) -> Graph:
 
 
 def parts(graph: Graph, stages: Stages, orderings: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The stages inside a solve, each on its own, and the fill-in of the factors."""
+    """Time the parts of a solve one by one; returns the fill-in of the factors of M and Q."""
     with stages.stage('odometry'):
         odometry_estimate(graph)
     if not len(graph.ranges):

@@ -1,4 +1,4 @@
-"""A graph as the increments that a node would have made of it while its data came in."""
+"""A graph as the increments that the node would have made of its data."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ENDS = {
 
 
 def increments_of(graph: Graph, ticks: int) -> list[Increment]:
-    """The graph in so many increments of about as many poses, in the order of their stamps.
+    """The graph in `ticks` increments with about equal numbers of poses, in the order of stamps.
 
-    A measurement comes as soon as its poses are there, a landmark with its first measurement.
-    Poses have the values that odometry composes.
+    A measurement belongs to the first increment that has all its poses, a landmark to that of its
+    first measurement. Poses have the values composed from odometry.
     """
     stamps = pose_stamps(graph)
     order = np.lexsort((graph.poses.robot, stamps))
@@ -67,8 +67,10 @@ def increments_of(graph: Graph, ticks: int) -> list[Increment]:
     return made
 
 
-def arrived(graph: Graph, estimate: Estimate, increments: list[Increment]) -> Estimate:
-    """An estimate of the graph as one of what these increments, the first ones, hold."""
+def estimate_of_increments(
+    graph: Graph, estimate: Estimate, increments: list[Increment]
+) -> Estimate:
+    """The part of a whole graph's estimate that the first increments contain, in their order."""
     order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
     poses = order[:sum(len(one.poses) for one in increments)]
     names = {name: m for m, name in enumerate(graph.landmarks.names)}
@@ -78,7 +80,7 @@ def arrived(graph: Graph, estimate: Estimate, increments: list[Increment]) -> Es
 
 
 def _comes(graph: Graph, name: str, tick: Index) -> Index:
-    """(k,): tick at which all poses of each measurement of a table are there."""
+    """(k,): for each measurement of a table, the first increment that has all its poses."""
     table = graph.tables()[name]
     ends = [getattr(table, column) for column in _ENDS[name]]
     first = np.zeros(len(table), dtype=np.int64)

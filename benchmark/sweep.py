@@ -23,11 +23,12 @@ from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize.formulations import FORMULATIONS, Dense
 
 from . import pictures
-from .formulations import RANK, SHARE, one
+from .formulations import EXCESS_SHARE, RANK, one
 from .table import Table, median, run_main
 
 OURS = 'schur'
 POSES_PER_LAP = 50
+"""Poses of one lap of the sphere (paper, section 7.2)."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -77,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def measured(graph: Graph, names: list[str], args: argparse.Namespace) -> dict[str, Any]:
-    """Cells of one sphere; `figures` has the medians of those that got there every time."""
+    """Cells of one sphere; `figures` has the medians of formulations that reached the target."""
     loose = SolverConfig(
         init='random', rank=RANK, cost_tolerance=1e-4, target_cost=0.0, coarsening=1,
         time_limit_s=3 * args.timeout)
@@ -89,7 +90,7 @@ def measured(graph: Graph, names: list[str], args: argparse.Namespace) -> dict[s
         runs: list[dict[str, Any]] = []
         for seed in range(args.seeds):
             runs.append(one(graph, replace(
-                loose, formulation=name, seed=seed, target_cost=(1 + SHARE) * best,
+                loose, formulation=name, seed=seed, target_cost=(1 + EXCESS_SHARE) * best,
                 time_limit_s=args.timeout)))
             if not runs[-1]['reached']:
                 break
@@ -118,6 +119,7 @@ def precomputed(graph: Graph, dense: bool) -> dict[str, Any]:
 
 
 def timed_ms(work: Callable[[], object]) -> float:
+    """CPU milliseconds of one call."""
     start = time.process_time()
     work()
     return 1e3 * (time.process_time() - start)

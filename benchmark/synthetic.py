@@ -1,4 +1,4 @@
-"""Graphs of any size: walks on a lattice, with closures or with ranges to beacons. Seeded."""
+"""Seeded graphs of any size: walks on a lattice, with loop closures or with ranges to beacons."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ Index = NDArray[np.int64]
 SIGMA_M, SIGMA_RAD = 0.05, 0.01
 RANGE_SIGMA_M = 0.2
 _TURN_SHARE = 0.2
+"""Probability of a turn by 90 degrees at a step."""
 _CLOSURE_GAP = 10
+"""Steps that a closure must span at least."""
 _STEPS = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
 
 
 def walk(n: int, side: int, rng: np.random.Generator) -> tuple[Index, Array]:
-    """Lattice cells (n, 2) of a walk that is folded at the walls, and headings (n,) in radians."""
+    """Lattice cells (n, 2) of a walk reflected at the walls, and headings (n,) in radians."""
     turn = rng.choice([0, 1, -1], size=n, p=[1 - _TURN_SHARE, _TURN_SHARE / 2, _TURN_SHARE / 2])
     steps = _STEPS[np.cumsum(turn) % 4]
     free = rng.integers(0, 2 * side, 2) + np.cumsum(steps, axis=0)
-    # A triangle wave: neighbours on the free line stay neighbours on the folded one.
+    # Reflection by a triangle wave: neighbouring cells of the free walk stay neighbours.
     cells = side - np.abs(free % (2 * side) - side)
     ahead = np.diff(cells, axis=0, append=cells[-1:] + steps[-1:])
     return cells, np.arctan2(ahead[:, 1], ahead[:, 0])
 
 
 def pose_graph(n: int, *, dimension: int = 2, closures: float = 0.4, seed: int = 0) -> Graph:
-    """One robot of n poses; a share of its returns to a cell become closures."""
+    """One robot of n poses; `closures` is the share of returns to a cell that are closures."""
     rng = np.random.default_rng(seed)
     side = max(2, int(np.sqrt(n / 2)))
     cells, heading = walk(n, side, rng)

@@ -27,7 +27,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def shown(value: object) -> str:
-    """A cell: three significant digits, a dash for what is not known."""
+    """Text of a cell: three significant digits, a dash for an unknown value."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return '–'
     if isinstance(value, float):
@@ -36,7 +36,7 @@ def shown(value: object) -> str:
 
 
 def elsewhere(arguments: Sequence[str]) -> list[str]:
-    """Arguments as another machine would give them: no folders, programs by their names."""
+    """Arguments for another machine: without folders, programs by their names."""
     kept: list[str] = []
     rest = iter(arguments)
     for argument in rest:
@@ -48,7 +48,7 @@ def elsewhere(arguments: Sequence[str]) -> list[str]:
 
 
 class Table:
-    """Rows that grow while a benchmark runs; every row is saved at once."""
+    """Rows of a running benchmark; every new row is printed and saved at once."""
 
     def __init__(self, name: str, title: str, columns: dict[str, str], out: Path) -> None:
         """`columns`: key of a row to its heading."""
@@ -93,7 +93,7 @@ class Table:
 
 
 def run_main(main: Callable[[list[str] | None], int]) -> None:
-    """A benchmark as a program: errors of the user's making without a traceback."""
+    """Run a benchmark as a program; SparserError is printed without a traceback."""
     from sparser_ros.config import SparserError
 
     try:

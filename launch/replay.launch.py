@@ -1,7 +1,7 @@
-"""Plays a bag into the node and shows it: `ros2 launch sparser_ros replay.launch.py bag:=my_bag`.
+"""Plays a bag into the node, with RViz: `ros2 launch sparser_ros replay.launch.py bag:=my_bag`.
 
-With `mode:=offline` the bag is read directly, at full speed and without topics, by the same front
-and back end (`sparser replay`).
+`mode:=offline` reads the bag at full speed and without topics, through the same front-end and
+back-end (`sparser replay`).
 """
 
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, IncludeLaunchDescription
@@ -30,16 +30,16 @@ def generate_launch_description() -> LaunchDescription:
             'params_file', default_value=PathJoinSubstitution([share, 'config', 'sparser.yaml']),
             description='YAML file with the parameters of the node'),
         DeclareLaunchArgument('namespace', default_value='', description='namespace of the node'),
-        DeclareLaunchArgument('bag_rate', default_value='1.0', description='times real time'),
+        DeclareLaunchArgument('bag_rate', default_value='1.0', description='multiple of real time'),
         DeclareLaunchArgument('rviz', default_value='auto',
-                              description='start RViz: true, false, or auto = where installed'),
+                              description='start RViz: true, false, or auto (if installed)'),
         DeclareLaunchArgument('log_level', default_value='info', description='log level'),
         DeclareLaunchArgument(
             'mode', default_value='online', choices=['online', 'offline'],
-            description='online: through topics, in time; offline: full speed, no topics'),
+            description='online: through topics, at bag_rate; offline: full speed, no topics'),
         DeclareLaunchArgument(
             'report', default_value='sparser_report.json',
-            description='offline: file for the report'),
+            description='offline: JSON report to write'),
         IncludeLaunchDescription(
             PythonLaunchDescriptionSource(
                 PathJoinSubstitution([share, 'launch', 'sparser.launch.py'])),

@@ -1,4 +1,4 @@
-"""Starts the node; optionally RViz, and a bag played with its clock.
+"""Starts the node, and optionally RViz and a bag with its clock.
 
     ros2 launch sparser_ros sparser.launch.py params_file:=my.yaml
     ros2 launch sparser_ros sparser.launch.py params_file:=my.yaml bag:=my_bag rviz:=true
@@ -15,27 +15,27 @@ from launch_ros.substitutions import ExecutableInPackage, FindPackageShare
 
 from launch import LaunchContext, LaunchDescription
 
-START_S = '60'
-"""Longest wait of the bag for the node, which imports and compiles before it listens."""
+LISTEN_TIMEOUT_S = '60'
+"""Longest wait of the player for the node's subscriptions: the node imports and compiles first."""
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Node, RViz and bag player, each as its arguments say."""
+    """Declare the arguments; node, RViz and bag player start when they have values."""
     config = PathJoinSubstitution([FindPackageShare('sparser_ros'), 'config'])
     arguments = (
         ('params_file', PathJoinSubstitution([config, 'sparser.yaml']),
          'YAML file with the parameters of the node'),
         ('namespace', '',
-         'namespace of the node: its outputs, its services and relative input topics move along'),
+         'namespace of the node, its outputs, its services and relative input topics'),
         ('use_sim_time', '',
          'true: take time from /clock; empty: true with a bag, else as in params_file'),
-        ('namespaced_tf', 'false', 'publish on tf within the namespace instead of /tf'),
+        ('namespaced_tf', 'false', 'publish on tf in the namespace instead of /tf'),
         ('log_level', 'info', 'debug, info, warn, error or fatal'),
-        ('respawn', 'false', 'start the node again should it end'),
-        ('rviz', 'false', 'start RViz with rviz_config; auto: where RViz is installed'),
+        ('respawn', 'false', 'start the node again when it ends'),
+        ('rviz', 'false', 'start RViz with rviz_config: true, false, or auto (if installed)'),
         ('rviz_config', PathJoinSubstitution([config, 'sparser.rviz']), 'display file for RViz'),
-        ('bag', '', 'bag to play with its clock once the node listens; empty = none'),
-        ('bag_rate', '1.0', 'speed of the bag, times real time'),
+        ('bag', '', 'bag to play, with its clock, once the node has subscribed; empty = none'),
+        ('bag_rate', '1.0', 'speed of the bag, multiple of real time'),
     )
     names = [name for name, _, _ in arguments]
     return LaunchDescription([
@@ -46,9 +46,9 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProcess]:
-    """What to start, once the arguments have values."""
+    """The processes to start, from the values of the arguments."""
     given = {name: LaunchConfiguration(name).perform(context) for name in names}
-    # Without this the node would run with its defaults.
+    # rclpy does not complain about a missing params_file: the node would run with its defaults.
     for name in ('params_file', 'rviz_config'):
         if not Path(given[name]).is_file():
             raise RuntimeError(f'{name}: no such file: "{given[name]}"')
@@ -70,7 +70,7 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
         arguments=['--ros-args', '--log-level', given['log_level']],
         respawn=respawn,
         respawn_delay=2.0,
-        # A bag would otherwise wait for a node that refused its parameters.
+        # Otherwise the player would wait for a node that refused its parameters.
         on_exit=Shutdown(reason='the node ended') if given['bag'] and not respawn else None,
         output='screen',
         emulate_tty=True,
@@ -87,17 +87,17 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
             output='log',
         ))
     if given['bag']:
-        # Other players begin at once: what comes before the node listens would be lost.
+        # `ros2 bag play` starts at once: messages before the node's subscriptions would be lost.
         started.append(ExecuteProcess(
             cmd=[ExecutableInPackage('sparser', 'sparser_ros'), 'play', given['bag'],
-                 '--rate', given['bag_rate'], '--wait', START_S],
+                 '--rate', given['bag_rate'], '--wait', LISTEN_TIMEOUT_S],
             output='screen',
         ))
     return started
 
 
 def _followed(display: str) -> list[tuple[str, str]]:
-    """Remappings that let the topics of the display file follow the node into its namespace."""
+    """Remappings of the display file's topics into the namespace of the node."""
     topics = set(re.findall(r'\bValue: (/sparser/\S+)', Path(display).read_text()))
     return [(topic, topic.removeprefix('/')) for topic in sorted(topics)]
 

@@ -1,4 +1,4 @@
-"""What all tests share: the real data where it is, a ROS domain of their own, no process left."""
+"""Fixtures of all tests: data sets, a ROS domain per run, GPU backends, no process left behind."""
 
 import ctypes
 import os
@@ -48,7 +48,7 @@ def _children() -> dict[int, str]:
             command = (stat.parent / 'cmdline').read_bytes().replace(b'\0', b' ').decode()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # The resource tracker of multiprocessing lives as long as its parent, by design.
+        # The resource tracker of multiprocessing ends with its parent, by design.
         if int(parent) == os.getpid() and state != 'Z' and 'resource_tracker' not in command:
             children[int(stat.parent.name)] = command
     return children
@@ -75,12 +75,16 @@ def emulated() -> DeviceArrays:
     return DeviceArrays(Emulator())
 
 
-@pytest.fixture(scope='session', params=['emulator', 'cuda'])
-def device(request: pytest.FixtureRequest) -> DeviceArrays:
-    """The GPU's array backend, on the emulator and on a device where there is one."""
-    if request.param == 'emulator':
-        return request.getfixturevalue('emulated')
+@pytest.fixture(scope='session')
+def cuda() -> DeviceArrays:
+    """The array backend of a CUDA device; the test is skipped without one."""
     try:
         return DeviceArrays(open_device())
     except SolverError as error:
         pytest.skip(f'no CUDA device: {error}')
+
+
+@pytest.fixture(scope='session', params=['emulated', 'cuda'])
+def device(request: pytest.FixtureRequest) -> DeviceArrays:
+    """The GPU's array backend, on the emulator and on a device where there is one."""
+    return request.getfixturevalue(request.param)

@@ -1,4 +1,4 @@
-"""Pages that are written by programs are as the programs would write them now."""
+"""Pages match the code: generated pages are up to date, and every name in the others exists."""
 
 import importlib
 import importlib.util
@@ -13,6 +13,7 @@ from sparser_ros.config import SparserConfig, walk
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = sorted(path.name for path in (ROOT / 'sparser_ros').iterdir() if path.is_dir())
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
+CODE_PAGES = [ROOT / 'docs' / f'{name}.md' for name in ('architecture', 'method', 'robust')]
 
 
 def test_parameter_table_is_up_to_date():
@@ -68,8 +69,7 @@ def resolved(name: str) -> object:
 def named_objects() -> list[str]:
     """Dotted names of our modules, classes and functions in the pages about the code."""
     rooms = '|'.join(ROOMS)
-    pages = [ROOT / 'docs' / 'architecture.md', ROOT / 'docs' / 'method.md']
-    text = '\n'.join(page.read_text(encoding='utf-8') for page in pages)
+    text = '\n'.join(page.read_text(encoding='utf-8') for page in CODE_PAGES)
     names = set(re.findall(rf'(?<![\w./])(?:{rooms})(?:\.\w+){{1,4}}', text))
     return sorted(names - {option.name for option in walk(SparserConfig)})
 
@@ -80,3 +80,28 @@ def test_functions_named_in_the_docs_exist(name: str):
         pytest.importorskip('rclpy', reason='needs ROS 2')
         pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
     resolved(name)
+
+
+@pytest.mark.parametrize('page', CODE_PAGES, ids=lambda page: page.stem)
+def test_names_in_the_docs_are_whole(page: Path):
+    """`schur.SchurOperator` has to be looked for; `solver.model.schur.SchurOperator` has not."""
+    rooms = '|'.join(ROOMS)
+    dotted = re.findall(r'`((?:\w+\.)+\w+)`', page.read_text(encoding='utf-8'))
+    options = {option.name for option in walk(SparserConfig)}
+    files = ('.g2o', '.md', '.py', '.pyfg', '.yaml')
+    assert [
+        name for name in dotted
+        if not re.match(rf'({rooms})\.', name) and name not in options
+        and not name.endswith(files)] == []
+
+
+def test_no_table_stands_twice():
+    """A row of three cells or more belongs to one page; heads and rules of tables recur."""
+    seen: dict[str, str] = {}
+    for page in PAGES:
+        rows = {
+            line for line in page.read_text(encoding='utf-8').splitlines()
+            if line.startswith('|') and line.count('|') > 3 and re.search(r'\d', line)}
+        for row in rows:
+            assert row not in seen, f'{page.name} and {seen[row]}: {row}'
+            seen[row] = page.name

@@ -17,7 +17,38 @@ LAYERS = [
     'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
-REACHES_UP = {('cli/play.py', 'demo')}
+REACHES_UP = {('cli/play_command.py', 'demo')}
+
+# The same inside the rooms that have sub-packages: each imports from those after it.
+SUBPACKAGES = {
+    'solver': ['incremental', 'certify', 'robust', 'precondition', 'optimize', 'initialize',
+               'model', 'manifold'],
+    'linalg': ['gpu', 'clique_tree', 'block', 'sparse', 'dense'],
+    'backend': ['replay', 'process', 'session', 'observability'],
+}
+# Imports against that order which still have to go. The test fails once one of them is gone, so
+# that its line goes as well.
+AGAINST_THE_ORDER = {
+    # The ordering of a factor by blocks asks whether CHOLMOD takes an ordering from outside.
+    ('linalg/sparse/elimination.py', 'block'),
+    # The inlier preconditioner reads the robust weights from the reweighting.
+    ('solver/precondition/inlier.py', 'robust'),
+    # Odometry segments and locations are declared with the session, and observability uses them.
+    ('backend/observability/observability.py', 'session'),
+    ('backend/observability/rigid_problem.py', 'session'),
+}
+# Modules that import each other, with the same rule.
+CIRCLES = {
+    # The watch names the type of the node that owns it.
+    frozenset({'sparser_ros.node.node', 'sparser_ros.node.watch'}),
+}
+# Names of modules and classes that stand for two things, with the same rule. `main` is not among
+# them: both start a program.
+TWICE = {
+    'frontend', 'inputs', 'keyframes', 'node', 'scene', 'simulation', 'stamps',
+    'Child', 'Columns', 'Radios', 'Track', 'Trajectory', '_Writer',
+}
+MOST_LINES = 60
 
 ROS = re.compile(
     r'(rclpy|rclcpp|rosidl\w*|builtin_interfaces|\w+_interfaces|\w+_msgs|std_srvs|tf2_\w+|launch\w*'
@@ -114,6 +145,118 @@ for path in sorted(pathlib.Path('sparser_ros').rglob('*.py')):
     )
     assert done.returncode == 0, done.stderr
     assert 'sparser_ros.config' in done.stdout.split()
+
+
+def module_of(path: Path) -> str:
+    return '.'.join(path.relative_to(ROOT).with_suffix('').parts).removesuffix('.__init__')
+
+
+def import_graph() -> dict[str, set[str]]:
+    """The modules of the package that each of them imports, now or later, its own left out."""
+    known = {module_of(path) for path in MODULES}
+    graph = {}
+    for path in MODULES:
+        named = {name for name, _ in imports(path)}
+        found = {name if name in known else name.rpartition('.')[0] for name in named}
+        graph[module_of(path)] = (found & known) - {module_of(path)}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Sets of modules each of which reaches all the others."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        seen, waiting = set(), list(graph[start])
+        while waiting:
+            module = waiting.pop()
+            if module not in seen:
+                seen.add(module)
+                waiting += graph[module]
+        reached[start] = seen
+    return {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in graph if module in reached[module]}
+
+
+def test_circles_are_found():
+    graph = {'a': {'b'}, 'b': {'c'}, 'c': {'a', 'd'}, 'd': {'e'}, 'e': set()}
+    assert circles(graph) == {frozenset({'a', 'b', 'c'})}
+
+
+def test_no_module_imports_in_a_circle():
+    assert circles(import_graph()) == CIRCLES
+
+
+def subpackage_of(module: str) -> tuple[str, str] | None:
+    """(room, sub-package) of a module of one, by its name below sparser_ros."""
+    parts = module.split('.')[1:]
+    if len(parts) < 2 or not (PACKAGE / parts[0] / parts[1]).is_dir():
+        return None
+    return parts[0], parts[1]
+
+
+@pytest.mark.parametrize('room', SUBPACKAGES)
+def test_every_subpackage_has_a_place(room: str):
+    folders = {path.parent.name for path in (PACKAGE / room).glob('*/__init__.py')}
+    assert folders == set(SUBPACKAGES[room])
+
+
+def test_subpackages_import_those_after_them():
+    against = set()
+    for path in MODULES:
+        own = subpackage_of(module_of(path))
+        if own is None or own[0] not in SUBPACKAGES:
+            continue
+        room, name = own
+        order = SUBPACKAGES[room]
+        for module, _ in imports(path):
+            other = subpackage_of(module) if module.startswith('sparser_ros.') else None
+            if other and other[0] == room and order.index(other[1]) < order.index(name):
+                against.add((name_of(path), other[1]))
+    assert against == AGAINST_THE_ORDER
+
+
+def test_every_name_has_one_meaning():
+    """A reader who searches for a module or a class finds one."""
+    names = [path.stem for path in MODULES if not path.stem.startswith('__')]
+    names += [
+        node.name for path in MODULES for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1} - {'main'} == TWICE
+
+
+def long_functions(path: Path) -> list[str]:
+    """Functions of more than MOST_LINES lines, decorators left out."""
+    return [
+        f'{path.relative_to(ROOT)}:{node.lineno} {node.name}'
+        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None and node.end_lineno - node.lineno >= MOST_LINES]
+
+
+def test_functions_are_short():
+    """Compiled kernels are loops over blocks that call nothing, and may be longer."""
+    folders = ('sparser_ros', 'benchmark', 'dev', 'launch')
+    sources = [path for folder in folders for path in sorted((ROOT / folder).rglob('*.py'))]
+    assert [name for path in sources if not path.stem.endswith('_kernels')
+            for name in long_functions(path)] == []
+
+
+TESTS = sorted((ROOT / 'test').rglob('test_*.py'))
+
+
+def test_tests_lie_where_what_they_test_lies():
+    homes = [ROOT, PACKAGE]
+    for path in TESTS:
+        folder = path.parent.relative_to(ROOT / 'test')
+        assert any((home / folder).is_dir() for home in homes), f'{path}: no package {folder}'
+
+
+def test_no_test_imports_another():
+    names = {path.stem for path in TESTS}
+    for path in (ROOT / 'test').rglob('*.py'):
+        for module, _ in imports(path):
+            assert not names & set(module.split('.')), f'{path} imports {module}'
 
 
 def tracked_files() -> list[Path]:

@@ -1,7 +1,8 @@
-"""The `sparser` command: one module per subcommand, loaded only when it runs.
+"""The `sparser` command: one module `NAME_command` per subcommand.
 
 Exit codes: 0 done, 2 bad input (the message says what to do), 3 not converged (the best result is
-written), 130 interrupted.
+written), 130 interrupted. The modules declare their options only; they import the solver, plots
+and ROS when they run, so that `--help` and bad arguments answer at once.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from collections.abc import Sequence
 from .. import __version__
 from ..config import SparserError
 from ..linalg.memory import keep_freed_memory
+from .exit_codes import BAD_INPUT, INTERRUPTED, SOLVED
 
 SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'play', 'bench')
-BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,9 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f'sparser: {error}', file=sys.stderr)
         return BAD_INPUT
     except BrokenPipeError:
-        # The reader of our output is gone; keep the interpreter from flushing into it again.
+        # The program that read our output has ended (`sparser solve … | head`). Without this, the
+        # interpreter would flush into the closed pipe at exit and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return SOLVED
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -49,5 +50,5 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument('--version', action='version', version=f'sparser {__version__}')
     subparsers = top.add_subparsers(metavar='COMMAND', required=True)
     for name in SUBCOMMANDS:
-        importlib.import_module(f'{__package__}.{name}').add_parser(subparsers)
+        importlib.import_module(f'{__package__}.{name}_command').add_parser(subparsers)
     return top

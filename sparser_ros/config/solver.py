@@ -9,7 +9,7 @@ from .option import option, section
 
 @dataclass(frozen=True)
 class RobustConfig:
-    """Robust kernels and graduated non-convexity (paper, section V)."""
+    """Robust kernels and graduated non-convexity (paper, section 6)."""
 
     kernel: str = option(
         'none', 'robust kernel of the doubted measurements',

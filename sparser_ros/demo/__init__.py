@@ -1,1 +1,1 @@
-"""Demonstrations around the node: a player of bags, an observer, and both as one command."""
+"""Demonstrations around the node: a player of bags, an observer of the node, and `./dev/demo`."""

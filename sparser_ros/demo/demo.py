@@ -1,9 +1,9 @@
-"""`./dev/demo`: plays a bag in time into the real node, watches it, and writes the map.
+"""`./dev/demo`: plays a bag into the real node, records what it publishes, and writes the map.
 
     python -m sparser_ros.demo.demo [GRAPH.pyfg | BAG] [--rate R] [--config C.yaml]
 
-Exit code 0: everything arrived or is accounted for, the node settled and every robot is located;
-2: bad input; 3: not settled, or a robot is not located.
+Exit code 0: every message was accepted or counted as dropped, the last solution contains all data
+and every robot is located; 2: bad input; 3: one of these failed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cli.exit_codes import BAD_INPUT, INTERRUPTED, NOT_CONVERGED, SOLVED, TERMINATED
+
 if TYPE_CHECKING:
     from ..node.processes import Child
     from .demo_input import DemoInput
     from .monitor import Monitor
 
 START_TIMEOUT_S = 60.0
-SLOW_START_S, COMPILE_TIMEOUT_S = 8.0, 300.0
+"""Longest wait for the first status of the node."""
+NOTICE_AFTER_S = 8.0
+"""Wait for the solver process after which the user is told what it does."""
+COMPILE_TIMEOUT_S = 300.0
+"""Longest wait for the solver process, which compiles its kernels at the first start."""
 SAVE_TIMEOUT_S = 120.0
+PLAY_SLACK_S = 120.0
+"""Time that the player may need beyond the length of the bag."""
+LISTEN_TIMEOUT_S = 20.0
+"""Longest wait of the player for the node's subscriptions."""
 DEFAULT_SECONDS = 90.0
-TRANSPORT_S = 2.0
-SOLVED, BAD_INPUT, UNFINISHED = 0, 2, 3
+"""Playing time that the default rate aims at."""
+LEAST_TIMEOUT_S, TRANSPORT_S = 2.0, 2.0
+"""`stamps.timeout_s`, in data time: at least the first, and the second (wall time that a message
+may take on a busy machine) times the rate."""
+LINE_PERIOD_S = 10.0
+"""Period of progress lines where stdout is no terminal."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog='dev/demo', description=(__doc__ or '').split('\n')[0])
     add_arguments(parser)
     args = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         with tempfile.TemporaryDirectory(prefix='sparser_demo_') as scratch:
             return run(args, Path(scratch))
@@ -50,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         print('demo: interrupted', file=sys.stderr)
-        return 130
+        return INTERRUPTED
 
 
 def run(args: argparse.Namespace, scratch: Path) -> int:
@@ -72,7 +86,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
     write_parameters(out / 'parameters.yaml', parameters)
     environment = isolated_environment()
-    # The monitor lives in this process; the children get the same domain.
+    # The monitor runs in this process and needs the ROS domain of the child processes.
     os.environ.update(environment)
     monitor = Monitor(odom_frame=data.odom_frame)
     with contextlib.closing(monitor), Child(
@@ -95,17 +109,17 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
     collect(saved, out, data)
     print(summary(report, out))
-    return SOLVED if report['passed'] else UNFINISHED
+    return SOLVED if report['passed'] else NOT_CONVERGED
 
 
 def node_command(parameters: Path) -> list[str]:
-    """The node on a bag's time."""
+    """Command line of the node, on the time of /clock."""
     return [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
             str(parameters), '-p', 'use_sim_time:=true']
 
 
 def default_rate(bag: Path) -> float:
-    """Real time, or as much faster as keeps the run short."""
+    """Rate at which the bag takes DEFAULT_SECONDS, at least 1 (real time)."""
     from ..io.bag import BagReader
 
     reader = BagReader(bag)
@@ -113,17 +127,17 @@ def default_rate(bag: Path) -> float:
 
 
 def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
-    """Transport takes wall time: data time that passes meanwhile grows with the rate."""
+    """Parameters whose `stamps.timeout_s` (data time) covers TRANSPORT_S of wall time."""
     stamps = dict(parameters.get('stamps', {}))
-    stamps.setdefault('timeout_s', max(2.0, TRANSPORT_S * rate))
+    stamps.setdefault('timeout_s', max(LEAST_TIMEOUT_S, TRANSPORT_S * rate))
     return {**parameters, 'stamps': stamps}
 
 
 def emptied(chosen: Path | None) -> Path:
-    """`out`, or the folder that was chosen, empty.
+    """The folder of results, emptied: `out`, or the chosen one.
 
-    A chosen folder that is neither empty nor from an earlier demo raises ConfigError: it may be
-    precious.
+    ConfigError for a chosen folder that has files but no parameters.yaml of an earlier demo: its
+    files would be lost.
     """
     from ..config import ConfigError
 
@@ -140,7 +154,7 @@ def emptied(chosen: Path | None) -> Path:
 
 
 def await_start(monitor: Monitor, node: Child) -> None:
-    """Wait for the node's first status; SparserError with its output when none comes."""
+    """Wait for the node's first status; SparserError with the node's output without one."""
     from ..config import SparserError
     from .monitor import wait_until
 
@@ -151,13 +165,13 @@ def await_start(monitor: Monitor, node: Child) -> None:
 
 
 def await_solver(monitor: Monitor, node: Child) -> None:
-    """Wait until the solver takes data: played earlier they wait, and nothing is seen of them."""
+    """Wait until the solver process takes data, so that the bag does not end before it starts."""
     from .monitor import wait_until
 
     def waited() -> bool:
         return monitor.seen.ready or node.poll() is not None
 
-    if not wait_until(waited, SLOW_START_S):
+    if not wait_until(waited, NOTICE_AFTER_S):
         say('waiting for the solver, which compiles its kernels on the first start')
         wait_until(waited, COMPILE_TIMEOUT_S)
 
@@ -176,16 +190,16 @@ def play(
     seconds = (reader.end_ns - reader.start_ns) * 1e-9 / rate
     report = scratch / 'played.json'
     command = [sys.executable, '-m', 'sparser_ros', 'play', str(data.bag), '--rate', str(rate),
-               '--clock', str(clock_hz), '--wait', '20', '--exclude', '/tf',
+               '--clock', str(clock_hz), '--wait', str(LISTEN_TIMEOUT_S), '--exclude', '/tf',
                '--report', str(report)]
     with progress(seconds, monitor) as tick, Child(
         command, scratch / 'player.log', environment
     ) as player:
         ended = wait_until(
             lambda: player.poll() is not None or node.poll() is not None,
-            seconds + 120.0, period_s=0.2, meanwhile=tick)
+            seconds + PLAY_SLACK_S, period_s=0.2, meanwhile=tick)
         if node.poll() is not None:
-            raise SparserError(f'the node ended by itself:\n{node.tail()}')
+            raise SparserError(f'the node ended:\n{node.tail()}')
         if not ended or player.poll() != 0 or not report.exists():
             raise SparserError(f'the bag was not played to its end:\n{player.tail()}')
     played: dict[str, Any] = json.loads(report.read_text(encoding='utf-8'))
@@ -193,24 +207,24 @@ def play(
 
 
 def settle(monitor: Monitor, node: Child, timeout_s: float) -> float | None:
-    """Wait until the node says that its solution holds everything; seconds, None = it did not."""
+    """Wait until the node's solution contains all data: seconds, None after the timeout."""
     from ..config import SparserError
     from .monitor import wait_until
 
     begin = time.monotonic()
-    # What was said before the last message came does not count.
+    # Diagnostics sent before the last message arrived may still say `settled`: they are dropped.
     monitor.seen.diagnostics.pop('graph', None)
     time.sleep(min(1.0, timeout_s))
     monitor.seen.diagnostics.pop('graph', None)
     done = wait_until(
         lambda: monitor.seen.settled or node.poll() is not None, timeout_s - 1.0, period_s=0.1)
     if node.poll() is not None:
-        raise SparserError(f'the node ended by itself:\n{node.tail()}')
+        raise SparserError(f'the node ended:\n{node.tail()}')
     return time.monotonic() - begin if done else None
 
 
 def save(monitor: Monitor) -> Path | None:
-    """Let the node save; returns the folder, None when it has nothing to save."""
+    """Call ~/save; returns the folder, None where the node has nothing to save."""
     response = monitor.call('save', SAVE_TIMEOUT_S)
     if not response.success:
         say(f'the node did not save: {response.message}')
@@ -219,7 +233,7 @@ def save(monitor: Monitor) -> Path | None:
 
 
 def collect(saved: Path | None, out: Path, data: DemoInput) -> None:
-    """Trajectories, graph and picture into the folder of results."""
+    """Copy trajectories and graph into the folder of results and draw the map there."""
     if saved is None:
         return
     for path in sorted(saved.iterdir()):
@@ -236,7 +250,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress(seconds: float, monitor: Monitor) -> Iterator[Any]:
-    """A bar on a terminal, a line every ten seconds elsewhere; yields the function to call."""
+    """Give a function that updates a bar on a terminal, or prints a line every LINE_PERIOD_S."""
     def elapsed() -> float:
         seen = monitor.seen
         return min(seconds, time.monotonic() - seen.first_clock_steady_s) if seen.clock_count else 0
@@ -259,7 +273,7 @@ def progress(seconds: float, monitor: Monitor) -> Iterator[Any]:
 
     def line() -> None:
         now = time.monotonic()
-        if now - last[0] >= 10.0:
+        if now - last[0] >= LINE_PERIOD_S:
             last[0] = now
             say(f'{elapsed():.0f} of {seconds:.0f} s: {state()}')
 

@@ -1,4 +1,4 @@
-"""What the demo plays: a bag and the node's parameters for it."""
+"""Input of the demo: a bag, and the parameters of the node for it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..io.simulation import Simulation
 
 GRAPH_SUFFIXES = ('.pyfg', '.g2o')
 SIMULATION: dict[str, Any] = {'minutes': 3.0, 'outliers': 0.05}
+"""Options of the bundled simulation: length, and share of ranges without line of sight."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class DemoInput:
     """None for a recording."""
     odom_frame: str = '{robot}/odom'
     truth: Graph | None = None
-    """A graph with every true pose and its stamp; None where nobody knows."""
+    """A graph with every true pose and its stamp; None where the truth is unknown."""
 
 
 def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int = 0) -> DemoInput:
-    """Make the bag where it does not exist yet; FormatError or ConfigError for bad input."""
+    """The bag, made for a graph or for None; FormatError or ConfigError for bad input."""
     given = load_yaml(config) if config is not None else {}
     graph = truth = None
     if source is None:
@@ -57,7 +58,7 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
 
 
 def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], Graph]:
-    """Three robots among six beacons, nothing known beforehand, one range in 20 false."""
+    """(name, bag, parameters, truth): 3 robots, 6 beacons of unknown position, 5 % false ranges."""
     run = Simulation(SimulationConfig(seed=seed, **SIMULATION))
     bag = scratch / 'bag'
     simulation_output.write_bag(bag, run)
@@ -79,7 +80,7 @@ def robots_in(bag: Path) -> list[str]:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings, the second winning."""
+    """Nested mappings merged; values of `over` replace those of `base`."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)
@@ -89,7 +90,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_parameters(path: Path, parameters: Mapping[str, Any]) -> None:
-    """Write a ROS parameter file; empty lists, which ROS cannot type, are left out."""
+    """Write a ROS parameter file without empty lists, which have no type in ROS."""
     ros_yaml.write(path, _sendable(parameters))
 
 
@@ -113,15 +114,15 @@ def _sendable(values: Mapping[str, Any]) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `./dev/demo`."""
     parser.add_argument('input', nargs='?', type=Path, metavar='GRAPH.pyfg | BAG',
-                        help='what to play; default: a bundled simulation')
+                        help='graph or bag to play (default: a bundled simulation)')
     parser.add_argument('--rate', type=float, metavar='R',
-                        help='times real time (default 1, faster where it would take long)')
+                        help='multiple of real time (default: 1, or what plays the bag in 90 s)')
     parser.add_argument('--config', type=Path, metavar='C.yaml',
-                        help='parameters of the node, over those that fit the input')
+                        help='parameters of the node; they replace those chosen for the input')
     parser.add_argument('--out', type=Path, metavar='DIR',
-                        help='results; emptied first (default out)')
+                        help='folder of results, emptied first (default out)')
     parser.add_argument('--settle', type=float, default=60.0, metavar='S',
-                        help='longest wait for the last solution after the end (default 60)')
+                        help='longest wait for the last solution, in s (default 60)')
     parser.add_argument('--seed', type=int, default=0, help='seed of the simulation')
     parser.add_argument('--clock', type=float, default=100.0, metavar='HZ',
                         help='rate of /clock in wall time (default 100)')

@@ -1,4 +1,4 @@
-"""What the demo says at its end: the report, the picture and a summary."""
+"""Results of the demo: report, picture and summary."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ from ..solver.result import SolveStats, SolveStatus
 from .demo_input import DemoInput
 from .monitor import Observation
 
-GAP_LIMIT_S = 0.2
-CALLBACK_LIMIT_MS = 20.0
-
 
 def report_of(
     data: DemoInput, saved: Path | None, seen: Observation, played: dict[str, Any],
     settled_after_s: float | None, total_s: float, rate: float, cpu_cores: float,
 ) -> dict[str, Any]:
-    """The fields of every report, and what only a live run has."""
+    """The fields of every report, and those of a live run: messages, latency, gaps, callbacks."""
     graph, estimate = None, None
     if saved is not None:
         graph = pyfg.read(saved / 'map.pyfg')
@@ -72,10 +69,10 @@ def report_of(
 def cost_on_file(
     original: Graph, saved: Graph, estimate: Estimate
 ) -> tuple[float | None, str]:
-    """Cost of the saved estimate over everything in the original file, unit weights.
+    """(cost, note): cost of the saved estimate over all measurements of the file, at unit weights.
 
-    Poses correspond in their order along each robot; None, with the reason, when the node did
-    not make a keyframe of each.
+    Poses correspond by their order along each robot. The cost is None, and the note says why,
+    where the node did not make a keyframe of every pose.
     """
     rows = np.zeros(original.n_poses, dtype=np.int64)
     for number, robot in enumerate(original.robots):
@@ -102,7 +99,7 @@ def _solve_fields(
     data: DemoInput, graph: Graph | None, estimate: Estimate | None, seen: Observation,
     total_s: float,
 ) -> dict[str, Any]:
-    """The fields of a report, from what the node said of its last solve."""
+    """The fields of a report, from the node's status and diagnostics of the last solve."""
     if graph is None or seen.status is None:
         return {'dataset': data.name, 'status': 'nothing_saved', 'seconds': {'total': total_s}}
     solver, status = seen.diagnostics.get('solver', {}), seen.status
@@ -122,7 +119,7 @@ def _solve_fields(
 
 
 def _messages(seen: Observation, played: dict[str, Any]) -> dict[str, Any]:
-    """Sent, received and refused, and what cannot be accounted for.
+    """Counts of messages sent, received, dropped by reason, and unaccounted for.
 
     Topics without a subscriber (ground truth, recorded TF) do not count as sent to the node.
     """
@@ -159,9 +156,9 @@ def _callbacks(seen: Observation) -> dict[str, dict[str, float]]:
 
 
 def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
-    """True poses of the saved keyframes, in their order; None where nobody knows them all.
+    """True poses of the saved keyframes, in their order; None where one of them is unknown.
 
-    Keyframes are odometry messages, so their stamps are those of the truth.
+    Keyframes are odometry messages, so their stamps are those of the true poses.
     """
     if data.truth is None or set(data.truth.robots) != set(saved.robots):
         return None
@@ -179,7 +176,7 @@ def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
 
 
 def draw(saved: Path, target: Path, data: DemoInput) -> None:
-    """The picture of the map, in the frame of the truth where that is known."""
+    """Draw the map, in the frame of the truth where that is known."""
     graph = pyfg.read(saved)
     estimate, truth = estimate_of(graph), truth_of(data, graph)
     if truth is not None:
@@ -188,7 +185,7 @@ def draw(saved: Path, target: Path, data: DemoInput) -> None:
 
 
 def summary(result: dict[str, Any], out: Path) -> str:
-    """A few lines for people."""
+    """Lines for a terminal: state of the robots, counts, costs, latencies."""
     def text(value: Any, unit: str = '') -> str:
         return '-' if value is None else f'{value:.4g}{unit}'
 

@@ -1,4 +1,4 @@
-"""An observer outside the node: TF gaps in wall time, status, diagnostics, services."""
+"""An observer of the node: gaps of its transforms in wall time, status, diagnostics, services."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ from ..node.conversions import stamp_ns
 from ..node.qos import STATUS, TRANSFORMS
 
 CLOCK_STOPPED_S = 0.1
+"""Without a tick of /clock for this long (ten periods at 100 Hz), time counts as stopped."""
 
 
 @dataclass
 class TransformRecord:
-    """What arrived of one frame's transforms."""
+    """Transforms received for one frame."""
 
     count: int = 0
     last_steady_s: float = 0.0
-    """0 = none since the robot was located (again)."""
+    """Steady time of the newest; 0 = none since the robot became located."""
     last_stamp_ns: int = 0
     not_increasing: int = 0
-    """Stamps that were not later than the one before."""
+    """Number of stamps not later than the one before."""
     greatest_gap_s: float = 0.0
     gap_at_s: float = 0.0
-    """When the greatest gap ended, seconds after the monitor began."""
+    """End of the greatest gap, in seconds after the start of the monitor."""
 
 
 @dataclass
 class Observation:
-    """Everything seen so far."""
+    """Messages received so far, in figures."""
 
     status: SolverStatus | None = None
     status_count: int = 0
     solutions: int = 0
     published: list[tuple[float, float]] = field(default_factory=list)
-    """When each solution came and the newest stamp in it, seconds of the data's clock."""
+    """(stamp of the status, newest stamp in its solution), both in seconds of data time."""
     transforms: dict[str, TransformRecord] = field(default_factory=dict)
     diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
     """Values by task: inputs, graph, solver, callbacks, memory."""
@@ -57,16 +58,16 @@ class Observation:
     last_clock_steady_s: float = 0.0
     clock_count: int = 0
     before_solution: int = 0
-    """Transforms that came while no robot was located."""
+    """Number of transforms received while no robot was located."""
 
     @property
     def settled(self) -> bool:
-        """True when the node says that its newest solution includes everything."""
+        """True when the newest solution contains all data, by the diagnostics."""
         return self.diagnostics.get('graph', {}).get('settled') == 'True'
 
     @property
     def ready(self) -> bool:
-        """True when the solver process takes data."""
+        """True when the solver process takes data, by the diagnostics."""
         return self.diagnostics.get('solver', {}).get('ready') == 'True'
 
     def located(self) -> dict[str, str]:
@@ -122,7 +123,7 @@ class Monitor:
             record.last_steady_s = now
 
     def _gap(self, record: TransformRecord, now: float) -> None:
-        # TF cannot go on when the clock has stopped: only time with a clock counts.
+        # Without /clock the node has no stamps for transforms: the gap ends at its last tick.
         tick = self.seen.last_clock_steady_s
         end = tick if self.seen.clock_count and now - tick > CLOCK_STOPPED_S else now
         gap = end - record.last_steady_s
@@ -144,7 +145,7 @@ class Monitor:
         self.seen.status_count += 1
 
     def _interrupt(self, frame: str) -> None:
-        """A robot that is not located has no transform: no gap begins or goes on."""
+        """End the gap of a robot that is not located: it has no transform."""
         record = self.seen.transforms.get(frame)
         if record is not None:
             record.last_steady_s = 0.0
@@ -162,13 +163,13 @@ class Monitor:
         self.seen.clock_count += 1
 
     def close_gaps(self) -> None:
-        """Count the time from the last transform to the last tick of the clock as well."""
+        """Count the time from the last transforms to the last tick of /clock as gaps, too."""
         for record in self.seen.transforms.values():
             if record.last_steady_s:
                 self._gap(record, time.monotonic())
 
     def call(self, service: str, timeout_s: float) -> Trigger.Response:
-        """Call a Trigger service of the node; SparserError when it does not answer."""
+        """Call a Trigger service of the node; SparserError without an answer in `timeout_s`."""
         client = self._node.create_client(Trigger, f'{self._name}/{service}')
         deadline = time.monotonic() + timeout_s
         try:
@@ -194,7 +195,7 @@ def wait_until(
     condition: Callable[[], bool], timeout_s: float, *, period_s: float = 0.05,
     meanwhile: Callable[[], None] | None = None,
 ) -> bool:
-    """Wait for a condition; false when it does not come true in time."""
+    """Wait for a condition; False after the timeout. `meanwhile` is called every period."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Publishes a bag in time: recorded bytes as they are, `/clock`, and nothing lost on the way."""
+"""Publishes a bag at its recorded times, with `/clock`: serialised messages as recorded."""
 
 from __future__ import annotations
 
@@ -19,31 +19,38 @@ from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
 from ..io.bag import BagReader
-from ..node.translate import message_type, same_definition, translated
+from ..node.message_types import message_type
+from ..node.translate import same_definition, translated
 
 LATCHED_SUFFIX = 'tf_static'
 TF_SUFFIXES = ('/tf', '/tf_static')
-DEPTH = 5000
+QUEUE_DEPTH = 5000
+"""Messages a publisher keeps for a slow subscriber; with reliable delivery none is lost."""
 NO_MORE_S = 2.0
+"""Time without a new subscriber after which the player starts, where some topics have one."""
+DISCOVERY_S = 0.5
+"""Time that a discovered subscriber needs to discover the publisher as well."""
+ACKNOWLEDGED_S = 5
+"""Longest wait for the acknowledgement of the last messages."""
 
 
 @dataclass
 class PlayReport:
-    """What was sent."""
+    """Counts and times of one playback."""
 
     sent: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     bag_seconds: float = 0.0
     worst_lag_s: float = 0.0
-    """How late the latest message was sent, wall time."""
+    """Largest delay of a message against its time, wall time."""
     unheard: tuple[str, ...] = ()
-    """Topics without a subscriber when the bag began."""
+    """Topics without a subscriber at the start."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Topics that cannot be published, and why."""
+    """Topics that cannot be published, with the reason."""
 
 
 class Player(Node):
-    """A node that publishes the topics of a bag, and the time that goes with them."""
+    """A node that publishes the topics of a bag and `/clock`."""
 
     def __init__(
         self, bag: Path | str, *, rate: float = 1.0, clock_hz: float = 100.0,
@@ -84,23 +91,23 @@ class Player(Node):
     def _publisher(self, topic: str, kind: str) -> Publisher:
         latched = topic.endswith(LATCHED_SUFFIX)
         return self.create_publisher(message_type(kind), topic, QoSProfile(
-            depth=DEPTH,
+            depth=QUEUE_DEPTH,
             history=HistoryPolicy.KEEP_LAST,
             reliability=ReliabilityPolicy.RELIABLE,
             durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
         ))
 
     def unheard(self) -> tuple[str, ...]:
-        """Topics that nobody subscribes to."""
+        """Topics without a subscriber."""
         return tuple(topic for topic, publisher in self._publishers_by_topic.items()
                      if publisher.get_subscription_count() == 0)
 
-    def wait_for_listeners(self, timeout_s: float, settle_s: float = 0.5) -> bool:
-        """Wait until every topic has a subscriber, or some have and no more come.
+    def wait_for_listeners(self, timeout_s: float, settle_s: float = DISCOVERY_S) -> bool:
+        """Wait until every topic has a subscriber, or some have and none was added for NO_MORE_S.
 
-        False when some topics have none. `/tf` does not count as heard: RViz listens long before
-        the node does. A discovered reader has to discover the writer as well
-        before it hears everything, hence `settle_s` more.
+        False when a topic has none. A subscriber of `/tf` alone does not end the wait: RViz
+        subscribes long before the node does. Discovery is mutual, and a subscriber misses messages
+        until it has discovered the publisher: `settle_s` is waited in addition.
         """
         begin = changed = time.monotonic()
         before = unheard = self.unheard()
@@ -117,7 +124,7 @@ class Player(Node):
         return not self.unheard()
 
     def play(self) -> PlayReport:
-        """Publish everything at its time; returns when the last message is acknowledged."""
+        """Publish all messages at their times; returns when the last one is acknowledged."""
         report = PlayReport(sent=self._sent, unheard=self.unheard(), skipped=self.skipped)
         begin = time.monotonic()
         first_ns, last_ns = -1, -1
@@ -141,7 +148,7 @@ class Player(Node):
         return report
 
     def _messages(self) -> Iterator[tuple[str, int, Any]]:
-        """Topic, bag time and bytes, or a message where the bytes are of another definition."""
+        """(topic, bag time in ns, bytes); a message where the recorded definition is another."""
         for message in self.reader:
             if message.topic in self._foreign:
                 yield message.topic, message.bag_time_ns, translated(message)
@@ -149,7 +156,7 @@ class Player(Node):
                 yield message.topic, message.bag_time_ns, bytes(message.raw)
 
     def _keep_time(self, begin: float, first_ns: int, next_clock: float, due: float) -> float:
-        """Sleep until `due`, publishing `/clock` on the way; returns when the next tick is due."""
+        """Sleep until `due` and publish `/clock` meanwhile; returns the time of the next tick."""
         while True:
             now = time.monotonic()
             if now >= next_clock:
@@ -168,12 +175,12 @@ class Player(Node):
 
     def _wait_acknowledged(self) -> None:
         for publisher in self._publishers_by_topic.values():
-            publisher.wait_for_all_acked(Duration(seconds=5))
+            publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
 
 
 @contextlib.contextmanager
 def playing(bag: Path | str, **options: Any) -> Iterator[Player]:
-    """A player and the ROS context that it lives in, both gone afterwards."""
+    """A player in a ROS context of its own; both are shut down at the end of the block."""
     rclpy.init()
     player = None
     try:

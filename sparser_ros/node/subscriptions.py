@@ -17,10 +17,10 @@ from ..config import ConfigError
 from ..config.sparser import SparserConfig
 from ..frontend.inputs import Inputs, Route
 from .conversions import stamp_ns
+from .message_types import message_type
 from .pipeline import Pipeline
 from .qos import input_profile
 from .timing import CallbackTimes
-from .translate import message_type
 
 try:
     from rclpy.event_handler import SubscriptionEventCallbacks

@@ -1,30 +1,17 @@
-"""Recorded messages whose definition is not the one installed here.
+"""Recorded messages whose definition differs from the installed one.
 
-`sensor_msgs/Range`, for one, gained a field in Jazzy: the bytes of an older recording are no such
-message any more, and a subscriber would drop them without a word.
+Example: `sensor_msgs/Range` gained a field in Jazzy. Subscribers silently drop messages that were
+serialised with the old definition, so the player copies their fields into the installed type.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
-from ..config import ConfigError
 from ..io.bag import BagMessage
-
-
-def message_type(name: str) -> Any:
-    """The class of `package/msg/Name`; ConfigError where it is not installed."""
-    package, _, rest = name.partition('/')
-    module, _, kind = rest.rpartition('/')
-    try:
-        return getattr(importlib.import_module(f'{package}.{module or "msg"}'), kind)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f'message type {name} is not available ({error}); install the package {package} and '
-            'source its workspace') from None
+from .message_types import message_type
 
 
 def same_definition(name: str, definitions: dict[str, Any]) -> bool:
@@ -52,7 +39,7 @@ def _inner_type(description: Any) -> str:
 
 
 def translated(recorded: BagMessage) -> Any:
-    """The installed message with the fields that both definitions have; others keep defaults."""
+    """The installed message with the fields of both definitions; new fields keep their defaults."""
     return _filled(message_type(recorded.msgtype)(), recorded.msg)
 
 

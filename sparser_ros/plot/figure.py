@@ -1,4 +1,4 @@
-"""Figures without a display, saved whole or not at all."""
+"""Figures without a display, written to their file in one step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ..config import SparserError
 
-# Okabe and Ito's palette: tellable apart with colour-vision deficiency, and on grey paper.
+# Okabe and Ito's palette: distinguishable with colour-vision deficiency and in grey print.
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B8A800', '#444444')
 REJECTED = '#D62728'
 FAINT = '#8A8A8A'

@@ -1,4 +1,4 @@
-"""The map: trajectories, beacons, closures and ranges from above, or in space."""
+"""Picture of a map: trajectories, beacons, closures and ranges, in the plane or in space."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array, Index, Mask
+from ..config.backend import BackendConfig
 from ..graph import Estimate, Graph
 from .figure import COLOURS, FAINT, REJECTED, figure
 
+REJECTED_BELOW = BackendConfig().rejected_weight
+"""Robust weight below which a measurement is drawn as rejected."""
 MOST_LINKS = 1500
-"""More ranges or closures than this are thinned out evenly: lines would hide the map."""
+"""Ranges or closures drawn; more are thinned evenly, since their lines would hide the map."""
 MOST_LABELS = 30
-"""Beacons up to which each has its name beside it."""
+"""Beacons up to which names are drawn."""
 
 
 def save(
@@ -66,7 +69,7 @@ class _Canvas:
         self, axes: Any, graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
     ) -> None:
         self.axes, self.graph, self.estimate = axes, graph, estimate
-        self.doubted = {name: values < 0.1 for name, values in weights.items()}
+        self.doubted = {name: values < REJECTED_BELOW for name, values in weights.items()}
 
     def trajectories(self) -> None:
         """One line per robot, a ring where it starts and a dot where it ends."""
@@ -104,7 +107,7 @@ class _Canvas:
                 self.axes.text(*point, f' {name}', fontsize=8)
 
     def links(self) -> None:
-        """Loop closures and ranges, faintly."""
+        """Loop closures and ranges, as faint lines."""
         graph = self.graph
         table = graph.relative_poses
         keep = ~table.odometry & ~self._doubted('relative_poses', len(table))
@@ -151,7 +154,7 @@ class _Canvas:
         sides = [high - low for low, high in (axes.get_xlim(), axes.get_ylim(), axes.get_zlim())]
         axes.set_box_aspect(sides, zoom=0.95)
         if sides[2] < 0.12 * max(sides):
-            # The labels of a flat scene's height would lie on top of each other.
+            # Several height labels of a flat scene would overlap.
             axes.set_zticks([float(f'{axes.get_zlim()[1]:.1g}')])
         else:
             axes.locator_params(axis='z', nbins=5)
@@ -168,7 +171,7 @@ class _Canvas:
         points = self.estimate.points
         a, b = (points[self.graph.points(end[::step])] for end in (source, target))
         gap = np.full_like(a, np.nan)
-        # One broken line is drawn much faster than many lines.
+        # One line with gaps (NaN) is drawn much faster than many lines.
         path = np.stack([a, b, gap], axis=1).reshape(-1, a.shape[1])
         self.axes.plot(*path.T, color=colour, alpha=alpha, linewidth=0.6, label=label,
                        zorder=3 if label == 'rejected' else 1)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from sparser_ros.config import SparserError
 from sparser_ros.graph import estimate_of
 from sparser_ros.plot import map as map_plot
-from sparser_ros.plot import residuals
+from sparser_ros.plot import residual_histograms
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_many_links_are_thinned(tmp_path, drawn):
 
 
 def test_residuals(tmp_path, drawn):
-    residuals.save(tmp_path / 'h.svg', {
+    residual_histograms.save(tmp_path / 'h.svg', {
         'ranges': np.array([0.1, 0.5, 20.0]), 'sightings': np.zeros(0)}, 'title')
     (axes,) = drawn[0].axes
     assert axes.get_title() == 'ranges (3)'

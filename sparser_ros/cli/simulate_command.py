@@ -1,4 +1,4 @@
-"""`sparser simulate`: raw-rate sensor data of robots in a field, with ground truth."""
+"""`sparser simulate`: odometry, ranges and closures of simulated robots, with ground truth."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from ..config import ConfigError, build, walk
 from ..config.simulation import SimulationConfig
+from .bag_options import add_bag_options
+from .exit_codes import SOLVED
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -16,15 +18,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         'simulate', help='make a ROS 2 bag of simulated robots',
         description='Simulate robots with odometry and UWB radios: a bag with odometry, ranges, '
         'loop closures and ground truth. The same seed gives the same bag.')
-    parser.add_argument('-o', '--output', type=Path, required=True, metavar='BAG',
-                        help='folder to make, or a file ending in .mcap')
-    parser.add_argument('--storage', choices=('sqlite3', 'mcap'),
-                        help='storage plugin (default sqlite3; mcap for a name ending in .mcap)')
+    add_bag_options(parser)
     parser.add_argument('--graph', type=Path, metavar='G.pyfg',
-                        help='also write the graph of all messages, with the truth in it')
+                        help='also write the graph of all messages; its vertices are the truth')
     parser.add_argument('--config', type=Path, metavar='C.yaml',
                         help='also write the parameters of the node for this bag')
-    parser.add_argument('--force', action='store_true', help='replace an existing bag')
     for option in walk(SimulationConfig):
         info = option.info
         unit = f' [{info.unit}]' if info.unit else ''
@@ -41,7 +39,7 @@ def _flag(name: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate, write, and say what was written."""
+    """Simulate, write the bag and print the counts of messages."""
     values = {o.name: getattr(args, o.name) for o in walk(SimulationConfig)}
     try:
         config = build(SimulationConfig, {k: v for k, v in values.items() if v is not None})
@@ -63,4 +61,4 @@ def run(args: argparse.Namespace) -> int:
     print(f'{args.output}: {len(simulation.robots)} robots, {config.minutes:g} min; '
           + ', '.join(f'{count} {kind}' for kind, count in counts.items())
           + f' ({outliers} without line of sight)')
-    return 0
+    return SOLVED

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-NOT_CONVERGED = 3
+from .exit_codes import NOT_CONVERGED, SOLVED
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -33,9 +30,10 @@ def run(args: argparse.Namespace) -> int:
     from ..backend.replay import replay
     from ..config.sparser import SparserConfig
     from ..io import report
+    from .progress import replay_progress
 
     config = SparserConfig.from_yaml(args.config) if args.config else SparserConfig()
-    with _progress() as progress:
+    with replay_progress() as progress:
         state = replay.run(args.bag, config, progress)
     result = replay.report_of(state, args.bag.name)
     if args.report:
@@ -43,11 +41,11 @@ def run(args: argparse.Namespace) -> int:
     _write(args, state)
     _summary(result)
     assert state.solution is not None
-    return 0 if state.solution.status.solved else NOT_CONVERGED
+    return SOLVED if state.solution.status.solved else NOT_CONVERGED
 
 
 def _write(args: argparse.Namespace, state: Any) -> None:
-    """Trajectories and map of what is located, nothing else."""
+    """Trajectories and map of the located robots and beacons; the others have no pose in map."""
     from ..backend.session.located import located_part
 
     if not (args.tum or args.plot):
@@ -92,23 +90,3 @@ def _summary(result: dict[str, Any]) -> None:
         for pair in truth['relative_poses']:
             print(f'    {pair["from"]}->{pair["to"]}: translation {pair["translation_error_m"]:.3f}'
                   f' m, rotation {pair["rotation_error_rad"]:.3f} rad')
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task('replaying', total=1.0)
-
-        def show(share: float, solution: Any) -> None:
-            cost = None if solution is None else solution.stats.cost_final
-            text = 'replaying' if cost is None else f'replaying, cost {cost:.6g}'
-            bar.update(task, completed=share, description=text)
-
-        yield show

@@ -1,4 +1,4 @@
-"""Histograms of whitened residuals beside the density of normal noise."""
+"""Histograms of whitened residuals, in sigmas, with the density of the noise model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..array_types import Array
 from .figure import COLOURS, FAINT, figure
 
 CLIP_SIGMA = 8.0
-"""Upper end of the last bin."""
+"""Residuals beyond this many sigmas count in the last bin, so that outliers do not set the axis."""
 
 
 def save(path: Path | str, residuals: Mapping[str, Array], title: str = '') -> None:
     """One histogram per table of whitened residuals (>= 0, in sigmas); empty tables are left out.
 
-    Residuals beyond 8 sigma count in the last bin; the legend gives the median and that share.
+    The legend gives the median and the share beyond CLIP_SIGMA.
     """
     kinds = {name: values for name, values in residuals.items() if len(values)}
     columns = max(len(kinds), 1)

@@ -1,4 +1,4 @@
-"""`sparser play`: publish a bag in time where there is no `ros2 bag play`."""
+"""`sparser play`: publish a bag at its recorded rate where there is no `ros2 bag play`."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..config import SparserError
+from .exit_codes import INTERRUPTED, SOLVED
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser play`."""
     parser = subparsers.add_parser(
         'play', help='publish a bag with /clock where there is no `ros2 bag play`',
-        description='Publish the messages of a ROS 2 bag in time, with /clock.')
+        description='Publish the messages of a ROS 2 bag at their recorded times, with /clock.')
     parser.add_argument('bag', type=Path, metavar='BAG', help='bag folder, .mcap or .db3 file')
     parser.add_argument('--rate', type=float, default=1.0, metavar='R',
-                        help='times real time (default 1)')
+                        help='multiple of real time (default 1)')
     parser.add_argument('--clock', type=float, default=100.0, metavar='HZ',
                         help='rate of /clock in wall time (default 100)')
     parser.add_argument('--exclude', nargs='*', default=[], metavar='TOPIC',
                         help='topics to leave out')
     parser.add_argument('--wait', type=float, default=5.0, metavar='S',
-                        help='longest wait for subscribers to every topic (default 5)')
+                        help='longest wait for a subscriber to every topic, in s (default 5)')
     parser.add_argument('--report', type=Path, metavar='R.json',
-                        help='write what was sent, per topic')
+                        help='write the number of messages sent, per topic')
     parser.set_defaults(run=run)
 
 
@@ -43,13 +44,13 @@ def run(args: argparse.Namespace) -> int:
             player.wait_for_listeners(args.wait)
             report = player.play()
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     if args.report:
         args.report.write_text(json.dumps(asdict(report), indent=1) + '\n', encoding='utf-8')
     for topic, reason in report.skipped.items():
         print(f'left out {topic}: {reason}', file=sys.stderr)
     for topic in report.unheard:
-        print(f'nobody subscribed to {topic}', file=sys.stderr)
+        print(f'no subscriber to {topic}', file=sys.stderr)
     print(f'{sum(report.sent.values())} messages of {report.bag_seconds:.1f} s '
           f'in {report.seconds:.1f} s')
-    return 0
+    return SOLVED

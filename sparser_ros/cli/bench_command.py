@@ -1,4 +1,4 @@
-"""`sparser bench NAME`: the tables of docs/benchmarks.md, from a checkout of the repository."""
+"""`sparser bench NAME`: measures one table of docs/benchmarks.md, in a checkout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 's
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser bench`."""
     parser = subparsers.add_parser(
-        'bench', help='measure: the tables of docs/benchmarks.md',
+        'bench', help='measure a table of docs/benchmarks.md',
         description='Measure one table; `sparser bench NAME --help` lists its options. Needs a '
         'checkout of the repository: benchmark/ is not installed.')
     parser.add_argument('name', metavar='NAME', choices=NAMES, help=', '.join(NAMES))
@@ -27,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure the table; SparserError where benchmark/ is not at hand."""
+    """Measure the table; SparserError outside a checkout, where benchmark/ is missing."""
     root = Path(__file__).resolve().parents[2]
     for place in (root, Path.cwd()):
         if (place / 'benchmark' / f'{args.name}.py').is_file():
@@ -35,5 +35,4 @@ def run(args: argparse.Namespace) -> int:
                 sys.path.insert(0, str(place))
             return int(importlib.import_module(f'benchmark.{args.name}').main(args.arguments))
     raise SparserError(
-        f'benchmark/{args.name}.py is not here: run `sparser bench` in a checkout of the '
-        'repository')
+        f'no benchmark/{args.name}.py: run `sparser bench` in a checkout of the repository')

@@ -11,10 +11,9 @@ import numpy as np
 
 from ..config import ConfigError, FlatOption, SolverConfig, build, walk
 from ..graph import Estimate, Graph, estimate_of
+from .exit_codes import NOT_CONVERGED, SOLVED
 
-NOT_CONVERGED = 3
-
-# Flags that are solver options: flag, option name, metavar.
+# (flag, name of the option in SolverConfig, metavar); defaults and help come from there.
 OPTIONS = (
     ('--init', 'init', None),
     ('--rank', 'rank', 'P'),
@@ -107,11 +106,11 @@ def run(args: argparse.Namespace) -> int:
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth))
     _summary(graph, result, seconds['total'], estimate, truth)
-    return 0 if result.status.solved else NOT_CONVERGED
+    return SOLVED if result.status.solved else NOT_CONVERGED
 
 
 def reference(path: Path, graph: Graph) -> Estimate | None:
-    """Truth or reference in the vertices of a .pyfg; those of a .g2o are an initial guess."""
+    """Ground truth from the vertices of a .pyfg; None for a .g2o, whose vertices are a start."""
     free = graph.landmarks.position[~graph.landmarks.fixed]
     known = graph.poses.translation if graph.n_poses else free
     if path.suffix.lower() != '.pyfg' or not np.any(known):
@@ -120,9 +119,9 @@ def reference(path: Path, graph: Graph) -> Estimate | None:
 
 
 def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> Estimate:
-    """The estimate where the file's values are, if no measurement fixes the frame.
+    """The estimate in the frame of the file's vertices, unless measurements fix the frame.
 
-    Aligned with the reference where there is one, else with the first pose.
+    Aligned with the reference where there is one, else with the file's first pose.
     """
     from ..linalg.dense.alignment import align
 
@@ -139,7 +138,7 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
 
 
 def _check_outputs(args: argparse.Namespace) -> None:
-    """Refuse before solving what could not be written after it."""
+    """ConfigError before the solve for an output that could not be written after it."""
     if args.output and args.output.suffix.lower() != args.graph.suffix.lower():
         raise ConfigError(
             f'--output: expected a name ending in {args.graph.suffix}, like the input, '
@@ -165,15 +164,15 @@ def _write(
             cost=result.stats.cost_final)
     if args.residuals:
         from ..io.report import whitened
-        from ..plot import residuals
+        from ..plot import residual_histograms
 
-        residuals.save(args.residuals, whitened(graph, estimate), graph.name)
+        residual_histograms.save(args.residuals, whitened(graph, estimate), graph.name)
 
 
 def _summary(
     graph: Graph, result: Any, seconds: float, estimate: Estimate | None, truth: Estimate | None
 ) -> None:
-    from ..io.report import ate, ate_rmse
+    from ..io.report import REJECTED_BELOW, ate, ate_rmse
 
     stats = result.stats
     cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
@@ -183,7 +182,7 @@ def _summary(
         f'{result.status.value}: cost {shown} after {stats.iterations} iterations, '
         f'{seconds:.2f} s on the {stats.backend} ({stats.backend_reason})')
     if stats.cost_robust is not None:
-        rejected = sum(int(np.sum(weights < 0.1)) for weights in stats.weights.values())
+        rejected = sum(int(np.sum(w < REJECTED_BELOW)) for w in stats.weights.values())
         print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')
     if stats.certified:
         print(f'certified: at most {stats.suboptimality:.3g} above the global optimum')

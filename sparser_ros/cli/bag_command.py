@@ -6,26 +6,25 @@ import argparse
 import sys
 from pathlib import Path
 
+from .bag_options import add_bag_options
+from .exit_codes import SOLVED
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser bag`."""
     parser = subparsers.add_parser(
         'bag', help='make a ROS 2 bag of a graph file',
-        description='Write what sensors would have sent to give this graph: odometry, UWB '
-        'ranges, loop closures and position fixes, playable by `ros2 bag play`.')
+        description='Write the messages from which the node builds this graph again: odometry, '
+        'UWB ranges, loop closures and position fixes. `ros2 bag play` plays the bag.')
     parser.add_argument('graph', type=Path, metavar='GRAPH', help='.pyfg or .g2o file')
-    parser.add_argument('-o', '--output', type=Path, required=True, metavar='BAG',
-                        help='folder to make, or a file ending in .mcap')
-    parser.add_argument('--storage', choices=('sqlite3', 'mcap'),
-                        help='storage plugin (default sqlite3; mcap for a name ending in .mcap)')
+    add_bag_options(parser)
     parser.add_argument('--config', type=Path, metavar='C.yaml',
                         help='also write parameters with which the node rebuilds the graph')
-    parser.add_argument('--force', action='store_true', help='replace an existing bag')
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the bag and say what it holds, and what it cannot."""
+    """Write the bag; print the counts of messages, and of measurements that it cannot hold."""
     from ..io import graph_bag, graph_config, graph_file
     from ..io.ros_yaml import write as write_parameters
 
@@ -37,13 +36,13 @@ def run(args: argparse.Namespace) -> int:
     print(f'{args.output}: {report.odometry} odometry, {report.ranges} ranges, '
           f'{report.closures} loop closures, {report.fixes} fixes')
     if report.sightings_left_out:
-        print(f'left out: {report.sightings_left_out} landmark sightings, for which there is no '
-              'topic', file=sys.stderr)
+        print(f'left out: {report.sightings_left_out} landmark sightings, for which the node has '
+              'no topic', file=sys.stderr)
     if report.ranges_ambiguous:
-        print(f'{len(report.ranges_ambiguous)} ranges join poses too far apart in time for one '
-              f'stamp; they will attach to neighbours (first: row {report.ranges_ambiguous[0]})',
-              file=sys.stderr)
+        print(f'{len(report.ranges_ambiguous)} ranges connect poses too far apart in time for one '
+              'stamp; the node attaches them to neighbouring poses (first: row '
+              f'{report.ranges_ambiguous[0]})', file=sys.stderr)
     if report.ranges_merged:
-        print(f'{len(report.ranges_merged)} ranges come within 25 ms of another one of the same '
-              'radios and may be merged with it', file=sys.stderr)
-    return 0
+        print(f'{len(report.ranges_merged)} ranges come within 25 ms of another range of the '
+              'same radios; the node may merge the two', file=sys.stderr)
+    return SOLVED

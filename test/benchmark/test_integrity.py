@@ -1,0 +1,52 @@
+"""Scenarios with one fault each, and the count of misleading seconds."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from benchmark import integrity
+from benchmark.scenarios import FAULTS, Draw, samples_of, scenario
+from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.io.simulation import Simulation
+from sparser_ros.io.simulation_output import node_config
+
+MINUTES = 0.25
+
+
+@pytest.mark.parametrize('fault', FAULTS)
+def test_a_fault_changes_data_or_configuration(fault: str):
+    """`clean` changes nothing; culprits are robots or beacons of the recording."""
+    run = Simulation(SimulationConfig(
+        robots=2, beacons=3, known_beacons=2, minutes=MINUTES, seed=1))
+    samples, parameters = samples_of(run), node_config(run)
+    before = copy.deepcopy(parameters)
+    faulty, culprits = FAULTS[fault](samples, Draw(np.random.default_rng(2), run, parameters))
+    same = len(faulty) == len(samples) and all(
+        one is other for one, other in zip(faulty, samples, strict=True))
+    assert (same and parameters == before) is (fault == 'clean')
+    assert set(culprits) <= {*run.robots, *run.beacon_names}
+    received = [sample.received_ns for sample in faulty]
+    assert received == sorted(received)
+
+
+def test_a_scenario_is_repeatable():
+    one, other = (scenario('gross', 3, MINUTES).samples for _ in range(2))
+    assert [vars(a).keys() for a in one] == [vars(b).keys() for b in other]
+    ranges = [[s.range_m for s in each if hasattr(s, 'range_m')] for each in (one, other)]
+    assert ranges[0] == ranges[1] and ranges[0]
+
+
+def test_upper_bound_of_a_rate():
+    """Without an event in h hours the 95 % bound is 3.0 / h (the rule of three)."""
+    assert integrity.upper_rate(0, 10.0) == pytest.approx(0.29957, rel=1e-4)
+    assert integrity.upper_rate(3, 10.0) > integrity.upper_rate(0, 10.0)
+    assert integrity.upper_rate(0, 0.0) == float('inf')
+
+
+def test_a_clean_recording_is_judged():
+    outcome = integrity.judged('clean', 0, MINUTES)
+    run = scenario('clean', 0, MINUTES).run
+    assert outcome.seconds == pytest.approx(run.duration_s * len(run.robots))
+    assert 0 <= outcome.silent <= outcome.misleading <= outcome.located <= outcome.seconds
+    assert outcome.named is None
