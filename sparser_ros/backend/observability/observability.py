@@ -26,6 +26,34 @@ _UNKNOWN_M, _UNKNOWN_RAD = 1e4, 30.0
 
 
 @dataclass(frozen=True)
+class Hypothesis:
+    """Another placement of everything, as a start for a solve that may prefer it."""
+
+    estimate: Estimate
+    gap: float
+    """Chi-square by which it fits worse than the present placement; negative = better."""
+    words: str
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another place or heading of one variable."""
+
+    variable: int
+    """Segment, or number of segments + landmark."""
+    kind: str
+    """'position' or 'heading'."""
+    rotation: Array
+    """(d, d): turn in map against the present placement."""
+    shift: Array
+    """(d,): of a segment's newest pose, or of the landmark, in metres."""
+    gap: float
+    words: str
+    hypothesis: int
+    """Index in `Observability.hypotheses`."""
+
+
+@dataclass(frozen=True)
 class Observability:
     """Verdicts per body and landmark, in the order of the graph."""
 
@@ -37,6 +65,9 @@ class Observability:
     landmark_sigma_m: Array
     ambiguous: frozenset[int] = field(default_factory=frozenset)
     """Variables with a mirrored or turned alternative."""
+    alternatives: tuple[Alternative, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    """Other placements of everything that fit about as well, best first."""
 
 
 def observe(
@@ -45,13 +76,16 @@ def observe(
     segments: OdometrySegments,
     gauge: int | None,
     config: ObservabilityConfig,
+    weights: dict[str, Array] | None = None,
     cleared: frozenset[int] = frozenset(),
+    rejected_weight: float = 0.1,
 ) -> Observability:
     """Judge every body and landmark at an estimate in map.
 
     `gauge` is the body whose first pose is the origin, None where absolute data fix the frame.
     `cleared` names variables whose global test passed before and need not be repeated.
     """
+    graph = believed(graph, weights or {}, rejected_weight)
     problem = rigid_problem(graph, estimate, segments, config.range_sigma_floor_m)
     fixed = len(segments) + np.flatnonzero(graph.landmarks.fixed)
     heading, position, reach = _sigmas(problem, estimate, segments, gauge)
@@ -81,6 +115,22 @@ def observe(
     return Observability(
         tuple(location), tuple(missing), landmark, heading, position[:count], position[count:],
         frozenset(alternatives))
+
+
+def believed(graph: Graph, weights: dict[str, Array], rejected_weight: float) -> Graph:
+    """The graph under robust weights: rejected rows are left out, others count by their weight."""
+    columns = {
+        'relative_poses': ('kappa', 'tau'), 'sightings': ('tau',), 'ranges': ('precision',),
+        'pose_priors': ('kappa', 'tau'), 'point_priors': ('precision',)}
+    parts = {}
+    for name, weight in weights.items():
+        table = graph.tables()[name]
+        kept = np.asarray(weight) >= rejected_weight
+        if name == 'relative_poses':
+            kept = kept | graph.relative_poses.odometry
+        scaled = {column: getattr(table, column) * weight for column in columns[name]}
+        parts[name] = table.replaced(**scaled).take(kept)
+    return graph.replaced(**parts)
 
 
 def _verdict(
