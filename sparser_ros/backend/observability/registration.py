@@ -18,7 +18,7 @@ from .rigid_problem import Pairs, RigidProblem
 Array = NDArray[np.float64]
 HEADINGS = 12
 STEPS = 25
-MOST_ROWS = 400
+MOST_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def evidence_of(
 ) -> Evidence:
     """Constraints between one variable and all others but the unplaced ones."""
     def sides(pairs: Pairs) -> tuple[Array, Array, Array]:
-        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced)
-        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced)
+        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced) & pairs.kept
+        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced) & pairs.kept
         own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
         other = np.concatenate([pairs.point_second[first], pairs.point_first[second]])
         return own - problem.centers[variable], other, np.concatenate(
