@@ -36,7 +36,7 @@ class Outcome:
     """Whether the truth, with false ranges known, would be judged located."""
     gap: float
     seconds: float
-    """Wall time of `observe`."""
+    """CPU time of `observe`."""
     missing: str
 
 
@@ -51,9 +51,9 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
         truth = at_origin(truth, int(frame.segments.first[frame.gauge]), (np.eye(2), np.zeros(2)))
     oracle = _observed(frame, truth, {'ranges': np.where(now.false, 0.0, 1.0)})
     found, weights = _solved(frame, truth, seed)
-    begin = time.perf_counter()
+    begin = time.process_time()
     seen = _observed(frame, found, weights)
-    wall = time.perf_counter() - begin
+    wall = time.process_time() - begin
     result = []
     for segment, row in enumerate(frame.segments.last.tolist()):
         if not frame.mask[segment]:

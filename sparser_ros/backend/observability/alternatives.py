@@ -28,6 +28,8 @@ WIDTH = 9.0
 a field of 20 m costs 2 ln(0.9 / 0.1 * 20 m / (2.5 * 0.2 m)), about 10, against an inlier."""
 MOST_STARTS, MOST_FOLLOWED = 16, 6
 """Alternatives relaxed with rigid segments, and the best of them with pieces."""
+_FAR = 500.0
+"""Chi-square beyond which a rival is not relaxed further: more than 55 contradictions."""
 _ROUGH_STEPS, _FIRST_STEPS, _STEPS = 6, 5, 15
 
 
@@ -62,7 +64,8 @@ def compare(
     for proposal, placement in _promising(whole, starts, gauge, apart_m):
         there = _carried(whole, fine, pieces, placement)
         there = fine.relaxed(there, free_fine, _FIRST_STEPS)
-        there = fine.relaxed(there, free_fine, _STEPS, WIDTH)
+        if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
+            there = fine.relaxed(there, free_fine, _STEPS, WIDTH)
         gap = (fine.cost(there, WIDTH) - base) / variance_factor
         rivals.append(Rival(there, gap, proposal))
     return Comparison(here, tuple(sorted(rivals, key=lambda rival: rival.gap)))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...config.backend import ObservabilityConfig
 from ...graph import Estimate, Graph
+from ...linalg.blas import single_threaded_blas
 from ..session.odometry_segments import OdometrySegments
 from ..session.solution import Location
 from .alternatives import Comparison, compare
@@ -26,6 +27,10 @@ from .uncertainty import Uncertainty, uncertainty
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+MISFIT = 2.0
+"""Variance factor from which better placements are sought although nothing is determined."""
+MOST_RANGES = (500, 1500)
+"""Of the problems with whole segments and with pieces: their time grows with it."""
 
 
 @dataclass(frozen=True)
@@ -109,15 +114,21 @@ def observe(
     what is below `rejected_weight` counts for nothing. `cleared` names variables whose
     alternatives were excluded before and need not be looked for.
     """
-    case = _case(
-        graph, estimate, segments, gauge, config, RobustWeights(weights or {}, rejected_weight))
-    sigma = uncertainty(case.fine, case.pieces, estimate, segments, gauge)
+    believed = RobustWeights(weights or {}, rejected_weight)
+    with single_threaded_blas():
+        return _judged(
+            _case(graph, estimate, segments, gauge, config, believed), frozenset(cleared))
+
+
+def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
+    graph, segments, config = case.graph, case.segments, case.config
+    sigma = uncertainty(case.fine, case.pieces, case.estimate, segments, case.gauge)
     count = len(segments)
     fixed = np.flatnonzero(graph.landmarks.fixed)
-    bent = bends(case.fine, case.pieces, estimate, segments, config.alert_limit_m)
+    bent = bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
     landmark = sigma.landmark < config.position_sigma_m
     sure = np.concatenate([sigma.position < config.position_sigma_m, landmark])
-    asked = set(np.flatnonzero(sure).tolist()) - set(cleared) - set((count + fixed).tolist())
+    asked = set(np.flatnonzero(sure).tolist()) - cleared - set((count + fixed).tolist())
     found, hypotheses, gap = _alternatives(case, sigma, asked)
     by_variable = {a.variable: a for a in reversed(found)}
     location, missing = [], []
@@ -141,8 +152,9 @@ def _case(
     pieces = cut(graph, estimate, segments, floor)
     return _Case(
         graph, estimate, segments, gauge, config, pieces,
-        rigid_problem(graph, estimate, segments, floor, believed),
-        rigid_problem(graph, estimate, pieces.parts, floor, believed, pieces.joints))
+        rigid_problem(graph, estimate, segments, floor, believed, most_ranges=MOST_RANGES[0]),
+        rigid_problem(graph, estimate, pieces.parts, floor, believed, pieces.joints,
+                      MOST_RANGES[1]))
 
 
 def _verdict(
@@ -185,10 +197,10 @@ def _alternatives(
 ) -> tuple[tuple[Alternative, ...], tuple[Hypothesis, ...], float]:
     """What the placement of `asked` variables could be instead, best first."""
     count, config = len(case.segments), case.config
-    if not asked:
-        return (), (), float('inf')
     movable = [
         s for s in range(count) if s != case.gauge and _linked(case.whole, s)]
+    if not asked and sigma.variance_factor < MISFIT:
+        return (), (), float('inf')
     unknown = [
         int(v) for v in count + np.flatnonzero(~case.graph.landmarks.fixed)
         if _linked(case.whole, int(v))]
@@ -201,7 +213,9 @@ def _alternatives(
     least = float('inf')
     for rival in compared.rivals:
         differences = _differences(case, sigma, compared, rival.placement, asked)
-        if not differences:
+        better = rival.gap < 0 and _differences(
+            case, sigma, compared, rival.placement, set(movable))
+        if not differences and not better:
             continue
         least = min(least, rival.gap)
         if rival.gap >= config.flip_cost:

@@ -123,7 +123,7 @@ def _reflected(
     """Members mirrored about the line (plane) that fits points best."""
     d = problem.dimension
     middle = np.mean(points, axis=0)
-    normal = np.linalg.svd(points - middle, full_matrices=True)[2][-1]
+    normal = np.linalg.eigh((points - middle).T @ (points - middle))[1][:, 0]
     mirror = np.eye(d) - 2 * np.outer(normal, normal)
     start = problem.identity()
     rotation, shift = start.rotation.copy(), start.shift.copy()

@@ -125,12 +125,13 @@ def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
     middle = np.mean(seen_from, axis=0)
     offset = seen_from - middle
     square = np.sum(offset**2, axis=1) - evidence.distance**2
-    _, values, axes = np.linalg.svd(offset, full_matrices=True)
+    squares, columns = np.linalg.eigh(offset.T @ offset)
+    values, axes = np.sqrt(np.maximum(squares[::-1], 0)), columns[:, ::-1].T
     d = offset.shape[1]
     inverse = np.zeros(d)
     # Directions along which the places hardly spread are left to the mirror pair below.
     spread = values > max(1e-3, 0.02 * values[0])
-    inverse[:len(values)][spread] = 1 / values[spread] ** 2
+    inverse[spread] = 1 / values[spread] ** 2
     target = 0.5 * (square - np.mean(square))
     along = axes.T @ (inverse * (axes @ (offset.T @ target)))
     height = np.mean(evidence.distance**2 - np.sum((along - offset) ** 2, axis=1))

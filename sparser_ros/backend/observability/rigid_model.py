@@ -18,8 +18,9 @@ Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 CELL_M = 0.5
 """Ranges between two places of this size are one piece of information: their biases are equal."""
-CELL_SHARE = 0.05
-"""Cells grow to this share of the distance: within them the direction changes by 0.05 rad."""
+CELL_SHARE, COARSEST_SHARE = 0.05, 0.4
+"""Cells grow to this share of the distance: within them the direction changes by so many rad;
+where there are more ranges than asked for, they grow further."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,16 @@ class RobustWeights:
 def rigid_problem(
     graph: Graph, estimate: Estimate, parts: OdometrySegments, range_sigma_floor_m: float,
     believed: RobustWeights | None = None, joints: Joints | None = None,
+    most_ranges: int = 0,
 ) -> RigidProblem:
     """The small problem of a graph at an estimate; measurements within a part drop out.
 
-    `parts` are the rigid stretches: whole segments, or the pieces that `joints` join.
+    `parts` are the rigid stretches: whole segments, or the pieces that `joints` join. About
+    `most_ranges` ranges are left where it is positive; the estimate must then be near a solution.
     """
     believed = RobustWeights() if believed is None else believed
     b, d = len(parts), graph.dimension
-    ranges, distance = _ranges(graph, estimate, parts, range_sigma_floor_m, believed)
+    ranges, distance = _ranges(graph, estimate, parts, range_sigma_floor_m, believed, most_ranges)
     same = _coincidences(graph, estimate, parts, believed)
     fixed = b + np.flatnonzero(graph.landmarks.fixed)
     ranges, same = _grounded(ranges, fixed), _grounded(same, fixed)
@@ -68,7 +71,7 @@ def rigid_problem(
 
 def _ranges(
     graph: Graph, estimate: Estimate, parts: OdometrySegments, floor: float,
-    believed: RobustWeights,
+    believed: RobustWeights, most: int,
 ) -> tuple[Pairs, Array]:
     table = graph.ranges
     first, second = parts.variable(table.source), parts.variable(table.target)
@@ -85,21 +88,42 @@ def _ranges(
         first, second, antenna(table.source, table.lever_source),
         antenna(table.target, table.lever_target), weight * table.precision,
         np.arange(len(first)), kept, np.ones(len(first)))
-    return _merged(pairs.take(between), table.distance_m[between], floor)
+    pairs, distance = pairs.take(between), table.distance_m[between]
+    group, share = _cells(pairs, distance, CELL_SHARE), CELL_SHARE
+    while most and share < COARSEST_SHARE and np.max(group, initial=0) >= most:
+        share *= 2
+        group = _cells(pairs, distance, share)
+    return _merged(pairs, distance, group, floor, most > 0)
 
 
-def _merged(pairs: Pairs, distance: Array, floor: float) -> tuple[Pairs, Array]:
-    """One range per pair of cells: means of believed ranges, one of the rejected ones."""
-    if not len(pairs):
-        return pairs, distance
-    level = np.ceil(np.log2(np.maximum(CELL_SHARE * distance / CELL_M, 1)))
+def _cells(pairs: Pairs, distance: Array, share: float) -> Index:
+    """(k,): number of the pair of cells of each range; rejected ranges have cells of their own."""
+    level = np.ceil(np.log2(np.maximum(share * distance / CELL_M, 1)))
     cell = (CELL_M * 2**level)[:, None]
     keys = np.concatenate([
         np.stack([pairs.first, pairs.second, level, pairs.kept], axis=1),
         np.floor(pairs.point_first / cell), np.floor(pairs.point_second / cell)],
         axis=1).astype(np.int64)
-    _, chosen, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
+    # One number per row of keys sorts ten times faster than the rows.
+    number = np.zeros(len(keys), dtype=np.int64)
+    for column in keys.T:
+        column = column - np.min(column, initial=0)
+        _, number = np.unique(
+            number * (1 + np.max(column, initial=0)) + column, return_inverse=True)
+        number = number.reshape(-1)
+    return number
+
+
+def _merged(
+    pairs: Pairs, distance: Array, group: Index, floor: float, near: bool
+) -> tuple[Pairs, Array]:
+    """One range per pair of cells: means of believed ranges, one of the rejected ones.
+
+    `near`: the estimate tells how much longer the mean of distances is than the distance of means.
+    """
+    if not len(pairs):
+        return pairs, distance
+    _, chosen = np.unique(group, return_index=True)
     # A mean over rejected ranges of one cell, each false in its own way, would mean nothing.
     share = np.where(pairs.kept, pairs.weight, 0.0)
     share[chosen] = np.where(pairs.kept[chosen], pairs.weight[chosen], 1.0)
@@ -114,10 +138,14 @@ def _merged(pairs: Pairs, distance: Array, floor: float) -> tuple[Pairs, Array]:
     weight = np.where(pairs.kept[chosen], total, pairs.weight[chosen])
     if floor > 0:
         weight = np.minimum(weight, 1 / floor**2)
+    first, second, found = middle(pairs.point_first), middle(pairs.point_second), mean(distance)
+    if near:
+        found = found + np.linalg.norm(second - first, axis=1) - mean(
+            np.linalg.norm(pairs.point_second - pairs.point_first, axis=1))
     return Pairs(
-        pairs.first[chosen], pairs.second[chosen], middle(pairs.point_first),
-        middle(pairs.point_second), weight, np.arange(len(chosen)), pairs.kept[chosen],
-        pairs.degrees[chosen]), mean(distance)
+        pairs.first[chosen], pairs.second[chosen], first, second, weight,
+        np.arange(len(chosen)), pairs.kept[chosen], pairs.degrees[chosen]), np.maximum(
+            found, 0.0)
 
 
 def _coincidences(

@@ -9,6 +9,7 @@ form.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,9 @@ class Residuals:
     """(c, d)."""
     joints: Array
     """(j, d + turns)."""
+    vector: Array
+    """(k, d): between the antennas of ranges, m."""
+    length: Array
 
 
 @dataclass(frozen=True)
@@ -120,25 +124,34 @@ class RigidProblem:
         count, d = self.variables + 1, self.dimension
         return Placement(np.tile(np.eye(d), (count, 1, 1)), np.zeros((count, d)))
 
+    @cached_property
+    def _own(self) -> dict[tuple[bool, bool], Array]:
+        """Points relative to their variables' centres, by (of ranges, of the first side)."""
+        return {
+            (pairs is self.ranges, first): (
+                pairs.point_first if first else pairs.point_second) - self.centers[
+                    pairs.first if first else pairs.second]
+            for pairs in (self.ranges, self.same) for first in (True, False)}
+
     def arms(self, at: Placement, pairs: Pairs, first: bool) -> Array:
         """(k, d): points of one side relative to their centres, turned."""
         variable = pairs.first if first else pairs.second
-        point = pairs.point_first if first else pairs.point_second
-        return np.einsum('kij,kj->ki', at.rotation[variable], point - self.centers[variable])
+        return np.einsum(
+            'kij,kj->ki', at.rotation[variable], self._own[pairs is self.ranges, first])
 
     def places(self, at: Placement, pairs: Pairs, first: bool) -> Array:
         """(k, d): points of one side in map."""
         variable = pairs.first if first else pairs.second
-        return self.arms(at, pairs, first) + self.centers[variable] + at.shift[variable]
+        return self.arms(at, pairs, first) + (self.centers + at.shift)[variable]
 
     def residuals(self, at: Placement) -> Residuals:
         """Whitened residuals, without robust weights."""
         vector = self.places(at, self.ranges, False) - self.places(at, self.ranges, True)
-        length = np.linalg.norm(vector, axis=1)
+        length = np.sqrt(np.einsum('ki,ki->k', vector, vector))
         gap = self.places(at, self.same, False) - self.places(at, self.same, True)
         return Residuals(
             np.sqrt(self.ranges.weight) * (length - self.distance),
-            np.sqrt(self.same.weight)[:, None] * gap, self._joint_terms(at)[0])
+            np.sqrt(self.same.weight)[:, None] * gap, self._joint_terms(at)[0], vector, length)
 
     def squares(self, residuals: Residuals) -> tuple[Array, Array]:
         """Squared residuals of ranges, and of the measurements behind the coincidences."""
@@ -182,9 +195,7 @@ class RigidProblem:
         d = self.dimension
         residuals = self.residuals(at)
         range_weight, same_weight = (np.sqrt(w) for w in self.weights(residuals, width))
-        vector = self.places(at, self.ranges, False) - self.places(at, self.ranges, True)
-        length = np.linalg.norm(vector, axis=1)
-        unit = vector / np.maximum(length, 1e-9)[:, None]
+        unit = residuals.vector / np.maximum(residuals.length, 1e-9)[:, None]
         scale = np.sqrt(self.ranges.weight) * range_weight
         gap_scale = np.sqrt(self.same.weight) * same_weight
         _, *sides = self._joint_terms(at)
