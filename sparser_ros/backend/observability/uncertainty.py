@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate
 from ..session.odometry_segments import OdometrySegments
+from .joints import turned
 from .pieces import Pieces
-from .rigid_problem import RigidProblem, turned
+from .rigid_problem import RigidProblem
 
 Array = NDArray[np.float64]
 _UNKNOWN_M, _UNKNOWN_RAD = 1e4, 30.0
