@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 WIDTH = 9.0
 """c^2 of the kernel: a contradiction of 3 sigma is half believed. An outlier among the ranges of
 a field of 20 m costs 2 ln(0.9 / 0.1 * 20 m / (2.5 * 0.2 m)), about 10, against an inlier."""
-MOST_STARTS, MOST_FOLLOWED = 16, 6
+MOST_STARTS, MOST_FOLLOWED = 12, 6
 """Alternatives relaxed with rigid segments, and the best of them with pieces."""
 _FAR = 500.0
 """Chi-square beyond which a rival is not relaxed further: more than 55 contradictions."""
@@ -80,7 +80,7 @@ def _promising(
     """The best alternatives with rigid segments that differ from each other."""
     free = _free(whole, gauge)
     here = whole.relaxed(whole.identity(), free, _ROUGH_STEPS)
-    first = sorted(starts, key=lambda start: whole.cost(start.placement))[:MOST_STARTS]
+    first = _distinct(whole, starts, gauge, 0.5 * apart_m)[:MOST_STARTS]
     relaxed = [
         (start, whole.relaxed(start.placement, free, _ROUGH_STEPS)) for start in first]
     relaxed.sort(key=lambda pair: whole.cost(pair[1]))
@@ -95,6 +95,21 @@ def _promising(
         elif same and start.mirror and not kept[same[0]][0].mirror:
             # The same place by another way, which has better words.
             kept[same[0]] = (start, kept[same[0]][1])
+    return kept
+
+
+def _distinct(
+    whole: RigidProblem, starts: list[Proposal], gauge: int | None, apart_m: float
+) -> list[Proposal]:
+    """One start of each place, best first; with the words of a mirror image where it is one."""
+    kept: list[Proposal] = []
+    for start in sorted(starts, key=lambda start: whole.cost(start.placement)):
+        same = [k for k, other in enumerate(kept)
+                if _distance(whole, start.placement, other.placement, gauge) < apart_m]
+        if not same:
+            kept.append(start)
+        elif start.mirror and not kept[same[0]].mirror:
+            kept[same[0]] = Proposal(kept[same[0]].placement, start.mirror)
     return kept
 
 

@@ -48,6 +48,8 @@ def joint_terms(
     """
     d = centers.shape[1]
     size = joints.offset.shape[1]
+    if not len(joints):
+        return joints.offset, joints.whitener, joints.whitener
     sides = (joints.before, joints.after)
     arms = [np.einsum('kij,kj->ki', rotation[v], joints.point - centers[v]) for v in sides]
     ends = [arm + (centers + shift)[v] for arm, v in zip(arms, sides, strict=True)]
