@@ -21,12 +21,9 @@ from numpy.typing import NDArray
 from ...linalg.dense.rotations import nearest_rotation
 from .pieces import Pieces
 from .proposals import Proposal
-from .rigid_problem import GROUND, Placement, RigidProblem
+from .rigid_problem import GROUND, WIDE, WIDTH, Placement, RigidProblem
 
 Array = NDArray[np.float64]
-WIDTH = 9.0
-"""c^2 of the kernel: a contradiction of 3 sigma is half believed. An outlier among the ranges of
-a field of 20 m costs 2 ln(0.9 / 0.1 * 20 m / (2.5 * 0.2 m)), about 10, against an inlier."""
 MOST_STARTS, MOST_FOLLOWED = 12, 6
 """Alternatives relaxed with rigid segments, and the best of them with pieces."""
 _FAR = 500.0
@@ -64,7 +61,7 @@ def compare(
     rivals = []
     for proposal, placement in _promising(whole, starts, gauge, apart_m):
         there = _carried(whole, fine, pieces, placement)
-        there = fine.relaxed(there, free_fine, _FIRST_STEPS)
+        there = fine.relaxed(there, free_fine, _FIRST_STEPS, WIDE)
         if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
             there = fine.relaxed(there, free_fine, _STEPS, WIDTH)
         gap = (fine.cost(there, WIDTH) - base) / variance_factor
@@ -79,11 +76,11 @@ def _promising(
 ) -> list[tuple[Proposal, Placement]]:
     """The best alternatives with rigid segments that differ from each other."""
     free = _free(whole, gauge)
-    here = whole.relaxed(whole.identity(), free, _ROUGH_STEPS)
+    here = whole.relaxed(whole.identity(), free, _ROUGH_STEPS, WIDE)
     first = _distinct(whole, starts, gauge, 0.5 * apart_m)[:MOST_STARTS]
     relaxed = [
-        (start, whole.relaxed(start.placement, free, _ROUGH_STEPS)) for start in first]
-    relaxed.sort(key=lambda pair: whole.cost(pair[1]))
+        (start, whole.relaxed(start.placement, free, _ROUGH_STEPS, WIDE)) for start in first]
+    relaxed.sort(key=lambda pair: whole.cost(pair[1], WIDE))
     kept: list[tuple[Proposal, Placement]] = []
     for start, at in relaxed:
         if _distance(whole, at, here, gauge) < 0.5 * apart_m:
@@ -103,7 +100,7 @@ def _distinct(
 ) -> list[Proposal]:
     """One start of each place, best first; with the words of a mirror image where it is one."""
     kept: list[Proposal] = []
-    for start in sorted(starts, key=lambda start: whole.cost(start.placement)):
+    for start in sorted(starts, key=lambda start: whole.cost(start.placement, WIDE)):
         same = [k for k, other in enumerate(kept)
                 if _distance(whole, start.placement, other.placement, gauge) < apart_m]
         if not same:

@@ -21,12 +21,15 @@ from .alternatives import Comparison, compare
 from .bends import bends
 from .pieces import Pieces, cut
 from .proposals import proposals
-from .rigid_model import RobustWeights, rigid_problem
+from .rigid_model import RobustWeights, rejected_share, rigid_problem
 from .rigid_problem import GROUND, Placement, RigidProblem
 from .uncertainty import Uncertainty, uncertainty
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+MOST_REJECTED = 0.5
+"""Share of a robot's measurements that may contradict its place: with more, another place of
+equal right may be theirs."""
 MISFIT = 2.0
 """Variance factor from which better placements are sought although nothing is determined."""
 MOST_RANGES = (500, 1500)
@@ -91,6 +94,8 @@ class _Case:
     gauge: int | None
     config: ObservabilityConfig
     pieces: Pieces
+    rejected: Array
+    """(b,): share of the measurements of every segment that the robust solve rejects."""
     whole: RigidProblem
     """Segments are rigid."""
     fine: RigidProblem
@@ -152,6 +157,7 @@ def _case(
     pieces = cut(graph, estimate, segments, floor)
     return _Case(
         graph, estimate, segments, gauge, config, pieces,
+        rejected_share(graph, segments, believed),
         rigid_problem(graph, estimate, segments, floor, believed, most_ranges=MOST_RANGES[0]),
         rigid_problem(graph, estimate, pieces.parts, floor, believed, pieces.joints,
                       MOST_RANGES[1]))
@@ -167,6 +173,9 @@ def _verdict(
             'no range or closure ties it to the robots or beacons located in map')
     if bent:
         return Location.UNLOCATED, bent
+    if case.rejected[segment] > MOST_REJECTED:
+        return Location.UNLOCATED, (
+            f'{100 * case.rejected[segment]:.0f} % of its measurements contradict its place')
     if position >= case.config.position_sigma_m:
         if segment == case.gauge:
             return Location.UNLOCATED, (
@@ -199,7 +208,7 @@ def _alternatives(
     count, config = len(case.segments), case.config
     movable = [
         s for s in range(count) if s != case.gauge and _linked(case.whole, s)]
-    if not asked and sigma.variance_factor < MISFIT:
+    if not asked and sigma.variance_factor < MISFIT and np.all(case.rejected <= MOST_REJECTED):
         return (), (), float('inf')
     unknown = [
         int(v) for v in count + np.flatnonzero(~case.graph.landmarks.fixed)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...linalg.dense.rotations import nearest_rotation
 from .registration import candidates, evidence_of
-from .rigid_problem import GROUND, Placement, RigidProblem
+from .rigid_problem import WIDE, Placement, RigidProblem
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -34,12 +34,12 @@ class Proposal:
 
     placement: Placement
     mirror: tuple[int, ...] = ()
-    """Variables, `GROUND` included; empty where it is no mirror image."""
+    """Variables, the ground included; empty where it is no mirror image."""
 
 
 @dataclass(frozen=True)
 class _Ties:
-    """Who is measured where, by all believed measurements."""
+    """Who is measured where; rejected measurements may be the true ones, and count."""
 
     first: Index
     second: Index
@@ -68,8 +68,7 @@ def proposals(
 
 def _ties(problem: RigidProblem) -> _Ties:
     columns = [
-        np.concatenate([getattr(pairs, name)[pairs.kept] for pairs in (
-            problem.ranges, problem.same)])
+        np.concatenate([getattr(pairs, name) for pairs in (problem.ranges, problem.same)])
         for name in ('first', 'second', 'point_first', 'point_second')]
     return _Ties(*columns)
 
@@ -160,7 +159,7 @@ def _cost_by_variable(problem: RigidProblem, at: Placement) -> Array:
     for pairs, square in (
         (problem.ranges, residuals.ranges**2), (problem.same, np.sum(residuals.same**2, axis=1))):
         for variable in (pairs.first, pairs.second):
-            np.add.at(total, variable[pairs.kept], square[pairs.kept])
+            np.add.at(total, variable, square / (1 + square / WIDE))
     return total
 
 
@@ -172,11 +171,11 @@ def _registered(
     Landmarks that only this variable measures prove nothing; they move along.
     """
     own = private_landmarks(problem, (variable,)) if turn else np.zeros(0, dtype=np.int64)
-    evidence = evidence_of(problem, variable, own)
+    evidence = evidence_of(problem, variable, own, rejected=True)
     if evidence.rows == 0:
         return []
     d, center = problem.dimension, problem.centers[variable]
-    found = candidates(evidence, turn, (np.eye(d), center))
+    found = candidates(evidence, turn, (np.eye(d), center), WIDE)
     here = float(found.cost[0])
     result: list[Proposal] = []
     taken: list[Array] = []
@@ -200,5 +199,3 @@ def _registered(
             break
     return result
 
-
-__all__ = ['GROUND', 'Proposal', 'private_landmarks', 'proposals']

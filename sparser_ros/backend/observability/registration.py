@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...linalg.dense.rotations import angle_to_matrix, hat, rotvec_to_matrix
-from .rigid_problem import Pairs, RigidProblem
+from .rigid_problem import QUADRATIC, Pairs, RigidProblem
 
 Array = NDArray[np.float64]
 HEADINGS = 12
@@ -64,12 +64,16 @@ class Candidates:
 
 
 def evidence_of(
-    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64]
+    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64], rejected: bool = False
 ) -> Evidence:
-    """Constraints between one variable and all others but the unplaced ones."""
+    """Constraints between one variable and all others but the unplaced ones.
+
+    Measurements that the robust solve rejects are among them where `rejected`.
+    """
     def sides(pairs: Pairs) -> tuple[Array, Array, Array]:
-        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced) & pairs.kept
-        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced) & pairs.kept
+        used = pairs.kept | rejected
+        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced) & used
+        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced) & used
         own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
         other = np.concatenate([pairs.point_second[first], pairs.point_first[second]])
         return own - problem.centers[variable], other, np.concatenate(
@@ -83,11 +87,13 @@ def evidence_of(
 
 
 def candidates(
-    evidence: Evidence, turn: bool, start: tuple[Array, Array] | None = None
+    evidence: Evidence, turn: bool, start: tuple[Array, Array] | None = None,
+    width: float = QUADRATIC,
 ) -> Candidates:
     """Local minima from many starts, and from `start` (rotation, position), best first.
 
-    `turn` is false for a landmark, which has no heading.
+    `turn` is false for a landmark, which has no heading. `width` is c^2 of a Geman-McClure kernel
+    on every residual.
     """
     evidence = evidence.thinned()
     d = evidence.places.shape[1] if len(evidence.places) else evidence.same_places.shape[1]
@@ -97,7 +103,7 @@ def candidates(
     if start is not None:
         rotation = np.concatenate([start[0][None], rotation])
         position = np.concatenate([start[1][None], position])
-    rotation, position, cost = _descended(evidence, rotation, position, turn)
+    rotation, position, cost = _descended(evidence, rotation, position, turn, width)
     order = np.argsort(cost, kind='stable')
     return Candidates(rotation[order], position[order], cost[order])
 
@@ -142,14 +148,15 @@ def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
 
 
 def _descended(
-    evidence: Evidence, rotation: Array, position: Array, turn: bool
+    evidence: Evidence, rotation: Array, position: Array, turn: bool, width: float
 ) -> tuple[Array, Array, Array]:
     damping = np.full(len(position), 1e-2)
     residual, jacobian = _linearised(evidence, rotation, position, turn)
-    cost = np.sum(residual**2, axis=1)
+    cost = _cost(residual, width)
     for _ in range(STEPS):
-        normal = np.einsum('skm,skn->smn', jacobian, jacobian)
-        gradient = np.einsum('skm,sk->sm', jacobian, residual)
+        weighted = ((1 + residual**2 / width) ** -2.0)[:, :, None] * jacobian
+        normal = np.swapaxes(weighted, 1, 2) @ jacobian
+        gradient = np.einsum('skm,sk->sm', weighted, residual)
         diagonal = np.einsum('smm->sm', normal)
         scale = diagonal + 1e-9 * (1 + np.max(diagonal, axis=1, keepdims=True))
         system = normal + (damping[:, None] * scale)[:, :, None] * np.eye(scale.shape[1])
@@ -163,7 +170,7 @@ def _descended(
             trial_rotation = turned @ rotation
         trial_residual, trial_jacobian = _linearised(
             evidence, trial_rotation, trial_position, turn)
-        trial_cost = np.sum(trial_residual**2, axis=1)
+        trial_cost = _cost(trial_residual, width)
         better = trial_cost < cost
         rotation = np.where(better[:, None, None], trial_rotation, rotation)
         position = np.where(better[:, None], trial_position, position)
@@ -175,6 +182,11 @@ def _descended(
         if np.all(np.where(better, gain < 1e-6 * (1 + cost), damping > 1e5)):
             break
     return rotation, position, cost
+
+
+def _cost(residual: Array, width: float) -> Array:
+    square = residual**2
+    return np.asarray(np.sum(square / (1 + square / width), axis=1))
 
 
 def _linearised(
