@@ -28,7 +28,10 @@ MOST_STARTS, MOST_FOLLOWED = 12, 6
 """Alternatives relaxed with rigid segments, and the best of them with pieces."""
 _FAR = 500.0
 """Chi-square beyond which a rival is not relaxed further: more than 55 contradictions."""
-_ROUGH_STEPS, _FIRST_STEPS, _STEPS = 6, 5, 15
+_ROUGH = ((64 * WIDE, 5), (WIDE, 5))
+_FINE = ((8 * WIDE, 4), (WIDE, 4))
+"""Kernel widths that fall, and steps with each: what is far off has to come near first."""
+_STEPS = 12
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def compare(
     rivals = []
     for proposal, placement in _promising(whole, starts, gauge, apart_m):
         there = _carried(whole, fine, pieces, placement)
-        there = fine.relaxed(there, free_fine, _FIRST_STEPS, WIDE)
+        there = _narrowing(fine, there, free_fine, _FINE)
         if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
             there = fine.relaxed(there, free_fine, _STEPS, WIDTH)
         gap = (fine.cost(there, WIDTH) - base) / variance_factor
@@ -76,10 +79,10 @@ def _promising(
 ) -> list[tuple[Proposal, Placement]]:
     """The best alternatives with rigid segments that differ from each other."""
     free = _free(whole, gauge)
-    here = whole.relaxed(whole.identity(), free, _ROUGH_STEPS, WIDE)
+    here = _narrowing(whole, whole.identity(), free, _ROUGH[1:])
     first = _distinct(whole, starts, gauge, 0.5 * apart_m)[:MOST_STARTS]
     relaxed = [
-        (start, whole.relaxed(start.placement, free, _ROUGH_STEPS, WIDE)) for start in first]
+        (start, _narrowing(whole, start.placement, free, _ROUGH)) for start in first]
     relaxed.sort(key=lambda pair: whole.cost(pair[1], WIDE))
     kept: list[tuple[Proposal, Placement]] = []
     for start, at in relaxed:
@@ -95,12 +98,21 @@ def _promising(
     return kept
 
 
+def _narrowing(
+    problem: RigidProblem, at: Placement, free: NDArray[np.bool_],
+    stages: tuple[tuple[float, int], ...],
+) -> Placement:
+    for width, steps in stages:
+        at = problem.relaxed(at, free, steps, width)
+    return at
+
+
 def _distinct(
     whole: RigidProblem, starts: list[Proposal], gauge: int | None, apart_m: float
 ) -> list[Proposal]:
     """One start of each place, best first; with the words of a mirror image where it is one."""
     kept: list[Proposal] = []
-    for start in sorted(starts, key=lambda start: whole.cost(start.placement, WIDE)):
+    for start in sorted(starts, key=lambda start: whole.cost(start.placement, 64 * WIDE)):
         same = [k for k, other in enumerate(kept)
                 if _distance(whole, start.placement, other.placement, gauge) < apart_m]
         if not same:

@@ -185,6 +185,9 @@ def _verdict(
             f'position undetermined: its {linked} constraints come from too few places; ranges '
             'from more places, or more motion, are missing')
     if other is not None and other.kind == 'position':
+        if other.gap < 0:
+            return Location.AMBIGUOUS, (
+                f'another place fits its measurements better than the present one: {other.words}')
         return Location.AMBIGUOUS, (
             f'two places fit its measurements about as well: here, and {other.words}; ranges '
             'from places off the present line, or more motion, are missing')

@@ -24,6 +24,8 @@ MOST_SUBSETS = 5
 """Up to so many movable segments every subset is mirrored; of more, singles, pairs and all."""
 _PER_VARIABLE = 3
 """Other minima of one segment that are followed up."""
+_REBUILD_WIDTH = 16 * WIDE
+"""c^2 while everything is placed anew: a few tens of metres for ranges of some decimetres."""
 _HOPELESS = 400.0
 """Chi-square by which another minimum of one landmark may be worse while all else stands still."""
 
@@ -63,7 +65,7 @@ def proposals(
         found += _registered(problem, ties, variable, True, apart_m)
     for variable in landmarks:
         found += _registered(problem, ties, variable, False, apart_m)
-    return found
+    return found + _rebuilt(problem, movable, landmarks)
 
 
 def _ties(problem: RigidProblem) -> _Ties:
@@ -199,3 +201,42 @@ def _registered(
             break
     return result
 
+
+def _rebuilt(
+    problem: RigidProblem, movable: list[int], landmarks: list[int]
+) -> list[Proposal]:
+    """Everything placed anew, one after the other, best tied first, rejected ranges included.
+
+    Where the whole present placement is wrong, no change of a part of it leads to the right one.
+    Further minima of the first segment branch: the others follow from it.
+    """
+    turning = set(movable)
+    branches = [(problem.identity(), [*movable, *landmarks])]
+    branched = False
+    finished: list[Proposal] = []
+    while branches:
+        at, rest = branches.pop()
+        evidence = {
+            v: evidence_of(problem, v, np.array(rest), rejected=True, at=at) for v in rest}
+        size = problem.dimension + problem.turns
+        share = {
+            v: e.rows / (size if v in turning else problem.dimension)
+            for v, e in evidence.items()}
+        best = max(share, key=lambda v: (share[v], -v), default=-1)
+        if best < 0 or share[best] < 1:
+            finished.append(Proposal(at))
+            continue
+        found = candidates(evidence[best], best in turning, None, _REBUILD_WIDTH)
+        count = _PER_VARIABLE if best in turning and not branched else 1
+        branched = branched or best in turning
+        taken: list[Array] = []
+        for rotation, position in zip(found.rotation, found.position, strict=True):
+            image = np.concatenate([position, 5 * rotation[:, 0]])
+            if len(taken) == count or any(np.linalg.norm(image - t) < 1.0 for t in taken):
+                continue
+            taken.append(image)
+            turned, shift = at.rotation.copy(), at.shift.copy()
+            turned[best] = rotation if best in turning else turned[best]
+            shift[best] = position - problem.centers[best]
+            branches.append((Placement(turned, shift), [v for v in rest if v != best]))
+    return finished

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...linalg.dense.rotations import angle_to_matrix, hat, rotvec_to_matrix
-from .rigid_problem import QUADRATIC, Pairs, RigidProblem
+from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 
 Array = NDArray[np.float64]
 HEADINGS = 12
@@ -64,18 +64,23 @@ class Candidates:
 
 
 def evidence_of(
-    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64], rejected: bool = False
+    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64], rejected: bool = False,
+    at: Placement | None = None,
 ) -> Evidence:
     """Constraints between one variable and all others but the unplaced ones.
 
-    Measurements that the robust solve rejects are among them where `rejected`.
+    Measurements that the robust solve rejects are among them where `rejected`. The others are
+    where the estimate has them, or a placement `at`.
     """
+    at = problem.identity() if at is None else at
+
     def sides(pairs: Pairs) -> tuple[Array, Array, Array]:
         used = pairs.kept | rejected
         first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced) & used
         second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced) & used
         own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
-        other = np.concatenate([pairs.point_second[first], pairs.point_first[second]])
+        other = np.concatenate([
+            problem.places(at, pairs, False)[first], problem.places(at, pairs, True)[second]])
         return own - problem.centers[variable], other, np.concatenate(
             [np.flatnonzero(first), np.flatnonzero(second)])
 
