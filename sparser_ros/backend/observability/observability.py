@@ -158,7 +158,8 @@ def _case(
     return _Case(
         graph, estimate, segments, gauge, config, pieces,
         rejected_share(graph, segments, believed),
-        rigid_problem(graph, estimate, segments, floor, believed, most_ranges=MOST_RANGES[0]),
+        rigid_problem(graph, estimate, segments, floor, believed,
+                      most_ranges=MOST_RANGES[0]).thinned(2 * MOST_RANGES[0]),
         rigid_problem(graph, estimate, pieces.parts, floor, believed, pieces.joints,
                       MOST_RANGES[1]))
 
@@ -223,38 +224,45 @@ def _alternatives(
     found: list[Alternative] = []
     hypotheses: list[Hypothesis] = []
     least = float('inf')
-    for rival in compared.rivals:
-        differences = _differences(case, sigma, compared, rival.placement, asked)
-        better = rival.gap < 0 and _differences(
-            case, sigma, compared, rival.placement, set(movable))
-        if not differences and not better:
-            continue
-        least = min(least, rival.gap)
-        if rival.gap >= config.flip_cost:
+    looked = [_differences(case, sigma, compared, rival.placement, asked)
+              for rival in compared.rivals]
+    base = {v: min([0.0] + [
+        rival.gap for rival, differences in zip(compared.rivals, looked, strict=True)
+        if v not in differences]) for v in asked}
+    for rival, differences in zip(compared.rivals, looked, strict=True):
+        # A variable's present place fits as well as the best placement that leaves it there.
+        gaps = {v: rival.gap - base[v] for v in differences}
+        least = min([least, *gaps.values()])
+        open_ones = [v for v, gap in gaps.items() if gap < config.flip_cost]
+        if not open_ones and not (rival.gap < 0 and _differences(
+                case, sigma, compared, rival.placement, set(movable))):
             continue
         words = _words(case, rival.proposal.mirror)
-        for variable, kind, rotation, shift in differences:
+        for variable in open_ones:
+            kind, rotation, shift = differences[variable]
             by = f'turned by {_degrees(rotation):.0f} degrees' if kind == 'heading' else (
                 f'{np.linalg.norm(shift):.0f} m away')
             found.append(Alternative(
-                variable, kind, rotation, shift, rival.gap, f'{words}, {by}', len(hypotheses)))
+                variable, kind, rotation, shift, gaps[variable], f'{words}, {by}',
+                len(hypotheses)))
         hypotheses.append(Hypothesis(_moved(case, rival.placement), rival.gap, words))
+    found.sort(key=lambda one: one.gap)
     return tuple(found), tuple(hypotheses), least
 
 
 def _differences(
     case: _Case, sigma: Uncertainty, compared: Comparison, there: Placement, asked: set[int]
-) -> list[tuple[int, str, Array, Array]]:
-    """Asked variables whose place or heading differs: number, kind, turn, shift."""
+) -> dict[int, tuple[str, Array, Array]]:
+    """Asked variables whose place or heading differs: kind, turn, shift by number."""
     here, fine, config = compared.here, case.fine, case.config
-    result = []
+    result: dict[int, tuple[str, Array, Array]] = {}
     count = len(case.segments)
     for variable in sorted(asked):
         if variable >= count:
             row = fine.pieces + variable - count
             shift = there.shift[row] - here.shift[row]
             if np.linalg.norm(shift) > config.alert_limit_m:
-                result.append((variable, 'position', np.eye(fine.dimension), shift))
+                result[variable] = 'position', np.eye(fine.dimension), shift
             continue
         piece = int(case.pieces.last[variable])
         arm = case.estimate.translation[case.segments.last[variable]] - fine.centers[piece]
@@ -262,10 +270,10 @@ def _differences(
             there.shift[piece] - here.shift[piece])
         rotation = there.rotation[piece] @ here.rotation[piece].T
         if np.linalg.norm(shift) > config.alert_limit_m:
-            result.append((variable, 'position', rotation, shift))
+            result[variable] = 'position', rotation, shift
         elif sigma.heading[variable] < config.heading_sigma_rad and np.radians(
                 _degrees(rotation)) > 3 * config.heading_sigma_rad:
-            result.append((variable, 'heading', rotation, shift))
+            result[variable] = 'heading', rotation, shift
     return result
 
 

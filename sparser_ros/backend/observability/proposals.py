@@ -216,17 +216,12 @@ def _rebuilt(
     finished: list[Proposal] = []
     while branches:
         at, rest = branches.pop()
-        evidence = {
-            v: evidence_of(problem, v, np.array(rest), rejected=True, at=at) for v in rest}
-        size = problem.dimension + problem.turns
-        share = {
-            v: e.rows / (size if v in turning else problem.dimension)
-            for v, e in evidence.items()}
-        best = max(share, key=lambda v: (share[v], -v), default=-1)
-        if best < 0 or share[best] < 1:
+        best = _best_tied(problem, rest)
+        if best < 0:
             finished.append(Proposal(at))
             continue
-        found = candidates(evidence[best], best in turning, None, _REBUILD_WIDTH)
+        evidence = evidence_of(problem, best, np.array(rest), rejected=True, at=at)
+        found = candidates(evidence, best in turning, None, _REBUILD_WIDTH)
         count = _PER_VARIABLE if best in turning and not branched else 1
         branched = branched or best in turning
         taken: list[Array] = []
@@ -240,3 +235,21 @@ def _rebuilt(
             shift[best] = position - problem.centers[best]
             branches.append((Placement(turned, shift), [v for v in rest if v != best]))
     return finished
+
+
+def _best_tied(problem: RigidProblem, rest: list[int]) -> int:
+    """The variable of `rest` with most constraints by the others for its unknowns; -1 = none."""
+    if not rest:
+        return -1
+    d = problem.dimension
+    waiting = np.zeros(problem.variables + 1, dtype=bool)
+    waiting[rest] = True
+    rows = np.zeros(problem.variables + 1)
+    for pairs, each in ((problem.ranges, 1), (problem.same, d)):
+        for own, other in ((pairs.first, pairs.second), (pairs.second, pairs.first)):
+            np.add.at(rows, own[~waiting[other]], each)
+    size = np.full(problem.variables + 1, d)
+    size[:problem.pieces] += problem.turns
+    share = rows / size
+    best = max(rest, key=lambda v: (share[v], -v))
+    return best if share[best] >= 1 else -1

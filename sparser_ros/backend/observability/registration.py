@@ -17,8 +17,8 @@ from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 
 Array = NDArray[np.float64]
 HEADINGS = 12
-STEPS = 25
-MOST_ROWS = 200
+STEPS = 20
+MOST_ROWS = 120
 
 
 @dataclass(frozen=True)
