@@ -8,7 +8,6 @@ of an ordinary solve.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -107,7 +106,7 @@ class Follower:
         self.n_relative += len(relative)
         self.n_sightings += len(increment.sightings)
         self.closures += int(np.sum(~relative.odometry))
-        self._add_terms(replace(increment, relative_poses=relative.take(solved)))
+        self._add_terms(increment.replaced(relative_poses=relative.take(solved)))
         return True
 
     def update(self, most: float) -> Update:
@@ -178,9 +177,8 @@ class Follower:
     def _among_solved(self, increment: Increment, rigid: Index) -> bool:
         """Whether all measurements are of what is solved; their numbers go to `ties`."""
         segments, mask = self.frame.segments, self.frame.mask
-        absolute = len(increment.pose_priors) + len(increment.point_priors)
         if len(increment.landmarks) or increment.robots != self.frame.graph.robots or (
-                absolute and not self.frame.anchored):
+                increment.n_absolute and not self.frame.anchored):
             return False
         every = np.concatenate([self._rigid, rigid])
 
@@ -189,12 +187,8 @@ class Follower:
             return np.where(
                 pose, every[np.where(pose, endpoint, 0)], len(segments) + ~np.asarray(endpoint))
 
-        closures = increment.relative_poses.take(~increment.relative_poses.odometry)
-        see, ranges = increment.sightings, increment.ranges
-        first = np.concatenate([
-            closures.i, see.i, ranges.source, increment.pose_priors.i,
-            increment.point_priors.point])
-        second = np.concatenate([closures.j, see.point, ranges.target])
+        first, second = increment.pairs(odometry=False)
+        first = np.concatenate([first, increment.absolute_endpoints()])
         tied = variable(np.concatenate([first, second]))
         if not np.all(mask[tied]):
             return False

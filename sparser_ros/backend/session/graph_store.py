@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ...config import GraphError
-from ...graph import Graph, Increment, Landmarks, Poses, Table, empty_graph
-
-T = TypeVar('T', bound=Table)
-TABLES = ('relative_poses', 'sightings', 'ranges', 'pose_priors', 'point_priors')
-
-
-def concatenated(tables: list[T]) -> T:
-    """One table of several of the same kind."""
-    if len(tables) == 1:
-        return tables[0]
-    kind = type(tables[0])
-    return kind(
-        **{
-            f.name: np.concatenate([getattr(table, f.name) for table in tables])
-            for f in fields(kind)
-        }
-    )
+from ...graph import Graph, Increment, Landmarks, Poses, concatenated, empty_graph
 
 
 def merged(increments: list[Increment]) -> Increment:
     """One increment that stands for consecutive ones; its sequence is the last one's."""
     last = increments[-1]
     parts: dict[str, Any] = {
-        name: concatenated([getattr(one, name) for one in increments]) for name in TABLES
+        name: concatenated([getattr(one, name) for one in increments]) for name in last.tables()
     }
     return Increment(
         sequence=last.sequence,
@@ -92,7 +75,7 @@ def _joined(parts: Iterable[Landmarks]) -> Landmarks:
 def _extended(graph: Graph, increments: list[Increment]) -> Graph:
     tables: dict[str, Any] = {
         name: concatenated([getattr(graph, name), *(getattr(one, name) for one in increments)])
-        for name in TABLES
+        for name in graph.tables()
     }
     poses: Poses = concatenated([graph.poses, *(one.poses for one in increments)])
     return graph.replaced(

@@ -32,8 +32,7 @@ def picture(graph: Graph, segments: OdometrySegments, part: Mask, anchored: bool
     """The present picture, not solved yet; `part` (b + m,) masks what is to be solved."""
     pairs = measured_pairs(graph, segments)
     rows = int(np.sum(part[pairs[:, 0]] & part[pairs[:, 1]]))
-    rows += int(np.sum(part[segments.variable(graph.pose_priors.i)]))
-    rows += int(np.sum(part[segments.variable(graph.point_priors.point)]))
+    rows += int(np.sum(part[segments.variable(graph.absolute_endpoints())]))
     return GraphSummary(anchored, rows)
 
 
