@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ...graph.precision import chi_square_kappa
+from ...graph.residuals import antennas
 from ..session.odometry_segments import OdometrySegments
 from .joints import Joints, no_joints
 from .rigid_problem import GROUND, Pairs, RigidProblem
@@ -97,17 +98,11 @@ def _ranges(
     table = graph.ranges
     first, second = parts.variable(table.source), parts.variable(table.target)
 
-    def antenna(endpoint: Index, lever: Array) -> Array:
-        point = estimate.points[graph.points(endpoint)].copy()
-        pose = endpoint >= 0
-        point[pose] += np.einsum('kij,kj->ki', estimate.rotation[endpoint[pose]], lever[pose])
-        return point
-
     weight, kept = believed.of('ranges', len(table))
     between = first != second
     pairs = Pairs(
-        first, second, antenna(table.source, table.lever_source),
-        antenna(table.target, table.lever_target), weight * table.precision,
+        first, second, antennas(estimate, table.source, table.lever_source),
+        antennas(estimate, table.target, table.lever_target), weight * table.precision,
         np.arange(len(first)), kept, np.ones(len(first)))
     pairs, distance = pairs.take(between), table.distance_m[between]
     group, share = _cells(pairs, distance, CELL_SHARE), CELL_SHARE
