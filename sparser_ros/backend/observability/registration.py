@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...linalg.dense.rotations import angle_to_matrix, hat, rotvec_to_matrix
-from .rigid_problem import Pairs, RigidProblem
+from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 
 Array = NDArray[np.float64]
 HEADINGS = 12
-STEPS = 25
-MOST_ROWS = 400
+STEPS = 20
+MOST_ROWS = 120
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,23 @@ class Candidates:
 
 
 def evidence_of(
-    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64]
+    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64], rejected: bool = False,
+    at: Placement | None = None,
 ) -> Evidence:
-    """Constraints between one variable and all others but the unplaced ones."""
+    """Constraints between one variable and all others but the unplaced ones.
+
+    Measurements that the robust solve rejects are among them where `rejected`. The others are
+    where the estimate has them, or a placement `at`.
+    """
+    at = problem.identity() if at is None else at
+
     def sides(pairs: Pairs) -> tuple[Array, Array, Array]:
-        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced)
-        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced)
+        used = pairs.kept | rejected
+        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced) & used
+        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced) & used
         own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
-        other = np.concatenate([pairs.point_second[first], pairs.point_first[second]])
+        other = np.concatenate([
+            problem.places(at, pairs, False)[first], problem.places(at, pairs, True)[second]])
         return own - problem.centers[variable], other, np.concatenate(
             [np.flatnonzero(first), np.flatnonzero(second)])
 
@@ -83,11 +92,13 @@ def evidence_of(
 
 
 def candidates(
-    evidence: Evidence, turn: bool, start: tuple[Array, Array] | None = None
+    evidence: Evidence, turn: bool, start: tuple[Array, Array] | None = None,
+    width: float = QUADRATIC,
 ) -> Candidates:
     """Local minima from many starts, and from `start` (rotation, position), best first.
 
-    `turn` is false for a landmark, which has no heading.
+    `turn` is false for a landmark, which has no heading. `width` is c^2 of a Geman-McClure kernel
+    on every residual.
     """
     evidence = evidence.thinned()
     d = evidence.places.shape[1] if len(evidence.places) else evidence.same_places.shape[1]
@@ -97,7 +108,7 @@ def candidates(
     if start is not None:
         rotation = np.concatenate([start[0][None], rotation])
         position = np.concatenate([start[1][None], position])
-    rotation, position, cost = _descended(evidence, rotation, position, turn)
+    rotation, position, cost = _descended(evidence, rotation, position, turn, width)
     order = np.argsort(cost, kind='stable')
     return Candidates(rotation[order], position[order], cost[order])
 
@@ -125,12 +136,13 @@ def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
     middle = np.mean(seen_from, axis=0)
     offset = seen_from - middle
     square = np.sum(offset**2, axis=1) - evidence.distance**2
-    _, values, axes = np.linalg.svd(offset, full_matrices=True)
+    squares, columns = np.linalg.eigh(offset.T @ offset)
+    values, axes = np.sqrt(np.maximum(squares[::-1], 0)), columns[:, ::-1].T
     d = offset.shape[1]
     inverse = np.zeros(d)
     # Directions along which the places hardly spread are left to the mirror pair below.
     spread = values > max(1e-3, 0.02 * values[0])
-    inverse[:len(values)][spread] = 1 / values[spread] ** 2
+    inverse[spread] = 1 / values[spread] ** 2
     target = 0.5 * (square - np.mean(square))
     along = axes.T @ (inverse * (axes @ (offset.T @ target)))
     height = np.mean(evidence.distance**2 - np.sum((along - offset) ** 2, axis=1))
@@ -141,14 +153,15 @@ def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
 
 
 def _descended(
-    evidence: Evidence, rotation: Array, position: Array, turn: bool
+    evidence: Evidence, rotation: Array, position: Array, turn: bool, width: float
 ) -> tuple[Array, Array, Array]:
     damping = np.full(len(position), 1e-2)
     residual, jacobian = _linearised(evidence, rotation, position, turn)
-    cost = np.sum(residual**2, axis=1)
+    cost = _cost(residual, width)
     for _ in range(STEPS):
-        normal = np.einsum('skm,skn->smn', jacobian, jacobian)
-        gradient = np.einsum('skm,sk->sm', jacobian, residual)
+        weighted = ((1 + residual**2 / width) ** -2.0)[:, :, None] * jacobian
+        normal = np.swapaxes(weighted, 1, 2) @ jacobian
+        gradient = np.einsum('skm,sk->sm', weighted, residual)
         diagonal = np.einsum('smm->sm', normal)
         scale = diagonal + 1e-9 * (1 + np.max(diagonal, axis=1, keepdims=True))
         system = normal + (damping[:, None] * scale)[:, :, None] * np.eye(scale.shape[1])
@@ -162,7 +175,7 @@ def _descended(
             trial_rotation = turned @ rotation
         trial_residual, trial_jacobian = _linearised(
             evidence, trial_rotation, trial_position, turn)
-        trial_cost = np.sum(trial_residual**2, axis=1)
+        trial_cost = _cost(trial_residual, width)
         better = trial_cost < cost
         rotation = np.where(better[:, None, None], trial_rotation, rotation)
         position = np.where(better[:, None], trial_position, position)
@@ -174,6 +187,11 @@ def _descended(
         if np.all(np.where(better, gain < 1e-6 * (1 + cost), damping > 1e5)):
             break
     return rotation, position, cost
+
+
+def _cost(residual: Array, width: float) -> Array:
+    square = residual**2
+    return np.asarray(np.sum(square / (1 + square / width), axis=1))
 
 
 def _linearised(

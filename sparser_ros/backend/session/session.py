@@ -313,7 +313,7 @@ class Session:
         cleared = frozenset(np.flatnonzero(frame.named(self._cleared)).tolist())
         return observe(
             frame.graph, whole, frame.segments, frame.gauge, self.config.backend.observability,
-            cleared)
+            cleared=cleared)
 
     def _remember(self, frame: Frame, seen: Observability) -> None:
         located = _determined(frame, seen)

@@ -20,10 +20,17 @@ class Location(Enum):
 
     LOCATED = 'located'
     """Position and heading: path, pose and TF are published."""
+    AMBIGUOUS = 'ambiguous'
+    """Two or more placements fit about as well; `missing` names them, no pose and no TF."""
     POSITION_ONLY = 'position_only'
     """Heading undetermined: a position is published, no TF."""
     UNLOCATED = 'unlocated'
     """Connected, perhaps, but not determined; nothing is published in map."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether the robot has one position in map."""
+        return self in (Location.LOCATED, Location.POSITION_ONLY)
 
 
 @dataclass(frozen=True)
