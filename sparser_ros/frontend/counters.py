@@ -49,6 +49,8 @@ class Counters:
         self.closures = KindCounters()
         self.fixes = KindCounters()
         self.time_jumps = 0
+        self.internal_errors = 0
+        """Samples at which this package raised an exception."""
 
     def kind(self, name: str) -> KindCounters:
         """The counters of one of `KINDS`."""
@@ -59,4 +61,5 @@ class Counters:
         """Plain numbers by kind; `dropped` and `warnings` by reason."""
         result: dict[str, Any] = {name: self.kind(name).as_dict() for name in KINDS}
         result['time_jumps'] = self.time_jumps
+        result['internal_errors'] = self.internal_errors
         return result

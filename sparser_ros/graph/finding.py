@@ -1,4 +1,4 @@
-"""What was found wrong with the data, in words and as a number: the culprit, the fault, its size."""
+"""What was found wrong with the data, in words and as a number."""
 
 from __future__ import annotations
 

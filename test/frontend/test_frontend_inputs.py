@@ -43,7 +43,6 @@ def prepared(**values):
     (A.odometry(1.1, quat_xyzw=np.zeros(4)), 'zero_quaternion'),
     (A.odometry(1.1, robot='C'), 'unknown_robot'),
     (A.odometry(1.0), 'duplicate'),
-    (A.odometry(0.75), 'out_of_order'),
     (A.odometry(-5.0), 'time_backwards'),
     (A.odometry(1.1, stamp_ns=ns(1e6)), 'in_the_future'),
     (A.odometry(1.1, stamp_ns=0, received_ns=0), 'no_stamp'),
