@@ -12,6 +12,7 @@ import bisect
 import statistics
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..config.frontend import StampsConfig
 from ..graph.finding import Finding
@@ -28,8 +29,7 @@ RECENT_NS = 30_000_000_000
 """Sources silent for longer than this are compared with nothing."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Who sends: the odometry of a robot, a radio, the fixes of a robot."""
 
     kind: str

@@ -153,11 +153,10 @@ class StepRule:
 
     def restarted(self, last: Reading, reading: Reading) -> bool:
         """True if a reading after an interruption begins at the origin, far from the last one."""
-        if self.seconds(last, reading) * 2 <= self.usual_gap_s() or not self._periods:
-            return False
         home = self._space.identity
         at_home = self._space.between(home, reading.pose)
-        return (self._space.distance(at_home) <= ORIGIN_M
-                and self._space.angle(at_home) <= ORIGIN_RAD
-                and self._space.distance(self._space.between(home, last.pose)) >= AWAY_M
-                and self._options.max_speed_m_per_s < math.inf)
+        if self._space.distance(at_home) > ORIGIN_M or self._space.angle(at_home) > ORIGIN_RAD:
+            return False
+        interrupted = self._periods and self.seconds(last, reading) * 2 > self.usual_gap_s()
+        away = self._space.distance(self._space.between(home, last.pose)) >= AWAY_M
+        return bool(interrupted and away and self._options.max_speed_m_per_s < math.inf)
