@@ -49,8 +49,12 @@ class Counters:
         self.closures = KindCounters()
         self.fixes = KindCounters()
         self.time_jumps = 0
-        self.internal_errors = 0
+
+    @property
+    def internal_errors(self) -> int:
         """Samples at which this package raised an exception."""
+        kinds = [self.kind(name) for name in KINDS]
+        return sum(k.dropped['internal_error'] + k.warnings['internal_error'] for k in kinds)
 
     def kind(self, name: str) -> KindCounters:
         """The counters of one of `KINDS`."""

@@ -106,9 +106,10 @@ class Frontend:
         except Exception:
             kind = self._kind(sample)
             counters = self.counters.kind(kind)
-            if not counters.balanced:
+            if counters.balanced:  # it failed after the count
+                counters.warnings['internal_error'] += 1
+            else:
                 counters.drop('internal_error')
-            self.counters.internal_errors += 1
             _log.exception('a sample of %s could not be taken: %r', kind, sample)
             return False
 
