@@ -56,7 +56,7 @@ class Lags:
         """Added to the stamps: the clock is ahead by minus this."""
 
     def add(self, lag_ns: int, received_ns: int) -> None:
-        self.received_ns = max(self.received_ns, received_ns)
+        self.received_ns = received_ns
         self._last.append(lag_ns)
         bisect.insort(self._sorted, lag_ns)
         if len(self._last) > WINDOW:
@@ -106,7 +106,7 @@ class SourceClocks:
                 return
             lags = self._sources[source] = Lags()
         lags.add(received_ns - stamp_ns, received_ns)
-        self._newest_ns = max(self._newest_ns, received_ns)
+        self._newest_ns = received_ns
         if not 0 <= received_ns - self._reviewed_ns < REVIEW_NS:
             self._reviewed_ns = received_ns
             self._review()
