@@ -98,7 +98,6 @@ class DataClock:
         count = count + 1 if abs(stamp_ns - last_ns) <= self._max_future_ns else 1
         self._ahead[source] = (count, stamp_ns)
         if source.kind == 'odometry' and count > self._jump_messages:
-            self._ahead.clear()
             return False
         self.ahead_ns = stamp_ns - self.newest_ns
         return True
