@@ -104,7 +104,7 @@ class FixIntake:
         if counters.waiting >= MAX_WAITING:
             return counters.drop('too_many_waiting')
         self._last_ns[number] = stamp_ns
-        self._clock.advance(stamp_ns)
+        self._clock.follow(stamp_ns)
         counters.waiting += 1
         self._waiting.add(Waiting(pending, ((number, stamp_ns),)))
         return True

@@ -53,7 +53,7 @@ class RangeIntake:
         """Take in a range with its stamp in data time."""
         if not self.filter.add(sample, stamp_ns):
             return False
-        self._clock.advance(stamp_ns)
+        self._clock.follow(stamp_ns)
         return True
 
     def resolve(self, flush: bool,

@@ -128,3 +128,8 @@ class DataClock:
         self.first_ns = self.first_ns or stamp_ns
         if stamp_ns > self.newest_ns:
             self.newest_ns = stamp_ns
+
+    def follow(self, stamp_ns: int) -> None:
+        """As `advance`, once odometry has begun: a first range may have any stamp."""
+        if self.newest_ns:
+            self.advance(stamp_ns)
