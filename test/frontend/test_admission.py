@@ -15,13 +15,13 @@ def driven(seconds=10.0, **values):
 
 
 def test_a_pair_that_floods_is_thinned_and_named():
-    frontend = driven()
+    frontend, graph = driven(), None
     for k in range(9000):
         frontend.add_range(range_sample('A', 'L1', 0.001 * k, 5.0))
         if k % 100 == 0:
             frontend.add_range(range_sample('B', 'L2', 0.001 * k, 5.0))
-            frontend.take()
-    graph = graph_of(frontend)
+            graph = graph_of(frontend, flush=False, graph=graph)
+    graph = graph_of(frontend, graph=graph)
     counters = frontend.counters.ranges
     assert counters.balanced and counters.waiting == 0
     assert len(graph.ranges) == 9 * 50 + 90
@@ -42,13 +42,13 @@ def test_all_pairs_together_share_the_limit():
 
 def test_random_names_become_no_beacons_and_the_flood_is_named():
     frontend = driven()
-    rng = np.random.default_rng(1)
+    rng, graph = np.random.default_rng(1), None
     for k in range(2000):
         frontend.add_range(range_sample('A', f'x{rng.integers(10**9)}', 0.005 * k, 5.0))
         if k % 10 == 0:
             frontend.add_range(range_sample('A', 'L1', 0.005 * k, 5.0))
-            frontend.take()
-    graph = graph_of(frontend)
+            graph = graph_of(frontend, flush=False, graph=graph)
+    graph = graph_of(frontend, graph=graph)
     assert len(graph.landmarks) <= 21
     assert 'L1' in graph.landmarks.names
     counters = frontend.counters.ranges
