@@ -74,7 +74,7 @@ def assert_bounded(graph):
                 assert np.all((column >= 1e-9) & (column < 1e13)), (table, name, column)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([2, 3]), st.sampled_from(MODES), st.lists(
     st.tuples(st.sampled_from(KINDS), st.lists(value, min_size=8, max_size=8),
               st.tuples(stamp, stamp), st.floats(0.0, 10.0)), min_size=1, max_size=20))
