@@ -34,8 +34,15 @@ class StampsConfig:
         3, 'so many messages of a robot in a row must be that old before time counts as having '
         'gone back (one bad stamp must not reset a map)', lower=1, upper=1000)
     max_future_s: float = option(
-        3600.0, 'stamps further ahead of the other sources than this are refused; 0 = never',
-        unit='s', lower=0.0)
+        10.0, 'a stamp further ahead than this, of all other data and of its reception, is '
+        'refused, unless every source agrees with it; 0 = never', unit='s', lower=0.0)
+    clock_tolerance_s: float = option(
+        0.2, 'a clock counts as wrong when its stamps differ from those of the other sources by '
+        'more than this, beyond the scatter of both (a robot at 1 m/s moves 0.2 m in that time)',
+        unit='s', lower=0.01, upper=3600.0)
+    correct_radio_clocks: bool = option(
+        True, 'ranges of a radio whose clock is ahead by a steady amount are shifted back by it '
+        '(otherwise they are refused when that is more than max_future_s)')
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,35 @@ class OdometryConfig:
     max_extrapolation_s: float = option(
         0.25, 'odometry is extended at most this far beyond its ends', unit='s', lower=0.0,
         upper=60.0)
+    max_hold_s: float = option(
+        0.5, 'when messages of a robot come out of order they wait for older ones, as long as '
+        'recent ones were late and at most this long; data in order never wait', unit='s',
+        lower=0.0, upper=60.0)
+    max_speed_m_per_s: float = option(
+        30.0, 'no robot moves faster: ground robots stay below 10, most drones below 30; .inf = '
+        'no limit', unit='m/s', lower=1e-3)
+    max_acceleration_m_per_s2: float = option(
+        20.0, 'nor speeds up faster, beyond its recent speed (two g); .inf = no limit',
+        unit='m/s^2', lower=1e-3)
+    max_turn_rate_rad_per_s: float = option(
+        20.0, 'nor turns faster: racing drones reach 20; .inf = no limit', unit='rad/s',
+        lower=1e-3)
+    step_slack_m: float = option(
+        0.5, 'a step between two messages may exceed those limits by this much, as corrections '
+        'of visual odometry do', unit='m', lower=1e-3, upper=1e6)
+    step_slack_rad: float = option(
+        0.5, 'a turn between two messages may exceed its limit by this much', unit='rad',
+        lower=1e-3, upper=10.0)
+    confirm_messages: int = option(
+        3, 'so many messages in a row must agree with one another before a jump of the odometry '
+        'begins a new segment; fewer are dropped', lower=2, upper=100)
+    gap_s: float = option(
+        5.0, 'silence longer than this, and than ten usual periods, makes the motion across it as '
+        'uncertain as if the robot had gone on driving at its usual speed', unit='s', lower=0.1,
+        upper=1e6)
+    max_gap_s: float = option(
+        120.0, 'after a silence longer than this (and than ten usual periods) a new segment '
+        'begins', unit='s', lower=0.1)
 
 
 @dataclass(frozen=True)
@@ -111,7 +147,23 @@ class RangesConfig:
     sigma_per_m: float = option(
         0.0, 'added to it in quadrature, times the range', lower=0.0, upper=10.0)
     min_sigma_m: float = option(
-        0.001, 'least standard deviation believed', unit='m', lower=1e-9, upper=10.0)
+        0.005, 'least standard deviation believed (one tick of a UWB radio is 4.7 mm)', unit='m',
+        lower=1e-9, upper=10.0)
+    max_rate_hz: float = option(
+        50.0, 'of each pair of radios at most this many ranges per second of data time are kept',
+        unit='1/s', lower=0.1)
+    max_total_rate_hz: float = option(
+        400.0, 'and of all pairs together; what is too much is taken from the busiest pairs',
+        unit='1/s', lower=1.0)
+    max_waiting: int = option(
+        10000, 'at most this many ranges wait for odometry; further ones are refused', lower=10,
+        upper=1000000)
+    new_beacon_ranges: int = option(
+        3, 'a radio that `radios` does not name becomes a beacon once so many ranges name it '
+        '(fewer determine no position)', lower=1, upper=1000)
+    max_new_beacons: int = option(
+        200, 'at most this many radios that `radios` does not name become beacons', lower=0,
+        upper=100000)
     merge_window_s: float = option(
         0.02, 'the two directions of one exchange, at most this far apart, count once '
         '(distinct ranges of a pair come some 60 ms apart)', unit='s', lower=0.0, upper=0.049)
@@ -148,11 +200,17 @@ class ClosuresConfig:
         0.1, 'translation noise where the message has none', unit='m', lower=1e-6, upper=1e3)
     sigma_rad: float = option(
         0.03, 'rotation noise where the message has none', unit='rad', lower=1e-6, upper=10.0)
+    min_sigma_m: float = option(
+        0.01, 'least translation noise believed (laser scans match to about 1 cm)', unit='m',
+        lower=1e-9, upper=1e3)
+    min_sigma_rad: float = option(
+        0.001, 'least rotation noise believed', unit='rad', lower=1e-9, upper=10.0)
     min_confidence: float = option(
         0.0, 'closures of less confidence are refused (unknown confidence passes)', lower=0.0,
         upper=1.0)
     max_translation_m: float = option(
-        0.0, 'longer closures are refused; 0 = no limit', unit='m', lower=0.0)
+        10000.0, 'longer closures are refused; 0 = as far as `bounds.max_coordinate_m`', unit='m',
+        lower=0.0)
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by detector ("*" = all others), on top of the odometry '
         'offsets of the robots', unit='s')
@@ -177,6 +235,11 @@ class FixesConfig:
     sigma_rad: float = option(
         0.1, 'heading noise where the message has none (use: pose)', unit='rad', lower=1e-6,
         upper=10.0)
+    min_sigma_m: float = option(
+        0.005, 'least position noise believed (satellite phase measurements reach 1 cm)',
+        unit='m', lower=1e-9, upper=1e3)
+    min_sigma_rad: float = option(
+        0.001, 'least heading noise believed', unit='rad', lower=1e-9, upper=10.0)
     min_interval_s: float = option(
         0.0, 'keep at most one fix of a robot in this time; 0 = all', unit='s', lower=0.0)
     lever_arms: dict[str, list[float]] = option(
@@ -188,3 +251,23 @@ class FixesConfig:
         0.0, 'direction of the map x axis, counter-clockwise from east', unit='rad')
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
+
+
+@dataclass(frozen=True)
+class BoundsConfig:
+    """Numbers beyond these are no measurements; they are refused or replaced, and counted."""
+
+    max_coordinate_m: float = option(
+        1e7, 'no coordinate of a pose or fix is larger (UTM northings reach 1e7)', unit='m',
+        lower=1.0, upper=1e9)
+    odometry_min_sigma_m: float = option(
+        1e-4, 'least translation noise believed of the odometry between two keyframes', unit='m',
+        lower=1e-9, upper=10.0)
+    odometry_min_sigma_rad: float = option(
+        1e-5, 'least rotation noise believed of it', unit='rad', lower=1e-9, upper=10.0)
+    max_sigma_m: float = option(
+        1e4, 'larger standard deviations of lengths count as this', unit='m', lower=1.0,
+        upper=1e9)
+    max_sigma_rad: float = option(
+        100.0, 'larger standard deviations of angles count as this', unit='rad', lower=1.0,
+        upper=1e6)

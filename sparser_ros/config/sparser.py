@@ -13,6 +13,7 @@ import yaml
 from .backend import BackendConfig
 from .errors import ConfigError
 from .frontend import (
+    BoundsConfig,
     ClosuresConfig,
     FixesConfig,
     FramesConfig,
@@ -50,6 +51,7 @@ class SparserConfig:
     ranges: RangesConfig = section(RangesConfig)
     closures: ClosuresConfig = section(ClosuresConfig)
     fixes: FixesConfig = section(FixesConfig)
+    bounds: BoundsConfig = section(BoundsConfig)
     solver: SolverConfig = section(SolverConfig)
     backend: BackendConfig = section(BackendConfig)
     node: NodeConfig = section(NodeConfig)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config import SparserConfig
+from .bounds import Bounds
 from .counters import KindCounters
 from .motion import Geometry, Pose, Vector
 from .noise import Noise, fault
@@ -17,6 +18,8 @@ from .odometry import Attachment
 from .samples import ClosureSample, FixSample
 
 Array = NDArray[np.float64]
+MAX_QUATERNION = 1e3
+"""A component larger than this is no rounding error of a unit quaternion."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +48,20 @@ class PendingFix:
 
 def bad_quaternion(quat: list[float]) -> str:
     """Why a quaternion is no rotation, or ''."""
-    norm = sum(c * c for c in quat)
-    if not math.isfinite(norm):
+    if not all(map(math.isfinite, quat)):
         return 'not_finite'
-    return 'zero_quaternion' if norm < 1e-6 else ''
+    if max(map(abs, quat)) > MAX_QUATERNION:
+        return 'quaternion_out_of_bounds'
+    return 'zero_quaternion' if sum(c * c for c in quat) < 1e-6 else ''
 
 
 class ClosureGate:
     """Checks a loop closure and composes it onto keyframes."""
 
     def __init__(self, config: SparserConfig, space: Geometry, noise: Noise,
-                 counters: KindCounters) -> None:
+                 counters: KindCounters, bounds: Bounds) -> None:
         self._options = config.closures
+        self._bounds = bounds
         self._space = space
         self._noise = noise
         self._counters = counters
@@ -65,9 +70,7 @@ class ClosureGate:
         """The closure in the configured dimension, or why it is refused."""
         o = self._options
         position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
-        if not all(map(math.isfinite, position)):
-            return 'not_finite'
-        reason = bad_quaternion(quat)
+        reason = self._bounds.place_fault(position) or bad_quaternion(quat)
         if reason:
             return reason
         if sample.confidence < o.min_confidence:
@@ -93,14 +96,19 @@ class ClosureGate:
                 covariance, closure.motion, back, self._noise.isotropic(0.0, 0.0))
         motion = space.compose(start.offset, space.compose(closure.motion, back))
         move, turn = self._noise.variances(covariance)
-        return motion, move, turn
+        bounded = self._bounds.variances('closures', move, turn)
+        if bounded[0] > move or bounded[1] > turn:
+            self._counters.warnings['too_certain'] += 1
+        return motion, *bounded
 
 
 class FixGate:
     """Checks an absolute position or pose and moves it onto a keyframe."""
 
-    def __init__(self, config: SparserConfig, space: Geometry, counters: KindCounters) -> None:
+    def __init__(self, config: SparserConfig, space: Geometry, counters: KindCounters,
+                 bounds: Bounds) -> None:
         self._options = config.fixes
+        self._bounds = bounds
         self._map = config.frames.map
         self._space = space
         self._counters = counters
@@ -113,8 +121,9 @@ class FixGate:
         """The fix in the configured dimension, or why it is refused."""
         o, space = self._options, self._space
         position = sample.position_xyz.tolist()
-        if not all(map(math.isfinite, position[: space.dimension])):
-            return 'not_finite'
+        reason = self._bounds.place_fault(position[: space.dimension])
+        if reason:
+            return reason
         if sample.frame_id and sample.frame_id.lstrip('/') != self._map:
             return 'wrong_frame'
         lever = self._levers[sample.robot]
@@ -127,9 +136,14 @@ class FixGate:
                 reason = 'covariance_unusable'
             self._counters.warnings[reason] += 1
             move = o.sigma_m**2
+        bounded = self._bounds.variance('fixes', move)
+        if bounded > move:
+            self._counters.warnings['too_certain'] += 1
+        move = bounded
         turn = self._heading_variance(sample)
         if turn is None or sample.quat_xyzw is None:
             return PendingFix(None, space.vector(position), lever, move, math.inf, stamp_ns)
+        _, turn = self._bounds.variances('fixes', move, turn)
         quat = sample.quat_xyzw.tolist()
         reason = bad_quaternion(quat)
         if reason:

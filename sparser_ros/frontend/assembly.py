@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..graph import Increment, Landmarks, Poses
 from .absolute import ClosureGate, FixGate, PendingClosure, PendingFix
+from .bounds import Bounds
 from .columns import Columns
 from .motion import Geometry, Vector
 from .odometry import Attachment, Track
@@ -22,13 +23,15 @@ class Assembly:
     """The variables handed out so far, and the rows of the increment being made."""
 
     def __init__(self, robots: Sequence[str], space: Geometry, tracks: list[Track],
-                 radios: Radios, closure_gate: ClosureGate, fix_gate: FixGate) -> None:
+                 radios: Radios, closure_gate: ClosureGate, fix_gate: FixGate, bounds: Bounds
+                 ) -> None:
         self._robots = tuple(robots)
         self._space = space
         self._tracks = tracks
         self._radios = radios
         self._closure_gate = closure_gate
         self._fix_gate = fix_gate
+        self._bounds = bounds
         self._landmarks: dict[str, int] = {}
         self._n_poses = 0
         self._sequence = 0
@@ -55,7 +58,8 @@ class Assembly:
             for edge in track.take_edges():
                 self._columns.relative.append((
                     track.rows[edge.number - 1], track.rows[edge.number], edge.motion,
-                    edge.translation_variance, edge.rotation_variance, True,
+                    *self._bounds.variances(
+                        'odometry', edge.translation_variance, edge.rotation_variance), True,
                     track.keyframe_stamps[edge.number]))
         rotation, translation = self._space.arrays(
             [self._tracks[robot].keyframe_poses[number] for _, robot, number in fresh])

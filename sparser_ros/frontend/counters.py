@@ -50,6 +50,12 @@ class Counters:
         self.fixes = KindCounters()
         self.time_jumps = 0
 
+    @property
+    def internal_errors(self) -> int:
+        """Samples at which this package raised an exception."""
+        kinds = [self.kind(name) for name in KINDS]
+        return sum(k.dropped['internal_error'] + k.warnings['internal_error'] for k in kinds)
+
     def kind(self, name: str) -> KindCounters:
         """The counters of one of `KINDS`."""
         counters: KindCounters = getattr(self, name)
@@ -59,4 +65,5 @@ class Counters:
         """Plain numbers by kind; `dropped` and `warnings` by reason."""
         result: dict[str, Any] = {name: self.kind(name).as_dict() for name in KINDS}
         result['time_jumps'] = self.time_jumps
+        result['internal_errors'] = self.internal_errors
         return result

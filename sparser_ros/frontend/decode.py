@@ -54,7 +54,8 @@ def odometry(msg: Message, robot: str, received_ns: int) -> OdometrySample:
     return OdometrySample(
         robot, stamp(msg.header.stamp), received_ns, point(pose.position),
         quaternion(pose.orientation), covariance(msg.pose.covariance),
-        covariance(msg.twist.covariance), msg.header.frame_id, msg.child_frame_id)
+        covariance(msg.twist.covariance), msg.header.frame_id, msg.child_frame_id,
+        math.hypot(*point(msg.twist.twist.linear).tolist()))
 
 
 def uwb_range(msg: Message, received_ns: int) -> RangeSample:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,28 @@ from numpy.typing import NDArray
 
 from ..config import SparserConfig
 from ..graph import Increment
-from .absolute import ClosureGate, FixGate, PendingClosure, PendingFix, bad_quaternion
+from ..graph.finding import Finding
+from .absolute import ClosureGate, FixGate
+from .absolute_intake import ClosureIntake, FixIntake
 from .assembly import Assembly
+from .bounds import Bounds
 from .counters import Counters
 from .decode import Refused, Sample
+from .events import EventLog
 from .inputs import Route
 from .motion import geometry
 from .noise import noise_model
-from .odometry import Track
+from .odometry_intake import OdometryIntake
 from .radios import Radios
-from .range_filter import PendingRange, RangeFilter
+from .range_intake import RangeIntake
 from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
-from .stamps import DataClock, nanoseconds, offset_ns
-from .units import UnitCheck
-from .waiting import Waiting, WaitingList
+from .stamping import Stamping
+from .stamps import DataClock
 
 Array = NDArray[np.float64]
-MAX_UNSTAMPED = 10000
-Unplaced = OdometrySample | RangeSample | FixSample
+UNREADABLE = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)
+"""What decoding raises at a message that lacks a field or holds another type in it."""
+_log = logging.getLogger(__name__)
 
 
 class Frontend:
@@ -41,41 +44,29 @@ class Frontend:
     def __init__(self, config: SparserConfig) -> None:
         self.config = config
         self._space = geometry(config.dimension)
-        self._noise = noise_model(config.dimension)
         self._numbers = {name: number for number, name in enumerate(config.robots)}
-        self._back_ns = nanoseconds(config.stamps.backward_jump_s)
-        self._timeout_ns = nanoseconds(config.stamps.timeout_s)
-        self._fix_interval_ns = nanoseconds(config.fixes.min_interval_s)
         self._begin()
 
     def _begin(self) -> None:
-        config = self.config
-        self.counters = Counters()
-        self.time_jump = False
-        """True since a robot's odometry went back in time, and stayed there."""
+        config, space = self.config, self._space
+        count = self.counters = Counters()
+        bounds = Bounds(config)
+        self._events = EventLog()
         self._clock = DataClock(config.stamps)
         self._radios = Radios(config)
-        self._units = UnitCheck()
-        self._tracks = [Track(number, config, self._space, self._noise)
-                        for number in range(len(config.robots))]
-        count = self.counters
-        self._filter = RangeFilter(config, self._radios, count.ranges)
-        self._closure_gate = ClosureGate(config, self._space, self._noise, count.closures)
-        self._fix_gate = FixGate(config, self._space, count.fixes)
-        self._ranges: WaitingList[PendingRange] = WaitingList(
-            self._tracks, self._timeout_ns, count.ranges)
-        self._closures: WaitingList[PendingClosure] = WaitingList(
-            self._tracks, self._timeout_ns, count.closures)
-        self._fixes: WaitingList[PendingFix] = WaitingList(
-            self._tracks, self._timeout_ns, count.fixes)
-        self._unstamped: deque[Unplaced] = deque()
-        self._known_closures: OrderedDict[tuple[int, int, int, int], None] = OrderedDict()
-        self._backward: dict[int, int] = {}
-        self._last_fix_ns: dict[int, int] = {}
-        self._frames_seen: set[tuple[str, str, str]] = set()
+        self._stamping = Stamping(config, self._clock, self._events, self._radios.robot_of)
+        self._odometry = OdometryIntake(
+            config, space, bounds, self._clock, count.odometry, self._events)
+        tracks = self._tracks = self._odometry.tracks
+        self._ranges = RangeIntake(
+            config, self._radios, tracks, bounds, self._clock, count.ranges, self._events)
+        closure_gate = ClosureGate(
+            config, space, noise_model(config.dimension), count.closures, bounds)
+        fix_gate = FixGate(config, space, count.fixes, bounds)
+        self._closures = ClosureIntake(config, closure_gate, tracks, self._clock, count.closures)
+        self._fixes = FixIntake(config, fix_gate, tracks, self._clock, count.fixes)
         self._assembly = Assembly(
-            config.robots, self._space, self._tracks, self._radios, self._closure_gate,
-            self._fix_gate)
+            config.robots, space, tracks, self._radios, closure_gate, fix_gate, bounds)
 
     def reset(self, keep_beacons: bool = False,
               positions: Mapping[str, Sequence[float]] | None = None,
@@ -92,14 +83,42 @@ class Frontend:
     # -- data in ---------------------------------------------------------------------------------
 
     def feed(self, route: Route, message: Any, received_ns: int) -> int:
-        """Decode a message of a topic and add what it holds; returns the samples taken."""
+        """Decode a message of a topic and add what it holds; returns the samples taken.
+
+        Never raises: a message that cannot be decoded is counted as `unreadable`, a sample at
+        which this package fails as `internal_error`, with its traceback in the log.
+        """
         taken = 0
-        try:
-            for sample in route.decode(message, received_ns):
-                taken += self.add(sample)
-        except (AttributeError, TypeError, ValueError, IndexError):
-            self.add(Refused(route.kind, 'unreadable'))
+        for sample in self._decoded(route, message, received_ns):
+            taken += self._guarded(sample)
         return taken
+
+    def _decoded(self, route: Route, message: Any, received_ns: int) -> Iterator[Sample]:
+        try:
+            yield from list(route.decode(message, received_ns))
+        except UNREADABLE as error:
+            _log.debug('%s: unreadable: %r', route.topic, error)
+            yield Refused(route.kind, 'unreadable')
+
+    def _guarded(self, sample: Sample) -> bool:
+        try:
+            return self.add(sample)
+        except Exception:
+            kind = self._kind(sample)
+            counters = self.counters.kind(kind)
+            if counters.balanced:  # it failed after the count
+                counters.warnings['internal_error'] += 1
+            else:
+                counters.drop('internal_error')
+            _log.exception('a sample of %s could not be taken: %r', kind, sample)
+            return False
+
+    @staticmethod
+    def _kind(sample: Sample) -> str:
+        if isinstance(sample, Refused):
+            return sample.kind
+        return {OdometrySample: 'odometry', RangeSample: 'ranges', ClosureSample: 'closures',
+                FixSample: 'fixes'}[type(sample)]
 
     def add(self, sample: Sample) -> bool:
         """Add any sample; False = refused, or a duplicate."""
@@ -116,107 +135,46 @@ class Frontend:
         return counters.drop(sample.reason)
 
     def add_odometry(self, sample: OdometrySample) -> bool:
-        """Add a pose of a robot's odometry."""
+        """Add a pose of a robot's odometry; True does not yet mean that it is believed."""
         counters = self.counters.odometry
         counters.received += 1
         number = self._numbers.get(sample.robot)
         if number is None:
             return counters.drop('unknown_robot')
-        position = sample.position_xyz.tolist()
-        quat = sample.quat_xyzw.tolist()
-        if not all(map(math.isfinite, position)):
-            return counters.drop('not_finite')
-        reason = bad_quaternion(quat)
+        reason = self._odometry.fault(sample)
         if reason:
             return counters.drop(reason)
-        if abs(sum(c * c for c in quat) - 1) > 0.02:
-            counters.warnings['quaternion_not_unit'] += 1
-        stamp_ns = self._stamp(sample, sample.robot, self.config.odometry.time_offsets)
+        stamp_ns = self._stamping.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
         if stamp_ns is None:
             counters.waiting += 1
             return True
-        return self._odometry(sample, number, stamp_ns)
+        return self._add_odometry(number, sample, stamp_ns)
 
-    def _odometry(self, sample: OdometrySample, number: int, stamp_ns: int) -> bool:
-        counters = self.counters.odometry
-        track = self._tracks[number]
-        if track.stamps and stamp_ns <= track.stamps[-1]:
-            if stamp_ns == track.stamps[-1]:
-                return counters.drop('duplicate')
-            if track.stamps[-1] - stamp_ns <= self._back_ns:
-                return counters.drop('out_of_order')
-            self._backward[number] = self._backward.get(number, 0) + 1
-            if not self.time_jump and \
-                    self._backward[number] >= self.config.stamps.jump_messages:
-                self.time_jump = True
-                self.counters.time_jumps += 1
-            return counters.drop('time_backwards')
-        self._backward.pop(number, None)
-        pose = self._space.pose(sample.position_xyz.tolist(), sample.quat_xyzw.tolist())
-        warning = track.add(stamp_ns, pose, sample.pose_covariance, sample.twist_covariance)
-        if warning:
-            counters.warnings[warning] += 1
-        frames = (sample.robot, sample.frame_id, sample.child_frame_id)
-        if frames not in self._frames_seen and len(self._frames_seen) < 1000:
-            self._frames_seen.add(frames)
-            self._check_frames(*frames)
-        self._clock.advance(stamp_ns)
-        counters.accepted += 1
-        return True
-
-    def _check_frames(self, robot: str, frame: str, child: str) -> None:
-        config = self.config
-        for seen, template in ((frame, config.frames.odom), (child, config.frames.base)):
-            if seen.lstrip('/') != config.topic(template, robot):
-                self.counters.odometry.warnings['frame_id'] += 1
+    def _add_odometry(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
+        before = self.time_jump
+        taken = self._odometry.add(number, sample, stamp_ns)
+        self.counters.time_jumps += self.time_jump and not before
+        return taken
 
     def add_range(self, sample: RangeSample) -> bool:
         """Add a range; True does not yet mean that odometry will cover it."""
         counters = self.counters.ranges
         counters.received += 1
-        if 0 < sample.range_m < math.inf:
-            self._units.add(sample.range_m)
-        stamp_ns = self._stamp(sample, sample.source, self.config.ranges.time_offsets)
+        self._ranges.look(sample)
+        stamp_ns = self._stamping.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
         if stamp_ns is None:
             counters.waiting += 1
             return True
-        if not self._filter.add(sample, stamp_ns):
-            return False
-        self._clock.advance(stamp_ns)
-        return True
+        return self._ranges.add(sample, stamp_ns)
 
     def add_closure(self, sample: ClosureSample) -> bool:
         """Add a loop closure; both stamps are required."""
-        counters = self.counters.closures
-        counters.received += 1
-        start, end = (self._numbers.get(r) for r in (sample.from_robot, sample.to_robot))
-        if start is None or end is None:
-            return counters.drop('unknown_robot')
-        if sample.from_stamp_ns <= 0 or sample.to_stamp_ns <= 0:
-            return counters.drop('no_stamp')
-        shift = offset_ns(self.config.closures.time_offsets, sample.detector)
-        # The two instants are told in the time of the robots' odometry.
-        clocks = self.config.odometry.time_offsets
-        from_ns = sample.from_stamp_ns + shift + offset_ns(clocks, sample.from_robot)
-        to_ns = sample.to_stamp_ns + shift + offset_ns(clocks, sample.to_robot)
-        if self._clock.beyond(max(from_ns, to_ns)):
-            return counters.drop('in_the_future')
-        pending = self._closure_gate.check(sample)
-        if isinstance(pending, str):
-            return counters.drop(pending)
-        key = (start, from_ns, end, to_ns)
-        if key in self._known_closures or (end, to_ns, start, from_ns) in self._known_closures:
-            return counters.drop('duplicate')
-        self._known_closures[key] = None
-        if len(self._known_closures) > 100000:
-            self._known_closures.popitem(last=False)
-        counters.waiting += 1
-        self._closures.add(Waiting(pending, ((start, from_ns), (end, to_ns))))
-        return True
+        self.counters.closures.received += 1
+        return self._closures.add(sample)
 
     def add_fix(self, sample: FixSample) -> bool:
         """Add an absolute position or pose of a robot."""
@@ -224,63 +182,26 @@ class Frontend:
         counters.received += 1
         if sample.robot not in self._numbers:
             return counters.drop('unknown_robot')
-        stamp_ns = self._stamp(sample, sample.robot, self.config.fixes.time_offsets)
+        stamp_ns = self._stamping.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
         if stamp_ns is None:
             counters.waiting += 1
             return True
-        return self._fix(sample, stamp_ns)
-
-    def _fix(self, sample: FixSample, stamp_ns: int) -> bool:
-        counters, number = self.counters.fixes, self._numbers[sample.robot]
-        pending = self._fix_gate.check(sample, stamp_ns)
-        if isinstance(pending, str):
-            return counters.drop(pending)
-        last = self._last_fix_ns.get(number)
-        if stamp_ns == last:
-            return counters.drop('duplicate')
-        if last is not None and abs(stamp_ns - last) < self._fix_interval_ns:
-            return counters.drop('decimated')
-        self._last_fix_ns[number] = stamp_ns
-        self._clock.advance(stamp_ns)
-        counters.waiting += 1
-        self._fixes.add(Waiting(pending, ((number, stamp_ns),)))
-        return True
-
-    def _stamp(self, sample: Unplaced, source: str, offsets: Mapping[str, float]
-               ) -> int | str | None:
-        """The stamp in data time; None = kept until the lag of the sources is known."""
-        stamp_ns = self._clock.place(sample.stamp_ns, sample.received_ns)
-        if stamp_ns is None or (self._unstamped and sample.stamp_ns == 0):
-            if len(self._unstamped) >= MAX_UNSTAMPED:
-                return 'no_stamp'
-            self._unstamped.append(sample)
-            return None
-        return stamp_ns if isinstance(stamp_ns, str) else stamp_ns + offset_ns(offsets, source)
+        return self._fixes.add(sample, stamp_ns)
 
     def _add_unstamped(self, flush: bool) -> None:
         """Place what has no stamps, once it is known where the stamped sources live."""
-        config = self.config
-        while self._unstamped:
-            sample = self._unstamped[0]
-            if not self._clock.settle(sample.received_ns, flush):
-                return
-            self._unstamped.popleft()
-            stamp_ns = self._clock.place(0, sample.received_ns)
-            assert isinstance(stamp_ns, int)
+        for sample, stamp_ns in self._stamping.settled(flush):
             if isinstance(sample, OdometrySample):
                 self.counters.odometry.waiting -= 1
-                self._odometry(sample, self._numbers[sample.robot], stamp_ns + offset_ns(
-                    config.odometry.time_offsets, sample.robot))
+                self._add_odometry(self._numbers[sample.robot], sample, stamp_ns)
             elif isinstance(sample, RangeSample):
                 self.counters.ranges.waiting -= 1
-                stamp_ns += offset_ns(config.ranges.time_offsets, sample.source)
-                if self._filter.add(sample, stamp_ns):
-                    self._clock.advance(stamp_ns)
+                self._ranges.add(sample, stamp_ns)
             else:
                 self.counters.fixes.waiting -= 1
-                self._fix(sample, stamp_ns + offset_ns(config.fixes.time_offsets, sample.robot))
+                self._fixes.add(sample, stamp_ns)
 
     # -- graph out -------------------------------------------------------------------------------
 
@@ -290,16 +211,13 @@ class Frontend:
         `flush`: no more data are expected for now, so nothing waits any longer.
         """
         self._add_unstamped(flush)
-        assembly, newest = self._assembly, self._clock.newest_ns
+        if flush:
+            self._odometry.flush()
+        assembly = self._assembly
         assembly.begin()
-        for pending in self._filter.release(newest, flush):
-            stamp_ns = pending.stamp_ns
-            self._ranges.add(Waiting(pending, tuple(
-                (self._numbers[end.robot], stamp_ns) if end.robot else None
-                for end in pending.ends)))
-        self._ranges.resolve(newest, flush, assembly.range)
-        self._closures.resolve(newest, flush, assembly.closure)
-        self._fixes.resolve(newest, flush, assembly.fix)
+        self._ranges.resolve(flush, assembly.range)
+        self._closures.resolve(flush, assembly.closure)
+        self._fixes.resolve(flush, assembly.fix)
         return assembly.finish()
 
     # -- state -----------------------------------------------------------------------------------
@@ -319,20 +237,37 @@ class Frontend:
         return self._clock.newest_ns
 
     @property
+    def time_jump(self) -> bool:
+        """True since all odometry that comes has gone back in time, and stayed there."""
+        return self._odometry.time_jump
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Faults of sources: those of now, and the events of the last half minute of data time."""
+        return (*self._events.findings(self._clock.newest_ns), *self._odometry.findings(),
+                *self._clock.clocks.findings(), *self._ranges.findings())
+
+    @property
+    def events(self) -> tuple[tuple[int, Finding], ...]:
+        """(data time in ns, fault) of everything that happened, the newest thousand."""
+        return tuple(self._events.events)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """What looks wrong in the data as a whole, in words."""
-        texts = [self._units.warning] if self._units.warning else []
-        if self.counters.odometry.warnings['frame_id']:
-            robot, frame, child = next(
-                f for f in sorted(self._frames_seen)
-                if (f[1].lstrip('/'), f[2].lstrip('/')) != (
-                    self.config.topic(self.config.frames.odom, f[0]),
-                    self.config.topic(self.config.frames.base, f[0])))
+        """What in the configuration does not go with the data, in words."""
+        texts = [*self._ranges.hints()]
+        frames = self._odometry.frame_warning()
+        if frames:
+            texts.append(frames)
+        alone = self._radios.alone
+        if alone and not self.config.fixes.topic:
             texts.append(
-                f'odometry of {robot} has frames {frame!r} and {child!r}, but frames.odom and '
-                f'frames.base say {self.config.topic(self.config.frames.odom, robot)!r} and '
-                f'{self.config.topic(self.config.frames.base, robot)!r}')
+                f'beacon {alone} is the only one with a known position: it fixes where map is, '
+                'not how it is turned; the heading is that of the gauge robot at its start')
         if self.time_jump:
             texts.append('time went backwards: data older than what is known are refused until '
                          'a reset')
+        if self.counters.internal_errors:
+            texts.append(f'{self.counters.internal_errors} messages were lost to errors of this '
+                         'package: see the tracebacks in the log')
         return tuple(texts)

@@ -14,6 +14,8 @@ from .motion import Pose, Vector, rotation_rows
 Array = NDArray[np.float64]
 PLANAR = (0, 1, 5)
 """Rows of x, y and yaw in a ROS covariance (x y z rx ry rz)."""
+LARGEST = 1e12
+"""Variances above (1000 km)^2 say nothing, and their products may overflow."""
 
 
 def fault(covariance: Array, dimension: int) -> str:
@@ -29,6 +31,8 @@ def fault(covariance: Array, dimension: int) -> str:
         beside = sum(sum(map(abs, row)) for row in rows) - sum(map(abs, diagonal))
     if not math.isfinite(sum(diagonal) + beside):
         return 'not_finite'
+    if max(map(abs, diagonal)) + beside > LARGEST:
+        return 'too_large'
     if not any(diagonal):
         return 'zero' if beside == 0.0 else 'not_positive'
     if min(diagonal) <= 0.0:

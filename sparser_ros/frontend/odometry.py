@@ -13,7 +13,9 @@ from ..config import SparserConfig
 from .keyframes import KeyframeRule
 from .motion import Geometry, Pose
 from .noise import Noise, configured, fault
+from .odometry_gate import Believed
 from .stamps import nanoseconds
+from .steps import Reading
 
 Array = NDArray[np.float64]
 
@@ -65,6 +67,12 @@ class Track:
         """Edges into keyframes that `take_edges` has not handed out yet."""
         self.rows: list[int] = []
         """Pose rows of the keyframes handed out so far."""
+        self.segments: list[int] = []
+        """Numbers of the keyframes at which a segment begins, the first one included."""
+        self.travelled_m = 0.0
+        """Way since the start."""
+        self._breaks: list[int] = []
+        """Their stamps."""
         self._restart(None)
 
     def _restart(self, covariance: Any) -> None:
@@ -74,35 +82,42 @@ class Track:
         self._path = 0.0
         self._turn = 0.0
         self._covariance = covariance
+        self._gap_variances = (0.0, 0.0)
 
-    def add(self, stamp_ns: int, pose: Pose, pose_covariance: Array,
-            twist_covariance: Array) -> str:
-        """Append a pose newer than all others; returns a warning, '' = none."""
-        if not self.stamps:
+    def add(self, believed: Believed) -> str:
+        """Append a reading newer than all others; returns a warning, '' = none.
+
+        The first reading of a segment becomes a keyframe without an edge into it.
+        """
+        reading = believed.reading
+        stamp_ns, pose = reading.stamp_ns, reading.pose
+        if not self.stamps or believed.new_segment:
             self._append(stamp_ns, pose)
-            warning, usable = self._usable(pose_covariance) \
+            warning, usable = self._usable(reading.pose_covariance) \
                 if self._mode == 'pose_accumulated' else ('', None)
+            self.segments.append(len(self.keyframe_stamps))
+            self._breaks.append(stamp_ns)
             self._keyframe(stamp_ns, pose, usable)
             return warning
         space, last = self._space, self.poses[-1]
         step = space.between(last, pose)
         seconds = (stamp_ns - self.stamps[-1]) * 1e-9
         distance, angle = space.distance(step), space.angle(step)
+        if believed.gap is not None:
+            distance, angle = believed.gap.path_m, believed.gap.turn_rad
+            unseen = configured(distance, angle, seconds, self._options)
+            self._gap_variances = (self._gap_variances[0] + unseen[0],
+                                   self._gap_variances[1] + unseen[1])
+        self.travelled_m += distance
         self._path += distance
         self._turn += angle
         self._append(stamp_ns, pose)
         warning, usable = '', None
-        if self._mode in ('pose_increment', 'twist'):
-            source = pose_covariance if self._mode == 'pose_increment' else twist_covariance
-            warning, usable = self._usable(source)
-            if usable is None:
-                usable = self._noise.isotropic(
-                    *configured(distance, angle, seconds, self._options))
-            elif self._mode == 'twist':
-                usable = self._noise.of(np.asarray(source) * seconds**2)
-            self._total = self._noise.append(self._total, self._motion, step, usable)
-        elif self._mode == 'pose_accumulated':
-            warning, usable = self._usable(pose_covariance)
+        if self._mode == 'pose_accumulated':
+            warning, usable = self._usable(reading.pose_covariance)
+        elif self._mode != 'configured':
+            warning, noise = self._step_noise(reading, distance, angle, seconds)
+            self._total = self._noise.append(self._total, self._motion, step, noise)
         motion = space.between(self.keyframe_poses[-1], pose)
         self._motion = motion
         if self._rule.chosen(motion, stamp_ns - self.keyframe_stamps[-1]):
@@ -111,6 +126,48 @@ class Track:
             self._keyframe(stamp_ns, pose, usable)
             warning = warning or doubt
         return warning
+
+    def _step_noise(self, reading: Reading, distance: float, angle: float, seconds: float
+                    ) -> tuple[str, Any]:
+        """Covariance of the step that a reading ends, and a warning."""
+        increment = self._mode == 'pose_increment'
+        source = reading.pose_covariance if increment else reading.twist_covariance
+        warning, usable = self._usable(source)
+        if usable is None:
+            return warning, self._noise.isotropic(
+                *configured(distance, angle, seconds, self._options))
+        return warning, usable if increment else self._noise.of(np.asarray(source) * seconds**2)
+
+    def insert(self, reading: Reading) -> bool:
+        """Take in a reading that came too late to be sorted in; False = it does not fit in.
+
+        It becomes no keyframe, but ranges are placed by it; the noise of its increment goes to
+        the edge that is being made now, so that none is lost.
+        """
+        after = bisect.bisect_left(self.stamps, reading.stamp_ns)
+        if not 0 < after < len(self.stamps) or self.stamps[after] == reading.stamp_ns \
+                or self._broken(self.stamps[after - 1], self.stamps[after]):
+            return False
+        first, second = self.stamps[after - 1], self.stamps[after]
+        share = (reading.stamp_ns - first) / (second - first)
+        expected = self._space.interpolate(self.poses[after - 1], self.poses[after], share)
+        off = self._space.between(expected, reading.pose)
+        if self._space.distance(off) > self._options.step_slack_m \
+                or self._space.angle(off) > self._options.step_slack_rad:
+            return False
+        self.stamps.insert(after, reading.stamp_ns)
+        self.poses.insert(after, reading.pose)
+        if self._mode == 'pose_increment':
+            _, usable = self._usable(reading.pose_covariance)
+            if usable is not None:
+                self._total = self._noise.append(
+                    self._total, self._motion, self._space.identity, usable)
+        return True
+
+    def _broken(self, first_ns: int, second_ns: int) -> bool:
+        """True if a segment begins after the first instant and up to the second."""
+        return bisect.bisect_right(self._breaks, first_ns) \
+            != bisect.bisect_right(self._breaks, second_ns)
 
     def _usable(self, covariance: Array) -> tuple[str, Any]:
         reason = fault(covariance, self._space.dimension)
@@ -123,14 +180,18 @@ class Track:
         if self._mode == 'configured':
             return fallback, ''
         if self._mode != 'pose_accumulated':
-            return self._noise.variances(self._total), ''
+            return self._widened(self._noise.variances(self._total)), ''
         if covariance is None or self._covariance is None:
             return fallback, ''
         grown = self._noise.variances(self._noise.difference(
             self.keyframe_poses[-1], pose, self._covariance, covariance))
         if min(grown) <= 0:
             return fallback, 'covariance_not_growing'
-        return grown, ''
+        return self._widened(grown), ''
+
+    def _widened(self, variances: tuple[float, float]) -> tuple[float, float]:
+        """Variances of messages, and of what happened in gaps between them."""
+        return (variances[0] + self._gap_variances[0], variances[1] + self._gap_variances[1])
 
     def _append(self, stamp_ns: int, pose: Pose) -> None:
         self.stamps.append(stamp_ns)
@@ -170,15 +231,41 @@ class Track:
         pose = self._pose_at(stamp_ns) if self._exact or not covered else self.poses[-1]
         if isinstance(pose, str):
             return pose
-        number = max(after - 1, 0)
-        if 0 < after < len(self.keyframe_stamps):
-            ahead = self.keyframe_stamps[after] - stamp_ns
-            if ahead <= self._window_ns and ahead < stamp_ns - self.keyframe_stamps[number]:
-                number = after
+        number = self._keyframe_of(stamp_ns, after)
+        if isinstance(number, str):
+            return number
         offset = self._space.identity
         if self._exact:
             offset = self._space.between(self.keyframe_poses[number], pose)
         return Attachment(self._robot, number, offset)
+
+    def _keyframe_of(self, stamp_ns: int, after: int) -> int | str:
+        """The keyframe that an instant attaches to, of the segment its pose belongs to."""
+        number = max(after - 1, 0)
+        if not 0 < after < len(self.keyframe_stamps):
+            return number
+        ahead = self.keyframe_stamps[after] - stamp_ns
+        if after in self.segments:
+            end = self._end_of_segment(after)
+            if stamp_ns <= end:
+                return number
+            near = self._nearer_side(end, stamp_ns, self.keyframe_stamps[after])
+            if near is None:
+                return 'odometry_gap'
+            return number if near == end else after
+        if ahead <= self._window_ns and ahead < stamp_ns - self.keyframe_stamps[number]:
+            number = after
+        return number
+
+    def _end_of_segment(self, after: int) -> int:
+        """Newest stamp before keyframe `after`, which begins a segment."""
+        row = bisect.bisect_left(self.stamps, self.keyframe_stamps[after])
+        return self.stamps[row - 1] if row else self.keyframe_stamps[after - 1]
+
+    def _nearer_side(self, first_ns: int, stamp_ns: int, second_ns: int) -> int | None:
+        """The nearer of two instants, if within reach of extrapolation."""
+        near = first_ns if 2 * stamp_ns <= first_ns + second_ns else second_ns
+        return near if abs(stamp_ns - near) <= self._reach_ns else None
 
     def _pose_at(self, stamp_ns: int) -> Pose | str:
         """Pose by interpolation, or a bit of extrapolation; a text = why there is none."""
@@ -198,13 +285,15 @@ class Track:
                 return 'before_odometry' if after == 0 else 'after_odometry'
             first = max(min(after - 1, len(stamps) - 2), 0)
             second = first + 1
-            if second >= len(stamps) or stamps[second] - stamps[first] > gap_ns:
+            if second >= len(stamps) or stamps[second] - stamps[first] > gap_ns \
+                    or self._broken(stamps[first], stamps[second]):
                 return poses[end]
         else:
             first, second = after - 1, after
-            if stamps[second] - stamps[first] > gap_ns:
-                near = first if 2 * stamp_ns <= stamps[first] + stamps[second] else second
-                return poses[near] if abs(stamp_ns - stamps[near]) <= self._reach_ns \
-                    else 'odometry_gap'
+            if stamps[second] - stamps[first] > gap_ns \
+                    or self._broken(stamps[first], stamps[second]):
+                near = self._nearer_side(stamps[first], stamp_ns, stamps[second])
+                return 'odometry_gap' if near is None \
+                    else poses[first if near == stamps[first] else second]
         share = (stamp_ns - stamps[first]) / (stamps[second] - stamps[first])
         return self._space.interpolate(poses[first], poses[second], share)

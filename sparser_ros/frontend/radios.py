@@ -65,20 +65,52 @@ class Radios:
             position = tuple(spec.position[:d]) if spec.position else None
             if position is not None or spec.beacon not in self.beacons:
                 self.beacons[spec.beacon] = Beacon(spec.beacon, position, spec.sigma_m)
+        self._configured = tuple(self._radios)
+        self.n_new = 0
+        """Beacons that are not configured."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._radios
 
     def find(self, name: str) -> Radio | None:
-        """The radio of that name; None = not configured and unknown radios are ignored."""
+        """The radio of that name; None = not configured and unknown radios are ignored.
+
+        An unknown one is a beacon to be: it enters `beacons` when `admit` is called.
+        """
         radio = self._radios.get(name)
         if radio is None and name and not self._ignore_unknown:
-            radio = self._radios[name] = Radio('', name, self._zero, math.nan)
-            self.beacons.setdefault(name, Beacon(name, None))
+            return Radio('', name, self._zero, math.nan)
         return radio
 
+    def admitted(self, beacon: str) -> bool:
+        """True for a beacon that is configured, or that enough ranges spoke for."""
+        return beacon in self.beacons
+
+    def admit(self, beacon: str) -> None:
+        """A radio that is not configured becomes a beacon at an unknown position."""
+        if beacon not in self.beacons:
+            self.n_new += 1
+            self._radios[beacon] = Radio('', beacon, self._zero, math.nan)
+            self.beacons[beacon] = Beacon(beacon, None)
+
+    def robot_of(self, name: str) -> str:
+        """The robot that carries a radio, '' = none."""
+        radio = self._radios.get(name)
+        return '' if radio is None else radio.robot
+
+    @property
+    def configured(self) -> list[str]:
+        """Names in the configuration."""
+        return list(self._configured)
+
+    @property
+    def alone(self) -> str:
+        """The one known beacon, where a single one cannot fix the direction of `map`."""
+        known = [b.name for b in self.beacons.values() if b.position is not None]
+        return known[0] if len(known) == 1 else ''
+
     def beacon(self, name: str) -> Beacon:
-        return self.beacons[name]
+        return self.beacons.get(name) or Beacon(name, None)
 
     def know(self, positions: Mapping[str, Sequence[float]], sigma_m: float) -> None:
         """Take over beacon positions found earlier, as priors; configured ones stay."""
@@ -86,7 +118,7 @@ class Radios:
             old = self.beacons.get(name)
             values = tuple(float(v) for v in position[: len(self._zero)])
             if (old is None or old.position is None) and np.all(np.isfinite(values)):
-                self.find(name)
+                self._radios.setdefault(name, Radio('', name, self._zero, math.nan))
                 self.beacons[name] = Beacon(name, values, sigma_m)
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
 from ..config import SparserConfig
+from .bounds import Bounds
 from .counters import KindCounters
+from .noise import LARGEST
 from .radios import Radio, Radios, flatten_range
 from .samples import RangeSample
 from .stamps import nanoseconds
 
 BLOCKED = 2
+MAX_PAIRS = 5000
+"""Pairs of radios whose newest ranges are remembered (a swarm of 100 robots has 4950)."""
 RECENT = 8
 """Ranges of a pair among which duplicates and other directions are looked for."""
 
@@ -51,8 +55,10 @@ class RangeFilter:
     the outcome does not depend on the order in which topics deliver.
     """
 
-    def __init__(self, config: SparserConfig, radios: Radios, counters: KindCounters) -> None:
+    def __init__(self, config: SparserConfig, radios: Radios, counters: KindCounters,
+                 bounds: Bounds) -> None:
         self._options = config.ranges
+        self._bounds = bounds
         self._planar = config.dimension == 2
         self._radios = radios
         self._counters = counters
@@ -61,14 +67,16 @@ class RangeFilter:
         self._wait_ns = nanoseconds(config.stamps.reorder_window_s) + self._merge_ns
         self._heap: list[tuple[int, str, str, int, PendingRange]] = []
         self._serial = 0
-        self._pairs: dict[tuple[str, str], PairHistory] = {}
+        self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
 
     def add(self, sample: RangeSample, stamp_ns: int) -> bool:
         """Take a range in, or count why not."""
         pending = self._checked(sample, stamp_ns)
         if isinstance(pending, str):
             return self._counters.drop(pending)
-        history = self._pairs.setdefault(_pair(pending), PairHistory())
+        if self._counters.waiting >= self._options.max_waiting:
+            return self._counters.drop('too_many_waiting')
+        history = self._history(pair_of(pending))
         for known in (*history.waiting[-RECENT:], *history.recent):
             if known.stamp_ns == stamp_ns and known.source == pending.source \
                     and known.antenna == pending.antenna:
@@ -86,6 +94,16 @@ class RangeFilter:
         self._counters.waiting += 1
         return True
 
+    def _history(self, pair: tuple[str, str]) -> PairHistory:
+        """What is known of a pair; the one silent for longest is forgotten when there are many."""
+        history = self._pairs.setdefault(pair, PairHistory())
+        self._pairs.move_to_end(pair)
+        if len(self._pairs) > MAX_PAIRS:
+            oldest = next(iter(self._pairs))
+            if not self._pairs[oldest].waiting:
+                del self._pairs[oldest]
+        return history
+
     def _checked(self, sample: RangeSample, stamp_ns: int) -> PendingRange | str:
         o = self._options
         raw = sample.range_m
@@ -98,11 +116,9 @@ class RangeFilter:
         source, target = self._radios.find(sample.source), self._radios.find(sample.target)
         if source is None or target is None or not sample.source or not sample.target:
             return 'unknown_radio'
-        if source.robot == target.robot and source.beacon == target.beacon:
-            return 'self_range'
-        if source.beacon and target.beacon and self._radios.beacon(source.beacon).fixed \
-                and self._radios.beacon(target.beacon).fixed:
-            return 'between_known_beacons'
+        reason = self._useless(source, target)
+        if reason:
+            return reason
         distance = o.scale * raw - o.bias_m - source.bias_m - target.bias_m
         if distance < o.min_m or distance <= 0:
             return 'too_short'
@@ -111,22 +127,13 @@ class RangeFilter:
         if sample.rx_rssi < o.min_rssi_dbm:
             return 'weak_signal'
         variance = self._variance(sample, distance)
-        if sample.los == BLOCKED or (
-            sample.los == 0 and o.nlos_rssi_gap_db > 0
-            and sample.rx_rssi - sample.first_path_rssi > o.nlos_rssi_gap_db
-        ):
+        if self._blocked(sample):
             if o.nlos == 'drop':
                 return 'blocked'
             if o.nlos == 'inflate':
                 variance *= o.nlos_sigma_scale**2
                 self._counters.warnings['blocked'] += 1
-        if sample.frame_id and sample.frame_id != sample.source and source.robot:
-            antenna = self._radios.find(sample.frame_id) if sample.frame_id in self._radios \
-                else None
-            if antenna is not None and antenna.robot == source.robot:
-                source = antenna
-            else:
-                self._counters.warnings['unknown_antenna_frame'] += 1
+        source = self._antenna(sample, source)
         rise = target.height_m - source.height_m
         if self._planar and math.isfinite(rise) and rise != 0.0:
             flat = flatten_range(distance, variance, rise)
@@ -134,16 +141,40 @@ class RangeFilter:
                 return 'shorter_than_height_difference'
             distance, variance = flat
         return PendingRange(stamp_ns, sample.source, sample.target, sample.frame_id,
-                            (source, target), distance, variance)
+                            (source, target), distance, self._bounds.variance('ranges', variance))
+
+    def _useless(self, source: Radio, target: Radio) -> str:
+        """Why a range between two radios says nothing, or ''."""
+        if source.robot == target.robot and source.beacon == target.beacon:
+            return 'self_range'
+        if source.beacon and target.beacon and self._radios.beacon(source.beacon).fixed \
+                and self._radios.beacon(target.beacon).fixed:
+            return 'between_known_beacons'
+        return ''
+
+    def _blocked(self, sample: RangeSample) -> bool:
+        """True for a range without line of sight, as marked or by its signal."""
+        gap = self._options.nlos_rssi_gap_db
+        return sample.los == BLOCKED or (
+            sample.los == 0 and gap > 0 and sample.rx_rssi - sample.first_path_rssi > gap)
+
+    def _antenna(self, sample: RangeSample, source: Radio) -> Radio:
+        """The radio of the antenna frame that a message names, else the source itself."""
+        frame = sample.frame_id
+        if not frame or frame == sample.source or not source.robot:
+            return source
+        antenna = self._radios.find(frame) if frame in self._radios else None
+        if antenna is not None and antenna.robot == source.robot:
+            return antenna
+        self._counters.warnings['unknown_antenna_frame'] += 1
+        return source
 
     def _variance(self, sample: RangeSample, distance: float) -> float:
         o = self._options
         given = sample.variance
-        if o.use_message_variance and math.isfinite(given) and given > 0:
-            variance = given * o.scale**2
-        else:
-            variance = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
-        return max(variance, o.min_sigma_m**2)
+        if o.use_message_variance and 0 < given <= LARGEST:
+            return self._bounds.variance('ranges', given * o.scale**2)
+        return self._bounds.variance('ranges', o.sigma_m**2 + (o.sigma_per_m * distance) ** 2)
 
     def _opposite(self, one: PendingRange, other: PendingRange) -> bool:
         return (one.source == other.target and one.target == other.source
@@ -156,7 +187,7 @@ class RangeFilter:
             pending = heapq.heappop(self._heap)[-1]
             if pending.gone:
                 continue
-            history = self._pairs[_pair(pending)]
+            history = self._pairs[pair_of(pending)]
             history.waiting.remove(pending)
             partner = min(
                 (p for p in history.waiting if self._opposite(pending, p)),
@@ -181,7 +212,7 @@ class RangeFilter:
         return ready
 
 
-def _pair(pending: PendingRange) -> tuple[str, str]:
+def pair_of(pending: PendingRange) -> tuple[str, str]:
     """The pair of radios, whichever direction."""
     return (pending.source, pending.target) if pending.source < pending.target \
         else (pending.target, pending.source)

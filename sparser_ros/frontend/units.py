@@ -1,36 +1,75 @@
-"""Plausibility of range units: centimetres and millimetres are the classic trap."""
+"""Plausibility of range units: centimetres and millimetres are the classic trap.
+
+A range between two radios changes by no more than they move. So the median change per metre that
+odometry says they moved is below 1 in metres, near 70 in centimetres and near 700 in millimetres,
+however far the radios reach. Where nothing has moved yet, the size of the ranges must do.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
+
+from ..graph.finding import Finding
 
 WINDOW = 51
 CENTIMETRES_FROM = 150.0
 MILLIMETRES_FROM = 1000.0
 """Few UWB radios reach 150 m at all; a *median* beyond that is another unit."""
+TRAVEL_M = 3.0
+"""Odometry between two ranges that are compared: noise of 1 m then changes the ratio by 0.5."""
+ENOUGH = 11
+"""Ratios that decide."""
+METRES_TO = 10.0
+MILLIMETRES_RATIO = 200.0
+"""Between the medians of |cos| x 100 and of |cos| x 1000 (64 and 637 for motion in all
+directions), on a logarithmic scale."""
+MAX_PAIRS = 100
 
 
 class UnitCheck:
-    """Median of the last raw ranges against what UWB can reach."""
+    """The last raw ranges against the motion of the radios, and against what UWB can reach."""
 
     def __init__(self) -> None:
         self._last: deque[float] = deque(maxlen=WINDOW)
+        self._ratios: deque[float] = deque(maxlen=WINDOW)
+        self._pairs: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
         self._count = 0
-        self.warning = ''
-        """What is suspicious, in words; '' = nothing."""
+        self._finding: Finding | None = None
 
-    def add(self, distance_m: float) -> None:
-        """Take note of a positive, finite range as received (after unit scaling)."""
+    def add(self, distance_m: float, pair: tuple[str, str] = ('', ''),
+            travelled_m: float = 0.0) -> None:
+        """Take note of a positive, finite range as received (after unit scaling).
+
+        `travelled_m`: odometry of both ends together since the start.
+        """
         self._last.append(distance_m)
         self._count += 1
-        if self._count % WINDOW:
+        before = self._pairs.get(pair)
+        if before is None or travelled_m - before[1] >= TRAVEL_M:
+            if before is not None:
+                self._ratios.append(abs(distance_m - before[0]) / (travelled_m - before[1]))
+            self._pairs[pair] = (distance_m, travelled_m)
+            self._pairs.move_to_end(pair)
+            if len(self._pairs) > MAX_PAIRS:
+                self._pairs.popitem(last=False)
+        if self._count % WINDOW == 0:
+            self._judge()
+
+    def _judge(self) -> None:
+        median = sorted(self._last)[len(self._last) // 2]
+        size, cut = median, (CENTIMETRES_FROM, MILLIMETRES_FROM)
+        what = f'the median range is {median:.0f} m'
+        if len(self._ratios) >= ENOUGH:
+            size, cut = sorted(self._ratios)[len(self._ratios) // 2], (METRES_TO, MILLIMETRES_RATIO)
+            what += f' and changes by {size:.0f} m per metre of odometry'
+        self._finding = None
+        if size < cut[0]:
             return
-        median = sorted(self._last)[WINDOW // 2]
-        self.warning = ''
-        for limit, unit, scale in ((MILLIMETRES_FROM, 'millimetres', '0.001'),
-                                   (CENTIMETRES_FROM, 'centimetres', '0.01')):
-            if median >= limit:
-                self.warning = (
-                    f'the median range is {median:.0f} m, which looks like {unit}: set scale: '
-                    f'{scale} for that input (ranges.inputs.<name>.scale)')
-                return
+        unit, scale = ('millimetres', '0.001') if size >= cut[1] else ('centimetres', '0.01')
+        self._finding = Finding(
+            'range_unit', 'ranges', f'{what}, which looks like {unit}: set scale: {scale} for that '
+            'input (ranges.inputs.<name>.scale)', median, 'm')
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is suspicious, in words."""
+        return (self._finding,) if self._finding is not None else ()

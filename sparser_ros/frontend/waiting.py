@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -10,6 +11,7 @@ from .counters import KindCounters
 from .odometry import Attachment, Track
 
 T = TypeVar('T')
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -52,13 +54,22 @@ class WaitingList(Generic[T]):
             if reason is None:
                 remaining.append(waiting)
                 continue
-            reason = reason or accept(waiting.item, waiting.found)
+            reason = reason or self._accepted(waiting, accept)
             self._counters.waiting -= 1
             if reason:
                 self._counters.drop(reason)
             else:
                 self._counters.accepted += 1
         self._waiting = remaining
+
+    def _accepted(self, waiting: Waiting[T],
+                  accept: Callable[[T, list[Attachment | None]], str]) -> str:
+        """As `accept`; an exception drops this one measurement, with its traceback in the log."""
+        try:
+            return accept(waiting.item, waiting.found)
+        except Exception:
+            _log.exception('a measurement could not be attached: %r', waiting.item)
+            return 'internal_error'
 
     def _attach(self, waiting: Waiting[T], last: bool) -> str | None:
         """'' = all ends attached, None = wait, else why it cannot be."""

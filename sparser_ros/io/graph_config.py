@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -78,9 +79,15 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'keyframes': {'every_message': True},
         'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),
                    'min_m': 0.0, 'min_sigma_m': 1e-9},
+        # The steps and noise of a graph are what they are: nothing is to be judged or bounded.
+        'odometry': {'max_speed_m_per_s': math.inf, 'max_turn_rate_rad_per_s': math.inf,
+                     'gap_s': 1e6},
+        'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
+        'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
     }
     if len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         config['fixes'] = {
+            'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9,
             'topic': '/{robot}/fix', 'lever_arms': _fix_levers(graph),
             'max_heading_sigma_rad': 10.0}
     return config

@@ -200,7 +200,7 @@ def test_memory_is_bounded_while_standing_still():
     track = frontend._tracks[0]
     assert len(track.stamps) < 1000
     assert len(track.keyframe_stamps) == 4
-    assert sum(len(h.waiting) for h in frontend._filter._pairs.values()) < 10
+    assert sum(len(h.waiting) for h in frontend._ranges.filter._pairs.values()) < 10
 
 
 def test_latest_odometry():

@@ -112,7 +112,9 @@ def test_a_generated_graph_comes_back(tmp_path, dimension, seed):
     assert result.landmarks.fixed.sum() == 1
     for kind, count in (('odometry', 60), ('ranges', 30), ('closures', 3)):
         assert frontend.counters.as_dict()[kind]['accepted'] == count
-    assert frontend.warnings == ()
+    assert frontend.findings == ()
+    (hint,) = frontend.warnings
+    assert 'is the only one with a known position' in hint
 
 
 def test_outfinite_comes_back(tmp_path, data_dir):

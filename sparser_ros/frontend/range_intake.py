@@ -1,0 +1,92 @@
+"""Range messages: checked, sorted, thinned where they flood, and waiting for odometry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..config import SparserConfig
+from ..graph.finding import Finding
+from .admission import Misspelt, RateLimit, Strangers
+from .bounds import Bounds
+from .counters import KindCounters
+from .events import EventLog
+from .odometry import Attachment, Track
+from .radios import Radio, Radios
+from .range_filter import PendingRange, RangeFilter
+from .samples import RangeSample
+from .stamps import DataClock, nanoseconds
+from .units import UnitCheck
+from .waiting import Waiting, WaitingList
+
+
+class RangeIntake:
+    """All ranges on their way to keyframes."""
+
+    def __init__(self, config: SparserConfig, radios: Radios, tracks: list[Track], bounds: Bounds,
+                 clock: DataClock, counters: KindCounters, events: EventLog) -> None:
+        self._robots = {name: number for number, name in enumerate(config.robots)}
+        self._radios = radios
+        self._tracks = tracks
+        self._clock = clock
+        self._counters = counters
+        self._events = events
+        self._units = UnitCheck()
+        self.filter = RangeFilter(config, radios, counters, bounds)
+        self._limit = RateLimit(config.ranges)
+        self._misspelt = Misspelt(radios.configured)
+        self._strangers = Strangers(config.ranges, radios, counters, self._misspelt)
+        self._waiting: WaitingList[PendingRange] = WaitingList(
+            tracks, nanoseconds(config.stamps.timeout_s), counters)
+
+    def look(self, sample: RangeSample) -> None:
+        """Judge the unit of a range, whether or not it is taken."""
+        if 0 < sample.range_m < math.inf:
+            pair = (sample.source, sample.target)
+            self._units.add(sample.range_m, pair, sum(map(self._travelled, pair)))
+
+    def _travelled(self, radio: str) -> float:
+        number = self._robots.get(self._radios.robot_of(radio))
+        return 0.0 if number is None else self._tracks[number].travelled_m
+
+    def add(self, sample: RangeSample, stamp_ns: int) -> bool:
+        """Take in a range with its stamp in data time."""
+        if not self.filter.add(sample, stamp_ns):
+            return False
+        self._clock.follow(stamp_ns)
+        return True
+
+    def resolve(self, flush: bool,
+                accept: Callable[[PendingRange, list[Attachment | None]], str]) -> None:
+        """Hand over the ranges whose time has come and whose odometry is there."""
+        newest = self._clock.newest_ns
+        for pending in self.filter.release(newest, flush):
+            pair = self._limit.exceeded(pending)
+            if pair:
+                self._counters.waiting -= 1
+                self._counters.drop('rate_limit')
+                self._events.add(pending.stamp_ns, Finding(
+                    'range_flood', pair, f'ranges {pair} come faster than the limits of '
+                    'ranges.max_rate_hz and ranges.max_total_rate_hz: dropped'))
+                continue
+            for admitted in self._strangers.admit(pending):
+                self._wait(admitted)
+        if flush:
+            for admitted in self._strangers.flush():
+                self._wait(admitted)
+        self._waiting.resolve(newest, flush, accept)
+
+    def _wait(self, pending: PendingRange) -> None:
+        self._waiting.add(Waiting(pending, tuple(
+            self._instant(end, pending.stamp_ns) for end in pending.ends)))
+
+    def _instant(self, end: Radio, stamp_ns: int) -> tuple[int, int] | None:
+        return (self._robots[end.robot], stamp_ns) if end.robot else None
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Wrong units, and floods of unknown names."""
+        return (*self._units.findings(), *self._strangers.findings())
+
+    def hints(self) -> tuple[str, ...]:
+        """Names of radios that look mistyped, in words."""
+        return self._misspelt.texts

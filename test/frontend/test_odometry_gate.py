@@ -1,0 +1,235 @@
+"""Odometry is believed within reason: each rule on seeded robots, in the plane and in space."""
+
+import numpy as np
+import pytest
+from frontend_world import Robot, config, graph_of, range_sample
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparser_ros.frontend import Frontend
+
+CASES = [(dimension, seed) for dimension in (2, 3) for seed in (1, 2)]
+
+
+def readings(robot, seconds, period=0.1, **changes):
+    return [robot.odometry(k * period, **changes) for k in range(round(seconds / period) + 1)]
+
+
+def moved(sample, offset):
+    """The same message somewhere else."""
+    return type(sample)(**{**vars(sample), 'position_xyz': sample.position_xyz + offset})
+
+
+def fed(samples, dimension=2, **values):
+    frontend = Frontend(config(dimension=dimension, **values))
+    for sample in samples:
+        frontend.add_odometry(sample)
+    return frontend, graph_of(frontend)
+
+
+def segments(graph, robot=0):
+    """Number of odometry segments of a robot: its keyframes less the edges between them."""
+    edges = graph.relative_poses
+    mine = graph.poses.robot[edges.j] == robot
+    return int(np.sum(graph.poses.robot == robot) - np.sum(mine & edges.odometry))
+
+
+def kinds(frontend):
+    return [found.kind for _, found in frontend.events]
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
+@pytest.mark.parametrize('period', [0.02, 0.1, 1.0])
+def test_possible_motion_is_one_segment_and_no_word(dimension, seed, period):
+    frontend, graph = fed(readings(Robot('A', dimension, seed), 40.0, period), dimension)
+    assert segments(graph) == 1
+    assert frontend.findings == () and not frontend.events
+    assert frontend.counters.odometry.accepted == frontend.counters.odometry.received
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
+@pytest.mark.parametrize('metres', [2.0, 38.0, 4000.0])
+def test_a_jump_begins_a_segment_and_is_named(dimension, seed, metres):
+    samples = readings(Robot('A', dimension, seed), 20.0)
+    samples[100:] = [moved(s, np.array([metres, 0.0, 0.0])) for s in samples[100:]]
+    frontend, graph = fed(samples, dimension)
+    assert segments(graph) == 2
+    assert kinds(frontend) == ['odometry_jump']
+    (finding,) = frontend.findings
+    assert finding.subject == 'A' and 'the odometry of A jumped by' in finding.text
+    assert finding.value == pytest.approx(metres, abs=0.5)
+    assert '10.0 s after its start' in finding.text
+    assert frontend.counters.odometry.accepted == len(samples)
+    # The edges left hold no trace of the jump.
+    edges = graph.relative_poses
+    assert np.linalg.norm(edges.translation, axis=1).max() < 1.0
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
+def test_a_restart_at_the_origin_begins_a_segment_also_after_a_silence(dimension, seed):
+    robot = Robot('A', dimension, seed)
+    robot.velocity = robot.velocity / np.linalg.norm(robot.velocity)
+    for silence in (0.1, 4.0, 30.0):
+        samples = readings(robot, 20.0)
+        late = [type(s)(**{**vars(s), 'stamp_ns': s.stamp_ns + round((20 + silence) * 1e9),
+                           'received_ns': s.received_ns + round((20 + silence) * 1e9)})
+                for s in readings(robot, 10.0)]
+        frontend, graph = fed(samples + late, dimension)
+        assert segments(graph) == 2, silence
+        (kind,) = kinds(frontend)
+        assert kind in ('odometry_jump', 'odometry_restart')
+        assert frontend.counters.odometry.accepted == len(samples) + len(late)
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
+@pytest.mark.parametrize('absurd', [8.0, 1e6])
+@pytest.mark.parametrize('at', [0, 2, 50, 199])
+def test_one_absurd_message_is_dropped_and_named(dimension, seed, absurd, at):
+    samples = readings(Robot('A', dimension, seed), 20.0)
+    clean = fed(samples[:at] + samples[at + 1:], dimension)[1]
+    samples[at] = moved(samples[at], np.array([0.0, absurd, 0.0]))
+    frontend, graph = fed(samples, dimension)
+    assert frontend.counters.odometry.dropped == {'implausible': 1}
+    assert kinds(frontend) == ['odometry_outlier']
+    assert segments(graph) == 1
+    assert np.array_equal(graph.poses.translation, clean.poses.translation)
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
+def test_a_silence_widens_the_edge_by_what_the_robot_may_have_done(dimension, seed):
+    samples = [s for k, s in enumerate(readings(Robot('A', dimension, seed), 80.0))
+               if not 200 < k < 600]
+    frontend, graph = fed(samples, dimension)
+    assert segments(graph) == 1
+    assert kinds(frontend) == ['odometry_gap']
+    edges = graph.relative_poses
+    across = int(np.argmin(edges.tau))
+    usual = np.median(edges.tau)
+    assert edges.tau[across] < usual / 10
+    assert (frontend.findings and '39.9 s' in kinds_text(frontend)) or '40.0 s' in kinds_text(
+        frontend)
+
+
+def kinds_text(frontend):
+    return ' '.join(found.text for _, found in frontend.events)
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
+def test_a_silence_too_long_begins_a_segment(dimension, seed):
+    samples = [s for k, s in enumerate(readings(Robot('A', dimension, seed), 180.0))
+               if not 200 < k < 1600]
+    frontend, graph = fed(samples, dimension)
+    assert segments(graph) == 2
+    assert kinds(frontend) == ['odometry_gap']
+
+
+def test_a_robot_that_falls_silent_is_named_while_it_is():
+    frontend = Frontend(config())
+    a, b = Robot('A', 2, 1), Robot('B', 2, 2)
+    for k in range(300):
+        frontend.add_odometry(a.odometry(0.1 * k))
+        if k < 100 or k > 200:
+            frontend.add_odometry(b.odometry(0.1 * k))
+        named = [f.subject for f in frontend.findings if f.kind == 'odometry_silent']
+        assert named == (['B'] if 150 <= k <= 201 else []), k
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
+def test_messages_out_of_order_are_sorted_in(dimension, seed):
+    robot, rng = Robot('A', dimension, seed), np.random.default_rng(seed)
+    samples = readings(robot, 60.0)
+    order = np.argsort([k * 0.1 + rng.uniform(0.0, 0.25) for k in range(len(samples))])
+    frontend, graph = fed([samples[k] for k in order], dimension)
+    assert segments(graph) == 1
+    counters = frontend.counters.odometry
+    assert counters.accepted == len(samples), counters.as_dict()
+    assert not frontend.events
+    track = frontend._tracks[0]
+    assert track.stamps == sorted(s.stamp_ns for s in samples)
+
+
+def test_data_in_order_never_wait():
+    frontend = Frontend(config())
+    for number, sample in enumerate(readings(Robot('A', 2, 1), 20.0)):
+        frontend.add_odometry(sample)
+        if number:
+            assert frontend.latest_odometry('A')[0] == sample.stamp_ns
+
+
+def test_one_robot_whose_clock_goes_back_does_not_erase_the_map_of_the_others():
+    frontend = Frontend(config())
+    a, b = Robot('A', 2, 1), Robot('B', 2, 2)
+    for k in range(200):
+        shift = 0 if k < 100 else -60_000_000_000
+        sample = a.odometry(0.1 * k)
+        frontend.add_odometry(type(sample)(**{
+            **vars(sample), 'stamp_ns': sample.stamp_ns + shift}))
+        frontend.add_odometry(b.odometry(0.1 * k))
+    assert not frontend.time_jump
+    assert any(f.kind == 'odometry_backwards' and f.subject == 'A' for f in frontend.findings)
+
+
+def test_one_stamp_far_ahead_is_dropped_and_several_are_a_jump():
+    robot = Robot('A', 2, 1)
+    for bad in (1, 2, 40):
+        frontend = Frontend(config())
+        for k in range(100):
+            frontend.add_odometry(robot.odometry(0.1 * k))
+        for k in range(bad):
+            frontend.add_odometry(robot.odometry(
+                3000 + 10 + 0.1 * k, received_ns=robot.odometry(10 + 0.1 * k).received_ns))
+        if bad < 3:
+            for k in range(bad, 100):
+                assert frontend.add_odometry(robot.odometry(10 + 0.1 * k))
+            assert frontend.counters.odometry.dropped == {'in_the_future': bad}
+            assert any('3000' in f.text and f.subject == 'A' for f in frontend.findings)
+        else:
+            graph = graph_of(frontend)
+            assert frontend.counters.odometry.dropped['in_the_future'] <= 3
+            assert segments(graph) == 2
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_ranges_stay_on_their_side_of_a_jump(dimension):
+    robot = Robot('A', dimension, 1)
+    samples = readings(robot, 20.0)
+    samples[100:] = [moved(s, np.array([50.0, 0.0, 0.0])) for s in samples[100:]]
+    frontend = Frontend(config(dimension=dimension))
+    for k, sample in enumerate(samples):
+        frontend.add_odometry(sample)
+        if k % 2:
+            frontend.add_range(range_sample('A', 'L1', 0.1 * k + 0.03, 5.0))
+    graph = graph_of(frontend)
+    assert frontend.counters.ranges.accepted == 100
+    assert np.linalg.norm(graph.ranges.lever_source, axis=1).max() < 2.0
+
+
+def test_poses_that_go_further_than_their_own_speeds_are_named():
+    robot = Robot('A', 2, 1)
+    speed = float(np.linalg.norm(robot.velocity))
+    for scale, named in ((1.0, False), (1.1, True)):
+        frontend, _ = fed([
+            type(s)(**{**vars(s), 'position_xyz': s.position_xyz * scale, 'twist_speed': speed})
+            for s in readings(robot, 60.0)])
+        assert any(f.kind == 'odometry_twist' for f in frontend.findings) == named
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.randoms(use_true_random=False), st.sampled_from([2, 3]),
+       st.lists(st.tuples(st.integers(5, 150), st.floats(-1e7, 1e7), st.integers(1, 12)),
+                max_size=6))
+def test_whatever_jumps_each_segment_is_smooth_and_all_is_counted(random, dimension, jumps):
+    robot = Robot('A', dimension, random.randint(1, 5))
+    samples = readings(robot, 20.0)
+    for begin, offset, length in jumps:
+        for k in range(begin, min(begin + length, len(samples))):
+            samples[k] = moved(samples[k], np.array([offset, 0.0, 0.0]))
+    frontend, graph = fed(samples, dimension)
+    counters = frontend.counters.odometry
+    assert counters.balanced and counters.waiting == 0
+    assert counters.accepted >= len(samples) - sum(length for _, _, length in jumps) - 1
+    edges = graph.relative_poses
+    assert segments(graph) >= 1
+    assert np.all(np.isfinite(edges.translation))
+    # A keyframe comes after 0.5 m; one step more is at most what the rule lets through.
+    assert np.linalg.norm(edges.translation, axis=1).max(initial=0.0) < 10.0
