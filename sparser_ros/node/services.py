@@ -33,21 +33,19 @@ class Services:
     async def _solve(
         self, _request: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
-        """Solve everything received so far, paused or not, and answer with the outcome."""
+        """Solve everything received so far from scratch, paused or not; answer with the outcome."""
         pipeline = self._pipeline
         pipeline.intake()
-        before = pipeline.solution
-        if not pipeline.request_solve(force=True):
+        request = pipeline.request_audit()
+        if request is None:
             response.message = 'nothing to solve: no keyframe yet'
             return response
-        wanted = pipeline.newest_sequence
-
-        def solved() -> bool:
-            now = pipeline.solution
-            return now is not None and now is not before and now.sequence >= wanted
-
-        if not await Condition(solved, SOLVE_TIMEOUT_S):
+        if not await Condition(lambda: pipeline.answered(request), SOLVE_TIMEOUT_S):
             response.message = f'no solution within {SOLVE_TIMEOUT_S:.0f} s'
+            return response
+        failed = pipeline.worker.state.failed
+        if pipeline.solution is None or failed:
+            response.message = f'failed: {failed}'
             return response
         solution = pipeline.solution
         assert solution is not None

@@ -13,9 +13,11 @@ from backend_world import World, config
 
 from sparser_ros.backend.process.journal import load
 from sparser_ros.backend.process.worker import SolverWorker
-from sparser_ros.config.backend import WatchdogConfig
+from sparser_ros.config.backend import AuditConfig, WatchdogConfig
 
 PATIENCE_S = 90
+QUIET = AuditConfig(period_s=0.0)
+"""Audits when the graph has grown, or when asked for."""
 
 
 def until(condition, what, seconds=PATIENCE_S):
@@ -52,7 +54,7 @@ def increments():
 
 @pytest.mark.parametrize('kind', ['process', 'thread'])
 def test_increments_in_solutions_out(increments, kind):
-    with SolverWorker(config(worker=kind, idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(worker=kind, audit=QUIET)) as worker:
         assert worker.poll() is None
         for one in increments:
             worker.submit(one)
@@ -67,7 +69,7 @@ def test_increments_in_solutions_out(increments, kind):
 
 
 def test_no_call_of_the_client_blocks(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         slowest = 0.0
         for one in increments:
             begin = time.perf_counter()
@@ -81,7 +83,7 @@ def test_no_call_of_the_client_blocks(increments):
 
 
 def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.submit(increments[1])
         worker.request_solve()
@@ -103,7 +105,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
 
 def test_a_hung_process_is_killed_and_started_again(increments):
     dog = WatchdogConfig(hang_timeout_s=1.5, heartbeat_period_s=0.1)
-    with SolverWorker(config(watchdog=dog, idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(watchdog=dog, audit=QUIET)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         first = worker.state.pid
         os.kill(first, signal.SIGSTOP)
@@ -130,7 +132,7 @@ def test_closing_ends_the_process_even_in_a_solve(increments):
 
 def test_reset_forgets_everything(increments):
     other = World(['curved'], [[0, 0]], steps=5).increments(1)[0]
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.request_solve()
         worker.reset()
@@ -155,19 +157,19 @@ def test_silence_brings_one_check_from_scratch(increments):
 
 
 def test_live_options_reach_the_process(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.request_solve()
         assert solution_of(worker, 0).robots[1].location.value == 'located'
         strict = type(config().backend.observability)(heading_sigma_rad=1e-3)
-        worker.configure(config(idle_polish_after_s=0.0, observability=strict))
+        worker.configure(config(audit=QUIET, observability=strict))
         worker.request_solve(full=False)
         assert until(worker.poll, 'a solution').robots[1].location.value != 'located'
 
 
 def test_the_journal_holds_what_was_submitted(tmp_path, increments):
     path = tmp_path / 'run.journal'
-    with SolverWorker(config(journal=str(path), idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(journal=str(path), audit=QUIET)) as worker:
         for one in increments:
             worker.submit(one)
         worker.request_solve()
@@ -205,7 +207,7 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
 
 
 def test_an_interrupt_of_the_group_does_not_reach_the_solver(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         os.kill(worker.state.pid, signal.SIGINT)
         worker.submit(increments[0])

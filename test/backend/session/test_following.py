@@ -18,7 +18,7 @@ FOLLOWED = 'incremental'
 
 def settings(robots=('A', 'B'), solver=None, **backend):
     """No starts from scratch but the first ones: they are no matter here."""
-    return config(robots=robots, solver=solver, full_solve_growth=0.0, **backend)
+    return config(robots=robots, solver=solver, **backend)
 
 
 def world_of(seed=0, kinds=('curved', 'curved'), **options):

@@ -192,7 +192,7 @@ def test_a_robot_that_becomes_connected_triggers_a_solve_from_scratch():
 
 def test_a_warm_start_in_a_wrong_basin_is_noticed(world):
     increments = world.increments(4)
-    session = Session(config(robots=world.names, full_solve_growth=0.0))
+    session = Session(config(robots=world.names))
     good = run(session, increments[:2])
     rows = np.flatnonzero(session.graph.poses.robot == 1)
     turned = good.estimate.rotation.copy()
