@@ -67,11 +67,16 @@ class ObservabilityConfig:
         0.2, 'a robot is located only if the standard deviation of its heading is below this',
         unit='rad', lower=1e-3, upper=3.0, live=True)
     position_sigma_m: float = option(
-        1.0, 'a position counts only if its standard deviation is below this', unit='m',
+        0.33, 'a position counts only if its standard deviation is below this; a third of '
+        '`alert_limit_m` keeps the error of 99 % of such positions within that limit', unit='m',
+        lower=1e-3, upper=1e4, live=True)
+    alert_limit_m: float = option(
+        1.0, 'placements that differ by less than this count as the same', unit='m',
         lower=1e-3, upper=1e4, live=True)
     flip_cost: float = option(
-        12.0, 'a mirrored or turned alternative must cost at least this much more '
-        '(chi-square units) to count as excluded', lower=0.0, upper=1e6, live=True)
+        25.0, 'an alternative placement must fit worse by this much (chi-square units) to count '
+        'as excluded: a wrong one ever leads a right one by as much with probability '
+        'exp(-flip_cost / 2) at most, 4e-6', lower=0.0, upper=1e6, live=True)
     range_sigma_floor_m: float = option(
         0.1, 'ranges count with at least this standard deviation when it is decided what they '
         'determine (biases do not average out)', unit='m', lower=0.0, upper=10.0, live=True)

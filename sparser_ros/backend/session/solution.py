@@ -21,6 +21,8 @@ class Location(Enum):
 
     LOCATED = 'located'
     """Position and heading: path, pose and TF are published."""
+    AMBIGUOUS = 'ambiguous'
+    """Two or more placements fit about as well; `missing` names them, no pose and no TF."""
     POSITION_ONLY = 'position_only'
     """Heading undetermined: a position is published, no TF."""
     AMBIGUOUS = 'ambiguous'
