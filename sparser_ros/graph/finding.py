@@ -1,0 +1,20 @@
+"""What was found wrong with the data, in words and as a number: the culprit, the fault, its size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of one source; plain values, so that any codec can write it."""
+
+    kind: str
+    """Which rule found it, such as 'odometry_jump' or 'radio_clock'; equal kinds are comparable."""
+    subject: str
+    """The culprit: a robot, radio, pair of radios, beacon, detector or topic."""
+    text: str
+    """One sentence for the operator, which names the subject: 'the odometry of B jumped by …'."""
+    value: float = float('nan')
+    """Size of the fault in `unit`; NaN = it has none."""
+    unit: str = ''
