@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .integrity import IntegrityConfig
 from .option import option, section
 
 
@@ -110,4 +111,5 @@ class BackendConfig:
         {}, '`sparser replay` compares robots with these ground-truth topics '
         '(robot: PoseStamped, PoseWithCovarianceStamped or Odometry topic)')
     observability: ObservabilityConfig = section(ObservabilityConfig)
+    integrity: IntegrityConfig = section(IntegrityConfig)
     watchdog: WatchdogConfig = section(WatchdogConfig)
