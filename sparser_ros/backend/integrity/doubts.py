@@ -129,43 +129,54 @@ def doubt_finding(sources: Sources, doubt: Doubt) -> Finding:
     return Finding('ranges_rejected', name, text, 100 * doubt.share, '%')
 
 
+@dataclass(frozen=True)
+class Burst:
+    """Windows of time in which the ranges of one source did not fit."""
+
+    source: int
+    rows: NDArray[np.int64]
+    """All its ranges in those windows."""
+    far: NDArray[np.int64]
+    """Those of them that do not fit."""
+
+
 def bursts(
     sources: Sources, rows: Rows, taken: set[int], false_alarm: float, config: IntegrityConfig
-) -> list[Finding]:
-    """Windows of time in which the ranges of one source did not fit, recent ones only.
-
-    `taken` are sources that are named already.
-    """
+) -> list[Burst]:
+    """Recent bursts of sources beside those `taken`, the one with most ranges first."""
     if not len(rows.far):
         return []
     newest = float(sources.seconds.max())
     window = np.floor(sources.seconds / (config.window_s / 2)).astype(np.int64)
-    skip = np.zeros(len(rows.far), dtype=bool)
+    free = np.ones(len(rows.far), dtype=bool)
     for source in taken:
-        skip |= sources.at(source)
-    share = upper_share(int(np.sum(rows.far & ~skip)), int(np.sum(~skip)), false_alarm)
-    bound = max(TOLERATED_SHARE, share)
-    found: list[tuple[float, Finding]] = []
-    for source in range(len(sources)):
-        if source in taken or bound >= 1:
+        free &= ~sources.at(source)
+    far = rows.far & free
+    bound = max(TOLERATED_SHARE, upper_share(int(far.sum()), int(free.sum()), false_alarm))
+    found = []
+    for source in range(len(sources)) if bound < 1 else ():
+        own = sources.at(source) & free
+        if source in taken or not np.any(own):
             continue
-        own = sources.at(source) & ~skip
-        bad = [k for k in np.unique(window[own]).tolist() if exceeds(
-            int(np.sum(own & rows.far & (window == k))), int(np.sum(own & (window == k))), bound,
-            false_alarm)]
-        part = own & rows.far & np.isin(window, bad)
+        totals, fails = np.bincount(window[own]), np.bincount(
+            window[own & far], minlength=int(window[own].max()) + 1)
+        bad = [k for k in np.flatnonzero(fails).tolist() if exceeds(
+            int(fails[k]), int(totals[k]), bound, false_alarm)]
+        part = own & np.isin(window, bad)
         if bad and newest - sources.seconds[part].max() <= config.memory_s:
-            found.append(_burst(sources, source, part, rows))
-    return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])[:1]]
+            found.append(Burst(source, np.flatnonzero(part), np.flatnonzero(part & far)))
+    return sorted(found, key=lambda burst: -len(burst.far))
 
 
-def _burst(
-    sources: Sources, source: int, part: Mask, rows: Rows
-) -> tuple[float, Finding]:
-    name, seconds, error = sources.names[source], sources.seconds[part], rows.error_m[part]
+def burst_finding(sources: Sources, burst: Burst, rows: Rows) -> Finding:
+    """Words for a burst: the source, the error where it is steady, the times."""
+    name, seconds, error = (
+        sources.names[burst.source], sources.seconds[burst.far], rows.error_m[burst.far])
     offset = float(np.median(error))
     spread = float(np.median(np.abs(error - offset)))
-    size = f' by about {offset:+.1f} m' if spread < _STEADY * abs(offset) else ''
-    text = (f'ranges of radio {name} did not fit{size} from {seconds.min():.0f} s to '
-            f'{seconds.max():.0f} s of the data')
-    return float(np.sum(part)), Finding('range_burst', name, text, offset, 'm')
+    which = 'long' if offset > 0 else 'short'
+    size = f'were {abs(offset):.1f} m too {which}' if spread < _STEADY * abs(offset) else \
+        'did not fit'
+    text = (f'ranges of radio {name} {size} from {seconds.min():.0f} s to {seconds.max():.0f} s of '
+            'the data')
+    return Finding('range_burst', name, text, offset, 'm')

@@ -20,8 +20,10 @@ from ...graph.finding import Finding
 from .doubts import (
     FAR_SIGMA,
     REJECTED_WEIGHT,
+    Burst,
     Doubt,
     Rows,
+    burst_finding,
     bursts,
     doubt_finding,
     doubted_sources,
@@ -36,6 +38,9 @@ from .sources import Sources, sources_of
 from .swapped_robots import swapped_robots
 
 Array = NDArray[np.float64]
+
+_MOST_BURSTS = 3
+"""Bursts whose explanations are compared."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +65,22 @@ def examine(
     false_alarm = _false_alarm(graph, sources, config)
     windows = odometry_windows(graph, estimate, config.window_s)
     doubts = doubted_sources(sources, rows, false_alarm)
-    explained = _explained(graph, estimate, weights, sources, rows, doubts, false_alarm, config)
-    named = {name for finding in explained for name in _names(finding)}
-    findings = list(explained)
+    found = bursts(sources, rows, {doubt.source for doubt in doubts}, false_alarm, config)
+    findings = _explained(
+        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], false_alarm, config)
+    named = {name for finding in findings for name in _names(finding)}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
     named |= {sources.names[doubt.source] for doubt in doubts}
-    taken = {k for k, name in enumerate(sources.names) if name in named}
-    findings += bursts(sources, rows, taken, false_alarm, config)
+    if found and not named & {sources.names[burst.source] for burst in found}:
+        # A burst of one radio shows at the others that it talks to: the greatest stands for all.
+        findings.append(burst_finding(sources, found[0], rows))
+        named.add(sources.names[found[0].source])
     findings += _closures(graph, weights)
     factors, noisy = _odometry(graph, windows, false_alarm, config)
     findings += [finding for finding in noisy if finding.subject not in named]
-    gate = gate_of(graph.robots, graph.dimension, sources, rows, windows, false_alarm, config)
+    gate = gate_of(
+        graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
     return Examination(tuple(findings), gate, factors)
 
 
@@ -95,17 +104,24 @@ def _false_alarm(graph: Graph, sources: Sources, config: IntegrityConfig) -> flo
 
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: Sources, rows: Rows,
-    doubts: list[Doubt], false_alarm: float, config: IntegrityConfig,
+    doubts: list[Doubt], found_bursts: list[Burst], false_alarm: float, config: IntegrityConfig,
 ) -> list[Finding]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry."""
     gain = float(chdtri(graph.dimension, false_alarm))
     kept = {table: np.where(values < REJECTED_WEIGHT, 0.0, values)
             for table, values in weights.items() if len(values)}
+    if found_bursts and 'ranges' in kept:
+        # Rejected, a burst would have no say in what explains it.
+        for burst in found_bursts:
+            kept['ranges'][burst.rows] = 1.0
     model = linear_model(graph, estimate, kept)
+    tested = hypotheses_of(
+        graph, estimate, kept, model, sources,
+        [(burst.rows, burst_finding(sources, burst, rows)) for burst in found_bursts], config)
     most = {doubt.source for doubt in doubts if doubt.share > 0.5}
     faults = [
         (one, theta) for one, theta, _ in selected(
-            model, hypotheses_of(graph, estimate, kept, model, sources, config), false_alarm)
+            model, tested, false_alarm)
         # What is left of a source of which most is rejected speaks for nobody.
         if one.kind != 'range_bias' or one.subject not in {sources.names[k] for k in most}]
     known = known_beacons(graph)

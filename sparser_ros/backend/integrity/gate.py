@@ -6,6 +6,7 @@ data say for sure that a share or a variance is beyond its limit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrik, chdtri, ndtri
 
 from ...config.integrity import IntegrityConfig
+from ...graph.finding import Finding
 from .doubts import Rows, lower_share
 from .odometry_windows import OdometryWindows
 from .sources import Sources
@@ -20,6 +22,8 @@ from .sources import Sources
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+_BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump', 'radios_swapped'})
+"""Faults that bend the path of their robot, which no robust weight takes out of the estimate."""
 _MEDIAN_SIGMA = float(ndtri(0.75))
 """Median of |z| for a standard normal z."""
 
@@ -38,16 +42,20 @@ class Gate:
 
 def gate_of(
     graph_robots: tuple[str, ...], dimension: int, sources: Sources, rows: Rows,
-    windows: OdometryWindows, false_alarm: float, config: IntegrityConfig,
+    windows: OdometryWindows, findings: Sequence[Finding], false_alarm: float,
+    config: IntegrityConfig,
 ) -> Gate:
-    """The gate at an estimate, from the ranges and odometry of the newest window."""
+    """The gate at an estimate, from the newest ranges and odometry, and from what was found."""
     newest = float(sources.seconds.max()) if len(sources.seconds) else 0.0
     recent = sources.seconds >= newest - config.window_s
     whole = _ranges_reason(rows, recent, false_alarm, config)
+    bent = {name: one.text for one in findings if one.kind in _BENDING
+            for name in one.subject.split(' and ')}
     robots: dict[str, str] = {}
     for number, name in enumerate(graph_robots):
         reason = _ranges_reason(rows, recent & sources.at(number), false_alarm, config) or \
-            _odometry_reason(windows.of(number), dimension, false_alarm, config)
+            _odometry_reason(
+                windows.of(number), dimension, false_alarm, config) or bent.get(name, '')
         if reason:
             robots[name] = reason
     reasons = [f'the map as a whole: {whole}'] if whole else []
@@ -70,11 +78,11 @@ def _ranges_reason(
 def _odometry_reason(
     squares: Array, dimension: int, false_alarm: float, config: IntegrityConfig
 ) -> str:
-    """The newest window of odometry against the estimate."""
-    newest = squares[-1:]
-    if len(newest) and newest[0] > config.gate_variance * chdtri(dimension, false_alarm):
-        times = np.sqrt(newest[0] / dimension)
-        return f'its path leaves its odometry by {times:.0f} times the noise'
+    """The newest windows of odometry against the estimate."""
+    newest = squares[-max(1, round(config.memory_s / config.window_s)):]
+    degrees, total = dimension * len(newest), float(np.sum(newest))
+    if degrees and total > config.gate_variance * chdtri(degrees, false_alarm):
+        return f'its path leaves its odometry by {np.sqrt(total / degrees):.0f} times the noise'
     return ''
 
 

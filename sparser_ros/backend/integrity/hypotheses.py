@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,8 +31,8 @@ class Hypothesis:
     """Faults below this size are none: the null hypothesis is |theta| <= floor."""
     finding: Callable[[Array], Finding]
     """Puts the estimated parameters into words."""
-    robot: str = ''
-    """The robot whose odometry is at fault, '' = none."""
+    tests: int = 1
+    """Among so many rows this one was picked for its residual."""
 
 
 @dataclass
@@ -58,13 +58,25 @@ class _Columns:
 
 def hypotheses_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    sources: Sources, config: IntegrityConfig,
+    sources: Sources, bursts: Sequence[tuple[Index, Finding]], config: IntegrityConfig,
 ) -> list[Hypothesis]:
-    """All single faults that are tested at an estimate."""
+    """All single faults that are tested at an estimate.
+
+    `bursts` are rows of ranges that may share one error, with what is to be said then.
+    """
     build = _Columns(model, graph, estimate, weights)
+    root, start = build.root('ranges', graph.ranges.precision), model.starts['ranges']
     return [
+        *(Hypothesis('range_burst', finding.subject, build.matrix(start + rows, root[rows, None]),
+                     config.bias_floor_m, _saying(finding))
+          for rows, finding in bursts),
         *_biases(build, sources, config), *_places(build, sources, config),
         *_odometry(build, config)]
+
+
+def _saying(finding: Finding) -> Callable[[Array], Finding]:
+    """Words that are ready before anything is estimated."""
+    return lambda _: finding
 
 
 def _biases(build: _Columns, sources: Sources, config: IntegrityConfig) -> list[Hypothesis]:
@@ -136,32 +148,77 @@ def misplaced(name: str) -> Callable[[Array], Finding]:
     return finding
 
 
-def _odometry(build: _Columns, config: IntegrityConfig) -> list[Hypothesis]:
-    """Odometry of one robot is too long by a share, or turns at a steady rate of its own."""
+@dataclass(frozen=True)
+class _OdometryRows:
+    """Derivatives of the odometry's residuals, edge by edge."""
+
+    moves: Array
+    """(k, d): by a share of the length."""
+    turns: Array
+    """(k, turns): by a rate of turning."""
+    steps: Array
+    """(k, d + turns, d + turns): rows of an edge (moves, turns) by an extra step in its frame."""
+    seconds: Array
+    """(k,): time of the end of each edge since the first pose."""
+
+
+def _odometry_rows(build: _Columns) -> _OdometryRows:
     graph, d = build.graph, build.graph.dimension
     rel = graph.relative_poses
-    own = np.where(rel.odometry, graph.poses.robot[rel.i] if graph.n_poses else rel.i, -1)
     root_tau = build.root('relative_poses', rel.tau)
-    kappa = rel.kappa * (1.0 if d == 2 else 2.0)
-    root_kappa = build.root('relative_poses', kappa)
-    step = np.einsum('kij,kj->ki', build.estimate.rotation[rel.i], rel.translation)
-    seconds = (graph.poses.stamp_ns[rel.j] - graph.poses.stamp_ns[rel.i]) * 1e-9
+    root_kappa = build.root('relative_poses', rel.kappa * (1.0 if d == 2 else 2.0))
+    rotation = build.estimate.rotation[rel.i]
+    step = np.einsum('kij,kj->ki', rotation, rel.translation)
+    stamps = graph.poses.stamp_ns
+    seconds = (stamps[rel.j] - stamps[rel.i]) * 1e-9
     turns = 1 if d == 2 else 3
-    axis = np.ones((len(rel), 1)) if d == 2 else build.estimate.rotation[rel.i][:, :, 2]
+    axis = np.ones((len(rel), 1)) if d == 2 else rotation[:, :, 2]
+    steps = np.zeros((len(rel), d + turns, d + turns))
+    steps[:, :d, :d] = -root_tau[:, None, None] * rotation
+    steps[:, d:, d:] = -root_kappa[:, None, None] * (np.ones((1, 1)) if d == 2 else rotation)
+    return _OdometryRows(
+        root_tau[:, None] * step, (root_kappa * seconds)[:, None] * axis, steps,
+        np.asarray((stamps[rel.j] - stamps.min(initial=1 << 62)) * 1e-9, dtype=float))
+
+
+def _odometry(build: _Columns, config: IntegrityConfig) -> list[Hypothesis]:
+    """Odometry of one robot: too long by a share, turning at a rate of its own, or one jump."""
+    graph, d = build.graph, build.graph.dimension
+    rel, model = graph.relative_poses, build.model
+    if not len(rel):
+        return []
+    own = np.where(rel.odometry, graph.poses.robot[rel.i], -1)
+    rows = _odometry_rows(build)
+    turns = rows.turns.shape[1]
+    at_moves = model.starts['moves'] + np.arange(len(rel))[:, None] * d + np.arange(d)
+    at_turns = model.starts['turns'] + np.arange(len(rel))[:, None] * turns + np.arange(turns)
+    square = np.sum(model.residual[at_moves] ** 2, 1) + np.sum(model.residual[at_turns] ** 2, 1)
     found = []
     for number, name in enumerate(graph.robots):
         edges = np.flatnonzero(own == number)
         if not len(edges):
             continue
-        moves = build.model.starts['moves'] + edges[:, None] * d + np.arange(d)
         found.append(Hypothesis('odometry_scale', name, build.matrix(
-            moves.ravel(), (root_tau[edges, None] * step[edges]).reshape(-1, 1)),
-            config.scale_floor, _scaled(name), name))
-        rows = build.model.starts['turns'] + edges[:, None] * turns + np.arange(turns)
+            at_moves[edges].ravel(), rows.moves[edges].reshape(-1, 1)),
+            config.scale_floor, _scaled(name)))
         found.append(Hypothesis('odometry_turn', name, build.matrix(
-            rows.ravel(), (root_kappa[edges, None] * seconds[edges, None] * axis[edges])
-            .reshape(-1, 1)), config.turn_floor_rad_s, _turning(name), name))
+            at_turns[edges].ravel(), rows.turns[edges].reshape(-1, 1)),
+            config.turn_floor_rad_s, _turning(name)))
+        worst = int(edges[np.argmax(square[edges])])
+        found.append(Hypothesis('odometry_jump', name, build.matrix(
+            np.concatenate([at_moves[worst], at_turns[worst]]), rows.steps[worst]),
+            config.bias_floor_m, _jumped(name, d, float(rows.seconds[worst])), len(edges)))
     return found
+
+
+def _jumped(name: str, d: int, seconds: float) -> Callable[[Array], Finding]:
+    def finding(theta: Array) -> Finding:
+        metres, angle = float(np.linalg.norm(theta[:d])), float(np.linalg.norm(theta[d:]))
+        return Finding(
+            'odometry_jump', name,
+            f'the odometry of {name} jumped by {metres:.1f} m and {np.degrees(angle):.0f} degrees '
+            f'about {seconds:.0f} s into the data', metres, 'm')
+    return finding
 
 
 def _scaled(name: str) -> Callable[[Array], Finding]:

@@ -10,6 +10,7 @@ covariance of the prior less that of the estimate.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ def odometry_windows(graph: Graph, estimate: Estimate, window_s: float) -> Odome
         seconds = (graph.poses.stamp_ns[rows] - begin) * 1e-9
         number = np.floor((seconds - seconds[0]) / window_s)
         cuts = np.r_[0, np.flatnonzero(np.diff(number)) + 1, len(rows) - 1]
-        for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+        for first, last in pairwise(cuts):
             part = rows[first:last + 1]
             # A short window at the end says little and would only cost a degree of freedom.
             if len(part) < 2 or seconds[last] - seconds[first] < window_s / 2:

@@ -79,6 +79,6 @@ def _next(
         size = float(np.linalg.norm(theta))
         # Of the interval null hypothesis only the part beyond the floor counts.
         beyond = gain * (max(size - one.floor, 0.0) / max(size, 1e-300)) ** 2
-        if beyond > chdtri(len(own), false_alarm) and gain > most:
+        if beyond > chdtri(len(own), false_alarm / one.tests) and gain > most:
             best, most = k, gain
     return best, most

@@ -52,4 +52,4 @@ def sources_of(graph: Graph) -> Sources:
     begin = int(graph.poses.stamp_ns.min()) if graph.n_poses else 0
     return Sources(
         graph.robots + graph.landmarks.names, count, owner(table.source), owner(table.target),
-        (table.stamp_ns - begin) * 1e-9)
+        np.asarray((table.stamp_ns - begin) * 1e-9, dtype=float))
