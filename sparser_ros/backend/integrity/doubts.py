@@ -168,6 +168,21 @@ def bursts(
     return sorted(found, key=lambda burst: -len(burst.far))
 
 
+def lasting(
+    sources: Sources, rows: Rows, doubts: list[Doubt], false_alarm: float, config: IntegrityConfig
+) -> list[Doubt]:
+    """The doubted sources without those that failed in less than half of their ranges' time."""
+    kept = []
+    for doubt in doubts:
+        others = {one.source for one in doubts} - {doubt.source}
+        found = [burst for burst in bursts(sources, rows, others, false_alarm, config)
+                 if burst.source == doubt.source]
+        total = int(np.sum(sources.at(doubt.source)))
+        if not found or 2 * len(found[0].rows) > total:
+            kept.append(doubt)
+    return kept
+
+
 def burst_finding(sources: Sources, burst: Burst, rows: Rows) -> Finding:
     """Words for a burst: the source, the error where it is steady, the times."""
     name, seconds, error = (

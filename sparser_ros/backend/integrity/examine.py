@@ -27,6 +27,7 @@ from .doubts import (
     bursts,
     doubt_finding,
     doubted_sources,
+    lasting,
 )
 from .gate import Gate, gate_of
 from .hypotheses import hypotheses_of
@@ -64,7 +65,8 @@ def examine(
     rows = _rows(graph, estimate, weights)
     false_alarm = _false_alarm(graph, sources, config)
     windows = odometry_windows(graph, estimate, config.window_s)
-    doubts = doubted_sources(sources, rows, false_alarm)
+    doubts = lasting(
+        sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
     found = bursts(sources, rows, {doubt.source for doubt in doubts}, false_alarm, config)
     findings = _explained(
         graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], false_alarm, config)
