@@ -171,14 +171,16 @@ def bursts(
 def lasting(
     sources: Sources, rows: Rows, doubts: list[Doubt], false_alarm: float, config: IntegrityConfig
 ) -> list[Doubt]:
-    """The doubted sources without those that failed in less than half of their ranges' time."""
+    """The doubted sources without those that failed in bursts only."""
     kept = []
     for doubt in doubts:
         others = {one.source for one in doubts} - {doubt.source}
         found = [burst for burst in bursts(sources, rows, others, false_alarm, config)
                  if burst.source == doubt.source]
-        total = int(np.sum(sources.at(doubt.source)))
-        if not found or 2 * len(found[0].rows) > total:
+        outside = sources.at(doubt.source)
+        if found:
+            outside[found[0].rows] = False
+        if not found or np.sum(rows.far & outside) >= TOLERATED_SHARE * np.sum(outside):
             kept.append(doubt)
     return kept
 

@@ -120,12 +120,12 @@ def _explained(
     tested = hypotheses_of(
         graph, estimate, kept, model, sources,
         [(burst.rows, burst_finding(sources, burst, rows)) for burst in found_bursts], config)
-    most = {doubt.source for doubt in doubts if doubt.share > 0.5}
+    most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
         (one, theta) for one, theta, _ in selected(
             model, tested, false_alarm)
-        # What is left of a source of which most is rejected speaks for nobody.
-        if one.kind != 'range_bias' or one.subject not in {sources.names[k] for k in most}]
+        # What is left of a source of which most is rejected says nothing of it.
+        if one.kind == 'beacon_misplaced' or one.subject not in most]
     known = known_beacons(graph)
     suspects = [doubt.source - sources.robots for doubt in doubts
                 if doubt.source - sources.robots in known]
