@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .integrity import IntegrityConfig
 from .option import option, section
 
 
@@ -127,4 +128,5 @@ class BackendConfig:
         '(robot: PoseStamped, PoseWithCovarianceStamped or Odometry topic)')
     audit: AuditConfig = section(AuditConfig)
     observability: ObservabilityConfig = section(ObservabilityConfig)
+    integrity: IntegrityConfig = section(IntegrityConfig)
     watchdog: WatchdogConfig = section(WatchdogConfig)

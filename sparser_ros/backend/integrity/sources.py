@@ -1,0 +1,55 @@
+"""Who made a measurement: robots and landmarks as the radios at the ends of ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Graph
+
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Radios numbered robots first, then landmarks, as `Graph.robots` and `Graph.landmarks`.
+
+    Several radios of one robot are one source: the graph keeps their lever arms, not their names.
+    """
+
+    names: tuple[str, ...]
+    robots: int
+    first: Index
+    """(k,): source at the `source` end of each range."""
+    second: Index
+    seconds: NDArray[np.float64]
+    """(k,): time of each range since the first pose."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def at(self, source: int) -> Mask:
+        """(k,): ranges with this source at one end."""
+        return np.asarray((self.first == source) | (self.second == source))
+
+    def is_robot(self, source: int) -> bool:
+        return source < self.robots
+
+
+def sources_of(graph: Graph) -> Sources:
+    """The sources of all ranges of a graph."""
+    count = len(graph.robots)
+
+    def owner(endpoint: Index) -> Index:
+        pose = endpoint >= 0
+        robot = graph.poses.robot[np.where(pose, endpoint, 0)] if graph.n_poses else endpoint
+        return np.where(pose, robot, count + ~endpoint)
+
+    table = graph.ranges
+    begin = int(graph.poses.stamp_ns.min()) if graph.n_poses else 0
+    return Sources(
+        graph.robots + graph.landmarks.names, count, owner(table.source), owner(table.target),
+        np.asarray((table.stamp_ns - begin) * 1e-9, dtype=float))
