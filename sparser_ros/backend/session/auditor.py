@@ -22,7 +22,7 @@ from .contest import Candidate, Contest
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
-from .judgement import Judgement, judged, ties_of
+from .judgement import Judgement, judged, seen_in, ties_of
 from .quarantine import FAILURES
 from .runner import run
 from .solution import Location, Solution
@@ -202,8 +202,9 @@ class Auditor:
 
     def _judged(self, contest: Contest, tracked: TrackedMap | None) -> Verdict:
         """The verdict on the best candidate; from now on the auditor's own map."""
-        frame, best = contest.frame, contest.best
-        found = judged(contest, self._store.graph, self.config)
+        frame, seen = contest.frame, seen_in(contest, self.config)
+        best = contest.best
+        found = judged(contest, seen, self._store.graph, self.config)
         names = tuple(sorted(frame.names(frame.mask)))
         kind = self._kind(contest, tracked, found, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from ..integrity.examine import examine
 from ..observability.observability import Observability, observe
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+MOST_HYPOTHESES, MOST_CANDIDATES = 2, 8
+"""Hypotheses that are solved for one map, and solves of one audit: each costs a warm solve."""
 
 
 @dataclass(frozen=True)
 class Judgement:
     """Verdicts on the segments and landmarks of the best candidate."""
 
-    observability: Observability
     segments: tuple[SegmentVerdict, ...]
     landmark_located: Mask
     withheld: str
@@ -41,20 +43,49 @@ class Judgement:
     odometry_factors: dict[str, float] = field(default_factory=dict)
 
 
-def judged(contest: Contest, whole_graph: Graph, config: SparserConfig) -> Judgement:
+def judged(
+    contest: Contest, seen: Observability, whole_graph: Graph, config: SparserConfig
+) -> Judgement:
     """Judge the best candidate; `whole_graph` still has the absolute data."""
     frame, best = contest.frame, contest.best
     weights = weights_of_rows(frame, best.result.stats.weights)
-    seen = observe(
-        _believed(frame.graph, weights, config.backend.rejected_weight), best.whole,
-        frame.segments, frame.gauge, config.backend.observability)
-    segments = _segments(frame, seen, weights, config)
-    segments = _with_rivals(segments, contest, config)
+    segments = _with_rivals(_segments(frame, seen, weights, config), contest, config)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
+    subgraph = frame.subgraph
+    found = examine(
+        subgraph.graph, subgraph.of(best.whole), best.result.stats.weights,
+        config.backend.integrity)
+    whole = () if found.gate.passed else tuple(
+        reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     return Judgement(
-        seen, segments, located, withheld,
-        any(one.location is Location.AMBIGUOUS for one in segments), findings)
+        segments, located, withheld,
+        any(one.location is Location.AMBIGUOUS for one in segments),
+        findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
+        dict(found.odometry_factors))
+
+
+def seen_in(contest: Contest, config: SparserConfig) -> Observability:
+    """What the measurements determine in the best candidate; better hypotheses are tried.
+
+    The other placements that fit about as well in the rigid problem start solves of the whole
+    graph; where one of them wins, it is judged in turn.
+    """
+    frame = contest.frame
+    while True:
+        best = contest.best
+        seen = observe(
+            frame.graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
+            weights_of_rows(frame, best.result.stats.weights),
+            rejected_weight=config.backend.rejected_weight)
+        tried = {one.start for one in contest.candidates}
+        fresh = [one for one in seen.hypotheses[:MOST_HYPOTHESES] if one.words not in tried]
+        if not fresh or len(contest.candidates) >= MOST_CANDIDATES:
+            return seen
+        for one in fresh:
+            contest.from_hypothesis(one.words, one.estimate)
+        if contest.best is best:
+            return seen
 
 
 def weights_of_rows(frame: Frame, weights: dict[str, Array]) -> dict[str, Array]:
@@ -76,20 +107,6 @@ def ties_of(graph: Graph) -> tuple[Index, int]:
     apart = pairs[pairs[:, 0] != pairs[:, 1]]
     every = np.concatenate([apart.ravel(), ground]).astype(np.int64)
     return np.bincount(every, minlength=len(segments) + graph.n_landmarks), len(segments)
-
-
-def _believed(graph: Graph, weights: dict[str, Array], threshold: float) -> Graph:
-    """The graph without rejected measurements, the others at their weights."""
-    tables = {}
-    for name, column in weights.items():
-        keep = column >= threshold
-        table = graph.tables()[name].take(keep)
-        for precision in ('kappa', 'tau', 'precision'):
-            if hasattr(table, precision):
-                table = table.replaced(
-                    **{precision: getattr(table, precision) * column[keep]})
-        tables[name] = table
-    return graph.replaced(**tables) if tables else graph
 
 
 def _segments(

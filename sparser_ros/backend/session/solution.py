@@ -25,8 +25,6 @@ class Location(Enum):
     """Two or more placements fit about as well; `missing` names them, no pose and no TF."""
     POSITION_ONLY = 'position_only'
     """Heading undetermined: a position is published, no TF."""
-    AMBIGUOUS = 'ambiguous'
-    """Two or more placements fit about as well; published neither as TF nor as pose."""
     UNLOCATED = 'unlocated'
     """Connected, perhaps, but not determined; nothing is published in map."""
 
