@@ -95,4 +95,4 @@ def upper_bound(count: int, of: int) -> float:
 
 
 if __name__ == '__main__':
-    sys.exit(run_main(main))
+    run_main(main)

@@ -14,11 +14,14 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend import BackendConfig
 from sparser_ros.graph import Estimate
+from sparser_ros.linalg.dense.rotations import nearest_rotation
 from sparser_ros.solver import solve
 
 from .geometry_world import Field
 
 CONFIG = BackendConfig()
+STANDS_M = 1.0
+"""A path within this has no heading: its first pose is the frame."""
 SOLVER = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 
 
@@ -54,6 +57,7 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
     begin = time.process_time()
     seen = _observed(frame, found, weights)
     wall = time.process_time() - begin
+    truth = _aligned(frame, truth, found)
     result = []
     for segment, row in enumerate(frame.segments.last.tolist()):
         if not frame.mask[segment]:
@@ -66,6 +70,19 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
             oracle.location[segment] is Location.LOCATED, seen.gap, wall,
             seen.missing[segment]))
     return result
+
+
+def _aligned(frame: Frame, truth: Estimate, found: Estimate) -> Estimate:
+    """The truth in the frame of the gauge robot's path; as it is where absolute data fix it."""
+    if frame.gauge is None:
+        return truth
+    rows = frame.segments.of_pose == frame.gauge
+    here, there = truth.translation[rows], found.translation[rows]
+    if np.max(np.ptp(here, axis=0)) < STANDS_M:
+        return truth
+    offset = here - np.mean(here, axis=0)
+    turn = nearest_rotation(((there - np.mean(there, axis=0)).T @ offset)[None])[0]
+    return truth.moved(turn, np.mean(there, axis=0) - turn @ np.mean(here, axis=0))
 
 
 def _observed(

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...linalg.dense.rotations import nearest_rotation
 from .pieces import Pieces
 from .proposals import Proposal
-from .rigid_problem import Placement, RigidProblem
+from .rigid_problem import GROUND, Placement, RigidProblem
 
 Array = NDArray[np.float64]
 WIDTH = 9.0
@@ -67,6 +68,8 @@ def compare(
         if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
             there = fine.relaxed(there, free_fine, _STEPS, WIDTH)
         gap = (fine.cost(there, WIDTH) - base) / variance_factor
+        if gauge is not None:
+            there = _aligned(fine, np.flatnonzero(pieces.segment == gauge), here, there, apart_m)
         rivals.append(Rival(there, gap, proposal))
     return Comparison(here, tuple(sorted(rivals, key=lambda rival: rival.gap)))
 
@@ -105,6 +108,30 @@ def _distance(
     turn = np.linalg.norm(one.rotation - other.rotation, axis=(1, 2))
     turn[problem.pieces:] = 0
     return float(np.max(np.maximum(moved, 2.0 * turn), initial=0.0))
+
+
+def _aligned(
+    fine: RigidProblem, own: NDArray[np.int64], here: Placement, there: Placement, apart_m: float
+) -> Placement:
+    """The rival in the frame of the gauge segment's path as a whole; its pieces are `own`.
+
+    Uncertainties refer to that frame too. A path shorter than `apart_m` keeps its first pose.
+    """
+    wanted = fine.centers[own] + here.shift[own]
+    found = fine.centers[own] + there.shift[own]
+    offset = found - np.mean(found, axis=0)
+    if np.max(np.linalg.norm(offset, axis=1)) < apart_m:
+        return there
+    turn = nearest_rotation((
+        (wanted - np.mean(wanted, axis=0)).T @ offset
+        + sum(here.rotation[k] @ there.rotation[k].T for k in own.tolist()))[None])[0]
+    middle = np.mean(found, axis=0)
+    shift = (fine.centers + there.shift - middle) @ turn.T + np.mean(
+        wanted, axis=0) - fine.centers
+    shift[GROUND] = 0
+    rotation = turn @ there.rotation
+    rotation[GROUND] = np.eye(fine.dimension)
+    return Placement(rotation, shift)
 
 
 def _free(problem: RigidProblem, held: int | None) -> NDArray[np.bool_]:

@@ -8,8 +8,9 @@ from scipy.special import chdtri
 
 from ...graph import Estimate
 from ..session.odometry_segments import OdometrySegments
+from .joints import turned
 from .pieces import Pieces
-from .rigid_problem import RigidProblem, turned
+from .rigid_problem import RigidProblem
 
 Array = NDArray[np.float64]
 RISK = 1e-6

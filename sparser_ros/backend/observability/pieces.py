@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ...graph.precision import rotation_variance, translation_variance
-from ...linalg.dense.rotations import hat, matrix_to_angle, matrix_to_rotvec
+from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec
 from ..session.odometry_segments import OdometrySegments
+from .joints import Joints, no_joints, turned
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -28,24 +29,6 @@ _LEAST_SIGMA_M = 0.05
 """What a piece may bend by where ranges have no floor."""
 _SMALLEST_VARIANCE = 1e-12
 """m^2 and rad^2: keeps the covariance of a joint of exact odometry invertible."""
-
-
-@dataclass(frozen=True)
-class Joints:
-    """Composed odometry between neighbouring pieces, in the frame of the piece before."""
-
-    before: Index
-    """(j,): piece."""
-    after: Index
-    point: Array
-    """(j, d): where the pieces meet, in map at the estimate."""
-    offset: Array
-    """(j, d + turns): what the estimate differs from composed odometry by, in map."""
-    whitener: Array
-    """(j, d + turns, d + turns): inverse square root of the covariance."""
-
-    def __len__(self) -> int:
-        return len(self.before)
 
 
 @dataclass(frozen=True)
@@ -79,14 +62,6 @@ class _Edges:
     move_variance: Array
     turn_variance: Array
     length: Array
-
-
-def no_joints(dimension: int) -> Joints:
-    """For segments that are rigid as a whole."""
-    size = dimension + (1 if dimension == 2 else 3)
-    zero = np.zeros(0, dtype=np.int64)
-    return Joints(zero, zero, np.zeros((0, dimension)), np.zeros((0, size)),
-                  np.zeros((0, size, size)))
 
 
 def cut(
@@ -142,7 +117,7 @@ def _counts(
 ) -> Index:
     """(b,): pieces per segment, within `MOST_UNKNOWNS` for all together."""
     def total(column: Array) -> Array:
-        return np.bincount(edges.segment, column, len(segments))[:, None]
+        return np.asarray(np.bincount(edges.segment, column, len(segments))[:, None], dtype=float)
 
     n = np.arange(1, _MOST_PIECES + 1)
     bend = total(edges.move_variance) / n + total(edges.turn_variance) * total(
@@ -190,7 +165,7 @@ def _joints(
     point = begin[after]
     arm = point[joint] - edges.point[used]
     # A turn at the later pose moves the meeting point by its lever arm.
-    lever = (np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None] if d == 2 else -hat(arm))
+    lever = turned(arm)
     turn_variance, move_variance = edges.turn_variance[used], edges.move_variance[used]
     blocks = np.zeros((len(arm), d + turns, d + turns))
     blocks[:, :d, :d] = move_variance[:, None, None] * np.eye(d) + turn_variance[
@@ -207,4 +182,5 @@ def _joints(
     np.add.at(offset, joint, residual)
     covariance += _SMALLEST_VARIANCE * np.eye(d + turns)
     # Inverse of the Cholesky factor: whitens, as any square root does.
-    return Joints(after - 1, after, point, offset, np.linalg.inv(np.linalg.cholesky(covariance)))
+    return Joints(after - 1, after, point, offset, np.asarray(np.linalg.inv(
+        np.linalg.cholesky(covariance)), dtype=float))

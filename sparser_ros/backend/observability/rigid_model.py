@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...graph import Estimate, Graph
 from ...graph.precision import chi_square_kappa
 from ..session.odometry_segments import OdometrySegments
-from .pieces import Joints, no_joints
+from .joints import Joints, no_joints
 from .rigid_problem import GROUND, Pairs, RigidProblem
 
 Array = NDArray[np.float64]
@@ -156,8 +156,8 @@ def _coincidences(
     d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
     closure = ~graph.relative_poses.odometry
     closures = graph.relative_poses.take(closure)
-    weight, kept = (
-        column[closure] for column in believed.of('relative_poses', len(closure)))
+    weight, kept = believed.of('relative_poses', len(closure))
+    weight, kept = weight[closure], kept[closure]
     seen = translation[see.i] + np.einsum('kij,kj->ki', rotation[see.i], see.translation)
     see_weight, see_kept = believed.of('sightings', len(see))
     point_weight, point_kept = believed.of('point_priors', len(point))
@@ -187,10 +187,9 @@ def _coincidences(
         np.concatenate([getattr(part, name) for part in blocks])
         for name in Pairs.__dataclass_fields__))
     sizes = [int(np.max(part.group, initial=-1)) + 1 for part in blocks]
-    offset = np.repeat(np.cumsum(sizes) - sizes, [len(part) for part in blocks])
-    joined = Pairs(**{
-        name: getattr(joined, name) if name != 'group' else joined.group + offset
-        for name in Pairs.__dataclass_fields__})
+    offset = np.repeat(
+        np.cumsum(sizes) - sizes, [len(part) for part in blocks]).astype(np.int64)
+    joined = replace(joined, group=joined.group + offset)
     return joined.take(joined.first != joined.second)
 
 

@@ -16,14 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
-from ...linalg.dense.rotations import (
-    angle_to_matrix,
-    hat,
-    matrix_to_angle,
-    matrix_to_rotvec,
-    rotvec_to_matrix,
-)
-from .pieces import Joints
+from ...linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from .joints import Joints, joint_terms, turned
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -151,12 +145,16 @@ class RigidProblem:
         gap = self.places(at, self.same, False) - self.places(at, self.same, True)
         return Residuals(
             np.sqrt(self.ranges.weight) * (length - self.distance),
-            np.sqrt(self.same.weight)[:, None] * gap, self._joint_terms(at)[0], vector, length)
+            np.sqrt(self.same.weight)[:, None] * gap, self._bent(at)[0], vector, length)
+
+    def _bent(self, at: Placement) -> tuple[Array, Array, Array]:
+        return joint_terms(self.joints, self.centers, at.rotation, at.shift)
 
     def squares(self, residuals: Residuals) -> tuple[Array, Array]:
         """Squared residuals of ranges, and of the measurements behind the coincidences."""
         gap = np.sum(residuals.same**2, axis=1)
-        return residuals.ranges**2, np.bincount(self.same.group, gap)
+        return residuals.ranges**2, np.bincount(
+            self.same.group, gap).astype(float)
 
     def cost(self, at: Placement, width: float = QUADRATIC) -> float:
         """Sum of squared residuals, or of Geman-McClure terms of a kernel with c^2 = `width`.
@@ -198,7 +196,7 @@ class RigidProblem:
         unit = residuals.vector / np.maximum(residuals.length, 1e-9)[:, None]
         scale = np.sqrt(self.ranges.weight) * range_weight
         gap_scale = np.sqrt(self.same.weight) * same_weight
-        _, *sides = self._joint_terms(at)
+        _, *sides = self._bent(at)
         below = len(self.ranges) + d * len(self.same)
         blocks = [
             self._entries(at, self.ranges, side, (scale * sign)[:, None, None] * unit[:, None], 0)
@@ -219,35 +217,6 @@ class RigidProblem:
         row, column, value = (np.concatenate(part) for part in zip(*blocks, strict=True))
         shape = (len(residual), self.unknowns)
         return residual, csr_matrix((value, (row, column)), shape=shape)
-
-    def _joint_terms(self, at: Placement) -> tuple[Array, Array, Array]:
-        """Whitened residuals (j, s) of joints, and derivatives (j, s, s) by both pieces."""
-        d, turns, joints = self.dimension, self.turns, self.joints
-        size = d + turns
-        arms = [
-            np.einsum('kij,kj->ki', at.rotation[v], joints.point - self.centers[v])
-            for v in (joints.before, joints.after)]
-        ends = [
-            arm + self.centers[v] + at.shift[v]
-            for arm, v in zip(arms, (joints.before, joints.after), strict=True)]
-        back = np.swapaxes(at.rotation[joints.before], 1, 2)
-        gap = ends[1] - ends[0]
-        bend = back @ at.rotation[joints.after]
-        turn = matrix_to_angle(bend)[:, None] if d == 2 else matrix_to_rotvec(bend)
-        residual = np.concatenate([np.einsum('kij,kj->ki', back, gap), turn], axis=1)
-        change = np.ones((len(joints), 1, 1)) if d == 2 else _left_inverse(turn) @ back
-        result = []
-        for arm, sign in zip(arms, (-1.0, 1.0), strict=True):
-            block = np.zeros((len(joints), size, size))
-            block[:, :d, :d] = sign * back
-            block[:, :d, d:] = sign * back @ turned(arm)
-            if sign < 0:
-                block[:, :d, d:] -= back @ turned(gap)
-            block[:, d:, d:] = sign * change
-            result.append(joints.whitener @ block)
-        return (
-            np.einsum('kij,kj->ki', joints.whitener, residual + joints.offset),
-            result[0], result[1])
 
     def _entries(
         self, at: Placement, pairs: Pairs, first: bool, weight: Array, row_offset: int
@@ -326,21 +295,3 @@ def _dense_rows(block: Array, column: Index, below: int) -> tuple[Index, Index, 
     row = below + np.arange(count * size).reshape(count, size, 1)
     place = np.broadcast_to(column[:, None, None] + np.arange(size), block.shape)
     return np.broadcast_to(row, block.shape).ravel(), place.ravel(), block.ravel()
-
-
-def turned(arm: Array) -> Array:
-    """(k, d, turns): derivative of turned arms by the rotation."""
-    if arm.shape[1] == 2:
-        return np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None]
-    return -hat(arm)
-
-
-def _left_inverse(rotvec: Array) -> Array:
-    """(k, 3, 3): inverse left Jacobian of the rotation group (Sola 2018, equation 146)."""
-    angle = np.linalg.norm(rotvec, axis=1)
-    small = angle < 1e-4
-    safe = np.where(small, 1.0, angle)
-    factor = np.where(
-        small, 1 / 12, 1 / safe**2 - (1 + np.cos(safe)) / (2 * safe * np.sin(safe) + 1e-300))
-    cross = hat(rotvec)
-    return np.eye(3) - cross / 2 + factor[:, None, None] * (cross @ cross)

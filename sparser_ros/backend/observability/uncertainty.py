@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate
 from ..session.odometry_segments import OdometrySegments
+from .joints import turned
 from .pieces import Pieces
-from .rigid_problem import RigidProblem, turned
+from .rigid_problem import RigidProblem
 
 Array = NDArray[np.float64]
 _UNKNOWN_M, _UNKNOWN_RAD = 1e4, 30.0
 """Prior standard deviations: they only keep the information matrix invertible."""
+_HEADING_ARM_M = 0.1
+"""A heading counts in the alignment like a point so far away: it decides where robots stand."""
 _HELD = 1e12
 """Information on the gauge piece: it does not move."""
 
@@ -39,7 +42,9 @@ def uncertainty(
 ) -> Uncertainty:
     """Uncertainty of every segment's newest pose and every landmark at the estimate.
 
-    The gauge segment's first piece is held: its first pose defines `map`.
+    Without absolute data the frame is the one in which the gauge robot's path as a whole is at
+    rest (an S-transformation, Baarda 1981): an error of its first heading turns all of `map`,
+    which nothing inside it can tell and which harms nothing inside it.
     """
     d, count = problem.dimension, problem.pieces
     residual, jacobian = problem.linearised(problem.identity())
@@ -53,6 +58,8 @@ def uncertainty(
     scaled = scale[:, None] * (normal + np.diag(weak)) * scale
     factor = _variance_factor(problem, residual)
     covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
+    if gauge is not None:
+        covariance = _aligned(covariance, problem, pieces, gauge)
     newest = pieces.last
     blocks = np.array([
         covariance[problem.columns(int(v)), problem.columns(int(v))] for v in newest
@@ -65,6 +72,33 @@ def uncertainty(
         covariance[problem.columns(v), problem.columns(v)]
         for v in range(count, problem.variables)]).reshape(-1, d, d)
     return Uncertainty(_largest(blocks[:, d:, d:]), position, _largest(marks), factor)
+
+
+def _aligned(
+    covariance: Array, problem: RigidProblem, pieces: Pieces, gauge: int
+) -> Array:
+    """The covariance after rigid alignment of the gauge segment's pieces."""
+    d, turns, count = problem.dimension, problem.turns, problem.pieces
+    size = d + turns
+    motion = np.zeros((problem.unknowns, size))
+    body = motion[:count * size].reshape(count, size, size)
+    arms = turned(problem.centers[:-1])
+    body[:, :d, :d] = np.eye(d)
+    body[:, :d, d:] = arms[:count]
+    body[:, d:, d:] = np.eye(turns)
+    points = motion[count * size:].reshape(-1, d, size)
+    points[:, :, :d] = np.eye(d)
+    points[:, :, d:] = arms[count:]
+    weight = np.zeros((count, size))
+    own = pieces.segment == gauge
+    weight[own, :d] = 1.0
+    weight[own, d:] = _HEADING_ARM_M**2
+    weighted = np.concatenate([weight.ravel(), np.zeros(len(motion) - weight.size)])[
+        :, None] * motion
+    project = motion @ np.linalg.solve(weighted.T @ motion, weighted.T)
+    # P - G K P - (G K P)^T + G K P K^T G^T, without the square matrix I - G K.
+    moved = project @ covariance
+    return np.asarray(covariance - moved - moved.T + moved @ project.T)
 
 
 def _variance_factor(problem: RigidProblem, residual: Array) -> float:

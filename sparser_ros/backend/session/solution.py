@@ -28,6 +28,11 @@ class Location(Enum):
     UNLOCATED = 'unlocated'
     """Connected, perhaps, but not determined; nothing is published in map."""
 
+    @property
+    def placed(self) -> bool:
+        """Whether the robot has one position in map."""
+        return self in (Location.LOCATED, Location.POSITION_ONLY)
+
 
 @dataclass(frozen=True)
 class RobotLocation:

@@ -190,9 +190,9 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
         '        time.sleep(0.01)\n'
         '    print(worker.state.pid, flush=True)\n'
         '    time.sleep(100)\n')
-    here = Path(__file__).parents[1]
+    test = Path(__file__).parents[2]
     paths = os.pathsep.join(
-        [str(here.parents[2]), str(here.parents[1] / 'support'), os.environ.get('PYTHONPATH', '')])
+        [str(test.parent), str(test / 'support'), os.environ.get('PYTHONPATH', '')])
     parent = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, 'PYTHONPATH': paths})
@@ -231,9 +231,9 @@ def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
         '        while worker.state.restarting:\n'
         '            time.sleep(0.01)\n'
         '        print(worker.state.restarts)\n')
-    here = Path(__file__).parents[1]
+    test = Path(__file__).parents[2]
     paths = os.pathsep.join(
-        [str(here.parents[2]), str(here.parents[1] / 'support'), os.environ.get('PYTHONPATH', '')])
+        [str(test.parent), str(test / 'support'), os.environ.get('PYTHONPATH', '')])
     ended = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, 'PYTHONPATH': paths})
