@@ -85,14 +85,17 @@ class Pipeline:
         self.worker.submit(increment)
         return True
 
-    def request_solve(self, *, force: bool = False) -> bool:
-        """Ask for a solve if there is something new; true when one was asked for."""
+    def request_solve(self, *, force: bool = False, full: bool | None = None) -> bool:
+        """Ask for a solve if there is something new; true when one was asked for.
+
+        `full`: one from scratch.
+        """
         if (self.paused or self._requested == self._sequence) and not force:
             return False
         if self._sequence < 0:
             return False
         self._requested = self._sequence
-        self.worker.request_solve()
+        self.worker.request_solve(full)
         return True
 
     def request_audit(self) -> int | None:

@@ -1,11 +1,10 @@
 """Graphs of a small world with one fault in them, and their robust solutions."""
 
 import numpy as np
+from backend_world import World, graph_of
 
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.solver import solve
-
-from backend_world import World, graph_of
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 CENTRES = {2: [(-8, 0), (8, 3), (0, 9)], 3: [(-8, 0, 0), (8, 3, 1), (0, 9, -1)]}

@@ -142,7 +142,7 @@ class SolverWorker:
         """Forget all increments and solutions; the next increment has sequence 0."""
         with self.lock:
             self._generation += 1
-            self._epoch += 1
+            self._epoch = 0
             self._increments, self._solution, self._fresh = [], None, False
             self._verdict, self._failed = None, ''
             self._answered = self._audited = self._request

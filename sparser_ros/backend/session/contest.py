@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Array = NDArray[np.float64]
-SAME_COST = 0.01
+SAME_COST = 1e-3
 """Share of the cost within which two solves count as the same answer."""
 _SAME_MAP = 1e-4
 """Share of the cost that a map from another start must gain, or the present one stays."""
