@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
-from ..integrity.examine import examine
+from ..integrity.examine import Examination, examine
 from ..observability.observability import Observability, observe
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
 from .odometry_segments import OdometrySegments, find_segments, measured_pairs
+from .quarantine import FAILURES
 from .solution import Location
 from .verdict import SegmentVerdict
 
@@ -53,9 +54,8 @@ def judged(
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
     subgraph = frame.subgraph
-    found = examine(
-        subgraph.graph, subgraph.of(best.whole), best.result.stats.weights,
-        config.backend.integrity)
+    found = _examined(
+        subgraph.graph, subgraph.of(best.whole), best.result.stats.weights, config)
     whole = () if found.gate.passed else tuple(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     return Judgement(
@@ -63,6 +63,18 @@ def judged(
         any(one.location is Location.AMBIGUOUS for one in segments),
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
         dict(found.odometry_factors))
+
+
+def _examined(
+    graph: Graph, estimate: Estimate, weights: dict[str, Array], config: SparserConfig
+) -> Examination:
+    """The monitors' findings; that they fail is one itself and must not end the audit."""
+    try:
+        return examine(graph, estimate, weights, config.backend.integrity)
+    except FAILURES as error:
+        return Examination((Finding(
+            'monitor_failed', 'map', 'the integrity of the map is not monitored: '
+            f'{type(error).__name__}: {error}'),))
 
 
 def seen_in(contest: Contest, config: SparserConfig) -> Observability:
