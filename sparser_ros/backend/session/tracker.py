@@ -27,7 +27,7 @@ from .incremental_map import IncrementalMap, can_be_incremental
 from .odometry_segments import OdometrySegments, find_segments
 from .quarantine import FAILURES
 from .rejected import rejected_of
-from .solution import RobotLocation, Solution
+from .solution import Location, RobotLocation, Solution
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued
 from .whole_map import WholeMap
@@ -58,6 +58,8 @@ class Tracker:
         self._good: tuple[int, Estimate] | None = None
         """Sequence and estimate of the last tick that succeeded."""
         self._announced: tuple[Finding, ...] = ()
+        self._located: frozenset[str] = frozenset()
+        """Robots that the last solution had located."""
         self.epoch = epoch
         """Counts frames of map."""
 
@@ -82,11 +84,6 @@ class Tracker:
     def sequence(self) -> int:
         """Newest increment included; -1 = none."""
         return self._store.sequence
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The newest verdict that tells something about the map."""
-        return self._verdict
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
@@ -119,7 +116,8 @@ class Tracker:
         self._map, self._news = self._built(verdict.estimate, verdict.placed), []
         if before is not None:
             self._announced = trust.announcements(
-                self._store.graph, before, self._map.estimate(), self._config.backend.map_change_m)
+                self._store.graph, before, self._map.estimate(), self._located,
+                self._config.backend.map_change_m)
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""
@@ -215,15 +213,17 @@ class Tracker:
         shift = None if anchored else pinned(graph, estimate, located, config)
         if shift is not None:
             estimate = estimate.moved(np.eye(config.dimension), shift)
+        robots = trust.locations(
+            graph, segments, verdict, doubts, self._store.newest_stamp_ns, config)
+        self._located = frozenset(
+            one.robot for one in robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
         message = 'followed by the incremental solver'
         if full and verdict is not None:
             stats, message = _audited(stats, verdict, self._store.sequence), verdict.message
         return Solution(
             sequence=self._store.sequence, estimate=estimate,
-            robots=trust.locations(
-                graph, segments, verdict, doubts, self._store.newest_stamp_ns, config),
-            landmark_located=located | (graph.landmarks.fixed & anchored),
+            robots=robots, landmark_located=located | (graph.landmarks.fixed & anchored),
             status=SolveStatus.STALLED if self._failure else current.status,
             message=self._failure or message, stats=stats, full=full,
             rejected=tuple(

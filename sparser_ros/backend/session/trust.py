@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,14 +193,14 @@ def _newest_segment(segments: OdometrySegments, robot: int) -> int:
 
 
 def announcements(
-    graph: Graph, before: Estimate, after: Estimate, limit_m: float
+    graph: Graph, before: Estimate, after: Estimate, located: Collection[str], limit_m: float
 ) -> tuple[Finding, ...]:
-    """Robots that a better map moves farther than the stated bound."""
+    """Located robots that a better map moves farther than the stated bound."""
     found = []
     for number, robot in enumerate(graph.robots):
         rows = np.flatnonzero(graph.poses.robot == number)
         rows = rows[rows < len(before.translation)]
-        if not len(rows):
+        if not len(rows) or robot not in located:
             continue
         moved = float(np.linalg.norm(after.translation[rows[-1]] - before.translation[rows[-1]]))
         if moved > limit_m:
