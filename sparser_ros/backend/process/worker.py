@@ -175,8 +175,9 @@ class SolverWorker:
             self._closed = True
         for link in self._links:
             link.end()
+        end = time.monotonic() + self._config.backend.watchdog.close_timeout_s
         for link in self._links:
-            link.join(self._config.backend.watchdog.close_timeout_s)
+            link.join(max(0.1, end - time.monotonic()))
         self._journal.close()
 
     def __enter__(self) -> SolverWorker:
