@@ -56,7 +56,7 @@ class AuditConfig:
         60.0, 'a robot is no longer located when its data are newer by this, in data time, than '
         'the newest audit', unit='s', lower=1.0, upper=1e6, live=True)
     niceness: int = option(
-        15, 'scheduling priority of the auditor process: it yields to everything else', lower=0,
+        10, 'scheduling priority of the auditor process: it yields to everything else', lower=0,
         upper=19)
 
 

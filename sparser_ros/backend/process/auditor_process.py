@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import traceback
@@ -25,6 +26,7 @@ class AuditorLoop:
 
     def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
         self._config = protocol.config_from(config)
+        self._own_process = own_process
         self._endpoint = Endpoint(
             pipe, self._config.backend.watchdog.heartbeat_period_s, own_process=own_process)
         self._auditor = Auditor(self._config, bounded=True)
@@ -37,6 +39,10 @@ class AuditorLoop:
         from ...solver import warm_up
 
         warm_up(self._config.dimension, self._config.solver)
+        if self._own_process:
+            # Not before: the node waits for both processes to start.
+            with contextlib.suppress(OSError):
+                os.nice(self._config.backend.audit.niceness)
         self._endpoint.send(encode(protocol.READY, {'pid': os.getpid()}))
         while not self._endpoint.ended.is_set():
             looked = time.monotonic()
@@ -102,6 +108,5 @@ class AuditorLoop:
 
 def main(pipe: Connection, config: str) -> None:
     """Entry point of the spawned process."""
-    audit = protocol.config_from(config).backend.audit
-    begin_process(audit.niceness)
+    begin_process()
     AuditorLoop(pipe, config, own_process=True).run()

@@ -7,7 +7,6 @@ full in both directions.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import signal
@@ -74,8 +73,8 @@ class Endpoint:
         self._inbox.put(None)
 
 
-def begin_process(niceness: int) -> None:
-    """Prepare a spawned process: signals, memory, priority."""
+def begin_process() -> None:
+    """Prepare a spawned process: signals, memory."""
     from ...linalg.memory import keep_freed_memory
 
     # Ctrl-C goes to the whole process group; the node decides when this process ends.
@@ -83,6 +82,3 @@ def begin_process(niceness: int) -> None:
     if hasattr(signal, 'pthread_sigmask'):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     keep_freed_memory()
-    if niceness:
-        with contextlib.suppress(OSError):
-            os.nice(niceness)

@@ -85,5 +85,5 @@ class TrackerLoop:
 
 def main(pipe: Connection, config: str) -> None:
     """Entry point of the spawned process."""
-    begin_process(0)
+    begin_process()
     TrackerLoop(pipe, config, own_process=True).run()
