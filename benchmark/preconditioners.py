@@ -25,7 +25,8 @@ from sparser_ros.solver.initialize.initialization import start_point
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 from sparser_ros.solver.result import SolveStatus
-from sparser_ros.solver.solve_context import TO_TARGET, SolveContext
+from sparser_ros.solver.solve_context import SolveContext
+from sparser_ros.solver.thresholds import current
 
 from . import arguments
 from .datasets import chosen, directory
@@ -121,16 +122,17 @@ def measured(
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in ALTERNATIVES}
     config = SolverConfig(init='random', rank=RANK, coarsening=1)
     for seed in range(-1, seeds):
-        stages = SolveContext(graph, config, None)
+        context = SolveContext(graph, config)
+        to_target = current().tolerance_target
         # Down to twice the best cost all the same way: what follows tells them apart.
-        y = start_point(stages.problem, 'random', RANK, max(seed, 0))
-        y = stages.space.minimise(
-            y, RegularisedQ(stages.schur), stages.rule(TO_TARGET, 2 * best)).y
+        y = start_point(context.problem, 'random', RANK, max(seed, 0))
+        y = context.formulation.minimise(
+            y, RegularisedQ(context.schur), context.rule(to_target, 2 * best)).y
         for name, make in ALTERNATIVES.items():
             begin = time.process_time()
-            rule = replace(stages.rule(TO_TARGET, (1 + SHARE) * best),
+            rule = replace(context.rule(to_target, (1 + SHARE) * best),
                            deadline=time.perf_counter() + limit_s)
-            run = stages.space.minimise(y, make(stages.schur), rule)
+            run = context.formulation.minimise(y, make(context.schur), rule)
             # The first round compiles.
             if seed >= 0 and run.status is SolveStatus.TARGET_REACHED:
                 runs[name].append({

@@ -84,10 +84,11 @@ def _summary(result: dict[str, Any]) -> None:
               f'{residuals["median"]:+.3f} m, 95 % below {residuals["p95_absolute"]:.3f} m')
     truth = result['truth']
     if truth:
-        print(f'  against ground truth: ATE {truth["ate_m"]:.3f} m (aligned on '
+        print(f'  against ground truth: RMSE {truth["ate_rmse_m"]:.3f} m, mean '
+              f'{truth["ate_m"]:.3f} m (aligned on '
               f'{", ".join(truth["aligned_on"])})')
         for robot, errors in truth['robots'].items():
-            print(f'    {robot}: {errors["ate_m"]:.3f} m')
+            print(f'    {robot}: mean {errors["ate_m"]:.3f} m')
         for pair in truth['relative_poses']:
             print(f'    {pair["from"]}->{pair["to"]}: translation {pair["translation_error_m"]:.3f}'
                   f' m, rotation {pair["rotation_error_rad"]:.3f} rad')

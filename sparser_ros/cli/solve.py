@@ -106,13 +106,15 @@ def run(args: argparse.Namespace) -> int:
         report.write(args.report, report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth))
-    _summary(graph, result, seconds['total'])
+    _summary(graph, result, seconds['total'], estimate, truth)
     return 0 if result.status.solved else NOT_CONVERGED
 
 
 def reference(path: Path, graph: Graph) -> Estimate | None:
     """Truth or reference in the vertices of a .pyfg; those of a .g2o are an initial guess."""
-    if path.suffix.lower() != '.pyfg' or not np.any(graph.poses.translation):
+    free = graph.landmarks.position[~graph.landmarks.fixed]
+    known = graph.poses.translation if graph.n_poses else free
+    if path.suffix.lower() != '.pyfg' or not np.any(known):
         return None
     return estimate_of(graph)
 
@@ -126,6 +128,10 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
 
     if graph.anchored:
         return estimate
+    if not graph.n_poses:
+        # Distances between points say nothing about the side: the mirror image is as good.
+        return estimate if truth is None else estimate.moved(
+            *align(estimate.landmarks, truth.landmarks, mirror=True))
     if truth is not None and graph.n_poses > graph.dimension:
         return estimate.moved(*align(estimate.translation, truth.translation))
     turn = graph.poses.rotation[0] @ estimate.rotation[0].T
@@ -164,13 +170,16 @@ def _write(
         residuals.save(args.residuals, whitened(graph, estimate), graph.name)
 
 
-def _summary(graph: Graph, result: Any, seconds: float) -> None:
+def _summary(
+    graph: Graph, result: Any, seconds: float, estimate: Estimate | None, truth: Estimate | None
+) -> None:
+    from ..io.report import ate, ate_rmse
+
     stats = result.stats
     cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
     shown = 'none' if cost is None else f'{cost:.8g}'
     print(
-        f'{graph.name}: {graph.n_poses} poses, {graph.n_landmarks} landmarks, '
-        f'{len(graph.relative_poses)} relative poses, {len(graph.ranges)} ranges\n'
+        f'{graph.name}: {graph}\n'
         f'{result.status.value}: cost {shown} after {stats.iterations} iterations, '
         f'{seconds:.2f} s on the {stats.backend} ({stats.backend_reason})')
     if stats.cost_robust is not None:
@@ -180,5 +189,8 @@ def _summary(graph: Graph, result: Any, seconds: float) -> None:
         print(f'certified: at most {stats.suboptimality:.3g} above the global optimum')
     elif stats.certified is not None:
         print(f'not certified: up to {stats.suboptimality:.6g} above the global optimum')
+    if truth is not None and estimate is not None:
+        print(f'against the positions in the file: RMSE {ate_rmse(estimate, truth):.3f} m, '
+              f'mean {ate(estimate, truth):.3f} m')
     if not result.status.solved:
         print(result.message)

@@ -210,7 +210,8 @@ def summary(result: dict[str, Any], out: Path) -> str:
         + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
            if 'cost_on_file_note' in result else ''),
         f'  ranges       median residual {text(result["range_residual_median_m"], " m")}',
-        f'  position     mean error {text(result.get("ate_m"), " m")}',
+        f'  position     RMSE {text(result.get("ate_rmse_m"), " m")}, '
+        f'mean {text(result.get("ate_m"), " m")}',
         f'  map -> odom  longest gap '
         f'{text(max(result["tf_gap_max_s"].values(), default=None), " s")}',
         f'  callbacks    longest {text(result["callback_max_ms"], " ms")}',

@@ -19,7 +19,7 @@ from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
 from ..io.bag import BagReader
-from .translate import message_type, same_definition, translated
+from ..node.translate import message_type, same_definition, translated
 
 LATCHED_SUFFIX = 'tf_static'
 TF_SUFFIXES = ('/tf', '/tf_static')

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .graph import Graph
-
-Array = NDArray[np.float64]
+from ..array_types import Array
+from .graph import Graph, counted
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,21 @@ class Estimate:
     def points(self) -> Array:
         """(n + m, d): stacked positions, poses first."""
         return np.concatenate([self.translation, self.landmarks])
+
+    @property
+    def rows(self) -> Array:
+        """(n, d, d): R^T of every pose, times its scale: the rows of X_c."""
+        rows = np.swapaxes(self.rotation, 1, 2)
+        return rows if self.scale is None else self.scale[:, None, None] * rows
+
+    def __str__(self) -> str:
+        parts = [f'{self.dimension}D', counted(len(self.translation), 'pose')]
+        if len(self.landmarks):
+            parts.append(counted(len(self.landmarks), 'landmark'))
+        if len(self.points):
+            size = np.ptp(self.points, axis=0)
+            parts.append(' x '.join(f'{length:.0f}' for length in size) + ' m in size')
+        return ', '.join(parts)
 
     def moved(self, rotation: Array, translation: Array) -> Estimate:
         """The estimate after the rigid motion x -> rotation x + translation."""

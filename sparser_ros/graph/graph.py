@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..config import GraphError
 from .keys import point_index
-from .measurements import (
-    PointPriors,
-    PosePriors,
-    Ranges,
-    RelativePoses,
-    Sightings,
-    Table,
-    empty,
-)
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from .measurement_tables import MeasurementTables, complete
+from .measurements import Table, empty
+from .measurements.table import Numbers, Rotations, Stamps, Vectors
 
 
 @dataclass(frozen=True)
 class Poses(Table):
     """Pose variables, in any order of robots; values are truth, reference or initial guess."""
 
-    robot: Index
+    robot: Numbers
     """(n,): position in `Graph.robots`."""
-    index: Index
+    index: Numbers
     """(n,): number of the pose within its robot, increasing in time."""
-    stamp_ns: Index
+    stamp_ns: Stamps
     """(n,): 0 = unknown."""
-    rotation: Array
+    rotation: Rotations
     """(n, d, d): R_map_body."""
-    translation: Array
+    translation: Vectors
     """(n, d): body in map, metres."""
 
 
@@ -46,29 +38,51 @@ class Landmarks:
     names: tuple[str, ...]
     position: Array
     """(m, d): metres in map."""
-    fixed: NDArray[np.bool_]
+    fixed: Mask
     """(m,): true where the position is known exactly and is no variable."""
 
     def __len__(self) -> int:
         return len(self.names)
 
 
-@dataclass(frozen=True)
-class Graph:
-    """All variables and measurements of one problem."""
+@dataclass(frozen=True, init=False)
+class Graph(MeasurementTables):
+    """All variables and measurements of one problem; tables are given in any order, or by name."""
 
     dimension: int
     robots: tuple[str, ...]
     poses: Poses
     landmarks: Landmarks
-    relative_poses: RelativePoses
-    sightings: Sightings
-    ranges: Ranges
-    pose_priors: PosePriors
-    point_priors: PointPriors
     name: str = field(default='', compare=False)
     free_scale: tuple[int, ...] = ()
     """Poses whose sightings are right up to one unknown factor per pose (paper, table I, row 3)."""
+    measurements: Mapping[str, Table] = field(default_factory=dict)
+    """Tables by name; those that are not given are empty."""
+
+    def __init__(
+        self, dimension: int, robots: tuple[str, ...], poses: Poses, landmarks: Landmarks,
+        *tables: Table, name: str = '', free_scale: tuple[int, ...] = (),
+        measurements: Mapping[str, Table] | None = None, **named: Table,
+    ) -> None:
+        vars(self).update(
+            dimension=dimension, robots=robots, poses=poses, landmarks=landmarks, name=name,
+            free_scale=free_scale,
+            measurements=complete(dimension, measurements, tables, named))
+
+    def __str__(self) -> str:
+        parts = [f'{self.dimension}D', counted(self.n_poses, 'pose')]
+        odometry = self.relative_poses.translation[self.relative_poses.odometry]
+        if len(odometry):
+            parts.append(f'{np.sum(np.linalg.norm(odometry, axis=1)):.0f} m')
+        parts += [
+            counted(count, noun) for count, noun in (
+                (len(self.robots), 'robot'), (self.n_landmarks, 'landmark')) if count]
+        for name, table in self.tables().items():
+            closures = np.sum(self.relative_poses.odometry) if name == 'relative_poses' else 0
+            if len(table) > closures:
+                noun = 'loop closures' if name == 'relative_poses' else name.replace('_', ' ')
+                parts.append(counted(len(table) - int(closures), noun.removesuffix('s')))
+        return ', '.join(parts)
 
     @property
     def n_poses(self) -> int:
@@ -81,9 +95,7 @@ class Graph:
     @property
     def anchored(self) -> bool:
         """True when something absolute fixes the map frame."""
-        return bool(
-            len(self.pose_priors) or len(self.point_priors) or np.any(self.landmarks.fixed)
-        )
+        return bool(self.n_absolute or np.any(self.landmarks.fixed))
 
     def replaced(self, **parts: object) -> Graph:
         """A copy with some parts replaced."""
@@ -91,25 +103,21 @@ class Graph:
 
     def validate(self) -> Graph:
         """Return self, or raise GraphError naming table, row and column of the first fault."""
-        n, m = self.n_poses, self.n_landmarks
         for name, table in self.tables().items():
-            for column, values in vars(table).items():
+            for column, declared in table.columns().items():
+                values = getattr(table, column)
                 if values.dtype.kind == 'f' and not np.all(np.isfinite(values)):
                     row = int(np.argwhere(~np.isfinite(values))[0, 0])
                     raise GraphError(f'{name}[{row}].{column} is not finite')
-                if column in ('tau', 'precision') and np.any(values <= 0):
+                if declared.positive and np.any(values <= 0):
                     row = int(np.argmax(values <= 0))
                     raise GraphError(f'{name}[{row}].{column} = {values[row]} is not positive')
-                if column in ('i', 'j', 'point', 'source', 'target') and len(values):
-                    low = -m if column in ('point', 'source', 'target') else 0
-                    if values.min() < low or values.max() >= n:
-                        row = int(np.argmax((values < low) | (values >= n)))
+                if declared.endpoint and len(values):
+                    low = -self.n_landmarks if declared.endpoint == 'point' else 0
+                    if values.min() < low or values.max() >= self.n_poses:
+                        row = int(np.argmax((values < low) | (values >= self.n_poses)))
                         raise GraphError(f'{name}[{row}].{column} names no variable')
         self._validate_scales()
-        distance = self.ranges.distance_m
-        if np.any(distance <= 0):
-            row = int(np.argmax(distance <= 0))
-            raise GraphError(f'ranges[{row}].distance_m = {distance[row]} is not positive')
         return self
 
     def _validate_scales(self) -> None:
@@ -119,27 +127,12 @@ class Graph:
         if free.min() < 0 or free.max() >= self.n_poses or len(np.unique(free)) == self.n_poses:
             raise GraphError(
                 'free_scale names no pose, or all of them: one pose at least must give the scale')
-        turned = {
-            'relative_poses': np.concatenate([self.relative_poses.i, self.relative_poses.j]),
-            'pose_priors': self.pose_priors.i,
-            'ranges': np.concatenate([self.ranges.source, self.ranges.target]),
-            'point_priors': self.point_priors.point,
-        }
-        for name, poses in turned.items():
-            if np.any(np.isin(poses, free)):
+        for kind, table in self.typed():
+            poses = [getattr(table, column) for column in kind.table.endpoints()]
+            if not kind.free_scale and np.any(np.isin(np.concatenate(poses), free)):
                 raise GraphError(
-                    f'{name}: a pose of free_scale can have sightings only, its rotation is known '
-                    'up to that factor')
-
-    def tables(self) -> dict[str, Table]:
-        """The measurement tables by name, in their fixed order."""
-        return {
-            'relative_poses': self.relative_poses,
-            'sightings': self.sightings,
-            'ranges': self.ranges,
-            'pose_priors': self.pose_priors,
-            'point_priors': self.point_priors,
-        }
+                    f'{kind.name}: a pose of free_scale can have sightings only, its rotation is '
+                    'known up to that factor')
 
     def points(self, endpoint: Index) -> Index:
         """Rows of endpoints in the stacked positions [pose translations; landmarks]."""
@@ -157,15 +150,11 @@ def empty_graph(dimension: int, robots: tuple[str, ...] = ()) -> Graph:
     d = dimension
     if d not in (2, 3):
         raise GraphError(f'dimension must be 2 or 3, not {d}')
-    zero = np.zeros(0, dtype=np.int64)
     return Graph(
-        d,
-        robots,
-        Poses(zero, zero, zero, np.zeros((0, d, d)), np.zeros((0, d))),
-        Landmarks((), np.zeros((0, d)), np.zeros(0, dtype=bool)),
-        empty(RelativePoses, d),
-        empty(Sightings, d),
-        empty(Ranges, d),
-        empty(PosePriors, d),
-        empty(PointPriors, d),
-    )
+        d, robots, empty(Poses, d),
+        Landmarks((), np.zeros((0, d)), np.zeros(0, dtype=bool)))
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 pose`, `2 poses`."""
+    return f'{count} {noun}' if count == 1 else f'{count} {noun}s'

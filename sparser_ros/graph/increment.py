@@ -6,17 +6,23 @@ increments so far introduced them, so the graph is their concatenation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from .graph import Graph, Landmarks, Poses
-from .measurements import PointPriors, PosePriors, Ranges, RelativePoses, Sightings
+from .measurement_tables import MeasurementTables, complete
+from .measurements import Table
 
 
-@dataclass(frozen=True)
-class Increment:
-    """New rows of every table; arrays only, so it crosses a process boundary cheaply."""
+@dataclass(frozen=True, init=False)
+class Increment(MeasurementTables):
+    """New rows of every table; arrays only, so it crosses a process boundary cheaply.
+
+    Measurement tables are given in any order, or by name, as in `Graph`.
+    """
 
     sequence: int
     """0, 1, 2, …: position in the stream; the graph after it is the sum of 0..sequence."""
@@ -26,21 +32,24 @@ class Increment:
     """New keyframes; their values are T_odom_base of the robot's own odometry frame."""
     landmarks: Landmarks
     """New landmarks; position is a guess (NaN = unknown) or, where fixed, exact."""
-    relative_poses: RelativePoses
-    sightings: Sightings
-    ranges: Ranges
-    pose_priors: PosePriors
-    point_priors: PointPriors
     newest_stamp_ns: int = 0
     """Stamp of the newest sensor data included."""
+    measurements: Mapping[str, Table] = field(default_factory=dict)
 
-    @property
-    def n_measurements(self) -> int:
-        return sum(
-            len(t)
-            for t in (self.relative_poses, self.sightings, self.ranges, self.pose_priors,
-                      self.point_priors)
-        )
+    def __init__(
+        self, sequence: int, robots: tuple[str, ...], poses: Poses, landmarks: Landmarks,
+        *tables: Table, newest_stamp_ns: int = 0,
+        measurements: Mapping[str, Table] | None = None, **named: Table,
+    ) -> None:
+        dimension = poses.translation.shape[1]
+        vars(self).update(
+            sequence=sequence, robots=robots, poses=poses, landmarks=landmarks,
+            newest_stamp_ns=newest_stamp_ns,
+            measurements=complete(dimension, measurements, tables, named))
+
+    def replaced(self, **parts: Any) -> Increment:
+        """A copy with some parts replaced."""
+        return replace(self, **parts)
 
 
 def extended(graph: Graph, increment: Increment) -> Graph:
@@ -55,9 +64,5 @@ def extended(graph: Graph, increment: Increment) -> Graph:
             np.concatenate([old.position, new.position]),
             np.concatenate([old.fixed, new.fixed]),
         ),
-        relative_poses=graph.relative_poses.append(increment.relative_poses),
-        sightings=graph.sightings.append(increment.sightings),
-        ranges=graph.ranges.append(increment.ranges),
-        pose_priors=graph.pose_priors.append(increment.pose_priors),
-        point_priors=graph.point_priors.append(increment.point_priors),
+        **{name: table.append(getattr(increment, name)) for name, table in graph.tables().items()},
     )

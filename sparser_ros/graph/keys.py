@@ -7,9 +7,8 @@ An endpoint >= 0 is a pose, in the order of `Graph.poses`; an endpoint < 0 is th
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Index = NDArray[np.int64]
+from ..array_types import Index, Mask
 
 
 def landmark_endpoint(landmark: int | Index) -> int | Index:
@@ -17,7 +16,7 @@ def landmark_endpoint(landmark: int | Index) -> int | Index:
     return ~landmark
 
 
-def is_landmark(endpoint: Index) -> NDArray[np.bool_]:
+def is_landmark(endpoint: Index) -> Mask:
     """True where an endpoint is a landmark."""
     return np.asarray(endpoint) < 0
 

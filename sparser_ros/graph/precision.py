@@ -8,9 +8,8 @@ statistics that need chi^2 use kappa / 2 there, see `chi_square_kappa`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ..array_types import Array
 
 
 def kappa_from_covariance(covariance: Array) -> Array:

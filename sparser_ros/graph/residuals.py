@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from .estimate import Estimate
 from .graph import Graph
+from .keys import point_index
+from .measurements import range_residual, turned_arms
 
-Array = NDArray[np.float64]
+
+def antennas(estimate: Estimate, endpoint: Index, arm: Array) -> Array:
+    """(k, d): positions in map of points (k, d) in the body frames of endpoints; metres.
+
+    At a landmark the arm is not read.
+    """
+    points = estimate.points[point_index(endpoint, len(estimate.translation))]
+    return np.asarray(points + turned_arms(endpoint, arm, estimate.rows))
 
 
 def range_vectors(graph: Graph, estimate: Estimate) -> Array:
     """(k, d): target antenna minus source antenna in the map frame, metres."""
-    ranges, points = graph.ranges, estimate.points
-
-    def antenna(endpoint: NDArray[np.int64], lever: Array) -> Array:
-        position = points[graph.points(endpoint)].copy()
-        pose = endpoint >= 0
-        position[pose] += np.einsum('kij,kj->ki', estimate.rotation[endpoint[pose]], lever[pose])
-        return position
-
-    return antenna(ranges.target, ranges.lever_target) - antenna(
-        ranges.source, ranges.lever_source
-    )
+    return range_residual(graph.ranges).vectors(estimate.points, estimate.rows)
 
 
 def range_residuals(graph: Graph, estimate: Estimate) -> Array:
@@ -37,31 +36,10 @@ def squared_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     With the optimal bearing (the unit vector along the antennas' difference) a range costs
     precision * (|difference| - distance)^2. The sum of all is the cost (no factor 1/2).
     """
-    rotation, translation, points = estimate.rotation, estimate.translation, estimate.points
-    rel, see = graph.relative_poses, graph.sightings
-    pose, point = graph.pose_priors, graph.point_priors
-
-    def square(array: Array) -> Array:
-        return np.sum(array**2, axis=tuple(range(1, array.ndim)))
-
-    turn = rotation[rel.j] - rotation[rel.i] @ rel.rotation
-    move = translation[rel.j] - translation[rel.i] - np.einsum(
-        'kij,kj->ki', rotation[rel.i], rel.translation)
-    sight = points[graph.points(see.point)] - translation[see.i] - np.einsum(
-        'kij,kj->ki', rotation[see.i], see.translation
-    ) * (1.0 if estimate.scale is None else estimate.scale[see.i, None])
-    fix = points[graph.points(point.point)] - point.position
-    on_pose = point.point >= 0
-    fix[on_pose] += np.einsum(
-        'kij,kj->ki', rotation[point.point[on_pose]], point.lever[on_pose])
+    points, rows = estimate.points, estimate.rows
     return {
-        'relative_poses': rel.kappa * square(turn) + rel.tau * square(move),
-        'sightings': see.tau * square(sight),
-        'ranges': graph.ranges.precision * range_residuals(graph, estimate) ** 2,
-        'pose_priors': pose.kappa * square(rotation[pose.i] - pose.rotation)
-        + pose.tau * square(translation[pose.i] - pose.translation),
-        'point_priors': point.precision * square(fix),
-    }
+        kind.name: np.sum([part.squares(points, rows) for part in kind.residuals(table)], axis=0)
+        for kind, table in graph.typed()}
 
 
 def cost(graph: Graph, estimate: Estimate) -> float:

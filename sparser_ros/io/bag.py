@@ -31,7 +31,7 @@ from . import atomic
 from .messages import typestore
 
 UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
-"""Stores to try for bags that embed no definitions: Humble and older record such bags."""
+"""Distributions whose message definitions are tried for bags that embed none (Humble, older)."""
 
 # Version 8 is the newest that Humble's player reads; later players read it as well.
 METADATA_VERSION = 8

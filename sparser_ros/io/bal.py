@@ -10,17 +10,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
+from ..array_types import Array
 from ..config import FormatError
 from ..graph import Graph, Landmarks, Poses, Sightings, empty_graph
-from ..linalg.dense.rotations import rotvec_to_matrix
-
-Array = NDArray[np.float64]
 
 SIGMA_PIXEL = 1.0
-_CAMERA, _POINT = 9, 3
-_UNDISTORTIONS = 30
+"""Noise of an observation per image axis, pixels."""
+_CAMERA_NUMBERS, _POINT_NUMBERS = 9, 3
+_NEWTON_STEPS = 30
+"""Steps of Newton's method that invert the distortion of a pixel's radius."""
 
 
 def read(path: Path | str) -> Graph:
@@ -37,15 +37,16 @@ def read(path: Path | str) -> Graph:
             path, 1, 'expected `cameras points observations`, three whole numbers') from error
     observed = _numbers(path, lines, 1, k, 4, 'camera point x y')
     rest = _numbers(
-        path, lines, 1 + k, _CAMERA * n + _POINT * m, 1, 'one number of a camera or point')
-    camera = rest[: _CAMERA * n].reshape(n, _CAMERA)
-    position = rest[_CAMERA * n :].reshape(m, _POINT)
+        path, lines, 1 + k, _CAMERA_NUMBERS * n + _POINT_NUMBERS * m, 1,
+        'one number of a camera or point')
+    camera = rest[: _CAMERA_NUMBERS * n].reshape(n, _CAMERA_NUMBERS)
+    position = rest[_CAMERA_NUMBERS * n :].reshape(m, _POINT_NUMBERS)
     i, p = observed[:, 0].astype(np.int64), observed[:, 1].astype(np.int64)
     bad = (i < 0) | (i >= n) | (p < 0) | (p >= m)
     if np.any(bad):
         row = int(np.argmax(bad))
         raise FormatError(path, row + 2, f'camera {i[row]} or point {p[row]} is not in the file')
-    turn, shift = rotvec_to_matrix(camera[:, :3]), camera[:, 3:6]
+    turn, shift = Rotation.from_rotvec(camera[:, :3]).as_matrix(), camera[:, 3:6]
     rotation = np.swapaxes(turn, 1, 2)
     depth = -(np.einsum('kij,kj->ki', turn[i], position[p]) + shift[i])[:, 2]
     ahead = depth > 0
@@ -68,7 +69,7 @@ def undistorted(image: Array, k1: Array, k2: Array) -> Array:
     """(k, 2): p with (1 + k1 |p|^2 + k2 |p|^4) p = image, by Newton's method on |p|."""
     target = np.linalg.norm(image, axis=1)
     radius = target.copy()
-    for _ in range(_UNDISTORTIONS):
+    for _ in range(_NEWTON_STEPS):
         square = radius**2
         value = radius * (1 + k1 * square + k2 * square**2) - target
         slope = 1 + 3 * k1 * square + 5 * k2 * square**2

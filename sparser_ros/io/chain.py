@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Mask
 from ..linalg.dense.rotations import angle_to_matrix, matrix_to_angle
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 def compose(rotation: Array, translation: Array, start: Mask) -> tuple[Array, Array]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..config import FormatError
 from ..graph import (
     Graph,
@@ -14,7 +14,6 @@ from ..graph import (
     PointPriors,
     PosePriors,
     Poses,
-    Ranges,
     RelativePoses,
     Sightings,
     empty,
@@ -22,9 +21,6 @@ from ..graph import (
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from .records import Block, Lines, as_blocks, read_records, symmetric
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _I2 = 'I11 I12 I22'
 _I3 = 'I11 I12 I13 I22 I23 I33'
@@ -74,11 +70,10 @@ class G2oReader:
         landmarks = self._landmarks()
         graph = Graph(
             d, ('A',), poses, landmarks,
-            self._relative_poses(),
-            self._sightings(),
-            empty(Ranges, d),
-            self._pose_priors(),
-            self._point_priors(),
+            relative_poses=self._relative_poses(),
+            sightings=self._sightings(),
+            pose_priors=self._pose_priors(),
+            point_priors=self._point_priors(),
             name=self.path.stem,
         )
         return self._with_fixed(graph)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..config import GraphError
 from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
@@ -16,9 +16,6 @@ from .pyfg_writer import pose_values, value_texts
 from .records import upper_diagonal
 
 __all__ = ['value_texts', 'write']
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 def write(path: Path | str, graph: Graph) -> None:

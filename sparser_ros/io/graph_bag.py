@@ -1,8 +1,8 @@
-"""A graph as a bag: what sensors would have sent, so that the node rebuilds the graph.
+"""A graph as a bag: messages from which the node rebuilds the graph.
 
-Needs a front-end that makes every odometry message a pose, reads `pose.covariance` as that of
-the increment since the previous message and attaches a range to the pose nearest in time;
-`graph_config.py` gives the parameters that say so.
+The node must make every odometry message a pose, read `pose.covariance` as the covariance of the
+increment since the previous message, and attach a range to the pose nearest in time; the
+parameters of `graph_config.py` set this.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Index, Mask
 from ..config import GraphError
 from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
@@ -22,13 +22,10 @@ from .graph_stamps import pose_stamps, range_stamps
 from .sensor_bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .tum import quats, safe_name, xyz
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
 
 @dataclass
 class BagReport:
-    """What went into a bag and what a bag cannot hold."""
+    """Counts of the messages written, and the measurements that a bag cannot hold."""
 
     odometry: int = 0
     ranges: int = 0
@@ -38,7 +35,7 @@ class BagReport:
     ranges_ambiguous: list[int] = field(default_factory=list)
     """Rows of ranges for which no stamp is nearest to both poses."""
     ranges_merged: list[int] = field(default_factory=list)
-    """Rows of ranges that a front-end will take for the other direction of another one."""
+    """Rows of ranges that the front-end will merge with another range of the same radios."""
 
 
 def write(
@@ -70,7 +67,7 @@ class _Odometry:
 
     order: Index
     """(n,): poses, robot by robot, in order."""
-    start: NDArray[np.bool_]
+    start: Mask
     """(n,): true at the first pose of each robot."""
     edge: Index
     """(n,): relative pose that leads to the pose; -1 at the first of each robot."""

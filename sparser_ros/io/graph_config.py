@@ -1,21 +1,21 @@
-"""The parameters with which the node rebuilds a graph from the bag that was made of it."""
+"""Node parameters that rebuild a graph from its bag."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..config import GraphError
 from ..graph import Graph, Ranges
 
-Array = NDArray[np.float64]
 MOST_ANTENNAS = 16
+"""Distinct lever arms of a robot above which its graph was made from keyframes, not antennas."""
 
 
 class Radios:
-    """Radio names of the ranges' ends: robots and beacons by name, antennas apart by number."""
+    """Radio names of the ends of ranges: robot or beacon, with a number per antenna."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

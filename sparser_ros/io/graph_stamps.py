@@ -10,28 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Index, Mask
 from ..graph import Graph
 from .stamps import SECOND
-
-Index = NDArray[np.int64]
 
 SYNTHETIC_STEP_NS = SECOND // 10
 REPEATED_STEP_NS = SECOND // 10_000
 MOST_REPEATED = 0.05
-"""With a larger share of repeated stamps a file is taken to have no times."""
+"""Share of repeated stamps above which a file counts as one without times."""
 MERGE_GAP_NS = 25_000_000
-"""Ranges of one pair of radios closer than some 20 ms pass for the two directions of one."""
-FAR = 2**62
+"""Ranges of one pair of radios are kept this far apart: the front-end merges those within its
+merge window (20 ms by default) as the two directions of one exchange."""
+UNBOUNDED_NS = 2**62
+"""Bound of a stamp that nothing bounds; sums of two still fit into 64 bits."""
 
 
 def pose_stamps(graph: Graph) -> Index:
     """(n,): positive stamps that increase along every robot's poses.
 
-    The graph's own where they do (a repeated stamp is moved on by 0.1 ms; all are shifted
-    where the first is 0, which ROS takes for unknown); otherwise, for the whole graph, 10 Hz
-    from the poses' numbers.
+    The graph's own stamps where they increase: a repeated stamp moves by 0.1 ms, and where the
+    first is 0, which ROS takes for unknown, all of them move. Otherwise the numbers of the poses
+    at 10 Hz, for all robots.
     """
     poses = graph.poses
     if not len(poses):
@@ -55,9 +55,9 @@ class RangeStamps:
     """Stamps of all ranges, and which of them cannot be recovered exactly."""
 
     stamp_ns: Index
-    wrong_pose: NDArray[np.bool_]
+    wrong_pose: Mask
     """No stamp is nearest to both poses."""
-    merged: NDArray[np.bool_]
+    merged: Mask
     """Too close to another range of the same radios, with no room to move."""
 
 
@@ -70,13 +70,13 @@ def range_stamps(graph: Graph, stamp_ns: Index) -> RangeStamps:
     ranges = graph.ranges
     low, high = _cells(graph, stamp_ns)
     ends = []
-    first, last = np.full(len(ranges), -FAR), np.full(len(ranges), FAR)
+    first, last = np.full(len(ranges), -UNBOUNDED_NS), np.full(len(ranges), UNBOUNDED_NS)
     for endpoint in (ranges.source, ranges.target):
         pose = endpoint >= 0
         rows = np.maximum(endpoint, 0)
         ends.append(np.where(pose, stamp_ns[rows], 0))
-        first = np.maximum(first, np.where(pose, low[rows], -FAR))
-        last = np.minimum(last, np.where(pose, high[rows], FAR))
+        first = np.maximum(first, np.where(pose, low[rows], -UNBOUNDED_NS))
+        last = np.minimum(last, np.where(pose, high[rows], UNBOUNDED_NS))
     later, earlier = np.maximum(*ends), np.minimum(*ends)
     earlier = np.where(earlier == 0, later, earlier)
     shift = stamp_ns[0] - graph.poses.stamp_ns[0] if len(stamp_ns) else 0
@@ -98,7 +98,7 @@ def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
     stamp, robot = stamp_ns[order], poses.robot[order]
     middle = stamp[:-1] + (stamp[1:] - stamp[:-1]) // 2
     same = robot[1:] == robot[:-1]
-    low, high = np.full(len(order), -FAR), np.full(len(order), FAR)
+    low, high = np.full(len(order), -UNBOUNDED_NS), np.full(len(order), UNBOUNDED_NS)
     low[1:][same] = middle[same] + 1
     high[:-1][same] = middle[same] - 1
     result = np.empty_like(low), np.empty_like(high)
@@ -117,7 +117,7 @@ def _pairs(graph: Graph) -> Index:
     return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1) if len(both) else both[:, 0]
 
 
-def _spread(pair: Index, stamp: Index, last: Index) -> tuple[Index, NDArray[np.bool_]]:
+def _spread(pair: Index, stamp: Index, last: Index) -> tuple[Index, Mask]:
     """Move ranges of one pair apart, later ones later, as far as their cells allow."""
     stamp, crowded = stamp.copy(), np.zeros(len(stamp), dtype=bool)
     order = np.lexsort((stamp, pair))

@@ -1,15 +1,13 @@
-"""Seeded false measurements, to see what a robust kernel makes of them."""
+"""Seeded false measurements, which a robust kernel should reject."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
+from ..array_types import Index
 from ..graph import Graph, RelativePoses
-from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from ..linalg.dense.rotations import angle_to_matrix
 
 
 def with_false_closures(graph: Graph, share: float, seed: int) -> tuple[Graph, Index]:
@@ -31,7 +29,7 @@ def with_false_closures(graph: Graph, share: float, seed: int) -> tuple[Graph, I
     if d == 2:
         rotation = angle_to_matrix(random.uniform(-np.pi, np.pi, count))
     else:
-        rotation = quat_to_matrix(random.normal(size=(count, 4)))
+        rotation = Rotation.from_quat(random.normal(size=(count, 4))).as_matrix()
     extent = np.ptp(graph.poses.translation, axis=0) if n else np.zeros(d)
     like = random.choice(true, count) if count else true[:0]
     false = RelativePoses(

@@ -2,7 +2,8 @@
 
 The grammar is PyFactorGraph's and CORA's, read tolerantly: any spacing, blank and # lines,
 stamps in seconds or nanoseconds, 0 = no time (a range without time takes that of its pose), any
-names. Covariances become scalar weights (`graph/precision.py`).
+names. Covariances become scalar weights (`graph/precision.py`). A file without poses, landmarks
+with ranges between them, is a sensor network.
 
 Records of our own, written only where the standard ones cannot say it:
 

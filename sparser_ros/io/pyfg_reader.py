@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..config import FormatError
 from ..graph import (
     Graph,
@@ -26,9 +26,6 @@ from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from .pyfg_grammar import grammar_of, sidecar_path
 from .records import Block, Lines, as_blocks, read_records, symmetric
 from .stamps import parse_stamps
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 class PyfgReader:
@@ -48,6 +45,10 @@ class PyfgReader:
         """The graph; FormatError with file and line for anything that is not as it must be."""
         poses = self._poses()
         landmarks = self._landmarks()
+        if not len(poses) and not len(landmarks):
+            raise FormatError(
+                self.path, None,
+                f'expected at least one {self.words.pose} or {self.words.point} line')
         names = long_names(self.path)
         return Graph(
             self.dimension,
@@ -57,11 +58,11 @@ class PyfgReader:
                 tuple(names['landmarks'].get(n, n) for n in landmarks.names),
                 landmarks.position, landmarks.fixed,
             ),
-            self._relative_poses(poses),
-            self._sightings(),
-            self._ranges(poses),
-            self._pose_priors(),
-            self._point_priors(),
+            relative_poses=self._relative_poses(poses),
+            sightings=self._sightings(),
+            ranges=self._ranges(poses),
+            pose_priors=self._pose_priors(),
+            point_priors=self._point_priors(),
             name=self.path.stem,
         )
 
@@ -70,7 +71,7 @@ class PyfgReader:
     def _poses(self) -> Poses:
         block = self.blocks.get(self.words.pose)
         if block is None:
-            raise FormatError(self.path, None, f'expected at least one {self.words.pose} line')
+            return empty(Poses, self.dimension)
         names = block.words(2)
         prefix = [name.rstrip('0123456789') for name in names]
         self.prefixes = list(dict.fromkeys(prefix))
@@ -279,7 +280,8 @@ def _dimension(path: Path, records: dict[str, Lines]) -> int:
         for d in (2, 3) if not grammar_of(d).own.isdisjoint(records)
     }
     if not first:
-        raise FormatError(path, None, 'expected a graph, with VERTEX_SE2 or VERTEX_SE3:QUAT lines')
+        raise FormatError(
+            path, None, 'expected a graph, with VERTEX_ lines of poses or landmarks')
     if len(first) == 2:
         raise FormatError(
             path, max(first.values()), 'expected one dimension, got 2D and 3D records in one file')

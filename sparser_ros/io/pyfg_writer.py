@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..config import GraphError
 from ..graph import Graph, RelativePoses
 from ..graph.precision import rotation_variance, translation_variance
@@ -18,9 +18,6 @@ from . import atomic
 from .pyfg_grammar import Grammar, grammar_of, sidecar_path
 from .records import upper_diagonal
 from .stamps import format_stamp
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 def write(path: Path | str, graph: Graph) -> None:

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..config import FormatError
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Block:
             self.expected('a finite number', int(row), first + int(k))
         return values
 
-    def integers(self, field: int) -> NDArray[np.int64]:
+    def integers(self, field: int) -> Index:
         """(n,): one field of non-negative integers."""
         words = self.words(field)
         try:
@@ -78,7 +76,7 @@ class Block:
         """Raise FormatError at a record's line."""
         raise FormatError(self.path, self.lines[row], f'{self.tag}: {message}')
 
-    def require(self, good: NDArray[np.bool_], message: str) -> None:
+    def require(self, good: Mask, message: str) -> None:
         """Raise FormatError at the first record for which `good` is false."""
         if not np.all(good):
             self.fail(int(np.argmin(good)), message)

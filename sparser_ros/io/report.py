@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..graph import Estimate, Graph, squared_residuals
 from ..graph.precision import chi_square_kappa
 from ..linalg.dense.alignment import aligned_errors
@@ -54,13 +54,14 @@ def build(
         'n_closures': int(np.count_nonzero(~graph.relative_poses.odometry)),
         'n_sightings': len(graph.sightings),
         'n_ranges': len(graph.ranges),
-        'n_priors': len(graph.pose_priors) + len(graph.point_priors),
+        'n_priors': graph.n_absolute,
         'rank': stats.rank,
         'init': stats.init,
         'formulation': stats.formulation,
         'backend': stats.backend,
         'backend_reason': stats.backend_reason,
         'kernel': stats.kernel,
+        'plan': dict(stats.plan),
         'status': status.value,
         'message': message,
         'iterations': stats.iterations,
@@ -74,6 +75,7 @@ def build(
         'lambda_min': stats.lambda_min,
         'rejected': rejected,
         'ate_m': ate(estimate, truth),
+        'ate_rmse_m': ate_rmse(estimate, truth),
         'trace': [list(point) for point in stats.trace],
     }
 
@@ -83,7 +85,7 @@ def write(path: Path | str, report: Mapping[str, Any]) -> None:
     atomic.write_text(path, json.dumps(_plain(report), indent=1, allow_nan=False) + '\n')
 
 
-def whitened(graph: Graph, estimate: Estimate) -> dict[str, NDArray[np.float64]]:
+def whitened(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     """Residuals in sigmas by table; rotations of the plane with their true weight."""
     table = graph.relative_poses
     table = table.replaced(kappa=chi_square_kappa(table.kappa, graph.dimension))
@@ -94,10 +96,8 @@ def whitened(graph: Graph, estimate: Estimate) -> dict[str, NDArray[np.float64]]
 def rejected_of(graph: Graph, estimate: Estimate, stats: SolveStats) -> list[dict[str, Any]]:
     """Measurements with a robust weight below a tenth, the kind by the name of its table."""
     ends = {
-        'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
-        'sightings': (graph.sightings.i, graph.sightings.point),
-        'ranges': (graph.ranges.source, graph.ranges.target),
-    }
+        name: [getattr(table, column) for column in table.endpoints()]
+        for name, table in graph.tables().items() if len(table.endpoints()) == 2}
     residuals = whitened(graph, estimate)
     return [
         {
@@ -114,10 +114,27 @@ def rejected_of(graph: Graph, estimate: Estimate, stats: SolveStats) -> list[dic
 
 
 def ate(estimate: Estimate | None, truth: Estimate | None) -> float | None:
-    """Mean position error in metres after rigid alignment of all poses; None without a truth."""
-    if estimate is None or truth is None or not len(truth.translation):
+    """Mean position error in metres after alignment; None without a truth."""
+    errors = position_errors(estimate, truth)
+    return None if errors is None else float(np.mean(errors))
+
+
+def ate_rmse(estimate: Estimate | None, truth: Estimate | None) -> float | None:
+    """Root mean square of the same errors: what `evo_ape --align` calls rmse."""
+    errors = position_errors(estimate, truth)
+    return None if errors is None else float(np.sqrt(np.mean(errors**2)))
+
+
+def position_errors(estimate: Estimate | None, truth: Estimate | None) -> Array | None:
+    """(n,): position errors of all poses in metres after rigid alignment; None without a truth.
+
+    Without poses those of the landmarks, whose mirror image fits ranges alone as well.
+    """
+    if estimate is None or truth is None or not len(truth.points):
         return None
-    return float(np.mean(aligned_errors(estimate.translation, truth.translation)))
+    if len(truth.translation):
+        return aligned_errors(estimate.translation, truth.translation)
+    return aligned_errors(estimate.landmarks, truth.landmarks, mirror=True)
 
 
 def _plain(value: Any) -> Any:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from .bag import BagWriter
 from .messages import LOOP_CLOSURE, ODOMETRY, POSE_FIX, UWB_RANGE
 from .stamps import SECOND
-
-Array = NDArray[np.float64]
 
 UNKNOWN_HEADING_VARIANCE = 1e6
 """rad^2: the orientation of a fix that has none."""
 
 
 class SensorBagWriter(BagWriter):
-    """A bag writer that spells sensor data; topics come into being with their first message.
+    """A bag writer for sensor data; a topic is declared by its first message.
 
     Positions are (3,) metres, quaternions x y z w, covariances (6, 6) in x y z rx ry rz.
     """

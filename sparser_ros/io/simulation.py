@@ -9,21 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
+from ..array_types import Array, Index, Mask
 from ..config.simulation import SimulationConfig
-from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from ..linalg.dense.rotations import angle_to_matrix
 from .chain import compose
 from .stamps import SECOND
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
 START_NS = 1_700_000_000 * SECOND
+"""Stamp of the first message: November 2023, as a real recording has."""
 WAVES = 5
+"""Sines per axis of a trajectory; their lengths fall as 1/k, so paths meander without repeats."""
 CLOSURE_DISTANCE_M = 6.0
+"""Largest distance between two places that a true loop closure joins."""
 CLOSURE_SIGMA_M, CLOSURE_SIGMA_RAD = 0.1, 0.03
+"""Noise of loop closures per axis: the defaults of the front-end for closures without any."""
 DROPOUT = 0.1
+"""Share of range exchanges that get no answer."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,9 @@ class Motion:
         heading = np.arctan2(velocity[:, 1], velocity[:, 0])
         if position.shape[1] == 2:
             return angle_to_matrix(heading), position
-        zero = np.zeros_like(heading)
         climb = np.arctan2(velocity[:, 2], np.hypot(velocity[:, 0], velocity[:, 1]))
-        turn = rotvec_to_matrix(np.column_stack([zero, zero, heading]))
-        return turn @ rotvec_to_matrix(np.column_stack([zero, -climb, zero])), position
+        turn = Rotation.from_euler('ZY', np.column_stack([heading, -climb]))
+        return turn.as_matrix(), position
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Exchanges:
     target: Index
     range_m: Array
     variance: Array
-    outlier: NDArray[np.bool_]
+    outlier: Mask
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Closures:
     to_row: Index
     rotation: Array
     translation: Array
-    false: NDArray[np.bool_]
+    false: Mask
 
 
 class Simulation:
@@ -103,7 +105,7 @@ class Simulation:
         self.config = config
         self.robots = tuple(robot_names(config.robots))
         self.beacon_names = tuple(f'L{k}' for k in range(config.beacons))
-        # Streams of their own keep one sensor's data the same when another's options change.
+        # One random stream per sensor: the options of one leave the data of the others alone.
         streams = [
             np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(5)]
         self.motions = [self._motion(streams[0]) for _ in self.robots]
@@ -148,7 +150,7 @@ class Simulation:
         config, d = self.config, self.config.dimension
         period = SECOND / config.odometry_rate
         n = max(2, int(self.duration_s * config.odometry_rate))
-        # Clocks of robots tick at different instants, and not quite evenly.
+        # Odometry of different robots is neither simultaneous nor quite periodic.
         ticks = (np.arange(n) + random.uniform() + random.uniform(-0.05, 0.05, n)) * period
         stamp_ns = START_NS + ticks.astype(np.int64)
         rotation, translation = motion.poses((stamp_ns - START_NS) / SECOND)
@@ -167,7 +169,7 @@ class Simulation:
                      rotation, translation)
 
     def _exchanges(self, random: np.random.Generator) -> Exchanges:
-        """Each robot asks beacons and robots in turn; some answers get lost, some come too long."""
+        """Each robot ranges beacons and robots in turn, with dropouts, noise and outliers."""
         config, robots = self.config, len(self.robots)
         parts = []
         count = int(self.duration_s * config.range_rate)
@@ -176,7 +178,7 @@ class Simulation:
             if not len(peers) or not count:
                 continue
             slot = np.arange(count)
-            # Time slots: radios do not talk at once, so no pair is heard twice within a moment.
+            # Radios share time slots, so ranges of one pair are well apart in time.
             share = (robot + random.uniform(0.1, 0.5, count)) / robots
             seconds = (slot + share) / config.range_rate
             parts.append(np.column_stack([
@@ -193,10 +195,10 @@ class Simulation:
         measured += np.where(outlier, random.exponential(config.outlier_bias, len(table)), 0.0)
         heard = (random.uniform(size=len(table)) > DROPOUT) & (distance < config.max_range) & (
             measured > config.range_sigma)
-        # A radio tells the noise of the range it measured, which is what it knows.
-        told = config.range_sigma**2 + (config.range_sigma_per_m * measured) ** 2
+        # The stated variance follows from the measured range: the radio has no other.
+        stated = config.range_sigma**2 + (config.range_sigma_per_m * measured) ** 2
         return Exchanges(
-            START_NS + stamp[heard], source[heard], target[heard], measured[heard], told[heard],
+            START_NS + stamp[heard], source[heard], target[heard], measured[heard], stated[heard],
             outlier[heard])
 
     def _antenna(self, end: Index, stamp: Index) -> Array:
@@ -211,7 +213,7 @@ class Simulation:
         return position
 
     def _closures(self, random: np.random.Generator) -> Closures:
-        """Pairs of places close to each other, and some that only pretend to be."""
+        """Pairs of places close to each other, and false ones between places far apart."""
         config, d = self.config, self.config.dimension
         robot = np.concatenate([np.full(len(t.stamp_ns), k) for k, t in enumerate(self.tracks)])
         row = np.concatenate([np.arange(len(t.stamp_ns)) for t in self.tracks])
@@ -242,4 +244,5 @@ def _noise(sigma: Array, d: int, random: np.random.Generator) -> Array:
     """(n, d, d): random small rotations."""
     if d == 2:
         return angle_to_matrix(sigma * random.normal(size=len(sigma)))
-    return rotvec_to_matrix(sigma[:, None] * random.normal(size=(len(sigma), 3)))
+    vector = sigma[:, None] * random.normal(size=(len(sigma), 3))
+    return np.asarray(Rotation.from_rotvec(vector).as_matrix())

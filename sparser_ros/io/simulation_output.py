@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
 from ..graph.precision import kappa_from_covariance
 from .sensor_bag import SensorBagWriter, isotropic
 from .simulation import CLOSURE_SIGMA_M, CLOSURE_SIGMA_RAD, Simulation
 from .tum import quats, xyz
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 def write_bag(

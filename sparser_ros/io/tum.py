@@ -5,25 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..graph import Estimate, Graph
 from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
 from .stamps import SECOND, format_stamp
 
-Array = NDArray[np.float64]
-
 
 def write(
-    directory: Path | str, graph: Graph, estimate: Estimate, stamps: NDArray[np.int64]
+    directory: Path | str, graph: Graph, estimate: Estimate, stamps: Index
 ) -> list[Path]:
     """Write `<robot>.tum` for every robot that has poses; returns the paths.
 
     `stamps` (n,) are int nanoseconds per pose; for a robot whose stamps do not increase (no
     times in the file) the pose's number stands in, as seconds. Files are written atomically.
     """
-    positions_xyz, quat_xyzw = planted(estimate)
+    positions_xyz, quat_xyzw = positions_and_quaternions(estimate)
     paths = []
     for number, robot in enumerate(graph.robots):
         rows = np.flatnonzero(graph.poses.robot == number)
@@ -44,7 +42,7 @@ def write(
     return paths
 
 
-def planted(estimate: Estimate) -> tuple[Array, Array]:
+def positions_and_quaternions(estimate: Estimate) -> tuple[Array, Array]:
     """Positions (n, 3) and quaternions x y z w (n, 4) with w >= 0; a plane lies at z = 0."""
     return xyz(estimate.translation), quats(estimate.rotation)
 

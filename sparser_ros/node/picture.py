@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend.session.solution import Location, Solution
-from ..graph import Ranges, RelativePoses
+from ..graph import Ranges, RelativePoses, antennas
 from .keyframes import Keyframes
 from .transforms import Transform, lifted, planar_quats, spatial
 
@@ -115,16 +115,7 @@ def range_segments(solution: Solution, ranges: Ranges) -> tuple[Array, Index]:
         (ranges.source < n) & (ranges.target < n) & (ranges.source >= -m) & (ranges.target >= -m))
     part = ranges.take(rows)
     ends = [
-        _antennas(solution, part.source, part.lever_source),
-        _antennas(solution, part.target, part.lever_target),
+        antennas(estimate, part.source, part.lever_source),
+        antennas(estimate, part.target, part.lever_target),
     ]
     return np.stack([spatial(end) for end in ends], axis=1), rows
-
-
-def _antennas(solution: Solution, endpoint: Index, lever: Array) -> Array:
-    estimate = solution.estimate
-    n = len(estimate.translation)
-    positions = estimate.points[np.where(endpoint >= 0, endpoint, n + ~endpoint)]
-    pose = endpoint >= 0
-    positions[pose] += np.einsum('kij,kj->ki', estimate.rotation[endpoint[pose]], lever[pose])
-    return positions

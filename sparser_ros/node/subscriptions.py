@@ -15,12 +15,12 @@ from rclpy.type_support import check_for_type_support
 
 from ..config import ConfigError
 from ..config.sparser import SparserConfig
-from ..demo.translate import message_type
 from ..frontend.inputs import Inputs, Route
 from .conversions import stamp_ns
 from .pipeline import Pipeline
 from .qos import input_profile
 from .timing import CallbackTimes
+from .translate import message_type
 
 try:
     from rclpy.event_handler import SubscriptionEventCallbacks

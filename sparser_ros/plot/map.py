@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph
 from .figure import COLOURS, FAINT, REJECTED, figure
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 MOST_LINKS = 1500
 """More ranges or closures than this are thinned out evenly: lines would hide the map."""
 MOST_LABELS = 30
+"""Beacons up to which each has its name beside it."""
 
 
 def save(
@@ -116,16 +114,14 @@ class _Canvas:
         self._lines(graph.ranges.source[keep], graph.ranges.target[keep], FAINT, alpha, 'ranges')
 
     def rejected(self) -> None:
-        """What the robust kernel doubts, in red."""
-        graph, source, target = self.graph, [], []
-        for name, ends in (
-            ('relative_poses', (graph.relative_poses.i, graph.relative_poses.j)),
-            ('ranges', (graph.ranges.source, graph.ranges.target)),
-            ('sightings', (graph.sightings.i, graph.sightings.point)),
-        ):
-            doubted = self._doubted(name, len(ends[0]))
-            source.append(ends[0][doubted])
-            target.append(ends[1][doubted])
+        """Measurements that the robust kernel rejects, in red."""
+        source, target = [], []
+        for name, table in self.graph.tables().items():
+            ends = [getattr(table, column) for column in table.endpoints()]
+            if len(ends) == 2:
+                doubted = self._doubted(name, len(table))
+                source.append(ends[0][doubted])
+                target.append(ends[1][doubted])
         self._lines(np.concatenate(source), np.concatenate(target), REJECTED, 0.5, 'rejected')
 
     def finish(self, title: str) -> None:
@@ -163,7 +159,7 @@ class _Canvas:
             axis.pane.set_facecolor('#FAFAFA')
 
     def _lines(
-        self, source: NDArray[np.int64], target: NDArray[np.int64], colour: str, alpha: float,
+        self, source: Index, target: Index, colour: str, alpha: float,
         label: str,
     ) -> None:
         if not len(source):
@@ -180,6 +176,6 @@ class _Canvas:
     def _doubted(self, name: str, count: int) -> Mask:
         return self.doubted.get(name, np.zeros(count, dtype=bool))
 
-    def _rows(self, robot: int) -> NDArray[np.int64]:
+    def _rows(self, robot: int) -> Index:
         rows = np.flatnonzero(self.graph.poses.robot == robot)
         return rows[np.argsort(self.graph.poses.index[rows], kind='stable')]

@@ -1,4 +1,4 @@
-"""Histograms of residuals in sigmas, against what the noise model promises."""
+"""Histograms of whitened residuals beside the density of normal noise."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from .figure import COLOURS, FAINT, figure
 
-Array = NDArray[np.float64]
 CLIP_SIGMA = 8.0
+"""Upper end of the last bin."""
 
 
 def save(path: Path | str, residuals: Mapping[str, Array], title: str = '') -> None:
     """One histogram per table of whitened residuals (>= 0, in sigmas); empty tables are left out.
 
-    Residuals beyond 8 sigma count in the last bin; the median and that share stand in the legend.
+    Residuals beyond 8 sigma count in the last bin; the legend gives the median and that share.
     """
     kinds = {name: values for name, values in residuals.items() if len(values)}
     columns = max(len(kinds), 1)

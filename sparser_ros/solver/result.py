@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..graph import Estimate
 
 
@@ -69,7 +69,9 @@ class SolveStats:
     """Why that backend."""
     trace: tuple[tuple[float, float], ...] = ()
     """(seconds since the relaxed solve started, relaxed cost)."""
-    weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    plan: dict[str, str] = field(default_factory=dict)
+    """What was chosen for this graph, with reasons, by name."""
+    weights: dict[str, Array] = field(default_factory=dict)
     """Robust weights by measurement table; absent without a kernel."""
 
 
@@ -81,3 +83,18 @@ class SolveResult:
     status: SolveStatus
     message: str
     stats: SolveStats
+
+    def __str__(self) -> str:
+        stats = self.stats
+        cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
+        shown = 'no cost' if cost is None else f'cost {cost:.8g}'
+        return (
+            f'{self.status.value}: {shown}, {stats.iterations} iterations, {stats.cg_steps} CG '
+            f'steps, from {stats.init} at rank {stats.rank}')
+
+
+def is_finite(estimate: Estimate) -> bool:
+    """Whether all poses and landmarks are finite numbers."""
+    return all(
+        bool(np.all(np.isfinite(a)))
+        for a in (estimate.rotation, estimate.translation, estimate.landmarks))

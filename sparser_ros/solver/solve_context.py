@@ -1,4 +1,4 @@
-"""The stages a solve is made of: relaxation, rounding, refinement, on one clock."""
+"""What the stages of a solve share: the assembled problem, its preconditioners, limits, figures."""
 
 from __future__ import annotations
 
@@ -8,40 +8,43 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..config import SolverConfig
 from ..graph import Graph
 from ..linalg.arrays import HOST
-from .initialize.connection_laplacian import ConnectionLaplacian
-from .initialize.initialization import spectral_start
-from .manifold.rounding import reduce_rank, round_to_rotations
+from . import thresholds
 from .model.problem import QuadraticProblem
 from .model.schur import SchurOperator
-from .optimize.compute_backend import choose
+from .optimize.compute_backend import ComputeBackend, choose
 from .optimize.formulations import formulate
-from .optimize.trust_region import Preconditioner, StoppingRule, TrustRegionRun
+from .optimize.trust_region import StoppingRule, TrustRegionRun
 from .precondition.adaptive import AdaptivePreconditioner
-from .precondition.frozen_gauss_newton import FrozenGaussNewtonPreconditioner, pays_at_once
-from .precondition.newton import NewtonPreconditioner
 from .precondition.regularised_q import RegularisedQ
 
-Array = NDArray[np.float64]
+EPS = float(np.finfo(float).eps)
 Progress = Callable[[str, int, float], None]
+"""progress(stage, iteration, cost)"""
 
-ROUGH, EARLY, LATER, REFINED, TO_TARGET = 1000.0, 100.0, 10.0, 1e-3, 1e-4
-"""Multiples of the configured cost tolerance: a thinned start, early rounding and a second one,
-refinement, a given target."""
-ROUNDING_GAP = 1.5
-"""Refined over relaxed cost beyond which rounding has gone astray."""
-_POLISHED = 1e-16
-"""Gradient tolerance of polishing, which the certificate needs."""
-_RELAX_SHARE = 0.6
-_SHORT = 0.1
-"""T^T Q T is stiffer than the Hessian: the gain that it expects of an iteration falls short, by up
-to a factor of six (city10000)."""
-_POOR = 1.25
-"""Cost of a start over that of its end."""
+
+@dataclass(frozen=True)
+class Deadlines:
+    """When a solve and its relaxation end, as values of time.perf_counter(); inf = no limit."""
+
+    relaxation: float = math.inf
+    """Earlier than the end: an unrounded relaxation is no trajectory."""
+    end: float = math.inf
+
+    @classmethod
+    def of(cls, config: SolverConfig) -> Deadlines:
+        """Limits of a solve that starts now."""
+        limit = config.time_limit_s
+        if limit <= 0:
+            return cls()
+        now = time.perf_counter()
+        to_target = config.target_cost is not None
+        share = 1.0 if to_target else thresholds.current().relaxation_time_share
+        return cls(now + share * limit, now + limit)
 
 
 @dataclass
@@ -51,172 +54,132 @@ class Tally:
     iterations: int = 0
     cg_steps: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    ran: str = 'cpu'
+    """`gpu` if any part ran there."""
+    relaxed_s: float = 0.0
+    """Seconds that the relaxation took so far, that of a thinned graph included."""
 
-    def count(self, run: TrustRegionRun) -> TrustRegionRun:
-        self.iterations += run.iterations
-        self.cg_steps += run.cg_steps
-        return run
+    def add(self, iterations: int, cg_steps: int, ran: str = 'cpu') -> None:
+        """Count work that ran on a backend."""
+        self.iterations += iterations
+        self.cg_steps += cg_steps
+        if ran != 'cpu':
+            self.ran = ran
+
+    def clock(self, stage: str, since: float) -> None:
+        """Add the time since `since` to a stage."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - since
+
+    def relaxing(self, since: float) -> None:
+        """Add the time since `since` to the relaxation."""
+        self.relaxed_s += time.perf_counter() - since
+
+
+class Preconditioners:
+    """Those preconditioners of one problem that several of its runs share."""
+
+    def __init__(self, schur: SchurOperator, backend: ComputeBackend) -> None:
+        self._schur, self._backend = schur, backend
+        self._regularised: RegularisedQ | None = None
+        self._adaptive: AdaptivePreconditioner | None = None
+
+    def regularised(self) -> RegularisedQ:
+        """(Q + shift)^-1, factorised where it is needed on the CPU."""
+        if self._regularised is None:
+            self._regularised = RegularisedQ(self._schur)
+            if self._backend.arrays is HOST:
+                self._regularised.factor(HOST)
+        return self._regularised
+
+    def adaptive(self) -> AdaptivePreconditioner:
+        """That of pose graphs, which keeps its last state from run to run."""
+        if self._adaptive is None:
+            self._adaptive = AdaptivePreconditioner(self.regularised(), self._schur)
+        return self._adaptive
+
+    def on_host(self) -> bool:
+        """Whether refinements run on the CPU, where alone the adaptive one works."""
+        return self._backend.arrays is HOST or not self._backend.takes(self.regularised())
+
+    def reset(self) -> None:
+        """Forget all factors: the weights of the problem have changed."""
+        self._regularised = self._adaptive = None
 
 
 class SolveContext:
-    """One graph's problem, and what can be done with it; figures add up in `tally`."""
+    """One graph's problem and the means to solve it; figures add up in `tally`."""
 
-    def __init__(self, graph: Graph, config: SolverConfig, progress: Progress | None) -> None:
-        self.start = time.perf_counter()
+    def __init__(
+        self, graph: Graph, config: SolverConfig, deadlines: Deadlines | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        start = time.perf_counter()
         self.graph, self.config, self.progress = graph, config, progress
-        self.deadline = (
-            self.start + config.time_limit_s if config.time_limit_s > 0 else math.inf)
-        self.relax_until = math.inf
-        if config.target_cost is None and config.time_limit_s > 0:
-            # An unrounded relaxation is no trajectory: keep time for the refinement.
-            self.relax_until = self.start + _RELAX_SHARE * config.time_limit_s
+        self.deadlines = deadlines or Deadlines.of(config)
         self.tally = Tally()
-        self.relaxed_for = 0.0
-        """Seconds that the relaxation took so far, thinned graph included."""
-        self._preconditioner: RegularisedQ | None = None
-        self._rigid: FrozenGaussNewtonPreconditioner | None = None
-        self._switching: AdaptivePreconditioner | None = None
-        self.machine = choose(config, graph)
+        self.backend = choose(config, graph)
         self.problem = QuadraticProblem(graph)
         self.schur = SchurOperator(self.problem)
-        self.space = formulate(config.formulation, self.schur)
-        self.clock('setup', self.start)
+        self.formulation = formulate(config.formulation, self.schur)
+        self.preconditioners = Preconditioners(self.schur, self.backend)
+        self.tally.clock('setup', start)
 
-    def relax(self, y: Array, looser: float, radius: float = math.inf) -> TrustRegionRun:
-        """Low-rank relaxation by the matrix-free trust region (paper, section VI).
+    def thinned(self, graph: Graph) -> SolveContext:
+        """The context of a thinned graph, with the same limits; it is only a start."""
+        config = replace(self.config, certify=False, target_cost=None)
+        return SolveContext(graph, config, self.deadlines, self.progress)
 
-        A run that is taken up again starts with the radius that it ended with.
+    def absorb(self, inner: SolveContext, since: float) -> None:
+        """Count what the solve of a thinned graph took."""
+        self.tally.add(inner.tally.iterations, inner.tally.cg_steps, inner.tally.ran)
+        self.tally.clock('solve', since)
+
+    def count(self, run: TrustRegionRun) -> TrustRegionRun:
+        """Count a run and hand it on."""
+        self.tally.add(run.iterations, run.cg_steps, self.backend.ran)
+        return run
+
+    @property
+    def cost_floor(self) -> float:
+        """Rounding error of any cost tr(Y^T Q Y): eps tr(Q_cc), whose rows of Y have norm 1."""
+        return EPS * float(self.schur.Q_cc.diagonal().sum())
+
+    @property
+    def cost_slack(self) -> float:
+        """Difference of two costs that tells nothing: negligible, or rounding error."""
+        return max(thresholds.current().negligible_cost, self.cost_floor)
+
+    def cost_noise(self, y: Array) -> float:
+        """Rounding error of the cost of one point, its positions included.
+
+        Every product in Y^T (Q_cc Y + B X_f) is rounded to eps of its size, so the error of the
+        sum is at most about eps sum |Y|^T (|Q_cc| |Y| + |B| |X_f|): positions far from the origin
+        add to it.
         """
-        t = time.perf_counter()
-        preconditioner = self.regularised()
-        self.clock('setup', t)
-        t = time.perf_counter()
-        run = self.space.minimise(
-            y, preconditioner,
-            self.rule(looser, self.config.target_cost, self.relax_until), self.observer('relax'),
-            self.machine, radius=radius, long=True)
-        self.clock('solve', t)
-        run.trace = [(seconds + self.relaxed_for, cost) for seconds, cost in run.trace]
-        self.relaxed_for += time.perf_counter() - t
-        return self.tally.count(run)
-
-    def descend(self, relaxed: TrustRegionRun) -> TrustRegionRun:
-        """Rounding to rank d and refinement; one rank at a time where the jump costs too much."""
-        manifold, d = self.problem.manifold, self.graph.dimension
-        best = self.refine(round_to_rotations(manifold, relaxed.y))
-        if best.cost > ROUNDING_GAP * relaxed.cost + 1e-9 and relaxed.y.shape[1] > d + 1:
-            y = relaxed.y
-            for rank in range(y.shape[1] - 1, d, -1):
-                y = self.refine(reduce_rank(manifold, y, rank), newton=rank == d + 1).y
-            other = self.refine(round_to_rotations(manifold, y))
-            best = min(best, other, key=lambda run: run.cost)
-        return best
-
-    def polish(self, y: Array) -> TrustRegionRun:
-        """Refinement until rounding errors stop it."""
-        return self.refine(y, looser=0.0)
-
-    def refine(
-        self, y: Array, newton: bool = True, looser: float = REFINED, at_most: int = 0
-    ) -> TrustRegionRun:
-        """Trust region at the rank of y, with the preconditioner that suits the graph.
-
-        Ranges are stiff along one direction that the columns of Y share, so only the coupled
-        Hessian sees them: its factor pays (tiers: 3 steps instead of thousands of CG steps).
-        Without ranges Q itself is near the Hessian, and its factor is far sparser.
-        """
-        t = time.perf_counter()
-        newton = newton and len(self.graph.ranges) > 0 and not self.graph.free_scale
-        rule = self.rule(looser)
-        rigid = self._rigid if y.shape[1] == self.graph.dimension else None
-        preconditioner: Preconditioner
-        if newton:
-            preconditioner = NewtonPreconditioner(self.schur)
-        elif rigid is not None:
-            preconditioner = rigid
-        elif y.shape[1] == self.graph.dimension and self._switches():
-            preconditioner = self._switching = self._switching or AdaptivePreconditioner(
-                self.regularised(), self.schur)
-            rule = replace(
-                rule, max_cg_steps=min(rule.max_cg_steps, preconditioner.patience))
-        else:
-            preconditioner = self.regularised()
-        if looser and not newton and not self.config.certify:
-            # What an iteration more would gain is known before it is made. A certificate needs
-            # every digit.
-            share = 1.0 if rigid is None else _SHORT
-            rule = replace(rule, gradient_tolerance=max(
-                rule.gradient_tolerance, share * self.config.cost_tolerance))
-        if at_most:
-            rule = replace(rule, max_iterations=min(at_most, rule.max_iterations))
-        run = self.space.minimise(
-            y, preconditioner, rule, self.observer('refine'), self.machine)
-        self.clock('refine', t)
-        return self.tally.count(run)
-
-    def _switches(self) -> bool:
-        """Whether refinements may change their preconditioner: those of poses, on the CPU."""
-        if len(self.graph.ranges) or self.graph.free_scale:
-            return False
-        return self.machine.arrays is HOST or not self.machine.takes(self.regularised())
-
-    def spectral(self, rigid: bool = True) -> Array | None:
-        """Rank-d start of a pose graph by eigenvectors, None where they do not tell rotations.
-
-        With `rigid`, where the preconditioner of rigid motions pays from the first step on, those
-        of the connection Laplacian, and refinements from there use that preconditioner.
-        """
-        t = time.perf_counter()
-        self._rigid = None
-        inverse: ConnectionLaplacian | RegularisedQ
-        if rigid and pays_at_once(self.schur) and self._switches():
-            self._rigid = FrozenGaussNewtonPreconditioner(self.schur)
-            inverse = ConnectionLaplacian(self.graph, self._rigid.prepare())
-        else:
-            inverse = self.regularised()
-        y = spectral_start(self.problem.manifold, inverse.apply)
-        self.clock('setup', t)
-        return y
-
-    def compared(self, refined: TrustRegionRun, started: Array) -> TrustRegionRun:
-        """A refinement of rigid motions from `started`, or a better one where that was poor.
-
-        From there it ends in neighbouring minima more often than with rotations that may stretch
-        (MIT with 0.1 rad more noise: one of eight). Where it did, the start had cost 1.38 times
-        the end or more; without noise added, 1.13 times at most.
-        """
-        if self._rigid is None or refined.trace[0][1] <= _POOR * refined.cost:
-            return refined
-        y = self.spectral(rigid=False)
-        other = self.refine(started if y is None else y)
-        return min(refined, other, key=lambda run: run.cost)
-
-    def regularised(self) -> RegularisedQ:
-        if self._preconditioner is None:
-            self._preconditioner = RegularisedQ(self.schur)
-            if self.machine.arrays is HOST:
-                self._preconditioner.factor(HOST)
-        return self._preconditioner
+        free = np.abs(self.schur.points(y)[self.problem.kept])
+        size = abs(self.schur.Q_cc) @ np.abs(y) + abs(self.schur.B) @ free
+        return EPS * float(np.sum(np.abs(y) * size))
 
     def rule(
-        self, looser: float, target: float | None = None, until: float = math.inf
+        self, tolerance: float, target: float | None = None, *, relaxing: bool = False
     ) -> StoppingRule:
+        """Stopping rule with a multiple of the configured cost tolerance; 0 = rounding errors."""
         config = self.config
         return StoppingRule(
             max_iterations=config.max_iterations,
             max_cg_steps=config.max_cg_steps,
-            gradient_tolerance=config.gradient_tolerance if looser else _POLISHED,
-            cost_tolerance=config.cost_tolerance * looser,
+            gradient_tolerance=(
+                config.gradient_tolerance if tolerance
+                else thresholds.current().polish_gradient_tolerance),
+            cost_tolerance=config.cost_tolerance * tolerance,
+            cost_floor=self.cost_floor,
             target_cost=-math.inf if target is None else target,
-            deadline=min(self.deadline, until),
+            deadline=self.deadlines.relaxation if relaxing else self.deadlines.end,
         )
 
     def observer(self, stage: str) -> Callable[[int, float, Array], None] | None:
+        """What the trust region calls at every accepted step of that stage."""
         progress = self.progress
         if progress is None:
             return None
         return lambda iteration, cost, _: progress(stage, iteration, cost)
-
-    def clock(self, stage: str, since: float) -> None:
-        seconds = self.tally.seconds
-        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - since

@@ -1,4 +1,4 @@
-"""Compile or load the kernels before the first real solve: a tiny problem, solved both ways."""
+"""Compile or load all kernels before the first real solve, on a tiny graph of each kind."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from sparser_ros.cli.main import main
 from sparser_ros.config.simulation import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import graph_file, pyfg, simulation_output
+from sparser_ros.io.generators import sensor_network
 from sparser_ros.io.simulation import Simulation
 
 RING = 12
@@ -48,7 +49,7 @@ def test_every_output(tmp_path, field, capsys):
         'r.json', 'solved.pyfg', 'A.tum', 'B.tum', 'map.png', 'h.png'}
     report = json.loads((out / 'r.json').read_text())
     assert report['dataset'] == 'field' and report['status'] == 'converged'
-    assert report['ate_m'] < 1.0
+    assert report['ate_m'] <= report['ate_rmse_m'] < 1.0
     assert report['seconds']['total'] > report['seconds']['load'] > 0
     solved = graph_file.read(out / 'solved.pyfg')
     assert cost(solved, estimate_of(solved)) == pytest.approx(report['cost_final'], rel=1e-9)
@@ -58,6 +59,31 @@ def test_every_output(tmp_path, field, capsys):
         solved.poses.translation - truth.poses.translation, axis=1)) < 1.0
     shown = capsys.readouterr()
     assert 'converged: cost' in shown.out and shown.err == ''
+
+
+@pytest.mark.parametrize(('dimension', 'anchors'), [(2, 0), (2, 4), (3, 5)])
+def test_sensor_network(tmp_path, capsys, dimension, anchors):
+    """A file with landmarks and ranges but no pose: solved, compared with its positions, written.
+
+    Without anchors the solution comes out where the file's positions are, not mirrored.
+    """
+    path, out = tmp_path / 'network.pyfg', tmp_path / 'out'
+    network = sensor_network(
+        40, anchors, dimension=dimension, radius_m=5.0 if dimension == 2 else 8.0,
+        sigma_m=0.02, seed=4)
+    pyfg.write(path, network)
+    assert main([
+        'solve', str(path), '--report', str(out / 'r.json'), '--tum', str(out),
+        '--output', str(out / 'solved.pyfg'), '--plot', str(out / 'map.png')]) == 0
+    report = json.loads((out / 'r.json').read_text())
+    assert (report['n_poses'], report['n_landmarks']) == (0, 40 + anchors)
+    assert report['ate_m'] <= report['ate_rmse_m'] < 0.05
+    solved = graph_file.read(out / 'solved.pyfg')
+    assert cost(solved, estimate_of(solved)) == pytest.approx(report['cost_final'], rel=1e-9)
+    assert np.abs(solved.landmarks.position - network.landmarks.position).max() < 0.2
+    shown = capsys.readouterr().out
+    assert f'{40 + anchors} landmarks' in shown
+    assert f'RMSE {report["ate_rmse_m"]:.3f} m, mean {report["ate_m"]:.3f} m' in shown
 
 
 def test_first_pose_of_a_pose_graph_stays(tmp_path):

@@ -117,9 +117,9 @@ def test_older_definitions_are_translated():
     from rosbags.typesys import Stores
     from sensor_msgs.msg import Range
 
-    from sparser_ros.demo.translate import same_definition, translated
     from sparser_ros.io.bag import BagMessage
     from sparser_ros.io.messages import typestore
+    from sparser_ros.node.translate import same_definition, translated
 
     store = typestore(Stores.ROS2_HUMBLE)
     assert same_definition('nav_msgs/msg/Odometry', store.fielddefs)
@@ -140,9 +140,9 @@ def test_older_definitions_are_translated():
 def test_arrays_are_translated():
     from nav_msgs.msg import Path
 
-    from sparser_ros.demo.translate import translated
     from sparser_ros.io.bag import BagMessage
     from sparser_ros.io.messages import typestore
+    from sparser_ros.node.translate import translated
 
     store = typestore()
     types = store.types

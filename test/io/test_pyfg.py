@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sparser_ros.config import FormatError, GraphError
 from sparser_ros.graph import cost, estimate_of, with_estimate
 from sparser_ros.io import pyfg
+from sparser_ros.io.generators import sensor_network
 
 SMALL = """\
 VERTEX_SE2 0.000000000 A0 0.0 0.0 0.0
@@ -173,7 +174,8 @@ def test_zero_quaternion_is_named(tmp_path):
 
 @pytest.mark.parametrize(('content', 'message'), [
     (b'', 'expected a graph'), (b'\xff\xfe\x00', 'is not a text file'),
-    (b'VERTEX_XY L0 1 2\n', 'expected at least one VERTEX_SE2'),
+    (b'EDGE_SE2_XY 0 A0 L0 2 3 0.1 0 0.3\n',
+     'expected at least one VERTEX_SE2 or VERTEX_XY line'),
 ])
 def test_files_that_are_no_graph(tmp_path, content, message):
     path = tmp_path / 'g.pyfg'
@@ -295,6 +297,33 @@ def test_odd_spellings_of_names(tmp_path):
         pyfg.read(tmp_path / 'out.pyfg').poses.translation, [[3, 4], [1, 2]])
     with pytest.raises(FormatError, match=r':3: .*got A7 again'):
         pyfg.read(write(tmp_path, text + 'VERTEX_SE2 0 A7 1 2 0\n'))
+
+
+NETWORK = """\
+VERTEX_XY L0 0 0
+VERTEX_XY L1 3 0
+VERTEX_XY L2 0 4
+VERTEX_XY:FIX L0 0 0
+EDGE_RANGE 0.0 L0 L1 3.0 0.01
+EDGE_RANGE 5.0 L1 L2 5.0 0.04
+"""
+
+
+def test_a_sensor_network_has_no_poses(tmp_path):
+    """Landmarks and ranges between them are a graph; they survive writing."""
+    graph = pyfg.read(write(tmp_path, NETWORK)).validate()
+    assert (graph.dimension, graph.n_poses, graph.robots) == (2, 0, ())
+    assert graph.landmarks.fixed.tolist() == [True, False, False]
+    assert graph.ranges.source.tolist() == [-1, -2] and graph.ranges.target.tolist() == [-2, -3]
+    assert graph.ranges.stamp_ns.tolist() == [0, 5 * 10**9]
+    assert cost(graph, estimate_of(graph)) == pytest.approx(0)
+    assert_same(pyfg.read(write(tmp_path, NETWORK)), graph)
+    pyfg.write(tmp_path / 'again.pyfg', graph)
+    assert_same(pyfg.read(tmp_path / 'again.pyfg'), graph)
+    for kind in (2, 3):
+        network = sensor_network(20, anchors=kind + 1, dimension=kind, radius_m=6.0)
+        pyfg.write(tmp_path / 'network.pyfg', network)
+        assert_same(pyfg.read(tmp_path / 'network.pyfg'), network)
 
 
 def test_another_graph_is_refused(tmp_path):

@@ -7,13 +7,14 @@ import pytest
 from graphs import random_graph
 
 from sparser_ros.graph import Estimate, estimate_of, squared_residuals
-from sparser_ros.io import report
+from sparser_ros.io import report, tum
+from sparser_ros.io.generators import sensor_network
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
 PROMISED = """dataset dimension n_poses n_landmarks n_relative n_ranges rank init formulation
 backend kernel status iterations cg_steps seconds cost_relaxed cost_final cost_robust certified
-suboptimality lambda_min rejected ate_m trace"""
+suboptimality lambda_min rejected ate_m ate_rmse_m trace"""
 
 
 def stats(**parts):
@@ -85,3 +86,37 @@ def test_error_after_alignment():
                    truth.landmarks)
     assert report.ate(off, truth) == pytest.approx(0.1, rel=0.05)
     assert report.ate(None, truth) is None
+
+
+def test_errors_are_those_of_evo():
+    """The RMSE is what `evo_ape --align` calls rmse, `ate_m` is what it calls mean."""
+    metrics, trajectory = pytest.importorskip('evo.core.metrics'), pytest.importorskip(
+        'evo.core.trajectory')
+    graph = random_graph(5, length=40)
+    truth = estimate_of(graph)
+    random = np.random.default_rng(0)
+    moved = truth.moved(angle_to_matrix(np.array(-1.2)), np.array([30.0, 7.0]))
+    estimate = Estimate(
+        moved.rotation, moved.translation + random.normal(size=moved.translation.shape),
+        moved.landmarks)
+    paths = []
+    for one in (truth, estimate):
+        xyz, quat_xyzw = tum.positions_and_quaternions(one)
+        paths.append(trajectory.PosePath3D(xyz, np.roll(quat_xyzw, 1, axis=1)))
+    paths[1].align(paths[0])
+    error = metrics.APE(metrics.PoseRelation.translation_part)
+    error.process_data(tuple(paths))
+    assert report.ate(estimate, truth) == pytest.approx(
+        error.get_statistic(metrics.StatisticsType.mean), rel=1e-6)
+    assert report.ate_rmse(estimate, truth) == pytest.approx(
+        error.get_statistic(metrics.StatisticsType.rmse), rel=1e-6)
+    content = report.build(
+        graph, stats(), SolveStatus.CONVERGED, estimate=estimate, truth=truth)
+    assert content['ate_rmse_m'] > 1.05 * content['ate_m'] > 0.5
+
+
+def test_a_mirrored_sensor_network_has_no_error():
+    graph = sensor_network(30, seed=2)
+    truth = estimate_of(graph)
+    mirrored = truth.moved(np.diag([1.0, -1.0]), np.array([3.0, 4.0]))
+    assert report.ate_rmse(mirrored, truth) == pytest.approx(0, abs=1e-9)

@@ -8,11 +8,14 @@ from helpers import moved, permuted, pose_errors, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.config import SolverConfig, SolverError
+from benchmark.synthetic import pose_graph
+from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import cost, empty_graph, estimate_of
+from sparser_ros.io.generators import sensor_network
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
-from sparser_ros.solver import SolveStatus, solve
+from sparser_ros.solver import SolveStatus, solve, stages
 from sparser_ros.solver.initialize.initialization import chordal_rotations, odometry_estimate
+from sparser_ros.solver.solve_context import SolveContext
 
 EXACT = SolverConfig(cost_tolerance=0.0, gradient_tolerance=1e-16)
 DIMENSIONS = st.sampled_from((2, 3))
@@ -156,6 +159,52 @@ def test_limits_keep_the_best_iterate():
     target = solve(graph, SolverConfig(target_cost=1e9))
     assert target.status is SolveStatus.TARGET_REACHED
     assert target.stats.cost_final is None
+
+
+@pytest.mark.parametrize('d', (2, 3))
+def test_an_optimum_of_zero_is_rounded_once(d, monkeypatch):
+    """Costs that are rounding errors of large weights do not send rounding from rank to rank."""
+    graph = pose_graph(300, dimension=d)
+    odometry = graph.relative_poses.take(graph.relative_poses.odometry)
+    graph = graph.replaced(relative_poses=odometry.replaced(
+        kappa=1e6 * odometry.kappa, tau=1e6 * odometry.tau))
+
+    def refused(*arguments):  # type: ignore[no-untyped-def]
+        raise AssertionError('another rank')
+
+    monkeypatch.setattr(stages, 'reduce_rank', refused)
+    for seed in range(3):
+        result = solve(graph, SolverConfig(init='random', coarsening=1, seed=seed))
+        assert result.status is SolveStatus.CONVERGED
+        assert result.stats.cost_final < 1e-6
+
+
+def test_a_cost_floor_ends_a_run_whose_tolerances_are_relative():
+    graph = pose_graph(200)
+    graph = graph.replaced(relative_poses=graph.relative_poses.take(slice(0, 199)))
+    context = SolveContext(graph, SolverConfig())
+    y = context.problem.manifold.random_point(5, np.random.default_rng(1))
+    rule = context.rule(1.0)
+    assert 0 < rule.cost_floor < 1e-6
+    floored, unlimited = (
+        context.formulation.minimise(y, context.preconditioners.regularised(), each)
+        for each in (rule, replace(rule, cost_floor=0.0)))
+    assert floored.status is SolveStatus.CONVERGED
+    assert floored.cost <= rule.cost_floor
+    assert floored.iterations <= unlimited.iterations
+
+
+@pytest.mark.parametrize('anchors', (0, 4))
+@pytest.mark.parametrize('options', [
+    {}, {'init': 'odometry'}, {'init': 'chordal'}, {'coarsening': 3}, {'formulation': 'original'},
+    {'robust': RobustConfig(kernel='gm', gnc=True)}, {'target_cost': 1e6}],
+    ids=lambda options: '-'.join(options) or 'default')
+def test_landmarks_and_ranges_without_poses(anchors, options):
+    graph = sensor_network(40, anchors, radius_m=4.0, sigma_m=0.02, seed=1)
+    result = solve(graph, SolverConfig(**options))
+    assert result.status.solved
+    if result.stats.cost_final is not None:
+        assert result.stats.cost_final <= 1.05 * cost(graph, estimate_of(graph))
 
 
 def test_empty_graph_says_so():

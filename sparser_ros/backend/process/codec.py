@@ -19,12 +19,9 @@ from ...graph import (
     Estimate,
     Increment,
     Landmarks,
-    PointPriors,
-    PosePriors,
-    Poses,
-    Ranges,
-    RelativePoses,
-    Sightings,
+    poses_from,
+    tables_from,
+    to_arrays,
 )
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
@@ -32,10 +29,6 @@ from ..session.solution import Location, Rejected, RobotLocation, Solution
 
 MAGIC = b'SPR1'
 _HEAD = struct.Struct('<4sI')
-_KINDS: dict[str, Any] = {
-    'poses': Poses, 'relative_poses': RelativePoses, 'sightings': Sightings, 'ranges': Ranges,
-    'pose_priors': PosePriors, 'point_priors': PointPriors,
-}
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -85,9 +78,7 @@ def encode_increment(increment: Increment, first: int | None = None) -> bytes:
         'landmarks.position': increment.landmarks.position,
         'landmarks.fixed': increment.landmarks.fixed,
     }
-    for name, kind in _KINDS.items():
-        table = getattr(increment, name)
-        arrays.update({f'{name}.{f.name}': getattr(table, f.name) for f in fields(kind)})
+    arrays.update(to_arrays({'poses': increment.poses, **increment.tables()}))
     values = {
         'sequence': increment.sequence,
         'first': increment.sequence if first is None else first,
@@ -101,15 +92,12 @@ def encode_increment(increment: Increment, first: int | None = None) -> bytes:
 def decode_increment(packet: Packet) -> Increment:
     """The increment of a packet of kind `increment`."""
     arrays, values = packet.arrays, packet.values
-    tables = {
-        name: kind(**{f.name: arrays[f'{name}.{f.name}'] for f in fields(kind)})
-        for name, kind in _KINDS.items()
-    }
     landmarks = Landmarks(
         tuple(values['landmarks']), arrays['landmarks.position'], arrays['landmarks.fixed'])
     return Increment(
         sequence=values['sequence'], robots=tuple(values['robots']), landmarks=landmarks,
-        newest_stamp_ns=values['newest_stamp_ns'], **tables)
+        newest_stamp_ns=values['newest_stamp_ns'], poses=poses_from(arrays),
+        measurements=tables_from(arrays))
 
 
 def estimate_arrays(estimate: Estimate) -> Arrays:

@@ -117,6 +117,7 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
     truth = compare(graph, solution, state.tracks)
     result.update({
         'ate_m': truth.get('ate_m'),
+        'ate_rmse_m': truth.get('ate_rmse_m'),
         'messages': state.messages,
         'counts': state.frontend.counters.as_dict(),
         'unused_topics': list(state.unused_topics),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...config import ConfigError
 from ...config.backend import BackendConfig
-from ...graph import Estimate, Graph, PointPriors, PosePriors, empty
+from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import angle_to_matrix
 from .odometry_segments import OdometrySegments
 
@@ -62,7 +62,7 @@ def anchors_determine(graph: Graph) -> bool:
         return True
     known = np.concatenate([
         graph.landmarks.position[graph.landmarks.fixed & _measured(graph)],
-        graph.point_priors.position, graph.pose_priors.translation])
+        graph.absolute_positions(graph.dimension)])
     return spans(known)
 
 
@@ -82,8 +82,7 @@ def without_anchors(graph: Graph) -> Graph:
         landmarks=type(graph.landmarks)(
             graph.landmarks.names, graph.landmarks.position,
             np.zeros(graph.n_landmarks, dtype=bool)),
-        pose_priors=empty(PosePriors, graph.dimension),
-        point_priors=empty(PointPriors, graph.dimension),
+        **{kind.name: table.take([]) for kind, table in graph.typed() if kind.absolute},
     )
 
 

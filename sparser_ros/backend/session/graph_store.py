@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...config import GraphError
-from ...graph import Graph, Increment, Landmarks, Poses, Table, empty_graph
+from ...graph import Graph, Increment, Landmarks, Poses, concatenated, empty_graph
 from .quarantine import ODOMETRY
 
-T = TypeVar('T', bound=Table)
 Index = NDArray[np.int64]
-TABLES = ('relative_poses', 'sightings', 'ranges', 'pose_priors', 'point_priors')
-
-
-def concatenated(tables: list[T]) -> T:
-    """One table of several of the same kind."""
-    if len(tables) == 1:
-        return tables[0]
-    kind = type(tables[0])
-    return kind(
-        **{
-            f.name: np.concatenate([getattr(table, f.name) for table in tables])
-            for f in fields(kind)
-        }
-    )
 
 
 def merged(increments: list[Increment]) -> Increment:
     """One increment that stands for consecutive ones; its sequence is the last one's."""
     last = increments[-1]
     parts: dict[str, Any] = {
-        name: concatenated([getattr(one, name) for one in increments]) for name in TABLES
+        name: concatenated([getattr(one, name) for one in increments]) for name in last.tables()
     }
     return Increment(
         sequence=last.sequence,
@@ -78,7 +62,8 @@ class GraphStore:
         self._whole = empty_graph(dimension)
         self._graph: Graph | None = None
         self._waiting: list[Increment] = []
-        self._ends: dict[str, list[tuple[int, int]]] = {name: [] for name in TABLES}
+        self._ends: dict[str, list[tuple[int, int]]] = {
+            name: [] for name in self._whole.tables()}
         """(sequence, number of rows up to its end) of every increment."""
         self._rows: dict[str, Index] = {}
         self._excluded: dict[int, int] = {}
@@ -104,7 +89,7 @@ class GraphStore:
         self._waiting.append(increment)
         self.sequence = increment.sequence
         self.newest_stamp_ns = max(self.newest_stamp_ns, increment.newest_stamp_ns)
-        for name in TABLES:
+        for name in self._ends:
             before = self._ends[name][-1][1] if self._ends[name] else 0
             rows = len(getattr(increment, name))
             self._ends[name].append((increment.sequence, before + rows))
@@ -144,7 +129,7 @@ class GraphStore:
     def rows_until(self, sequence: int) -> dict[str, int]:
         """Number of rows of `graph` that the increments up to one have, by table."""
         counts = {}
-        for name in TABLES:
+        for name in self._ends:
             whole = max((end for number, end in self._ends[name] if number <= sequence), default=0)
             counts[name] = (
                 int(np.searchsorted(self._rows[name], whole)) if name in self._rows else whole)
@@ -158,7 +143,7 @@ class GraphStore:
 
     def _without(self) -> Graph:
         tables: dict[str, Any] = {}
-        for name in TABLES:
+        for name in self._ends:
             table, begin = getattr(self._whole, name), 0
             keep = np.ones(len(table), dtype=bool)
             for number, end in self._ends[name]:
@@ -187,7 +172,7 @@ def _joined(parts: Iterable[Landmarks]) -> Landmarks:
 def _extended(graph: Graph, increments: list[Increment]) -> Graph:
     tables: dict[str, Any] = {
         name: concatenated([getattr(graph, name), *(getattr(one, name) for one in increments)])
-        for name in TABLES
+        for name in graph.tables()
     }
     poses: Poses = concatenated([graph.poses, *(one.poses for one in increments)])
     return graph.replaced(

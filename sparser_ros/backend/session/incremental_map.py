@@ -7,7 +7,6 @@ came: its poses stand in their own odometry frame, its measurements wait for the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,9 +30,6 @@ Mask = NDArray[np.bool_]
 _KINDS = {
     'relative_poses': (Kind.ODOMETRY, Kind.CLOSURE), 'sightings': (Kind.SIGHTING,),
     'ranges': (Kind.RANGE,)}
-_ENDS = {
-    'relative_poses': ('i', 'j'), 'sightings': ('i', 'point'), 'ranges': ('source', 'target'),
-    'pose_priors': ('i',), 'point_priors': ('point',)}
 _SHARE, _FLOOR = 1e-5, 1e-9
 """What an update may leave to gain: a share of the cost, and above rounding errors."""
 
@@ -66,7 +62,7 @@ class IncrementalMap:
             np.tile(np.eye(d), (graph.n_landmarks, 1, 1)), estimate.landmarks, True,
             placed[count:] & ~graph.landmarks.fixed)
         self._robots = graph.robots
-        self._counts = dict.fromkeys(_ENDS, 0)
+        self._counts = dict.fromkeys(graph.tables(), 0)
         self._rows: dict[str, list[Index]] = {name: [] for name in _KINDS}
         self._take_measurements(graph)
 
@@ -145,19 +141,19 @@ class IncrementalMap:
     def _take_measurements(self, source: Graph | Increment) -> None:
         """Terms of the measurements among what is placed; the others wait for an audit."""
         chosen = {}
-        for name, columns in _ENDS.items():
-            table = getattr(source, name)
+        for name, table in source.tables().items():
             keep = np.ones(len(table), dtype=bool)
-            for column in columns:
+            for column in table.endpoints():
                 keep &= self._placed(getattr(table, column))
-            if name.endswith('priors') and not self._anchored:
+            if len(table.endpoints()) == 1 and not self._anchored:
+                # Absolute data of a map whose frame the gauge robot gives.
                 keep[:] = False
             if name in _KINDS:
                 self._rows[name].append(self._counts[name] + np.flatnonzero(keep))
             self._counts[name] += len(table)
             chosen[name] = table.take(keep)
         self._solver.add_terms(terms_of(
-            replace(source, **chosen), self._solver.dimension, self._body,
+            source.replaced(**chosen), self._solver.dimension, self._body,
             self._config.solver.robust))
 
     def _placed(self, endpoint: Index) -> Mask:

@@ -114,8 +114,7 @@ def ties_of(graph: Graph) -> tuple[Index, int]:
     """(b + m,): measurements that tie each segment or landmark to others; and b."""
     segments = find_segments(graph)
     pairs = measured_pairs(graph, segments)
-    ground = np.concatenate([
-        segments.variable(graph.pose_priors.i), segments.variable(graph.point_priors.point)])
+    ground = segments.variable(graph.absolute_endpoints())
     apart = pairs[pairs[:, 0] != pairs[:, 1]]
     every = np.concatenate([apart.ravel(), ground]).astype(np.int64)
     return np.bincount(every, minlength=len(segments) + graph.n_landmarks), len(segments)

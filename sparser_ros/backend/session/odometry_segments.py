@@ -70,8 +70,7 @@ def connected_part(graph: Graph, segments: OdometrySegments, gauge: int, anchore
     if anchored:
         tied = np.concatenate([
             len(segments) + np.flatnonzero(graph.landmarks.fixed),
-            segments.variable(graph.pose_priors.i),
-            segments.variable(graph.point_priors.point),
+            segments.variable(graph.absolute_endpoints()),
         ])
         pairs.append(np.stack([tied, np.full(len(tied), ground)], axis=1))
     edges = np.concatenate(pairs)
@@ -80,10 +79,8 @@ def connected_part(graph: Graph, segments: OdometrySegments, gauge: int, anchore
 
 
 def measured_pairs(graph: Graph, segments: OdometrySegments) -> Index:
-    """(k, 2): variables that each closure, sighting and range (in this order) ties together."""
-    closures = graph.relative_poses.take(~graph.relative_poses.odometry)
-    first = np.concatenate([closures.i, graph.sightings.i, graph.ranges.source])
-    second = np.concatenate([closures.j, graph.sightings.point, graph.ranges.target])
+    """(k, 2): variables that each measurement but odometry ties together, table by table."""
+    first, second = graph.pairs(odometry=False)
     return np.stack([segments.variable(first), segments.variable(second)], axis=1)
 
 

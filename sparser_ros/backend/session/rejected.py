@@ -23,10 +23,8 @@ def rejected_of(
     """
     result: list[Rejected] = []
     ends = {
-        'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
-        'sightings': (graph.sightings.i, graph.sightings.point),
-        'ranges': (graph.ranges.source, graph.ranges.target),
-    }
+        name: [getattr(table, column) for column in table.endpoints()]
+        for name, table in graph.tables().items() if len(table.endpoints()) == 2}
     out = {name: column < threshold for name, column in weights.items() if name in ends}
     # Residuals of these alone: there are few.
     few = graph.replaced(**{

@@ -11,13 +11,6 @@ from ...graph import Estimate, Graph, Landmarks, Table, is_landmark
 
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-_ENDPOINTS = {
-    'relative_poses': ('i', 'j'),
-    'sightings': ('i', 'point'),
-    'ranges': ('source', 'target'),
-    'pose_priors': ('i',),
-    'point_priors': ('point',),
-}
 
 
 @dataclass(frozen=True)
@@ -68,7 +61,7 @@ def extract(graph: Graph, poses: Mask, landmarks: Mask) -> Subgraph:
     for name, table in graph.tables().items():
         keep = np.ones(len(table), dtype=bool)
         columns = {}
-        for column in _ENDPOINTS[name]:
+        for column in table.endpoints():
             columns[column], known = renumber(getattr(table, column))
             keep &= known
         rows[name] = np.flatnonzero(keep)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from ...array_types import Array, Index, Mask
 from ...graph import Graph, Landmarks, Ranges, empty_graph
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
-_LEAST_M = 1e-6
+_SHORTEST_M = 1e-6
+"""Ranges of two sensors at one place are left out, noisy ones are at least this long."""
 
 
 def sensor_network(
@@ -25,7 +23,7 @@ def sensor_network(
     useful = i < sensors
     i, j = i[useful], j[useful]
     distance = np.linalg.norm(points[j] - points[i], axis=1)
-    noisy = np.maximum(distance + random.normal(0, sigma_m, len(i)), _LEAST_M)
+    noisy = np.maximum(distance + random.normal(0, sigma_m, len(i)), _SHORTEST_M)
     names = tuple(f'S{k}' for k in range(sensors)) + tuple(f'K{k}' for k in range(anchors))
     return _network(
         points, np.arange(sensors + anchors) >= sensors, names, i, j, noisy,
@@ -40,7 +38,7 @@ def network_of(graph: Graph) -> Graph:
     """
     edges = graph.relative_poses
     distance = np.linalg.norm(edges.translation, axis=1)
-    kept = (distance > _LEAST_M) & (edges.i != edges.j)
+    kept = (distance > _SHORTEST_M) & (edges.i != edges.j)
     n = graph.n_poses
     return _network(
         graph.poses.translation, np.zeros(n, dtype=bool), tuple(f'S{k}' for k in range(n)),
@@ -48,7 +46,7 @@ def network_of(graph: Graph) -> Graph:
 
 
 def _network(
-    points: Array, fixed: NDArray[np.bool_], names: tuple[str, ...], i: Index, j: Index,
+    points: Array, fixed: Mask, names: tuple[str, ...], i: Index, j: Index,
     distance: Array, precision: Array, name: str,
 ) -> Graph:
     zero = np.zeros((len(i), points.shape[1]))

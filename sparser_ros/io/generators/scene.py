@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...graph import Graph, Landmarks, Poses, Sightings, empty_graph
-
-Array = NDArray[np.float64]
 
 _FIELD_OF_VIEW = 0.6
 """Tangent of half the opening angle."""

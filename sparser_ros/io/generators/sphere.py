@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from ...graph import Graph, Poses, RelativePoses, empty_graph
-from ...linalg.dense.rotations import quat_to_matrix, rotvec_to_matrix
-
-Array = NDArray[np.float64]
 
 RADIUS_M, LAP = 100.0, 50
 SIGMA_M, SIGMA_QUATERNION = 0.01, 0.005
@@ -22,10 +19,9 @@ def sphere(laps: int = 50, seed: int = 0) -> Graph:
     random = np.random.default_rng(seed)
     n = laps * LAP
     pose = np.arange(n)
-    around, up = np.zeros((n, 3)), np.zeros((n, 3))
-    around[:, 2] = -np.pi + 2 * np.pi * (pose % LAP) / LAP
-    up[:, 1] = -np.pi / 2 + np.pi * pose / n
-    rotation = rotvec_to_matrix(around) @ rotvec_to_matrix(up)
+    longitude = -np.pi + 2 * np.pi * (pose % LAP) / LAP
+    latitude = -np.pi / 2 + np.pi * pose / n
+    rotation = Rotation.from_euler('ZY', np.column_stack([longitude, latitude])).as_matrix()
     translation = RADIUS_M * rotation[:, :, 0]
     lap, place, side = (
         a.ravel() for a in np.meshgrid(
@@ -43,7 +39,7 @@ def sphere(laps: int = 50, seed: int = 0) -> Graph:
     return empty_graph(3, ('A',)).replaced(
         poses=Poses(zero, pose, zero, rotation, translation),
         relative_poses=RelativePoses(
-            i, j, turn @ quat_to_matrix(np.column_stack([vector, scalar])), move,
+            i, j, turn @ Rotation.from_quat(np.column_stack([vector, scalar])).as_matrix(), move,
             np.full(m, 1 / (2 * SIGMA_QUATERNION**2)), np.full(m, SIGMA_M**-2),
             np.arange(m) < n - 1, np.zeros(m, dtype=np.int64)),
         name=f'sphere{n}')

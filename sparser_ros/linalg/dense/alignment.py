@@ -10,14 +10,24 @@ from .rotations import nearest_rotation
 Array = NDArray[np.float64]
 
 
-def align(points: Array, reference: Array) -> tuple[Array, Array]:
-    """Rotation (d, d) and translation (d,) that best carry points (n, d) onto the reference."""
+def align(
+    points: Array, reference: Array, *, mirror: bool = False
+) -> tuple[Array, Array]:
+    """Rotation (d, d) and translation (d,) that best carry points (n, d) onto the reference.
+
+    With `mirror` the rotation may have determinant -1.
+    """
     centre, reference_centre = points.mean(axis=0), reference.mean(axis=0)
-    rotation = nearest_rotation((reference - reference_centre).T @ (points - centre))
+    covariance = (reference - reference_centre).T @ (points - centre)
+    if mirror:
+        u, _, vt = np.linalg.svd(covariance)
+        rotation = u @ vt
+    else:
+        rotation = nearest_rotation(covariance)
     return rotation, reference_centre - rotation @ centre
 
 
-def aligned_errors(points: Array, reference: Array) -> Array:
+def aligned_errors(points: Array, reference: Array, *, mirror: bool = False) -> Array:
     """(n,): distances to the reference after the best rigid alignment."""
-    rotation, translation = align(points, reference)
+    rotation, translation = align(points, reference, mirror=mirror)
     return np.asarray(np.linalg.norm(points @ rotation.T + translation - reference, axis=1))

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from ...config import SolverError
-from ...graph import Estimate, Graph, range_vectors
+from ...graph import Estimate, Graph, PointResidual, RotationResidual
+from ...graph.measurements import turned_arms
 from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
 from ...linalg.dense.rotations import hat
@@ -132,10 +133,13 @@ class Linearised:
         self.turns = 1 if self.d == 2 else 3
         self.step = self.d + self.turns
         self.size = graph.n_poses * self.step + graph.n_landmarks * self.d
-        self._relative_poses()
-        self._sightings()
-        self._ranges()
-        self._priors()
+        self._points, self._rows = self.estimate.points, self.estimate.rows
+        for kind, table in graph.typed():
+            for part in kind.residuals(table):
+                if isinstance(part, RotationResidual):
+                    self._rotations(kind.name, part)
+                else:
+                    self._antennas(kind.name, part)
         self.jacobian = sp.vstack(
             [sp.csr_matrix((0, self.size)), *self.blocks], format='csr')
 
@@ -156,8 +160,7 @@ class Linearised:
         _, label = connected_components(links.T @ links, directed=False)
         grounded = np.zeros(label.max(initial=-1) + 1, dtype=bool)
         grounded[label[n:][graph.landmarks.fixed]] = True
-        grounded[label[graph.pose_priors.i]] = True
-        grounded[label[graph.points(graph.point_priors.point)]] = True
+        grounded[label[graph.points(graph.absolute_endpoints())]] = True
         held = np.zeros(points, dtype=bool)
         held[n:] = graph.landmarks.fixed
         order = np.arange(n) if gauge is None else np.r_[gauge, 0:n]
@@ -205,58 +208,33 @@ class Linearised:
     def _eye(self, k: int, size: int, sign: float = 1.0) -> Array:
         return np.tile(sign * np.eye(size), (k, 1, 1))
 
-    def _displacement(self, table: str, tau: Array, i: Index, point: Index, body: Array) -> None:
-        """p - t_i - R_i v, weight tau."""
-        k = len(tau)
-        arm = np.einsum('kij,kj->ki', self.estimate.rotation[i], body)
-        self._add(self._weighted(table, tau), [
-            (self.point_columns(point), self._eye(k, self.d)),
-            (self.point_columns(i), self._eye(k, self.d, -1.0)),
-            (self._turn_columns(i), -self._moved(arm))])
+    def _rotations(self, table: str, residual: RotationResidual) -> None:
+        """R_j - R_i R~, weight 2 kappa per axis of the small rotation."""
+        k = len(residual)
+        kappa = 2 * chi_square_kappa(residual.weight, self.d)
+        parts = [(self._turn_columns(residual.second), self._eye(k, self.turns))]
+        if residual.first is not None:
+            parts.append((self._turn_columns(residual.first), self._eye(k, self.turns, -1.0)))
+        self._add(self._weighted(table, kappa), parts)
 
-    def _relative_poses(self) -> None:
-        rel = self.graph.relative_poses
-        kappa = 2 * chi_square_kappa(rel.kappa, self.d)
-        k = len(rel)
-        self._add(self._weighted('relative_poses', kappa), [
-            (self._turn_columns(rel.j), self._eye(k, self.turns)),
-            (self._turn_columns(rel.i), self._eye(k, self.turns, -1.0))])
-        self._displacement('relative_poses', rel.tau, rel.i, rel.j, rel.translation)
-
-    def _sightings(self) -> None:
-        see = self.graph.sightings
-        self._displacement(
-            'sightings', see.tau, see.i, self.graph.points(see.point), see.translation)
-
-    def _ranges(self) -> None:
-        """|antenna - antenna| - distance, weight 1/sigma^2."""
-        ranges, graph = self.graph.ranges, self.graph
-        vector = range_vectors(graph, self.estimate)
-        unit = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
+    def _antennas(self, table: str, residual: PointResidual) -> None:
+        """Antenna minus antenna, or the length of that minus a distance; weight 1/sigma^2."""
+        k = len(residual)
+        along = self._eye(k, self.d)
+        if residual.distance is not None:
+            vector = residual.vectors(self._points, self._rows)
+            length = np.linalg.norm(vector, axis=1, keepdims=True)
+            along = (vector / np.maximum(length, 1e-12))[:, None, :]
         parts = []
-        for endpoint, lever, sign in (
-            (ranges.target, ranges.lever_target, 1.0), (ranges.source, ranges.lever_source, -1.0),
+        for endpoint, arm, sign in (
+            (residual.second, residual.arm_second, 1.0), (residual.first, residual.arm_first, -1.0),
         ):
-            parts.append((self.point_columns(graph.points(endpoint)), sign * unit[:, None, :]))
-            pose = np.maximum(endpoint, 0)
-            arm = np.einsum('kij,kj->ki', self.estimate.rotation[pose], lever)
-            arm[endpoint < 0] = 0
-            parts.append((
-                self._turn_columns(pose), sign * np.einsum(
-                    'ki,kij->kj', unit, self._moved(arm))[:, None, :]))
-        self._add(self._weighted('ranges', ranges.precision), parts)
-
-    def _priors(self) -> None:
-        prior, fix, graph = self.graph.pose_priors, self.graph.point_priors, self.graph
-        k = len(prior)
-        kappa = 2 * chi_square_kappa(prior.kappa, self.d)
-        self._add(self._weighted('pose_priors', kappa), [
-            (self._turn_columns(prior.i), self._eye(k, self.turns))])
-        self._add(self._weighted('pose_priors', prior.tau), [
-            (self.point_columns(prior.i), self._eye(k, self.d))])
-        pose = np.maximum(fix.point, 0)
-        arm = np.einsum('kij,kj->ki', self.estimate.rotation[pose], fix.lever)
-        arm[fix.point < 0] = 0
-        self._add(self._weighted('point_priors', fix.precision), [
-            (self.point_columns(graph.points(fix.point)), self._eye(len(fix), self.d)),
-            (self._turn_columns(pose), self._moved(arm))])
+            if endpoint is None:
+                continue
+            parts.append((self.point_columns(self.graph.points(endpoint)), sign * along))
+            if arm is not None and np.any(endpoint >= 0):
+                turned = turned_arms(endpoint, arm, self._rows)
+                parts.append((
+                    self._turn_columns(np.maximum(endpoint, 0)),
+                    sign * along @ self._moved(turned)))
+        self._add(self._weighted(table, residual.weight), parts)

@@ -9,31 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import IntEnum, unique
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...config import RobustConfig
-from ...graph import Graph, Increment
+from ...graph import Kind, MeasurementTables, PointResidual, RotationResidual
+from ...graph.measurements import Residual
 from ..robust.kernels import thresholds
+
+__all__ = ['GROUND', 'Kind', 'Terms', 'terms_of']
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 GROUND = -1
-"""The end of a term that nothing carries."""
+"""Body number of the map frame, which never moves."""
 
 
-@unique
-class Kind(IntEnum):
-    """What a term is part of."""
-
-    ODOMETRY = 0
-    CLOSURE = 1
-    SIGHTING = 2
-    RANGE = 3
-    PRIOR = 4
+_Columns = tuple[Index, Array, Array, Array, Array]
+"""Ends, arms, carried, distance and weight of the terms that one residual gives."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,6 @@ class Terms:
     def __len__(self) -> int:
         return len(self.weight)
 
-
     @classmethod
     def none(cls, dimension: int) -> Terms:
         """No terms."""
@@ -70,60 +64,59 @@ class Terms:
 
 
 def terms_of(
-    source: Graph | Increment, dimension: int, body: Callable[[Index], Index],
+    source: MeasurementTables, dimension: int, body: Callable[[Index], Index],
     robust: RobustConfig,
 ) -> Terms:
     """The terms of all measurements of a graph or increment; `body` numbers its endpoints."""
-    d, c2 = dimension, thresholds(source, robust, dimension)
-    relative, see, ranges = source.relative_poses, source.sightings, source.ranges
-    pose, point = source.pose_priors, source.point_priors
-    zero = np.zeros
+    c2 = thresholds(source, robust, dimension)
     parts = [
-        _frames(body(relative.i), body(relative.j), relative.rotation, relative.translation,
-                relative.kappa, relative.tau, np.where(
-                    relative.odometry, Kind.ODOMETRY, Kind.CLOSURE), c2['relative_poses']),
-        _pairs(body(see.i), body(see.point), see.translation, zero((len(see), d)), see.tau,
-               Kind.SIGHTING, c2['sightings']),
-        _pairs(body(ranges.source), body(ranges.target), ranges.lever_source,
-               ranges.lever_target, ranges.precision, Kind.RANGE, c2['ranges'],
-               ranges.distance_m),
-        _frames(np.full(len(pose), GROUND), body(pose.i), pose.rotation, pose.translation,
-                pose.kappa, pose.tau, np.full(len(pose), Kind.PRIOR), c2['pose_priors']),
-        _pairs(np.full(len(point), GROUND), body(point.point), point.position, point.lever,
-               point.precision, Kind.PRIOR, c2['point_priors']),
-    ]
+        _terms(kind.residuals(table), kind.kinds(table), c2[kind.name], dimension, body)
+        for kind, table in source.typed()]
     return Terms(*(
         np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Terms)))
 
 
-def _frames(
-    first: Index, second: Index, rotation: Array, translation: Array, kappa: Array, tau: Array,
-    kind: Index, threshold: Array,
+def _terms(
+    residuals: tuple[Residual, ...], kinds: NDArray[np.int8], threshold: Array, dimension: int,
+    body: Callable[[Index], Index],
 ) -> Terms:
-    """Coincidence of two frames: of their origins, and of the ends of their axes."""
-    m, d = translation.shape
-    arms = np.zeros((m, d + 1, 2, d))
-    arms[:, 0, 0] = translation
-    arms[:, 1:, 0] = np.swapaxes(rotation, 1, 2)
-    arms[:, 1:, 1] = np.eye(d)
-    weight = np.repeat(kappa[:, None], d + 1, axis=1)
-    weight[:, 0] = tau
-    carried = np.zeros((m, d + 1))
-    carried[:, 0] = 1
-    members = np.zeros((m, d + 1), dtype=np.int8)
-    members[:, 0] = d + 1
+    """The terms of one table: of each measurement its points first, then its axes."""
+    ordered = sorted(residuals, key=lambda part: isinstance(part, RotationResidual))
+    blocks = [
+        _axes(part, dimension, body) if isinstance(part, RotationResidual)
+        else _points(part, dimension, body) for part in ordered]
+    ends, arms, carried, distance, weight = (
+        np.concatenate(column, axis=1) for column in zip(*blocks, strict=True))
+    size = weight.shape[1]
+    members = np.zeros(weight.shape, dtype=np.int8)
+    members[:, 0] = size
     return Terms(
-        np.repeat(np.stack([first, second], axis=1), d + 1, axis=0), arms.reshape(-1, 2, d),
-        carried.ravel(), np.full(m * (d + 1), -1.0), weight.ravel(),
-        np.repeat(kind, d + 1).astype(np.int8), members.ravel(), np.repeat(threshold, d + 1))
+        ends.reshape(-1, 2), arms.reshape(-1, 2, dimension), carried.ravel(), distance.ravel(),
+        weight.ravel(), np.repeat(kinds, size), members.ravel(), np.repeat(threshold, size))
 
 
-def _pairs(
-    first: Index, second: Index, arm_first: Array, arm_second: Array, weight: Array, kind: Kind,
-    threshold: Array, distance: Array | None = None,
-) -> Terms:
-    m = len(first)
-    return Terms(
-        np.stack([first, second], axis=1), np.stack([arm_first, arm_second], axis=1), np.ones(m),
-        np.full(m, -1.0) if distance is None else distance, weight,
-        np.full(m, kind, dtype=np.int8), np.ones(m, dtype=np.int8), threshold)
+def _points(part: PointResidual, d: int, body: Callable[[Index], Index]) -> _Columns:
+    """One term for each row: ends (m, 1, 2), arms (m, 1, 2, d), then (m, 1) numbers."""
+    m = len(part)
+    none = np.zeros((m, d))
+    arms = np.stack(
+        [none if arm is None else arm for arm in (part.arm_first, part.arm_second)], axis=1)
+    distance = np.full(m, -1.0) if part.distance is None else part.distance
+    return (
+        _ends(part, body)[:, None], arms[:, None], np.ones((m, 1)), distance[:, None],
+        part.weight[:, None])
+
+
+def _axes(part: RotationResidual, d: int, body: Callable[[Index], Index]) -> _Columns:
+    """A term for each axis a, kappa |R_j e_a - R_i R~ e_a|^2: ends (m, d, 2) and so on."""
+    m = len(part)
+    axes = np.broadcast_to(np.eye(d), (m, d, d))
+    return (
+        np.repeat(_ends(part, body)[:, None], d, axis=1),
+        np.stack([np.swapaxes(part.rotation, 1, 2), axes], axis=2), np.zeros((m, d)),
+        np.full((m, d), -1.0), np.repeat(part.weight[:, None], d, axis=1))
+
+
+def _ends(part: Residual, body: Callable[[Index], Index]) -> Index:
+    first = np.full(len(part), GROUND) if part.first is None else body(part.first)
+    return np.stack([first, body(part.second)], axis=1)

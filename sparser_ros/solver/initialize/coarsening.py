@@ -1,9 +1,9 @@
-"""Coarse to fine: every K-th pose of each odometry chain, what lies between composed.
+"""Coarse to fine: a graph of every K-th pose of each odometry chain, with composed odometry.
 
-Measurements of dropped poses move to the nearest kept pose with the odometry in between folded
-into lever arms and relative poses (docs/method.md, section 1): exact in geometry, neglecting only
-the noise of that odometry. A solution of the small problem, carried back along the odometry,
-starts the refinement of the whole.
+Measurements of a dropped pose move to the nearest kept pose; the odometry between the two becomes
+part of their lever arms and relative poses (docs/method.md, section 1), which is exact but for
+the noise of that odometry. A solution of the thinned graph, prolonged along the odometry, starts
+the refinement of the whole one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...graph import Estimate, Graph, Landmarks, RelativePoses
+from ...array_types import Array, Index, Mask
+from ...graph import Estimate, Graph, Landmarks, MeasurementType, RelativePoses, Table
 from .initialization import odometry_chains, odometry_estimate
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class CoarseGraph:
     kept: Index
     """(m,): pose of the whole graph behind each coarse pose."""
     nearest: Index
-    """(n,): coarse pose that each pose of the whole graph hangs on."""
+    """(n,): kept pose that takes over the measurements of each pose, as a coarse index."""
     offset_rotation: Array
     """(n, d, d): rotation of each pose in the frame of its coarse pose, by odometry."""
     offset_translation: Array
@@ -42,24 +39,24 @@ class CoarseGraph:
     """The odometry along each chain, which offsets are taken from."""
 
     def interpolate(self, coarse: Estimate) -> Estimate:
-        """Values of all poses: the coarse ones, with the odometry between bent to fit."""
+        """Values of all poses: those of kept poses, with the odometry between adjusted to them."""
         rows, translation = self.prolong(np.swapaxes(coarse.rotation, 1, 2), coarse.translation)
         return Estimate(np.swapaxes(rows, 1, 2).copy(), translation, coarse.landmarks.copy())
 
     def prolong(self, rows: Array, translation: Array) -> tuple[Array, Array]:
         """Rows R_i^T (n, d, p) and translations (n, p) of all poses from the coarse ones.
 
-        Each dropped pose is carried from both of its kept neighbours; the two predictions are
-        averaged with the share of the way.
+        Odometry predicts each dropped pose from both of its kept neighbours; the two predictions
+        are averaged by the share of the way.
         """
-        first, start = self._carried(rows, translation, self.before)
-        second, end = self._carried(rows, translation, self.after)
+        first, start = self._predicted(rows, translation, self.before)
+        second, end = self._predicted(rows, translation, self.after)
         share = self.share
         blend = (1 - share)[:, None, None] * first + share[:, None, None] * second
         u, _, vt = np.linalg.svd(blend, full_matrices=False)
         return u @ vt, start + share[:, None] * (end - start)
 
-    def _carried(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
+    def _predicted(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
         origin = self.kept[by]
         R, t = self.chained.rotation, self.chained.translation
         offset = np.swapaxes(R, 1, 2) @ R[origin]
@@ -77,8 +74,11 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
     for chain in chains:
         keep[chain[::factor]] = True
         keep[chain[-1]] = True
-    # A sighting has no lever arm at what it sees, so seen poses stay.
-    keep[graph.sightings.point[graph.sightings.point >= 0]] = True
+    # A measurement without a lever arm at an end, such as what a sighting sees, keeps its pose.
+    for kind, table in graph.typed():
+        for column in _armless(kind):
+            endpoint = getattr(table, column)
+            keep[endpoint[endpoint >= 0]] = True
     kept = np.concatenate([chain[keep[chain]] for chain in chains]) if chains else np.zeros(0, int)
     coarse_of = np.full(n, -1, dtype=np.int64)
     coarse_of[kept] = np.arange(len(kept))
@@ -106,7 +106,7 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
 def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) -> Graph:
     """All tables but relative poses, their endpoints on kept poses."""
 
-    def hung(endpoint: Index, lever: Array) -> tuple[Index, Array]:
+    def attached(endpoint: Index, lever: Array) -> tuple[Index, Array]:
         pose = endpoint >= 0
         at = endpoint[pose]
         endpoint, lever = endpoint.copy(), lever.copy()
@@ -114,33 +114,38 @@ def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) 
         endpoint[pose] = nearest[at]
         return endpoint, lever
 
-    ranges, see = graph.ranges, graph.sightings
-    pose, point = graph.pose_priors, graph.point_priors
-    source, lever_source = hung(ranges.source, ranges.lever_source)
-    target, lever_target = hung(ranges.target, ranges.lever_target)
-    fixed_at, lever = hung(point.point, point.lever)
-    seen_from, sight = hung(see.i, see.translation)
-    seen, _ = hung(see.point, np.zeros_like(see.translation))
-    landmarks = graph.landmarks
+    tables: dict[str, Table] = {}
+    for kind, table in graph.typed():
+        columns: dict[str, Array | Index] = {}
+        for column, arm in kind.arms.items():
+            columns[column], columns[arm] = attached(getattr(table, column), getattr(table, arm))
+        for column in _armless(kind):
+            endpoint = getattr(table, column)
+            columns[column] = np.where(endpoint >= 0, nearest[np.maximum(endpoint, 0)], endpoint)
+        moved = table.replaced(**columns)
+        ends = [getattr(moved, column) for column in kind.table.endpoints()]
+        tables[kind.name] = moved.take(ends[0] != ends[1]) if len(ends) == 2 else moved
+    pose = graph.pose_priors
     prior_rotation = pose.rotation @ np.swapaxes(turn[pose.i], 1, 2)
+    tables['pose_priors'] = pose.replaced(
+        i=nearest[pose.i], rotation=prior_rotation,
+        translation=pose.translation - np.einsum('kij,kj->ki', prior_rotation, move[pose.i]))
+    landmarks = graph.landmarks
     return graph.replaced(
         poses=graph.poses.take(kept),
-        landmarks=Landmarks(landmarks.names, landmarks.position, landmarks.fixed),
-        sightings=see.replaced(i=seen_from, point=seen, translation=sight).take(
-            seen_from != seen),
-        ranges=ranges.replaced(
-            source=source, target=target, lever_source=lever_source,
-            lever_target=lever_target).take(source != target),
-        pose_priors=pose.replaced(
-            i=nearest[pose.i], rotation=prior_rotation,
-            translation=pose.translation
-            - np.einsum('kij,kj->ki', prior_rotation, move[pose.i])),
-        point_priors=point.replaced(point=fixed_at, lever=lever),
-    )
+        landmarks=Landmarks(landmarks.names, landmarks.position, landmarks.fixed), **tables)
+
+
+def _armless(kind: MeasurementType) -> list[str]:
+    """Endpoint columns of a type whose measurement cannot move along the odometry."""
+    if kind.has_rotation(2):
+        # Relative poses and pose priors are composed with the odometry as a whole.
+        return []
+    return [column for column in kind.table.endpoints() if column not in kind.arms]
 
 
 def _coarse_relative(
-    graph: Graph, chains: list[Index], keep: NDArray[np.bool_], coarse_of: Index,
+    graph: Graph, chains: list[Index], keep: Mask, coarse_of: Index,
     nearest: Index, turn: Array, move: Array,
 ) -> RelativePoses:
     """Composed odometry between kept poses, and closures moved to kept poses."""

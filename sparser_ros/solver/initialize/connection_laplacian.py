@@ -8,16 +8,12 @@ the rotations of a consistent graph, and its factor takes d x d blocks where tha
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...graph import Graph
 from ...linalg.block.block_cholesky import BlockCholesky
 from ...linalg.dense.tangent_kernels import connect, pair_slots
-
-Array = NDArray[np.float64]
-
-_SHIFT = 1e-9
-"""Share of its diagonal added to it: the common frame of all rotations costs nothing."""
+from .. import thresholds
 
 
 class ConnectionLaplacian:
@@ -33,8 +29,9 @@ class ConnectionLaplacian:
         connect(slots, rel.rotation, rel.kappa, blocks)
         # Rows are sorted: the first block of a column is the one on the diagonal.
         diagonal = starts[:-1, None], np.arange(d), np.arange(d)
+        shift = thresholds.current().connection_laplacian_shift
         own = blocks[diagonal]
-        blocks[diagonal] = np.where(own > 0, (1 + _SHIFT) * own, 1.0)
+        blocks[diagonal] = np.where(own > 0, (1 + shift) * own, 1.0)
         self.factor = symbolic.factorize(blocks, np.arange(n * d))
 
     def apply(self, v: Array, out: Array) -> Array:

@@ -6,20 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph, estimate_of
 from ...linalg.dense.rotations import nearest_rotation
 from ...linalg.sparse.cholesky import factorize
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.problem import QuadraticProblem
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
-_FADED = 1e-6
-"""Least share of the largest block that still tells a direction."""
 
 
 def rotation_components(graph: Graph) -> tuple[int, Index]:
@@ -129,10 +124,10 @@ def spectral_start(
 ) -> Array | None:
     """Rank-d start (n d, d) from the lowest eigenvectors of Q_s or of the connection Laplacian.
 
-    Two steps of inverse iteration from one pose's frame, projected to SO(d): as good a start as
-    the chordal one. `inverse(v, out)` applies the inverse of the matrix, made regular. None where
-    that lets distant poses fade, along a very long chain: then their directions are rounding
-    errors.
+    Two steps of inverse iteration from the frame of the first pose, projected to SO(d): as good a
+    start as the chordal one. `inverse(v, out)` applies the inverse of the shifted matrix. None
+    where the shift damps the blocks of distant poses below rounding error, as it does along a
+    very long chain.
     """
     n, d = manifold.n, manifold.d
     x = np.zeros((manifold.rows, d))
@@ -141,7 +136,7 @@ def spectral_start(
         x = inverse(x / np.linalg.norm(x), np.empty_like(x))
     blocks = x.reshape(n, d, d)
     sizes = np.linalg.norm(blocks, axis=(1, 2))
-    if not sizes.min() > _FADED * sizes.max():
+    if not sizes.min() > thresholds.current().spectral_least_block * sizes.max():
         return None
     turned = nearest_rotation(np.swapaxes(blocks @ np.linalg.inv(blocks[0]), 1, 2))
     return np.swapaxes(turned, 1, 2).reshape(n * d, d)

@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ...array_types import Index, Mask
 from ...linalg.sparse.cholesky import factorize
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
-_SMALL = 1e-10
-"""A column counts as dependent where less than this share of it is new."""
+_DEPENDENT_SHARE = 1e-10
+"""A column whose part orthogonal to those before it is shorter than this share counts as
+dependent on them: well above rounding (1e-16 per rotation), far below any real independence."""
 
 
-def column_basis(A_f: sp.csr_matrix, fixed: NDArray[np.bool_]) -> Index:
+def column_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
     """Sorted columns of A_f (rows, points) that span its range; `fixed` points have no column."""
     A_f = sp.csr_matrix(A_f, copy=True)
     A_f.sum_duplicates()
@@ -43,7 +41,7 @@ def incidence_like(A_f: sp.csr_matrix) -> bool:
     return bool(np.all(per_row <= 2) and np.all(np.abs(first + second) <= 1e-12 * np.abs(first)))
 
 
-def incidence_basis(A_f: sp.csr_matrix, fixed: NDArray[np.bool_]) -> Index:
+def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
     """Columns that span the range of an incidence matrix (paper, section IV-B and appendix C).
 
     Points are joined by the rows that hold two of them. A component that some row grounds (a lone
@@ -82,7 +80,7 @@ def independent_columns(A: sp.csr_matrix) -> Index:
     permuted = sp.csr_matrix(scaled.tocsc()[:, order])
     permuted.sort_indices()
     independent = _triangular_diagonal(
-        permuted.indptr, permuted.indices, permuted.data, n, _SMALL)
+        permuted.indptr, permuted.indices, permuted.data, n, _DEPENDENT_SHARE)
     return np.sort(order[independent]).astype(np.int64)
 
 

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import nearest_rotation
 from ..manifold.manifold import Manifold
 from ..manifold.scaled_rotations import manifold_of
+from ..thresholds import current
 from .column_basis import column_basis
-from .residual_rows import MEASUREMENTS, Columns, Measurement, ground_fixed
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from .residual_rows import Columns, ResidualRows, ground_fixed, residual_rows
 
 
 class QuadraticProblem:
     """The residual rows of a graph, A_f reduced to a basis of its columns.
 
-    `measurements` lists the functions that make rows, one per kind (solver/model/residual_rows.py).
+    `build` makes the rows of all measurements; another function may add further linear residuals.
     Attributes: `A` (rows, n_c) CSR; `C` (rows, n_f) CSR, the column-space basis of A_f; `omega`
-    (rows,) weights; `kept` (n_f,) point of each column of C; `manifold` of X_c.
+    (rows,) weights; `kept` (n_f,) point of each column of C; `manifold` of X_c; `bearing_rows` (k,)
+    row of each bearing and `distance` (k,) along it, metres.
     """
 
     def __init__(
-        self, graph: Graph, measurements: Sequence[Measurement] = MEASUREMENTS
+        self, graph: Graph, build: Callable[[Graph, Columns], list[ResidualRows]] = residual_rows
     ) -> None:
         self.graph = graph
-        d, n, k = graph.dimension, graph.n_poses, len(graph.ranges)
+        self._ranged = [part for part in graph.point_residuals() if part.distance is not None]
+        d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
         self.manifold: Manifold = manifold_of(d, n, k, graph.anchored, graph.free_scale)
         at = Columns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
         fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
-        blocks = [rows for rows in (build(graph, at) for build in measurements) if len(rows)]
+        blocks = build(graph, at)
         for block in blocks:
             if np.any(fixed):
                 ground_fixed(block, positions, fixed, at)
@@ -49,6 +49,12 @@ class QuadraticProblem:
             (block.table, slice(starts[b], starts[b + 1]), block.measurement)
             for b, block in enumerate(blocks)
         ]
+        with_bearing = [
+            (starts[b] + np.arange(len(block)), block.distance)
+            for b, block in enumerate(blocks) if block.distance is not None]
+        self.bearing_rows: Index = np.concatenate(
+            [np.zeros(0, dtype=np.int64), *(rows for rows, _ in with_bearing)])
+        self.distance: Array = np.concatenate([np.zeros(0), *(far for _, far in with_bearing)])
         self.kept = column_basis(A_f, fixed)
         self.C = A_f[:, self.kept].tocsr()
 
@@ -68,10 +74,7 @@ class QuadraticProblem:
 
     def pack(self, estimate: Estimate) -> Array:
         """The rank-d point of an estimate: rotations, and bearings along the antennas."""
-        rows = np.swapaxes(estimate.rotation, 1, 2)
-        if estimate.scale is not None:
-            rows = estimate.scale[:, None, None] * rows
-        return self.compose(rows, estimate.points)
+        return self.compose(estimate.rows, estimate.points)
 
     def compose(self, rows: Array, points: Array) -> Array:
         """The point of rank p of rotation rows (n, d, p) and positions (n + m, p).
@@ -83,21 +86,14 @@ class QuadraticProblem:
         fixed = graph.landmarks.fixed
         points = points.copy()
         points[n:][fixed] = graph.landmarks.position[fixed] @ np.eye(d, p)
-
-        def antenna(endpoint: Index, lever: Array) -> Array:
-            position = points[graph.points(endpoint)]
-            pose = endpoint >= 0
-            position[pose] += np.einsum('ki,kip->kp', lever[pose], rows[endpoint[pose]])
-            return position
-
-        ranges = graph.ranges
-        vectors = antenna(ranges.target, ranges.lever_target) - antenna(
-            ranges.source, ranges.lever_source)
+        vectors = np.concatenate([np.zeros((0, p)), *(
+            part.vectors(points, rows) for part in self._ranged)])
         norm = np.linalg.norm(vectors, axis=1, keepdims=True)
         y = np.empty((manifold.rows, p))
         y[: n * d] = rows.reshape(n * d, p)
+        apart = norm > current().bearing_least_length_m
         y[n * d : n * d + manifold.k] = np.where(
-            norm > 1e-9, vectors / np.maximum(norm, 1e-300), np.eye(1, p))
+            apart, vectors / np.where(apart, norm, 1.0), np.eye(1, p))
         y[n * d + manifold.k :] = np.eye(d, p)[: manifold.rows - n * d - manifold.k]
         return y
 

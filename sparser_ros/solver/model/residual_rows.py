@@ -1,8 +1,9 @@
-"""Residual rows of each measurement type: the paper's table I as sparse triplets.
+"""Rows of A_c and A_f: the paper's table I as sparse triplets.
 
-Every residual is linear, r = A_c X_c + A_f X_f, one row of X per row of A. A measurement type is
-one function here that lists its entries: columns of A_c are the rotation rows R_i^T, the bearing
-rows u_k and the homogenising rows; columns of A_f are points (poses' translations, landmarks).
+Every residual is linear, r = A_c X_c + A_f X_f, one row of X per row of A. Columns of A_c are the
+rotation rows R_i^T, the bearing rows u_k and the homogenising rows; columns of A_f are points
+(poses' translations, landmarks). A measurement type says which residuals it has
+(graph/measurements/); the entries of the two residuals that there are stand here.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...graph import Graph
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from ...array_types import Array, Index, Mask
+from ...graph import Graph, PointResidual, RotationResidual
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where the variables stand: n rotation blocks of d columns, k bearings, d homogenising."""
+    """Columns of the variables in A_c: n rotation blocks of d, k bearings, d homogenising."""
 
     d: int
     n: int
@@ -48,6 +46,8 @@ class ResidualRows:
     measurement: Index
     constrained: list[tuple[Index, Index, Array]] = field(default_factory=list)
     free: list[tuple[Index, Index, Array]] = field(default_factory=list)
+    distance: Array | None = None
+    """(rows,): measured distance in metres where every row has a bearing."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -74,108 +74,59 @@ def _append(
     )
 
 
-def _turns(
-    table: str, kappa: Array, target: Index, columns: Index, rotation: Array, at: Columns
-) -> ResidualRows:
-    """R_target^T - R~^T S with S the d rows of X_c in `columns`; weight kappa."""
-    m, d = len(kappa), at.d
+def residual_rows(graph: Graph, at: Columns) -> list[ResidualRows]:
+    """The rows of all measurements, type by type, residual by residual; none is empty."""
+    blocks = []
+    bearings = 0
+    for kind, table in graph.typed():
+        for part in kind.residuals(table):
+            if isinstance(part, RotationResidual):
+                block = rotation_rows(kind.name, part, at)
+            else:
+                block = point_rows(kind.name, part, at, graph.points, bearings)
+                bearings += 0 if part.distance is None else len(part)
+            blocks.append(block)
+    return [block for block in blocks if len(block)]
+
+
+def rotation_rows(table: str, residual: RotationResidual, at: Columns) -> ResidualRows:
+    """R_j^T - R~^T R_i^T, weight kappa (table I, row 1); the map frame's R_i is I (appendix C)."""
+    m, d = len(residual), at.d
     rows = np.arange(m * d).reshape(m, d)
-    block = ResidualRows(table, np.repeat(kappa, d), np.repeat(np.arange(m), d))
-    block.add(rows, at.rotation(target), 1.0)
-    block.add(rows[:, :, None], columns[:, None, :], -np.swapaxes(rotation, 1, 2))
+    block = ResidualRows(table, np.repeat(residual.weight, d), np.repeat(np.arange(m), d))
+    block.add(rows, at.rotation(residual.second), 1.0)
+    first = at.homogenising(m) if residual.first is None else at.rotation(residual.first)
+    block.add(rows[:, :, None], first[:, None, :], -np.swapaxes(residual.rotation, 1, 2))
     return block
 
 
-def relative_rotations(graph: Graph, at: Columns) -> ResidualRows:
-    """R_j^T - R~_ij^T R_i^T, weight kappa (table I, row 1)."""
-    rel = graph.relative_poses
-    return _turns('relative_poses', rel.kappa, rel.j, at.rotation(rel.i), rel.rotation, at)
-
-
-def relative_translations(graph: Graph, at: Columns) -> ResidualRows:
-    """t_j - t_i - t~_ij^T R_i^T, weight tau (table I, row 2)."""
-    rel = graph.relative_poses
-    return _displacement('relative_poses', rel.tau, rel.i, rel.j, rel.translation, at)
-
-
-def sightings(graph: Graph, at: Columns) -> ResidualRows:
-    """p - t_i - t~_ip^T R_i^T, weight tau (table I, row 2)."""
-    see = graph.sightings
-    return _displacement(
-        'sightings', see.tau, see.i, graph.points(see.point), see.translation, at)
-
-
-def _displacement(
-    table: str, tau: Array, i: Index, point: Index, translation: Array, at: Columns
+def point_rows(
+    table: str, residual: PointResidual, at: Columns, points: Callable[[Index], Index],
+    bearings: int,
 ) -> ResidualRows:
-    rows = np.arange(len(tau))
-    block = ResidualRows(table, tau, rows)
-    block.add_free(rows, point, 1.0)
-    block.add_free(rows, i, -1.0)
-    block.add(rows[:, None], at.rotation(i), -translation)
-    return block
+    """(t_j + l_j^T R_j^T) - (t_i + l_i^T R_i^T) - d~ u_k, weight tau or 1/sigma^2 (table I).
 
-
-def ranges(graph: Graph, at: Columns) -> ResidualRows:
-    """(t_j + l_j^T R_j^T) - (t_i + l_i^T R_i^T) - d~ u_k, weight 1/sigma^2 (table I, row 3)."""
-    table = graph.ranges
-    rows = np.arange(len(table))
-    block = ResidualRows('ranges', table.precision, rows)
-    block.add(rows, at.bearing(rows), -table.distance_m)
-    for endpoint, lever, sign in (
-        (table.target, table.lever_target, 1.0),
-        (table.source, table.lever_source, -1.0),
+    points: endpoints -> columns of A_f; bearings: number of the first row's bearing u_k. A
+    residual to the map frame has its position in the homogenising columns (appendix C).
+    """
+    rows = np.arange(len(residual))
+    block = ResidualRows(table, residual.weight, rows, distance=residual.distance)
+    if residual.distance is not None:
+        block.add(rows, at.bearing(bearings + rows), -residual.distance)
+    for endpoint, arm, sign in (
+        (residual.second, residual.arm_second, 1.0), (residual.first, residual.arm_first, -1.0),
     ):
-        block.add_free(rows, graph.points(endpoint), sign)
-        held = (endpoint >= 0) & np.any(lever != 0, axis=1)
-        block.add(rows[held][:, None], at.rotation(endpoint[held]), sign * lever[held])
+        if endpoint is None and arm is not None:
+            block.add(rows[:, None], at.homogenising(len(rows)), sign * arm)
+        if endpoint is not None:
+            block.add_free(rows, points(endpoint), sign)
+        if endpoint is not None and arm is not None:
+            held = (endpoint >= 0) & np.any(arm != 0, axis=1)
+            block.add(rows[held][:, None], at.rotation(endpoint[held]), sign * arm[held])
     return block
 
 
-def prior_rotations(graph: Graph, at: Columns) -> ResidualRows:
-    """R_i^T - R~^T I, weight kappa (appendix C, grounded)."""
-    prior = graph.pose_priors
-    held = at.homogenising(len(prior))
-    return _turns('pose_priors', prior.kappa, prior.i, held, prior.rotation, at)
-
-
-def prior_translations(graph: Graph, at: Columns) -> ResidualRows:
-    """t_i - t~^T I, weight tau (appendix C, grounded)."""
-    prior = graph.pose_priors
-    rows = np.arange(len(prior))
-    block = ResidualRows('pose_priors', prior.tau, rows)
-    block.add_free(rows, prior.i, 1.0)
-    block.add(rows[:, None], at.homogenising(len(prior)), -prior.translation)
-    return block
-
-
-def point_priors(graph: Graph, at: Columns) -> ResidualRows:
-    """p + l^T R_i^T - a^T I, weight 1/sigma^2 (appendix C, grounded)."""
-    prior = graph.point_priors
-    rows = np.arange(len(prior))
-    block = ResidualRows('point_priors', prior.precision, rows)
-    block.add_free(rows, graph.points(prior.point), 1.0)
-    block.add(rows[:, None], at.homogenising(len(prior)), -prior.position)
-    held = (prior.point >= 0) & np.any(prior.lever != 0, axis=1)
-    block.add(rows[held][:, None], at.rotation(prior.point[held]), prior.lever[held])
-    return block
-
-
-Measurement = Callable[[Graph, Columns], ResidualRows]
-
-MEASUREMENTS: tuple[Measurement, ...] = (
-    relative_rotations,
-    relative_translations,
-    sightings,
-    ranges,
-    prior_rotations,
-    prior_translations,
-    point_priors,
-)
-"""All residuals of the cost; a new measurement type adds its function here."""
-
-
-def ground_fixed(block: ResidualRows, positions: Array, fixed: Index, at: Columns) -> None:
+def ground_fixed(block: ResidualRows, positions: Array, fixed: Mask, at: Columns) -> None:
     """Move entries of known points from A_f to the homogenising columns of A_c.
 
     positions: (points, d); fixed: (points,) mask. A known point a stands in the row as a^T I.

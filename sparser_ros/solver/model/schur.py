@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
 from ...linalg.sparse.cholesky import SymbolicCholesky
 from ...linalg.sparse.ordering import sparsest
@@ -15,12 +15,10 @@ from ...linalg.sparse.sparse_kernels import bordered
 from .problem import QuadraticProblem
 from .weighted_normal_matrix import WeightedNormalMatrix
 
-Array = NDArray[np.float64]
-
 
 @dataclass
 class _Placed:
-    """The operator's matrices where an array backend needs them, and a workspace for each p."""
+    """The operator's matrices in the memory of one array backend, and a workspace for each p."""
 
     Q_cc: Matrix
     B: Matrix
@@ -30,15 +28,15 @@ class _Placed:
 
 
 class SchurOperator:
-    """Q_s of a problem: the symbolic analysis is made once, the values follow the weights.
+    """Q_s of a problem: one symbolic analysis; values are refreshed when weights change.
 
-    Products are made where their argument lies (`linalg/arrays.py`).
+    A product runs in the memory of its argument, CPU or GPU (`linalg/arrays.py`).
     """
 
     def __init__(self, problem: QuadraticProblem, omega: Array | None = None) -> None:
         self.problem = problem
         self.symbolic: SymbolicCholesky | None = None
-        self._gram: WeightedNormalMatrix | None = None
+        self._weighted: WeightedNormalMatrix | None = None
         self._placed: dict[str, _Placed] = {}
         self._symbolic: dict[str, Symbolic] = {}
         self.update(problem.omega if omega is None else omega)
@@ -75,8 +73,8 @@ class SchurOperator:
         """Q_cc, B, B^T and M: plain products at first, by their fixed pattern from then on."""
         A, C = self.problem.A, self.problem.C
         if self.symbolic is not None:
-            self._gram = self._gram or WeightedNormalMatrix(A, C)
-            return self._gram.refresh(omega)
+            self._weighted = self._weighted or WeightedNormalMatrix(A, C)
+            return self._weighted.refresh(omega)
         weighted_A = A.multiply(omega[:, None]).tocsr()
         weighted_C = C.multiply(omega[:, None]).tocsr()
         A_T, C_T = A.T.tocsr(), C.T.tocsr()
@@ -109,7 +107,7 @@ class SchurOperator:
         return z
 
     def solve_free(self, rhs: Array, out: Array) -> Array:
-        """out = M^-1 rhs for rhs (n_f, p), where it lies."""
+        """out = M^-1 rhs for rhs (n_f, p), in the memory of rhs."""
         self._at(arrays_of(rhs)).factor.solve(rhs, out)
         return out
 
@@ -121,8 +119,8 @@ class SchurOperator:
 
     def full(self) -> sp.csr_matrix:
         """Q on [X_c; X_f kept], the homogenising rows included."""
-        if self._gram is not None:
-            return self._gram.full
+        if self._weighted is not None:
+            return self._weighted.full
         if self._full is None:
             parts = self.Q_cc, self.B, self.B_T, self.M
             size = self.Q_cc.shape[0] + self.M.shape[0]

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...linalg.sparse.normal_matrix_kernels import gram_coefficients, gram_pattern
-
-Array = NDArray[np.float64]
 
 
 class WeightedNormalMatrix:

@@ -56,6 +56,9 @@ class StoppingRule:
     gradient_tolerance: float = 1e-12
     """On |gradient|^2 in the norm of P^-1, an estimate of the cost to gain, over the cost."""
     cost_tolerance: float = 1e-6
+    cost_floor: float = 0.0
+    """Costs below it are rounding errors; tolerances are shares of the larger of it and the
+    cost."""
     target_cost: float = -math.inf
     deadline: float = math.inf
     """time.perf_counter() value."""
@@ -117,7 +120,7 @@ def minimise(
             run.status = SolveStatus.TIME_LIMIT
             break
 
-        enough = rule.gradient_tolerance * (1e-12 + abs(cost))
+        enough = rule.gradient_tolerance * max(1e-12 + abs(cost), rule.cost_floor)
         step = cg.step(gradient, radius, rule, enough)
         run.iterations += 1
         run.cg_steps += step.cg_steps
@@ -141,7 +144,7 @@ def minimise(
         accepted = ratio > _ACCEPT and change < 0
         if accepted:
             y, qy = candidate, q_candidate
-            gained = -change / max(abs(cost), 1e-300)
+            gained = -change / max(abs(cost), rule.cost_floor, 1e-300)
             cost = dot(y, qy)
             gradient = manifold.project(y, qy)
             cg.stand_at(y, manifold.multipliers(y, qy))
@@ -152,7 +155,8 @@ def minimise(
             run.trace.append((time.perf_counter() - start, cost))
             if observer is not None:
                 observer(run.iterations, cost, y)
-            interior = not step.at_boundary and step.decrement <= 1e-3 * abs(cost)
+            scale = max(abs(cost), rule.cost_floor)
+            interior = not step.at_boundary and step.decrement <= 1e-3 * scale
             if small_steps >= _SMALL_STEPS or (small_steps and interior):
                 run.status = SolveStatus.CONVERGED
                 break

@@ -1,24 +1,20 @@
-"""Preconditioning of pose graphs: cheap at first, the Hessian's larger part where CG gets long.
+"""The preconditioner of pose graphs: (Q + shift)^-1 until CG takes long, then (T^T Q T)^-1.
 
-(Q + shift)^-1 lets rotations stretch and shear, which makes everything softer than it is: a
-rotation that its own rows may give way to costs less than a rigid one. On most pose graphs that is
-worth a few CG steps; where closures overdetermine poses with strong translations it costs dozens
-of them (parking-garage). T^T Q T on the tangents T has no such freedom, and what it lacks of the
-Hessian is small: residuals of pose graphs are. But its blocks are larger (in space 6 x 6 instead
-of 4 x 4), so its factor has to pay for itself.
+Q + shift acts on all d x d matrices, not on rotations alone: stretch and shear make it softer than
+the Hessian. That costs a few CG steps on most pose graphs, and dozens where closures with precise
+translations overdetermine poses (parking-garage). T^T Q T, with the tangent basis T, excludes
+stretch and shear; the rest of the Hessian is of the size of the residuals, which are small in pose
+graphs. Its blocks are larger (6 x 6 instead of 4 x 4 in space), so its factorisation has to save
+CG steps worth its time.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...array_types import Array
 from ...linalg.arrays import HOST, Arrays
 from ..model.schur import SchurOperator
 from .frozen_gauss_newton import FrozenGaussNewtonPreconditioner, patience
 from .regularised_q import RegularisedQ
-
-Array = NDArray[np.float64]
 
 
 class AdaptivePreconditioner:
@@ -26,19 +22,22 @@ class AdaptivePreconditioner:
 
     portable = False
 
-    def __init__(self, regularised: RegularisedQ, schur: SchurOperator) -> None:
+    def __init__(
+        self, regularised: RegularisedQ, schur: SchurOperator, steps: int = 0
+    ) -> None:
+        """`steps`: CG steps before the change; 0 = as the graph suggests."""
         self.regularised, self.schur = regularised, schur
-        self.rigid: FrozenGaussNewtonPreconditioner | None = None
-        self.patience = patience(schur)
+        self.frozen: FrozenGaussNewtonPreconditioner | None = None
+        self.patience = steps or patience(schur)
 
     def placed(self, arrays: Arrays) -> bool:
         return arrays is HOST
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        if self.rigid is None and cg_steps >= self.patience:
-            self.rigid = FrozenGaussNewtonPreconditioner(self.schur)
-        if self.rigid is not None:
-            self.rigid.refresh(y, gradient, cg_steps)
+        if self.frozen is None and cg_steps >= self.patience:
+            self.frozen = FrozenGaussNewtonPreconditioner(self.schur)
+        if self.frozen is not None:
+            self.frozen.refresh(y, gradient, cg_steps)
 
     def apply(self, v: Array, out: Array) -> Array:
-        return (self.rigid or self.regularised).apply(v, out)
+        return (self.frozen or self.regularised).apply(v, out)

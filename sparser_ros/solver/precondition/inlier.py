@@ -1,32 +1,24 @@
-"""RegularisedQ for changing weights: doubted measurements left out, factorised when it pays.
+"""RegularisedQ for robust weights: rejected measurements left out, factorised when it pays.
 
 False closures join poses at random, which fills the Cholesky factor (sphere2500 with 20 % of
-them: 2.4 million entries instead of 0.8, seven times the time) although their weights are next
-to nothing. Only their diagonal enters here; truncated CG makes up for the rest.
+them: 2.4 million entries instead of 0.8, seven times the time) although their weights are nearly
+zero. Only their diagonal enters the matrix; truncated CG corrects for the rest.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array, Mask
 from ...linalg.arrays import Arrays
+from .. import thresholds
 from ..robust.reweighting import Reweighting
 from .regularised_q import RegularisedQ
 
-Array = NDArray[np.float64]
-
-_STRONG = 0.1
-_MISSING = 0.05
-"""Share of the doubted measurements that may come to be believed before the pattern follows."""
-_SLOWER = 1.5
-"""CG steps of an iteration, relative to those after the last factorisation, that call for a new
-one."""
-
 
 class InlierPreconditioner:
-    """A RegularisedQ of the measurements that are believed, kept as long as it serves."""
+    """A RegularisedQ of the inliers, refactorised when they change or CG slows down."""
 
     portable = True
 
@@ -35,55 +27,57 @@ class InlierPreconditioner:
         problem = reweighting.problem
         self._rows = sp.hstack([problem.A, problem.C], format='csr')
         self._squares = self._rows.multiply(self._rows).tocsr()
-        self._strong: NDArray[np.bool_] | None = None
-        self._inner: RegularisedQ | None = None
+        self._inliers: Mask | None = None
+        self._regularised: RegularisedQ | None = None
         self._steps = 0
-        self._best = 0
+        self._steps_when_new = 0
         self.factorisations = 0
         self.analyses = 0
 
     def placed(self, arrays: Arrays) -> bool:
         """Whether there is a factor for this backend."""
-        return self._inner is not None and self._inner.placed(arrays)
+        return self._regularised is not None and self._regularised.placed(arrays)
 
     def prepare(self) -> None:
-        """Adopt the weights of the reweighting, with a new factorisation if it is due."""
+        """Adopt the weights of the reweighting; factorise if inliers or CG steps ask for it."""
+        numbers = thresholds.current()
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
-        strong = ~doubted | (weights >= _STRONG)
-        if self._strong is not None and self._inner is not None:
-            missing = np.count_nonzero(strong & ~self._strong)
-            if missing > _MISSING * np.count_nonzero(doubted):
-                self._inner = None
-            elif self._steps <= _SLOWER * self._best:
+        inliers = ~doubted | (weights >= numbers.inlier_weight)
+        if self._inliers is not None and self._regularised is not None:
+            joined = np.count_nonzero(inliers & ~self._inliers)
+            if joined > numbers.inlier_growth * np.count_nonzero(doubted):
+                self._regularised = None
+            elif self._steps <= numbers.inlier_slowdown * self._steps_when_new:
                 return
             else:
-                strong = self._strong
-        self._strong = strong
-        matrix = self._matrix(strong, weights)
-        if self._inner is None:
-            self._inner = RegularisedQ(self.reweighting.schur, matrix)
+                inliers = self._inliers
+        self._inliers = inliers
+        matrix = self._matrix(inliers, weights)
+        if self._regularised is None:
+            self._regularised = RegularisedQ(self.reweighting.schur, matrix)
             self.analyses += 1
         else:
-            self._inner.refactorise(matrix)
+            self._regularised.refactorise(matrix)
         self.factorisations += 1
-        self._best = 0
+        self._steps_when_new = 0
 
-    def _matrix(self, strong: NDArray[np.bool_], weights: Array) -> sp.csr_matrix:
+    def _matrix(self, inliers: Mask, weights: Array) -> sp.csr_matrix:
         measurement = self.reweighting.measurement
         omega = self.reweighting.problem.omega * weights[measurement]
-        inside = strong[measurement]
+        inside = inliers[measurement]
         rows = self._rows[inside]
         outside = self._squares.T @ np.where(inside, 0.0, omega)
         return (rows.T @ rows.multiply(omega[inside][:, None]) + sp.diags(outside)).tocsr()
 
     def report(self, iterations: int, cg_steps: int) -> None:
-        """CG steps of the last inner solve, to tell when the factor has aged."""
+        """Take the CG steps of the last inner solve, which tell how well the factor still fits."""
         self._steps = cg_steps // max(iterations, 1)
-        self._best = self._best or max(self._steps, 4)
+        least = thresholds.current().inlier_least_cg_steps
+        self._steps_when_new = self._steps_when_new or max(self._steps, least)
 
     def apply(self, v: Array, out: Array) -> Array:
-        assert self._inner is not None, 'prepare comes first'
-        return self._inner.apply(v, out)
+        assert self._regularised is not None, 'prepare comes first'
+        return self._regularised.apply(v, out)
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
         """The matrix does not depend on the point."""

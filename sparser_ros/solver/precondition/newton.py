@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import SolverError
 from ...linalg.arrays import HOST, Arrays
 from ...linalg.block.block_cholesky import BlockCholesky, BlockFactor, ScalarFactor, block_pattern
@@ -22,13 +22,10 @@ from ...linalg.dense.tangent_kernels import (
     tangent_kernels,
 )
 from ...linalg.sparse.cholesky import NotPositiveDefiniteError
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from .regularised_q import elimination_order
-
-Array = NDArray[np.float64]
-
-_FLOOR = 1e-6
 
 
 def rotation_tangents(manifold: Manifold, y: Array) -> Array:
@@ -65,12 +62,16 @@ class NewtonPreconditioner:
     portable = False
     """Factorised anew at every point, which takes longer than its few triangular solves."""
 
-    def __init__(self, schur: SchurOperator, *, damping: float = 1e-10) -> None:
+    def __init__(self, schur: SchurOperator, *, damping: float | None = None) -> None:
         problem, manifold = schur.problem, schur.problem.manifold
         d, n = manifold.d, manifold.n
         self.manifold = manifold
         self.full = schur.full()
-        self.damping = damping
+        numbers = thresholds.current()
+        self.damping = numbers.newton_damping if damping is None else damping
+        """Share of the diagonal added to the Hessian."""
+        self._fallback_damping = numbers.newton_fallback_damping * self.damping
+        self._diagonal_floor = numbers.newton_diagonal_floor
         self.symbolic: BlockCholesky | None = None
         self.factor: BlockFactor | ScalarFactor | None = None
         self._order = elimination_order(schur)
@@ -102,6 +103,10 @@ class NewtonPreconditioner:
         used[node[manifold.rows :], q:] = True
         self.used = used
 
+    def adopt(self, full: sp.csr_matrix) -> None:
+        """Take another Q on [X_c; X_f kept], for instance with new weights."""
+        self.full = full
+
     def placed(self, arrays: Arrays) -> bool:
         return arrays is HOST
 
@@ -129,20 +134,21 @@ class NewtonPreconditioner:
         multipliers, scalars = manifold.multipliers(y, gradient)
         own = full.diagonal()[n * d : n * d + k]
         largest = max(gauss.max(initial=0.0), own.max(initial=0.0))
-        floor, damped = self._floor(gauss, largest), np.maximum(own, _FLOOR * largest)
+        floor, damped = self._floor(gauss, largest), np.maximum(own, self._diagonal_floor * largest)
         exact = gauss.copy()
         self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, exact)
         try:
             self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
             self.gauss_newton = False
         except NotPositiveDefiniteError:
-            loose = 1e4 * self.damping
+            loose = self._fallback_damping
             self._factorize(gauss, loose * floor, own + loose * damped)
             self.gauss_newton = True
 
     def _floor(self, blocks: Array, largest: float) -> Array:
         """(nodes, b): the diagonal; a rotation that no measurement turns has a zero row."""
-        return np.maximum(np.einsum('mii->mi', blocks[self.diagonal]), _FLOOR * largest)
+        diagonal = np.einsum('mii->mi', blocks[self.diagonal])
+        return np.maximum(diagonal, self._diagonal_floor * largest)
 
     def _same_pattern(self) -> bool:
         known, full = self._pattern, self.full

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ...linalg.block.block_cholesky import RowBlockCholesky, supports_external_ordering
 from ...linalg.sparse.cholesky import SymbolicCholesky
 from ...linalg.sparse.sparse_kernels import add_diagonal
+from .. import thresholds
 from ..model.schur import SchurOperator
 
-Array = NDArray[np.float64]
 
-_CONDITION = 1e6
-_DIAGONAL_SHARE = 1e-6
-_BEARING_SHARE = {2: 0.01, 3: 0.0001}
-"""By dimension: what holds a bearing across its range is the relative error of that range, as long
-as it lasts; in space other ranges hold it as well."""
-
-
-def elimination_order(schur: SchurOperator) -> NDArray[np.int64]:
+def elimination_order(schur: SchurOperator) -> Index:
     """(points,): order of poses and landmarks that keeps factors of Q by blocks sparse.
 
     It is that of M, which couples the same poses and landmarks; those without a column come last.
@@ -32,27 +25,28 @@ def elimination_order(schur: SchurOperator) -> NDArray[np.int64]:
     return np.concatenate([kept[schur.factor.order], np.flatnonzero(without)])
 
 
-def made_of_poses(schur: SchurOperator) -> bool:
-    """Whether factors by blocks of one pose each suit: nothing else but a few landmarks."""
+def blocks_of_poses(schur: SchurOperator) -> bool:
+    """Whether factors by blocks of one pose each suit: no bearings and few landmarks."""
     manifold = schur.problem.manifold
-    few = schur.problem.n_points <= 2 * manifold.n
+    few = schur.problem.n_points <= (1 + thresholds.current().landmarks_per_pose) * manifold.n
     return few and not manifold.k and supports_external_ordering()
 
 
 class RegularisedQ:
     """(Q + shift on X_c)^-1 restricted to X_c: the inverse of the regularised Schur complement.
 
-    What the shift stands in for is what Q does not see of the Hessian: the multipliers Lambda,
-    and, for a range, the unit norm of its bearing (Q alone lets the bearing follow the antennas
-    at no cost). Measured from random starts at rank 5:
+    The shift stands in for the part of the Hessian that Q lacks: the multipliers Lambda, and the
+    unit norm of each bearing (in Q alone a bearing follows its antennas at no cost). Measured
+    from random starts at rank 5:
 
-    - pose graphs: a small share of diag(Q) (parking-garage 200 CG steps; 330 with a multiple of
-      the identity). Weights differ by orders of magnitude and Lambda is small.
-    - graphs with ranges: a multiple of the identity that bounds the condition number (outfinite
-      1 200 CG steps; 2 100 at a bound of 1e5, 11 000 with a share of the diagonal), since weakly
-      weighted poses are held by Lambda, not by Q; and a share of each bearing's own weight
-      (plaza2 1 200 CG steps, tiers 2 100; 8 100 and 6 200 without). Both optima are flat: ten
-      times more or less costs up to three times the steps.
+    - pose graphs: a small share of diag(Q) (parking-garage: 200 CG steps; 330 with a multiple of
+      the identity). Their weights differ by orders of magnitude and Lambda is small.
+    - graphs with ranges: a multiple of the identity that bounds the condition number (outfinite:
+      1 200 CG steps; 11 000 with a share of the diagonal), since Lambda, not Q, determines poses
+      of low weight; and a share of each bearing's own weight (plaza2: 1 200 CG steps, tiers:
+      2 100; 8 100 and 6 200 without).
+
+    A shift ten times larger or smaller takes up to three times the CG steps.
     """
 
     portable = True
@@ -98,7 +92,7 @@ class RegularisedQ:
     ) -> SymbolicCholesky | RowBlockCholesky:
         """By blocks of one pose each where there is little else."""
         d, n = self.manifold.d, self.manifold.n
-        if not made_of_poses(schur):
+        if not blocks_of_poses(schur):
             return SymbolicCholesky(matrix)
         at = np.arange(d * n)
         place = np.concatenate(
@@ -113,15 +107,17 @@ class RegularisedQ:
         return sp.csc_matrix((full.data, full.indices, full.indptr), shape=full.shape)
 
     def _shifted(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
-        manifold = self.manifold
+        numbers, manifold = thresholds.current(), self.manifold
         diagonal = matrix.diagonal()
         shift = np.zeros(len(diagonal))
         if manifold.k:
-            shift[: self.free] = diagonal.max() / _CONDITION
+            shift[: self.free] = diagonal.max() / numbers.regularised_condition
             bearings = slice(manifold.d * manifold.n, self.free)
-            shift[bearings] += _BEARING_SHARE[manifold.d] * diagonal[bearings]
+            share = (numbers.regularised_bearing_plane if manifold.d == 2
+                     else numbers.regularised_bearing_space)
+            shift[bearings] += share * diagonal[bearings]
         else:
-            shift[: self.free] = _DIAGONAL_SHARE * diagonal[: self.free]
+            shift[: self.free] = numbers.regularised_diagonal_share * diagonal[: self.free]
         shifted = matrix.copy()
         if not add_diagonal(matrix.indptr, matrix.indices, shift, shifted.data):
             # A row without measurements has no diagonal entry.

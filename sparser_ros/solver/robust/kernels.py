@@ -1,4 +1,4 @@
-"""Robust kernels rho(s) on squared whitened residuals and which measurements they doubt.
+"""Robust kernels rho(s) of squared whitened residuals, and the measurements they apply to.
 
 Iteratively reweighted least squares minimises sum rho(s_k) by weights w_k = rho'(s_k) (paper,
 section V, with one slip: its equation for the weights divides by s once more, which would give
@@ -11,14 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtri, dawsn, erfc
 
+from ...array_types import Array
 from ...config import RobustConfig
-from ...graph import Graph, Increment
-
-Array = NDArray[np.float64]
+from ...graph import Kind, MeasurementTables
+from ..thresholds import current
 
 
 @dataclass(frozen=True)
@@ -102,37 +101,33 @@ def _plane_tail(s: float) -> float:
     return float(erfc(root) + 2 / np.sqrt(np.pi) * np.exp(-s / 4) * dawsn(root))
 
 
-_LOWEST = 1e-4
-"""Share to which the floor of weights falls."""
-
-
 def floored(weights: Array, floor: float) -> Array:
-    """Weights above a floor, which keeps M positive definite, and falls with the weight.
+    """Weights raised to a floor that keeps M positive definite and falls with the weight.
 
-    At one floor for all, a closure of a centimetre's precision that is false by 100 m (s = 1e8)
+    With one floor for all, a closure of a centimetre's precision that is false by 100 m (s = 1e8)
     would pull as much as a true one.
     """
-    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), _LOWEST), 1.0)
+    share = current().weight_floor_share
+    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), share), 1.0)
     return np.maximum(weights, floor * falling)
 
 
+_SWITCHES = {
+    Kind.ODOMETRY: 'odometry', Kind.CLOSURE: 'closures', Kind.SIGHTING: 'sightings',
+    Kind.RANGE: 'ranges', Kind.PRIOR: 'fixes', Kind.OTHER: 'sightings',
+}
+"""Option of RobustConfig that says whether a kind of measurement is doubted."""
+
+
 def thresholds(
-    source: Graph | Increment, config: RobustConfig, dimension: int
+    source: MeasurementTables, config: RobustConfig, dimension: int
 ) -> dict[str, Array]:
     """c^2 per measurement by table; infinite where a measurement is trusted."""
-    d = dimension
-    turns = 1 if d == 2 else 3
-
-    def column(doubted: NDArray[np.bool_] | bool, degrees: int, plane: bool = False) -> Array:
-        return np.where(doubted, squared_threshold(config, degrees, plane), np.inf)
-
-    odometry = source.relative_poses.odometry
-    doubted = np.where(odometry, config.odometry, config.closures)
-    poses, points = len(source.pose_priors), len(source.point_priors)
-    return {
-        'relative_poses': column(doubted, d + turns, d == 2),
-        'sightings': column(np.full(len(source.sightings), config.sightings), d),
-        'ranges': column(np.full(len(source.ranges), config.ranges), 1),
-        'pose_priors': column(np.full(poses, config.fixes), d + turns, d == 2),
-        'point_priors': column(np.full(points, config.fixes), d),
-    }
+    doubted = np.array([getattr(config, _SWITCHES[kind]) for kind in Kind])
+    result = {}
+    for kind, table in source.typed():
+        c2 = squared_threshold(
+            config, kind.degrees_of_freedom(dimension),
+            dimension == 2 and kind.has_rotation(dimension))
+        result[kind.name] = np.where(doubted[kind.kinds(table)], c2, np.inf)
+    return result

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import RobustConfig
 from ...graph import Estimate, squared_residuals
 from ..model.schur import SchurOperator
+from ..thresholds import current
 from .kernels import KERNELS, floored, thresholds
 
-Array = NDArray[np.float64]
 
 class Reweighting:
-    """Measurements of all tables in one row of numbers: residuals, thresholds, weights.
+    """Residuals, kernel widths and weights of all measurements, one table after the other.
 
-    Works at any rank, so the relaxation is reweighted like the trajectory.
+    At any rank: the relaxation is reweighted like the trajectory.
     """
 
     def __init__(self, schur: SchurOperator, config: RobustConfig) -> None:
@@ -31,8 +31,6 @@ class Reweighting:
             [np.zeros(0, dtype=np.int64)]
             + [rows + self.slices[name].start for name, _, rows in self.problem.rows_of])
         """(rows,): measurement that each row of A belongs to."""
-        self.range_rows = next(
-            (rows for name, rows, _ in self.problem.rows_of if name == 'ranges'), slice(0, 0))
         self.weights = np.ones(len(self.c2))
 
     def apply(self, weights: Array) -> None:
@@ -54,13 +52,13 @@ class Reweighting:
         residual = problem.A @ y + problem.C @ self.schur.points(y)[problem.kept]
         if manifold.k:
             y = y.copy()
-            distance = self.problem.graph.ranges.distance_m[:, None]
+            at, distance = problem.bearing_rows, problem.distance[:, None]
             bearings = y[manifold.n * manifold.d :][: manifold.k]
-            vector = residual[self.range_rows] + distance * bearings
+            vector = residual[at] + distance * bearings
             length = np.linalg.norm(vector, axis=1, keepdims=True)
-            known = length[:, 0] > 1e-9
+            known = length[:, 0] > current().bearing_least_length_m
             bearings[known] = vector[known] / length[known]
-            residual[self.range_rows] = vector - distance * bearings
+            residual[at] = vector - distance * bearings
         squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
         total = np.bincount(self.measurement, squares, minlength=len(self.c2))
         return total.astype(float), y

@@ -13,16 +13,16 @@ from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 
 def test_switches_after_a_long_step_and_not_before():
     schur, y = posed(3, noise=1.0)
-    switching = AdaptivePreconditioner(RegularisedQ(schur), schur)
-    patience = switching.patience
+    adaptive = AdaptivePreconditioner(RegularisedQ(schur), schur)
+    patience = adaptive.patience
     for steps in (0, patience - 1):
-        switching.refresh(y, schur(y), steps)
-        assert switching.rigid is None
-    switching.refresh(y, schur(y), patience)
-    assert isinstance(switching.rigid, NewtonPreconditioner)
+        adaptive.refresh(y, schur(y), steps)
+        assert adaptive.frozen is None
+    adaptive.refresh(y, schur(y), patience)
+    assert isinstance(adaptive.frozen, NewtonPreconditioner)
     v = schur.problem.manifold.project(y, np.random.default_rng(0).normal(size=y.shape))
     np.testing.assert_array_equal(
-        switching.apply(v, np.empty_like(v)), switching.rigid.apply(v, np.empty_like(v)))
+        adaptive.apply(v, np.empty_like(v)), adaptive.frozen.apply(v, np.empty_like(v)))
 
 
 def test_saves_cg_steps_where_weights_are_uneven():
@@ -32,8 +32,7 @@ def test_saves_cg_steps_where_weights_are_uneven():
     manifold = schur.problem.manifold
     rule = StoppingRule(cost_tolerance=1e-12)
     plain = minimise(schur, manifold, y, RegularisedQ(schur), rule)
-    switching = AdaptivePreconditioner(RegularisedQ(schur), schur)
-    switching.patience = 3
-    switched = minimise(schur, manifold, y, switching, rule)
+    adaptive = AdaptivePreconditioner(RegularisedQ(schur), schur, 3)
+    switched = minimise(schur, manifold, y, adaptive, rule)
     assert switched.cost == pytest.approx(plain.cost, rel=1e-9)
     assert switched.cg_steps < plain.cg_steps

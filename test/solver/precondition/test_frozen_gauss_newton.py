@@ -8,7 +8,7 @@ from tangents import tangent_basis
 from benchmark.synthetic import pose_graph
 from sparser_ros.config import SolverConfig
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
-from sparser_ros.solver import solve, solve_context
+from sparser_ros.solver import plan, solve, thresholds
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.precondition.frozen_gauss_newton import (
@@ -105,9 +105,9 @@ def noisy(n, sigma, seed):
 def test_a_poor_start_is_refined_with_rotations_that_stretch_as_well(monkeypatch):
     graph = noisy(1000, 0.3, 7)
     found = solve(graph, SolverConfig()).stats.cost_final
-    monkeypatch.setattr(solve_context, '_POOR', np.inf)
-    alone = solve(graph, SolverConfig()).stats.cost_final
-    monkeypatch.setattr(solve_context, 'pays_at_once', lambda schur: False)
+    with thresholds.override(poor_start_ratio=np.inf):
+        alone = solve(graph, SolverConfig()).stats.cost_final
+    monkeypatch.setattr(plan, 'pays_at_once', lambda schur: False)
     other = solve(graph, SolverConfig()).stats.cost_final
     # With this noise rigid motions end in a neighbouring minimum.
     assert alone > 1.01 * other
@@ -118,7 +118,7 @@ def test_a_poor_start_is_refined_with_rotations_that_stretch_as_well(monkeypatch
 def test_other_starts_are_refined_as_before(init, monkeypatch):
     graph = noisy(300, 0.05, 1)
     found = solve(graph, SolverConfig(init=init)).stats
-    monkeypatch.setattr(solve_context, 'pays_at_once', lambda schur: False)
+    monkeypatch.setattr(plan, 'pays_at_once', lambda schur: False)
     assert solve(graph, SolverConfig(init=init)).stats.cg_steps == found.cg_steps
 
 
@@ -128,6 +128,6 @@ def test_the_optimum_is_that_of_the_other_preconditioner(dimension, monkeypatch)
     config = SolverConfig(cost_tolerance=1e-9)
     costs = []
     for pays in (True, False):
-        monkeypatch.setattr(solve_context, 'pays_at_once', lambda schur, pays=pays: pays)
+        monkeypatch.setattr(plan, 'pays_at_once', lambda schur, pays=pays: pays)
         costs.append(solve(graph, config).stats.cost_final)
     assert costs[0] == pytest.approx(costs[1], rel=1e-9)

@@ -1,5 +1,8 @@
 """Graduated non-convexity: false measurements found, true ones kept, analyses reused."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers import pose_errors, world
@@ -12,6 +15,7 @@ from sparser_ros.io.outliers import with_false_closures, with_long_ranges
 from sparser_ros.io.report import rejected_of
 from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky
 from sparser_ros.solver import SolveStatus, solve
+from sparser_ros.solver.robust import gnc
 from sparser_ros.solver.robust.kernels import KERNELS
 
 GNC = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
@@ -158,6 +162,30 @@ def test_a_time_limit_holds():
     assert result.estimate is not None
     assert result.stats.reweightings < 10
     assert result.status is SolveStatus.TIME_LIMIT
+
+
+def test_a_last_solve_at_its_limit_is_no_convergence():
+    _, graph, _ = pose_graph(11, 2, 0.2)
+    exact = SolverConfig(cost_tolerance=0.0, gradient_tolerance=0.0, robust=GNC.robust)
+    assert solve(graph, GNC).status is SolveStatus.CONVERGED
+    stopped = solve(graph, replace(exact, max_iterations=1))
+    assert stopped.status is SolveStatus.MAX_ITERATIONS
+
+
+@pytest.mark.parametrize('after', (1, 5, 30))
+def test_no_reweighting_starts_after_the_deadline(monkeypatch, after):
+    _, graph, _ = pose_graph(11, 2, 0.2)
+    asked = []
+
+    def perf_counter():  # type: ignore[no-untyped-def]
+        asked.append(1)
+        return 0.0 if len(asked) <= after else np.inf
+
+    monkeypatch.setattr(gnc, 'time', SimpleNamespace(perf_counter=perf_counter))
+    result = solve(graph, replace(GNC, time_limit_s=1e6))
+    assert result.status is SolveStatus.TIME_LIMIT
+    assert np.all(np.isfinite(result.estimate.points))
+    assert 1 <= result.stats.reweightings <= after + 1
 
 
 def test_other_formulations_are_refused():

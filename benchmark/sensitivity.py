@@ -1,0 +1,205 @@
+"""Sensitivity of every number in `solver/thresholds.py`: halved, doubled, and switched off.
+
+Solves a seeded family of synthetic graphs, of sizes, dimensions, robots, beacons, noise, outliers
+and closures that no number was chosen on, and compares costs, CG steps and CPU seconds with those
+of the default. `python -m benchmark.sensitivity [--groups ranges robust] [--numbers NAME …]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.graph import Graph
+from sparser_ros.io.generators import scene, sensor_network
+from sparser_ros.io.outliers import with_false_closures, with_long_ranges
+from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.solver import solve
+from sparser_ros.solver.thresholds import NumberInfo, numbers, override
+
+from .synthetic import pose_graph, range_graph
+from .table import Table, geometric_mean, run_main
+
+SEED = 7100
+"""First seed of the family; no test, benchmark or tuning uses it."""
+GNC = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to make graphs and solve them."""
+
+    make: Callable[[int], Graph]
+    """From a seed."""
+    config: SolverConfig = SolverConfig()
+
+
+def noisier(graph: Graph, radians: float, seed: int) -> Graph:
+    """More noise on relative rotations than their weights tell."""
+    table, random = graph.relative_poses, np.random.default_rng(seed)
+    if graph.dimension == 2:
+        turn = angle_to_matrix(random.normal(0, radians, len(table)))
+    else:
+        turn = rotvec_to_matrix(random.normal(0, radians, (len(table), 3)))
+    return graph.replaced(relative_poses=table.replaced(rotation=table.rotation @ turn))
+
+
+def poses(n: int, dimension: int, closures: float, noise: float, seed: int) -> Graph:
+    """A pose graph with extra rotation noise."""
+    graph = pose_graph(n, dimension=dimension, closures=closures, seed=seed)
+    return noisier(graph, noise, seed)
+
+
+def ranging(
+    n: int, robots: int, dimension: int, share: float, noise: float, seed: int
+) -> Graph:
+    """Robots that range beacons and each other, with extra rotation noise."""
+    graph = range_graph(n, robots=robots, dimension=dimension, ranging=share, seed=seed)
+    return noisier(graph, noise, seed)
+
+
+def family(scale: float) -> dict[str, list[Case]]:
+    """Cases by the group of the numbers that they exercise; `scale` multiplies sizes."""
+
+    def size(n: int) -> int:
+        return max(60, int(scale * n))
+
+    pose_cases = [
+        partial(poses, size(900), 2, 0.4, 0.0), partial(poses, size(900), 2, 0.1, 0.1),
+        partial(poses, size(400), 3, 0.4, 0.02), partial(poses, size(400), 3, 0.8, 0.1)]
+    range_cases = [
+        partial(ranging, size(700), 1, 2, 0.4, 0.0), partial(ranging, size(1300), 3, 2, 0.2, 0.03),
+        partial(ranging, size(450), 2, 3, 0.6, 0.0),
+        partial(sensor_network, size(60), 3, radius_m=3.5)]
+    ranges = [Case(lambda seed, make=make: make(seed=seed)) for make in range_cases]
+    false = [
+        Case(lambda seed, make=make: with_false_closures(make(seed=seed), 0.15, seed)[0], GNC)
+        for make in (partial(poses, size(300), 2, 0.5, 0.0), partial(poses, size(150), 3, 0.6, 0))]
+    blocked = [Case(
+        lambda seed: with_long_ranges(ranging(size(350), 2, 2, 0.5, 0.0, seed), 0.15, seed)[0],
+        GNC)]
+    return {
+        'poses': [Case(lambda seed, make=make: make(seed=seed)) for make in pose_cases],
+        'pose-relaxation': [
+            Case(lambda seed, make=make: make(seed=seed), SolverConfig(init='random'))
+            for make in pose_cases[::2]],
+        'ranges': ranges, 'relaxation': ranges, 'robots': ranges[1:3],
+        'large': [Case(partial(ranging, size(24_000), 3, 2, 0.4, 0.0))],
+        'robust': [*false, *blocked],
+        'certify': [
+            Case(partial(ranging, size(150), 2, 2, 0.5, 0.0), SolverConfig(certify=True)),
+            Case(partial(poses, size(150), 3, 0.4, 0.05), SolverConfig(certify=True))],
+        'sightings': [Case(lambda seed: scene(size(15), size(150), seed=seed))],
+    }
+
+
+def variants(value: Any, info: NumberInfo) -> Iterator[tuple[str, Any]]:
+    """Name and value of what a number is compared with."""
+    if isinstance(value, tuple):
+        for name, factor in (('x 0.5', 0.5), ('x 2', 2.0)):
+            yield name, tuple(factor * each for each in value)
+    elif isinstance(value, int):
+        yield 'x 0.5', max(1, value // 2)
+        yield 'x 2', 2 * value
+    else:
+        yield 'x 0.5', 0.5 * value
+        yield 'x 2', 2.0 * value
+    if info.off is not None:
+        yield 'off', info.off
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one solve of one case ended with."""
+
+    cost: float
+    """The robust one where there is a kernel."""
+    cg_steps: int
+    seconds: float
+
+
+def measured(case: Case, graph: Graph, seed: int, runs: int) -> Figures:
+    """The solve's figures, CPU seconds the least of `runs`."""
+    taken = []
+    for _ in range(runs):
+        begin = time.process_time()
+        stats = solve(graph, replace(case.config, seed=seed, backend='cpu')).stats
+        taken.append(time.process_time() - begin)
+    cost = stats.cost_final if stats.cost_robust is None else stats.cost_robust
+    return Figures(math.nan if cost is None else cost, stats.cg_steps, min(taken))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    args = _parsed(argv)
+    table = Table('sensitivity', 'Numbers of the solver: ratios to the default', {
+        'number': 'number', 'value': 'value', 'variant': 'variant', 'cost': 'cost',
+        'worst': 'worst cost', 'cg_steps': 'CG steps', 'seconds': 'CPU seconds',
+    }, args.out)
+    cases = family(args.scale)
+    defaults: dict[tuple[str, int, int], tuple[Graph, Figures]] = {}
+    for name, (value, info) in numbers().items():
+        if info.group not in args.groups or (args.numbers and name not in args.numbers):
+            continue
+        for at, case in enumerate(cases[info.group]):
+            for seed in range(SEED, SEED + args.seeds):
+                if (info.group, at, seed) not in defaults:
+                    graph = case.make(seed)
+                    measured(case, graph, seed, 1)  # compiles
+                    defaults[info.group, at, seed] = graph, measured(case, graph, seed, args.runs)
+        known = {key: one for key, one in defaults.items() if key[0] == info.group}
+        for variant, other in variants(value, info):
+            table.add({'number': name, 'value': str(other), 'variant': variant}
+                      | compared(name, other, cases, known, args.runs))
+    table.note(
+        f'{args.seeds} seeds from {SEED} of every case, sizes x {args.scale:g}; geometric means of '
+        f'ratios, CPU seconds the least of {args.runs}. 1 in cost and CG steps: no effect there.')
+    return 0
+
+
+def compared(
+    name: str, value: Any, cases: dict[str, list[Case]],
+    defaults: dict[tuple[str, int, int], tuple[Graph, Figures]], runs: int,
+) -> dict[str, float]:
+    """Ratios of the figures with another value to the default ones."""
+    ratios: list[tuple[float, float, float]] = []
+    for (group, at, seed), (graph, default) in defaults.items():
+        with override(**{name: value}):
+            if name == 'relaxation_rank':
+                measured(cases[group][at], graph, seed, 1)  # compiles
+            found = measured(cases[group][at], graph, seed, runs)
+        ratios.append((
+            found.cost / default.cost, max(found.cg_steps, 1) / max(default.cg_steps, 1),
+            found.seconds / default.seconds))
+    cost, cg_steps, seconds = (list(column) for column in zip(*ratios, strict=True))
+    return {
+        'cost': geometric_mean(cost), 'worst': max(cost), 'cg_steps': geometric_mean(cg_steps),
+        'seconds': geometric_mean(seconds)}
+
+
+def _parsed(argv: list[str] | None) -> argparse.Namespace:
+    groups = list(family(1.0))
+    parser = argparse.ArgumentParser(
+        prog='python -m benchmark.sensitivity', description=__doc__)
+    parser.add_argument('--groups', nargs='+', choices=groups, default=groups)
+    parser.add_argument('--numbers', nargs='+', choices=list(numbers()), metavar='NAME')
+    parser.add_argument('--seeds', type=int, default=3, metavar='N', help='default 3')
+    parser.add_argument('--runs', type=int, default=3, metavar='N',
+                        help='solves per time (default 3)')
+    parser.add_argument('--scale', type=float, default=1.0, metavar='F',
+                        help='multiplies the sizes of the graphs (default 1)')
+    parser.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    return parser.parse_args(argv)
+
+
+if __name__ == '__main__':
+    run_main(main)

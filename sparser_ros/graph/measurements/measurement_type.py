@@ -1,0 +1,81 @@
+"""What a measurement type declares, in one block, and the registry of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, unique
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .residual import PointResidual, Residual, RotationResidual
+from .table import Table, empty
+
+
+@unique
+class Kind(IntEnum):
+    """What a measurement is to robust kernels and statistics."""
+
+    ODOMETRY = 0
+    CLOSURE = 1
+    SIGHTING = 2
+    RANGE = 3
+    PRIOR = 4
+    OTHER = 5
+    """Anything else; a robust kernel doubts it where it doubts sightings."""
+
+
+@dataclass(frozen=True)
+class MeasurementType:
+    """One kind of measurement: its table and the residuals of its rows."""
+
+    name: str
+    """Attribute of `Graph` and `Increment`; key of weights, of columns on the wire, of reports."""
+    table: type[Table]
+    residuals: Callable[[Any], tuple[Residual, ...]]
+    """Residuals of a table, of as many rows as it has; their rows of A keep this order."""
+    kind: Kind | Callable[[Any], NDArray[np.int8]] = Kind.OTHER
+    """Of all rows, or a function that gives it row by row."""
+    arms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Endpoint column -> column of the point in that endpoint's body frame. A pose that is named
+    by an endpoint without an arm stays when a graph is thinned."""
+    absolute: bool = False
+    """True where it fixes the map frame."""
+    free_scale: bool = False
+    """True where it is right also up to one factor per pose (paper, table I, row 3)."""
+
+    def kinds(self, table: Table) -> NDArray[np.int8]:
+        """(k,): kind of every row."""
+        if isinstance(self.kind, Kind):
+            return np.full(len(table), self.kind, dtype=np.int8)
+        return self.kind(table)
+
+    def has_rotation(self, dimension: int) -> bool:
+        """Whether a residual compares rotations."""
+        return any(isinstance(part, RotationResidual) for part in self._parts(dimension))
+
+    def degrees_of_freedom(self, dimension: int) -> int:
+        """Of one row: d of a coincidence, 1 of a distance, 1 (2D) or 3 (3D) of a rotation."""
+        turns = 1 if dimension == 2 else 3
+        return sum(
+            turns if not isinstance(part, PointResidual)
+            else dimension if part.distance is None else 1
+            for part in self._parts(dimension))
+
+    def _parts(self, dimension: int) -> tuple[Residual, ...]:
+        return self.residuals(empty(self.table, dimension))
+
+
+MEASUREMENT_TYPES: dict[str, MeasurementType] = {}
+"""All types by name, in the order of their rows in the problem."""
+
+
+def register(kind: MeasurementType) -> MeasurementType:
+    """Make a type known to graphs, increments, solver and wire; ValueError for a taken name."""
+    if kind.name in MEASUREMENT_TYPES:
+        raise ValueError(f'there is a measurement type {kind.name!r} already')
+    MEASUREMENT_TYPES[kind.name] = kind
+    return kind

@@ -1,0 +1,94 @@
+"""Structures of arrays: tables whose columns declare shape, unit and what they may hold.
+
+A column is declared by its type, for example `lever: Vectors`. From these declarations follow
+empty tables, validation, renumbering of endpoints and the form on the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ...array_types import Array, Index, Mask
+
+T = TypeVar('T', bound='Table')
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one column holds, k rows of it."""
+
+    dtype: DTypeLike = np.float64
+    shape: str = ''
+    """One letter `d` per axis after the rows: '' (k,), 'd' (k, d), 'dd' (k, d, d)."""
+    unit: str = ''
+    endpoint: str = ''
+    """`pose` or `point` (pose or landmark, see keys.py) where the column names variables."""
+    positive: bool = False
+    """Values must be above zero."""
+
+
+PoseEndpoint = Annotated[Index, Column(np.int64, endpoint='pose')]
+PointEndpoint = Annotated[Index, Column(np.int64, endpoint='point')]
+Numbers = Annotated[Index, Column(np.int64)]
+Stamps = Annotated[Index, Column(np.int64, unit='ns')]
+Flags = Annotated[Mask, Column(np.bool_)]
+Rotations = Annotated[Array, Column(shape='dd')]
+Vectors = Annotated[Array, Column(shape='d', unit='m')]
+Distances = Annotated[Array, Column(unit='m', positive=True)]
+RotationWeights = Annotated[Array, Column(unit='1')]
+"""kappa; 0 where a rotation is unknown."""
+Weights = Annotated[Array, Column(unit='m^-2', positive=True)]
+"""tau of translations or 1 / sigma^2."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length; concatenation and selection act on all of them."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self: T, rows: Any) -> T:
+        """The table of the chosen rows (mask or indices)."""
+        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def append(self: T, other: T) -> T:
+        """This table followed by another of the same kind."""
+        return concatenated([self, other])
+
+    def replaced(self: T, **columns: Any) -> T:
+        """A copy with some columns replaced."""
+        return replace(self, **columns)
+
+    @classmethod
+    @cache
+    def columns(cls) -> dict[str, Column]:
+        """The declared columns by name, in order."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}
+
+    @classmethod
+    def endpoints(cls) -> tuple[str, ...]:
+        """Names of the columns that name variables."""
+        return tuple(name for name, column in cls.columns().items() if column.endpoint)
+
+
+def concatenated(tables: list[T]) -> T:
+    """One table of several of the same kind."""
+    if len(tables) == 1:
+        return tables[0]
+    return type(tables[0])(**{
+        name: np.concatenate([getattr(table, name) for table in tables])
+        for name in tables[0].columns()})
+
+
+def empty(kind: type[T], dimension: int) -> T:
+    """A table without rows."""
+    return kind(**{
+        name: np.zeros((0, *[dimension] * len(column.shape)), dtype=column.dtype)
+        for name, column in kind.columns().items()})

@@ -1,0 +1,243 @@
+"""The one place that chooses: features of a graph in, the plan of its solve with reasons out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ..config import SolverConfig, SolverError
+from ..graph import Graph
+from ..linalg.arrays import HOST
+from . import thresholds
+from .initialize.initialization import rotation_components
+from .model.schur import SchurOperator
+from .optimize.compute_backend import ComputeBackend
+from .precondition.frozen_gauss_newton import factorisation_in_cg_steps, pays_at_once
+from .precondition.regularised_q import blocks_of_poses
+
+WHOLE, THINNED, THINNED_TWICE = 0, 1, 2
+"""How often the graph of a solve was thinned before."""
+
+
+@dataclass(frozen=True)
+class GraphFeatures:
+    """What a plan depends on."""
+
+    dimension: int
+    n_poses: int
+    n_ranges: int
+    n_robots: int
+    anchored: bool
+    """Whether something absolute fixes the frame."""
+    free_scale: bool
+    rotations_connected: bool
+    """Whether relative poses connect all rotations; not asked where an estimate is given."""
+    blocks_of_poses: bool
+    """Whether factors by blocks of one pose each suit."""
+    frozen_pays_at_once: bool
+    """Whether the factor of T^T Q T is worth its time from the first step on."""
+    factorisation_cg_steps: int
+    """CG steps that take as long as the share of a factorisation of T^T Q T to wait for."""
+
+    @classmethod
+    def of(cls, schur: SchurOperator, *, given: bool = False) -> GraphFeatures:
+        """Features of an assembled problem; `given` tells that an estimate comes with it."""
+        graph = schur.problem.graph
+        return cls(
+            graph.dimension, graph.n_poses, graph.n_bearings,
+            int(graph.poses.robot.max(initial=0)) + 1, graph.anchored, bool(graph.free_scale),
+            not given and _connected(graph), blocks_of_poses(schur), pays_at_once(schur),
+            factorisation_in_cg_steps(schur))
+
+
+def _connected(graph: Graph) -> bool:
+    return rotation_components(graph)[0] == 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one graph is solved, and why."""
+
+    init: str
+    """initial, spectral, chordal, odometry, file or random."""
+    rank: int
+    """Of the first run: d where no relaxation is needed."""
+    coarsening: int
+    """The trajectory starts from one of every so many poses; 1 = from the whole graph."""
+    ranges_per_pose: float
+    """Most ranges per pose of that thinned graph."""
+    compare_starts: bool
+    """Whether this graph, a thinned one, is solved from several random starts."""
+    relaxation_coarsening: int
+    """The same thinning for a relaxation from a random start."""
+    early_rounding: bool
+    """Whether a rough relaxation is rounded, and another random start drawn where that fails."""
+    confirm_rounding: bool
+    """Whether a rounding far from its minimum is repeated from a better relaxation."""
+    preconditioner: str
+    """Of the refinement: newton, frozen, adaptive or regularised."""
+    robust_start: str
+    """given, trusted, thinned, relaxation; empty without a robust kernel."""
+    backend: str
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why, by field."""
+
+    def described(self) -> dict[str, str]:
+        """Each choice and its reason by name, for reports."""
+        chosen = {
+            'init': self.init, 'rank': self.rank, 'coarsening': self.coarsening,
+            'relaxation_coarsening': self.relaxation_coarsening,
+            'rounding': 'early' if self.early_rounding else 'of a converged relaxation',
+            'preconditioner': self.preconditioner, 'robust_start': self.robust_start,
+            'backend': self.backend,
+        }
+        if self.init != 'random':
+            del chosen['relaxation_coarsening'], chosen['rounding']
+        if not self.robust_start:
+            del chosen['robust_start']
+        return {
+            name: f'{value} ({self.reasons[name]})' if self.reasons.get(name) else str(value)
+            for name, value in chosen.items()}
+
+    def __str__(self) -> str:
+        return '\n'.join(f'{name}: {text}' for name, text in self.described().items())
+
+
+def make_plan(
+    features: GraphFeatures, config: SolverConfig, backend: ComputeBackend, *,
+    given: bool = False, thinned: int = WHOLE,
+) -> Plan:
+    """Choose for one graph; SolverError where the configuration contradicts the graph.
+
+    `given`: an estimate to refine is given. `thinned`: WHOLE, or how often this graph was thinned
+    before it came here.
+    """
+    reasons: dict[str, str] = {'backend': backend.reason}
+    init, rank = _start(features, config, given, reasons)
+    again = _thinned_again(features, config, thinned)
+    factor = 1 if given or config.target_cost is not None else (
+        _coarsening(features, config, thinned, thresholds.current().thinning_trajectory_poses))
+    early = config.init == 'auto' and features.n_ranges > 0
+    robust_start = ''
+    if config.robust.kernel != 'none' and config.target_cost is None:
+        robust_start = _robust_start(config, given, rank == features.dimension, factor, reasons)
+        if robust_start == 'trusted' and config.init == 'auto':
+            init, reasons['init'] = 'odometry', 'only trusted measurements shape a robust start'
+    through_thinned = robust_start == 'thinned' if robust_start else early
+    if through_thinned and factor > 1:
+        reasons['coarsening'] = f'{features.n_poses} poses; starts are compared on a small graph'
+    relaxation = _coarsening(
+        features, config, thinned, thresholds.current().thinning_relaxation_poses)
+    if relaxation > 1:
+        reasons['relaxation_coarsening'] = 'a rough relaxation of fewer poses is nearer'
+    reasons['rounding'] = (
+        'the exact Hessian of the ranges refines a rough one as well' if early
+        else 'the start is configured, or there are no ranges')
+    return Plan(
+        init=init,
+        rank=rank,
+        coarsening=factor if through_thinned else 1,
+        ranges_per_pose=thresholds.current().second_thinning_ranges if again else math.inf,
+        compare_starts=thinned > WHOLE and not again,
+        relaxation_coarsening=relaxation,
+        early_rounding=early,
+        confirm_rounding=features.n_robots > 1,
+        preconditioner=_preconditioner(features, init, backend, reasons),
+        robust_start=robust_start,
+        backend=backend.arrays.name,
+        reasons=reasons,
+    )
+
+
+def _start(
+    features: GraphFeatures, config: SolverConfig, given: bool, reasons: dict[str, str]
+) -> tuple[str, int]:
+    """Start and rank: rank d where the relative poses determine all rotations."""
+    d = features.dimension
+    if given:
+        reasons['init'] = 'an estimate is given'
+        return 'initial', d
+    lifted = max(thresholds.current().relaxation_rank, d)
+    init, rank = config.init, config.rank
+    reasons['init'] = reasons['rank'] = 'as configured'
+    determined = features.rotations_connected and not features.n_ranges
+    if init == 'auto':
+        if determined:
+            init = 'chordal' if features.anchored else 'spectral'
+            reasons['init'] = 'relative poses determine all rotations, ' + (
+                'absolute data fix the frame' if features.anchored else 'nothing fixes the frame')
+        else:
+            init = 'random'
+            reasons['init'] = (
+                'ranges make the problem far from convex' if features.n_ranges
+                else 'relative poses do not connect all rotations')
+    if not rank:
+        rank = lifted if init == 'random' else d
+        reasons['rank'] = (
+            'a random start needs more columns' if init == 'random' else
+            'the start is near enough for no relaxation')
+    if rank < d:
+        raise SolverError(f'rank {rank} is below the dimension {d}')
+    return init, rank
+
+
+def _thinned_again(features: GraphFeatures, config: SolverConfig, thinned: int) -> bool:
+    """Whether a thinned graph is so large that it is thinned once more."""
+    numbers = thresholds.current()
+    least = numbers.second_thinning_from * numbers.thinning_trajectory_poses
+    return thinned == THINNED and config.coarsening == 0 and features.n_poses >= least
+
+
+def _coarsening(
+    features: GraphFeatures, config: SolverConfig, thinned: int, poses: int
+) -> int:
+    """Poses per kept pose of a first solve that keeps at least `poses`; 1 = the whole at once."""
+    numbers = thresholds.current()
+    if features.free_scale or not features.n_poses or thinned == THINNED_TWICE:
+        return 1
+    if thinned == THINNED:
+        again = _thinned_again(features, config, thinned)
+        return numbers.second_thinning_factor if again else 1
+    return config.coarsening or max(
+        1, min(numbers.thinning_factor_limit, features.n_poses // poses))
+
+
+def _robust_start(
+    config: SolverConfig, given: bool, at_rank_d: bool, factor: int, reasons: dict[str, str]
+) -> str:
+    """Where the reweighting starts; SolverError where the formulation knows no weights."""
+    if config.formulation != 'schur':
+        raise SolverError('robust kernels need the formulation schur')
+    if given:
+        start, why = 'given', 'an estimate is given'
+    elif at_rank_d:
+        start, why = 'trusted', 'trusted measurements determine all rotations'
+    elif config.init == 'auto' and factor > 1:
+        start, why = 'thinned', 'a thinned graph is reweighted first'
+    else:
+        start, why = 'relaxation', 'weights carry over from the relaxation through residuals'
+    reasons['robust_start'] = why
+    return start
+
+
+def _preconditioner(
+    features: GraphFeatures, init: str, backend: ComputeBackend, reasons: dict[str, str]
+) -> str:
+    """Of the refinement at rank d, where the graph tells."""
+    steps = features.factorisation_cg_steps
+    if features.n_ranges and not features.free_scale:
+        choice, why = 'newton', 'ranges are stiff along directions that only the Hessian sees'
+    elif features.free_scale or features.n_ranges:
+        choice, why = 'regularised', 'poses of free scale'
+    elif backend.arrays is not HOST and backend.eager:
+        choice, why = 'regularised', 'the others run on the CPU only'
+    elif init == 'spectral' and features.frozen_pays_at_once:
+        choice, why = 'frozen', (
+            'in the plane its factor is no larger than that of Q' if features.dimension == 2
+            else 'its factor costs few CG steps')
+    else:
+        choice = 'adaptive'
+        why = (f'T^T Q T is factorised after a step of {steps} CG steps'
+               if features.blocks_of_poses else 'factors by blocks of poses do not suit')
+    reasons['preconditioner'] = why
+    return choice
