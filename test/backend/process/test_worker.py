@@ -16,7 +16,7 @@ from sparser_ros.backend.process.journal import load
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend import AuditConfig, WatchdogConfig
 
-PATIENCE_S = 90
+PATIENCE_S = 300
 QUIET = AuditConfig(period_s=0.0)
 """Audits when the graph has grown, or when asked for."""
 
