@@ -111,6 +111,19 @@ class NodeConfig:
         1.0, 'least backward jump of the clock that counts as one', unit='s',
         lower=0.001, upper=3600.0,
     )
+    time_jump_messages: int = option(
+        3, 'so many /clock messages in a row must agree on a jump before it counts (one wrong '
+        'message must not reset a map)', lower=1, upper=1000,
+    )
+    time_ahead_s: float = option(
+        60.0, 'a step of /clock ahead by this much is doubted until further messages agree; TF '
+        'pauses meanwhile', unit='s', lower=0.1, upper=1e6,
+    )
+    stale_after_s: float = option(
+        5.0, 'map -> odom of a robot stops when its odometry has been silent for this long (wall '
+        'time), that of all robots when all data or the solver have; 0 = never', unit='s',
+        lower=0.0, upper=3600.0, live=True,
+    )
     reset_keeps_beacons: bool = option(
         False, '~/reset keeps the positions of the beacons', live=True,
     )

@@ -49,6 +49,12 @@ def section(cls: type[T]) -> T:
     return field(default_factory=cls)  # type: ignore[no-any-return]
 
 
+def group_of(item: Any) -> type | None:
+    """The dataclass of a nested group, which may be a subclass of the field's type."""
+    factory = item.default_factory
+    return factory if isinstance(factory, type) and is_dataclass(factory) else None
+
+
 @dataclass(frozen=True)
 class FlatOption:
     """An option under its dotted name, as ROS parameters and YAML files spell it."""
@@ -63,7 +69,7 @@ def walk(cls: type, prefix: str = '') -> Iterator[FlatOption]:
     """Yield every option of a config dataclass, nested groups flattened to dotted names."""
     hints = typing.get_type_hints(cls)
     for item in fields(cls):
-        kind = hints[item.name]
+        kind = group_of(item) or hints[item.name]
         name = prefix + item.name
         if is_dataclass(kind):
             yield from walk(kind, name + '.')  # type: ignore[arg-type]
@@ -176,8 +182,9 @@ def _assemble(cls: type, checked: Mapping[str, Any], prefix: str) -> Any:
     arguments: dict[str, Any] = {}
     for item in fields(cls):
         name = prefix + item.name
-        if is_dataclass(hints[item.name]):
-            arguments[item.name] = _assemble(hints[item.name], checked, name + '.')  # type: ignore[arg-type]
+        group = group_of(item)
+        if group is not None or is_dataclass(hints[item.name]):
+            arguments[item.name] = _assemble(group or hints[item.name], checked, name + '.')
         elif name in checked:
             arguments[item.name] = checked[name]
     return cls(**arguments)

@@ -25,7 +25,7 @@ from .frontend import (
 from .inputs import FIELD_NAMES, ClosureInput, RadioSpec, RangeInput, check_vector, named
 from .node import NodeConfig
 from .option import build, option, section, walk
-from .solver import SolverConfig
+from .solver import LiveSolverConfig, SolverConfig
 
 ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
 """Parameters that rclpy itself owns; they may stand in the same file."""
@@ -52,7 +52,7 @@ class SparserConfig:
     closures: ClosuresConfig = section(ClosuresConfig)
     fixes: FixesConfig = section(FixesConfig)
     bounds: BoundsConfig = section(BoundsConfig)
-    solver: SolverConfig = section(SolverConfig)
+    solver: SolverConfig = section(LiveSolverConfig)
     backend: BackendConfig = section(BackendConfig)
     node: NodeConfig = section(NodeConfig)
 

@@ -62,16 +62,23 @@ uint32 rejected
 uint32 waiting
 uint64 received
 uint64 dropped
+string[] lost_topics
+uint64[] lost_counts
 float64 cost
 float64 cost_relaxed
 uint32 iterations
 float64 solve_seconds
 float64 latency
+float64 solution_age_s
+float64 data_age_s
+uint32 map_epoch
 bool full_solve
 bool solving
 bool certified
 float64 suboptimality
 uint32 worker_restarts
+uint32 callback_errors
+string[] findings
 string text
 """,
 }

@@ -43,7 +43,15 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         node = SparserNode()
         executor.add_node(node)
-        executor.spin()
+        while rclpy.ok():
+            try:
+                executor.spin()
+            except ExternalShutdownException:
+                raise
+            except Exception as error:
+                # What no callback raised: a message that does not deserialise, text that is no
+                # UTF-8.
+                node.times.caught('executor', error)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except ConfigError as error:

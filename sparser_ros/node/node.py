@@ -17,13 +17,15 @@ from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
 from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
+from .alarms import Alarms
+from .clock_guard import ClockGuard
 from .parameters import Parameters
 from .pipeline import Pipeline
 from .priority import set_niceness
 from .publishers import Publishers
 from .qos import STATUS
 from .services import Services
-from .status import diagnostics_message, status_message
+from .status import Figures, diagnostics_message, status_message
 from .subscriptions import Subscriptions
 from .timing import CallbackTimes
 from .watch import Watch
@@ -45,10 +47,11 @@ class SparserNode(Node):
         super().__init__(name, **options)
         self.parameters = Parameters(self)
         config = self.parameters.config
-        self.times = CallbackTimes()
+        self.times = CallbackTimes(self._raised)
         self.pipeline = Pipeline(config)
         self._latency_s = math.nan
         self._jumped_back = False
+        self._epochs_before = 0
         self._located: dict[str, Location] = {}
         self._backend = ''
         self._worker_pid: int | None = None
@@ -57,31 +60,39 @@ class SparserNode(Node):
         try:
             self.outputs = Publishers(self, config, self.pipeline)
             self.inputs = Subscriptions(self, config, self.pipeline, self.times)
-            self._commands = Services(self, self.pipeline, self.reset)
-            self._watch = Watch(self, self.inputs)
+            self._commands = Services(self, self.pipeline, self.times, self.reset)
+            self._watch = Watch(self, self.pipeline, self.inputs)
+            self.alarms = Alarms(self.pipeline, self._watch, self.times)
             self._status = self.create_publisher(SolverStatus, '~/status', STATUS)
             self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', STATUS)
             self._timers_of(config)
-            self._jump = self.get_clock().create_jump_callback(
-                JumpThreshold(
-                    min_forward=None, on_clock_change=False,
-                    min_backward=Duration(nanoseconds=-int(config.node.time_jump_s * 1e9))),
-                post_callback=self._on_time_jump)
+            self._follow_clock(config)
         except BaseException:
             self.pipeline.close()
             raise
-        self.parameters.on_change(self._configure)
+        self.parameters.on_change(self.times.timed('configure', self._configure))
         if config.node.niceness:
             set_niceness(os.getpid(), config.node.niceness)
         self._log_start(config)
         gc.collect()
         gc.freeze()
 
+    def _follow_clock(self, config: SparserConfig) -> None:
+        """Hear of every step of the clock: with `/clock`, of every message."""
+        node = config.node
+        self._clock_guard = ClockGuard(
+            int(node.time_jump_s * 1e9), int(node.time_ahead_s * 1e9), node.time_jump_messages)
+        self._jump = self.get_clock().create_jump_callback(
+            JumpThreshold(
+                min_forward=Duration(nanoseconds=1), min_backward=Duration(nanoseconds=-1),
+                on_clock_change=False),
+            post_callback=self.times.timed('clock', self._on_clock))
+
     def _timers_of(self, config: SparserConfig) -> None:
         steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
         self._solve_timer = None
         for name, period, callback in (
-            ('tf', 1.0 / node.tf_rate_hz, self.outputs.broadcast),
+            ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
             ('intake', node.intake_period_s, self._intake),
             ('poll', 1.0 / node.poll_rate_hz, self._poll),
             ('solve', node.solve_period_s, self.pipeline.request_solve),
@@ -99,6 +110,10 @@ class SparserNode(Node):
         if self._solve_timer is not None:
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
+    def _broadcast(self) -> None:
+        if self._clock_guard.trusted:
+            self.outputs.broadcast(self.alarms.withheld)
+
     def _intake(self) -> None:
         wanted = self.pipeline.config.node.reset_on_time_jump
         if self._jumped_back:
@@ -106,12 +121,14 @@ class SparserNode(Node):
         elif wanted and self.pipeline.frontend.time_jump:
             self.reset('the stamps of the odometry jumped back')
         self.pipeline.intake()
+        self.alarms.look()
 
     def _poll(self) -> None:
         solution = self.pipeline.poll()
         if solution is not None:
             self._latency_s = (
                 self.get_clock().now().nanoseconds - solution.newest_stamp_ns) * 1e-9
+            self.alarms.staleness.solved()
             self.outputs.publish(solution)
             self._log_solution(solution)
             self._report()
@@ -119,9 +136,18 @@ class SparserNode(Node):
             self.outputs.work(time.monotonic())
 
     def _report(self) -> None:
+        ages = self.alarms.staleness
         self._status.publish(status_message(
-            self.pipeline, self.get_clock().now().nanoseconds, self._watch.warnings,
-            self._latency_s))
+            self.pipeline, self.get_clock().now().nanoseconds, Figures(
+                findings=self.alarms.findings, latency_s=self._latency_s,
+                solution_age_s=ages.solution_age_s, data_age_s=ages.data_age_s, epoch=self._epoch,
+                lost={i.topic: i.lost for i in self.inputs.inputs.values() if i.lost},
+                errors=sum(error.count for error in self.times.errors.values()))))
+
+    @property
+    def _epoch(self) -> int:
+        """Frames of `map` so far: those of the back-end, and one for every reset."""
+        return self._epochs_before + getattr(self.pipeline.solution, 'epoch', 0)
 
     def _diagnose(self) -> None:
         # What is alive now mostly stays; frozen, it costs later collections no time: a full one
@@ -132,7 +158,7 @@ class SparserNode(Node):
         self._watch_worker()
         self._diagnostics.publish(diagnostics_message(
             self.pipeline, self.get_clock().now().nanoseconds, self.get_name(), self.times,
-            self._watch.warnings, self.inputs.summary(), self.outputs.corrections_m))
+            self.alarms.findings, self.inputs.summary(), self.outputs.corrections_m))
 
     def _watch_worker(self) -> None:
         state = self.pipeline.worker.state
@@ -175,17 +201,26 @@ class SparserNode(Node):
                 missing = f': {item.missing}' if item.missing else ''
                 self.get_logger().info(f'{item.robot} is {item.location.value}{missing}')
 
-    def _on_time_jump(self, _jump: Any) -> None:
+    def _on_clock(self, jump: Any) -> None:
         # Only a note: resetting inside the jump callback would deadlock with the clock's lock.
-        if self.pipeline.config.node.reset_on_time_jump:
+        wrong = self._clock_guard.wrong
+        if self._clock_guard.moved(jump.delta.nanoseconds) and \
+                self.pipeline.config.node.reset_on_time_jump:
             self._jumped_back = True
+        if self._clock_guard.wrong > wrong:
+            self.get_logger().warning('/clock showed a wrong time and came back: ignored')
+
+    def _raised(self, name: str, text: str) -> None:
+        self.get_logger().error(f'exception in the callback {name!r}; the node goes on\n{text}')
 
     def reset(self, why: str, *, restart_stamps: bool = False) -> None:
         """Forget all data and withdraw everything published in `map`."""
         self.get_logger().warning(f'reset: {why}')
         gc.unfreeze()
+        self._epochs_before = self._epoch + 1
         self.pipeline.reset(keep_beacons=self.pipeline.config.node.reset_keeps_beacons)
         self.outputs.clear(restart_stamps=restart_stamps)
+        self.alarms.clear()
         self._jumped_back = False
         self._located = {}
         self._latency_s = math.nan

@@ -88,16 +88,18 @@ class Publishers:
             self._last_markers_s = steady_s
             self._publish_markers(solution)
 
-    def broadcast(self) -> None:
-        """Send map -> odom of every located robot, stamped ahead of now."""
-        if not self._config.node.publish.tf:
+    def broadcast(self, withheld: Callable[[str], bool]) -> None:
+        """Send map -> odom of every located robot that is not withheld, stamped ahead of now."""
+        sent = {robot: transform for robot, transform in self.map_to_odom.transforms.items()
+                if not withheld(robot)}
+        if not sent or not self._config.node.publish.tf:
             return
         stamp = self.map_to_odom.next_stamp_ns(self._now_ns())
         if stamp is None:
             return
         frames = self._config.frames
         message = TFMessage()
-        for robot, transform in self.map_to_odom.transforms.items():
+        for robot, transform in sent.items():
             one = TransformStamped()
             one.header.stamp = time_message(stamp)
             one.header.frame_id = frames.map

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
@@ -11,6 +12,7 @@ from std_srvs.srv import SetBool, Trigger
 from . import saving
 from .awaiting import Background, Condition
 from .pipeline import Pipeline
+from .timing import CallbackTimes
 
 SOLVE_TIMEOUT_S = 300.0
 SAVE_TIMEOUT_S = 300.0
@@ -19,40 +21,44 @@ SAVE_TIMEOUT_S = 300.0
 class Services:
     """The node's services; long ones answer when done and hold up nothing meanwhile."""
 
-    def __init__(self, node: Node, pipeline: Pipeline, reset: Callable[[str], None]) -> None:
+    def __init__(
+        self, node: Node, pipeline: Pipeline, times: CallbackTimes, reset: Callable[[str], None]
+    ) -> None:
         self._node = node
         self._pipeline = pipeline
         self._reset = reset
         # A suspended coroutine keeps its callback group busy: long services need their own.
         self._group = ReentrantCallbackGroup()
-        node.create_service(Trigger, '~/solve', self._solve, callback_group=self._group)
-        node.create_service(Trigger, '~/save', self._save, callback_group=self._group)
-        node.create_service(Trigger, '~/reset', self._handle_reset)
-        node.create_service(SetBool, '~/pause', self._pause)
+        for kind, name, callback, group in (
+            (Trigger, 'solve', self._solve, self._group),
+            (Trigger, 'save', self._save, self._group),
+            (Trigger, 'reset', self._handle_reset, None),
+            (SetBool, 'pause', self._pause, None),
+        ):
+            node.create_service(kind, f'~/{name}', times.timed(name, callback, _not_done),
+                                callback_group=group)
 
     async def _solve(
         self, _request: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
-        """Solve everything received so far, paused or not, and answer with the outcome."""
+        """Solve everything received so far from scratch, paused or not; answers the outcome."""
         pipeline = self._pipeline
         pipeline.intake()
-        before = pipeline.solution
-        if not pipeline.request_solve(force=True):
+        request = pipeline.request_audit()
+        if request is None:
             response.message = 'nothing to solve: no keyframe yet'
             return response
-        wanted = pipeline.newest_sequence
-
-        def solved() -> bool:
-            now = pipeline.solution
-            return now is not None and now is not before and now.sequence >= wanted
-
-        if not await Condition(solved, SOLVE_TIMEOUT_S):
+        if not await Condition(lambda: pipeline.answered(request), SOLVE_TIMEOUT_S):
             response.message = f'no solution within {SOLVE_TIMEOUT_S:.0f} s'
             return response
-        solution = pipeline.solution
-        assert solution is not None
+        solution, failed = pipeline.solution, pipeline.worker.state.failed
+        if solution is None or failed:
+            response.message = f'failed: {failed}'
+            return response
         response.success = solution.status.solved
-        response.message = f'{solution.status.value}: {solution.message}'
+        response.message = (
+            f'{solution.status.value} '
+            f'({"from scratch" if solution.full else "followed"}): {solution.message}')
         return response
 
     async def _save(
@@ -93,3 +99,9 @@ class Services:
         response.message = 'paused' if request.data else 'running'
         self._node.get_logger().info(response.message)
         return response
+
+
+def _not_done(error: Exception, _request: Any, response: Any) -> Any:
+    """The answer of a service whose callback raised."""
+    response.success, response.message = False, f'{type(error).__name__}: {error}'
+    return response

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from ..backend.session.solution import Location, Solution
+from ..graph.finding import Finding
 from ..msg import SolverStatus
 from .conversions import time_message
+from .findings import joined
 from .pipeline import Pipeline
 from .timing import CallbackTimes
 
@@ -33,56 +36,81 @@ def totals(counters: Mapping[str, Any]) -> tuple[int, int]:
     return received, dropped
 
 
-def state_of(pipeline: Pipeline, warnings: list[str]) -> int:
+def state_of(pipeline: Pipeline, findings: Sequence[Finding]) -> int:
     """The state that `~/status` reports."""
     solution, worker = pipeline.solution, pipeline.worker.state
     if worker.restarting and worker.restarts:
         return int(SolverStatus.STATE_ERROR)
     if pipeline.paused:
         return int(SolverStatus.STATE_PAUSED)
+    if any(one.kind == 'solve_failed' for one in findings):
+        return int(SolverStatus.STATE_ERROR)
     if solution is None:
         return int(SolverStatus.STATE_WAITING)
     if solution.status.value == 'failed':
         return int(SolverStatus.STATE_ERROR)
-    if warnings or not solution.status.solved:
+    if findings or not solution.status.solved:
         return int(SolverStatus.STATE_DEGRADED)
     return int(SolverStatus.STATE_RUNNING)
 
 
-def status_message(
-    pipeline: Pipeline, now_ns: int, warnings: list[str], latency_s: float
-) -> SolverStatus:
+@dataclass(frozen=True)
+class Figures:
+    """What the node itself knows beside its pipeline."""
+
+    findings: tuple[Finding, ...] = ()
+    """All that lasts, new ones first, then the worst."""
+    latency_s: float = math.nan
+    solution_age_s: float = math.nan
+    data_age_s: float = math.nan
+    epoch: int = 0
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Messages that the middleware lost, by topic."""
+    errors: int = 0
+    """Exceptions of callbacks."""
+
+
+def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverStatus:
     """The whole state as one message."""
     message = SolverStatus()
     message.header.stamp = time_message(now_ns)
     message.header.frame_id = pipeline.config.frames.map
-    message.state = state_of(pipeline, warnings)
+    message.state = state_of(pipeline, figures.findings)
     solution, counts, worker = pipeline.solution, pipeline.counts, pipeline.worker.state
-    known = dict.fromkeys(pipeline.config.robots, ('unlocated', 'no solution yet'))
+    _add_robots(message, pipeline)
+    message.keyframes = counts.keyframes
+    message.beacons = len(pipeline.keyframes.landmarks)
+    message.ranges, message.closures = counts.ranges, counts.closures
+    message.waiting = counts.waiting
+    message.received, message.dropped = totals(pipeline.frontend.counters.as_dict())
+    message.lost_topics = list(figures.lost)
+    message.lost_counts = list(figures.lost.values())
+    message.solving = worker.busy
+    message.worker_restarts = worker.restarts
+    message.callback_errors = figures.errors
+    message.latency, message.map_epoch = figures.latency_s, figures.epoch
+    message.solution_age_s, message.data_age_s = figures.solution_age_s, figures.data_age_s
+    message.cost = message.cost_relaxed = message.suboptimality = math.nan
+    message.findings = [one.text for one in figures.findings]
+    texts = [worker.text, *message.findings] if worker.restarting else list(message.findings)
     if solution is not None:
-        known.update({r.robot: (r.location.value, r.missing) for r in solution.robots})
+        _add_solution(message, solution)
+        if not solution.status.solved:
+            texts.append(f'{solution.message} {solution.status.advice}')
+    message.text = joined(texts)
+    return message
+
+
+def _add_robots(message: SolverStatus, pipeline: Pipeline) -> None:
+    known = dict.fromkeys(pipeline.config.robots, ('unlocated', 'no solution yet'))
+    if pipeline.solution is not None:
+        known.update({r.robot: (r.location.value, r.missing) for r in pipeline.solution.robots})
     message.robots = len(known)
     message.robots_located = sum(
         state == Location.LOCATED.value for state, _ in known.values())
     message.robot_names = list(known)
     message.robot_states = [state for state, _ in known.values()]
     message.robot_missing = [missing for _, missing in known.values()]
-    message.keyframes = counts.keyframes
-    message.beacons = len(pipeline.keyframes.landmarks)
-    message.ranges, message.closures = counts.ranges, counts.closures
-    message.waiting = counts.waiting
-    message.received, message.dropped = totals(pipeline.frontend.counters.as_dict())
-    message.solving = worker.busy
-    message.worker_restarts = worker.restarts
-    message.latency = latency_s
-    message.cost = message.cost_relaxed = message.suboptimality = math.nan
-    texts = [worker.text, *warnings] if worker.restarting else list(warnings)
-    if solution is not None:
-        _add_solution(message, solution)
-        if not solution.status.solved:
-            texts.append(f'{solution.message} {solution.status.advice}')
-    message.text = '; '.join(texts)
-    return message
 
 
 def _add_solution(message: SolverStatus, solution: Solution) -> None:
@@ -98,17 +126,18 @@ def _add_solution(message: SolverStatus, solution: Solution) -> None:
 
 
 def diagnostics_message(
-    pipeline: Pipeline, now_ns: int, name: str, times: CallbackTimes, warnings: list[str],
-    inputs: Mapping[str, str], corrections_m: Mapping[str, float],
+    pipeline: Pipeline, now_ns: int, name: str, times: CallbackTimes,
+    findings: Sequence[Finding], inputs: Mapping[str, str], corrections_m: Mapping[str, float],
 ) -> DiagnosticArray:
     """Inputs, graph, solver and callbacks as `diagnostic_msgs`."""
     solution, worker = pipeline.solution, pipeline.worker.state
     counters = pipeline.frontend.counters.as_dict()
-    state = STATE_NAMES[state_of(pipeline, warnings)]
+    state = STATE_NAMES[state_of(pipeline, findings)]
+    words = joined([one.text for one in findings])
     greatest, slowest = times.greatest()
     statuses = [
-        _status(f'{name}: inputs', WARN if warnings else OK,
-                '; '.join(warnings) or 'receiving', {**inputs, **_flat(counters)}),
+        _status(f'{name}: inputs', WARN if findings else OK,
+                words or 'receiving', {**inputs, **_flat(counters)}),
         _status(f'{name}: graph', OK, state, {
             'keyframes': pipeline.counts.keyframes, 'ranges': pipeline.counts.ranges,
             'closures': pipeline.counts.closures, 'waiting': pipeline.counts.waiting,
@@ -122,10 +151,11 @@ def diagnostics_message(
             'restarts': worker.restarts, 'pid': worker.pid,
             **({} if solution is None else _figures(solution)),
         }),
-        _status(f'{name}: callbacks', WARN if greatest > 0.02 else OK,
+        _status(f'{name}: callbacks', WARN if greatest > 0.02 or times.errors else OK,
                 f'longest {1e3 * greatest:.1f} ms ({slowest})',
-                {f'{kind}.{key}': f'{value:.3f}' for kind, row in times.summary().items()
-                 for key, value in row.items()}),
+                {**{f'{kind}.{key}': f'{value:.3f}' for kind, row in times.summary().items()
+                    for key, value in row.items()},
+                 **{f'{kind}.errors': error.count for kind, error in times.errors.items()}}),
         _status(f'{name}: memory', OK, '', {
             'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}),
     ]

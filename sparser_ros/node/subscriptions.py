@@ -146,8 +146,9 @@ class Subscriptions:
             self.times.timed(kind, self._callback(item)),
             input_profile(self._depth(kind), reliable=item.reliable),
             event_callbacks=SubscriptionEventCallbacks(
-                incompatible_qos=functools.partial(self._incompatible, item, may_change),
-                message_lost=functools.partial(self._lost, item)),
+                incompatible_qos=self.times.timed(
+                    'events', functools.partial(self._incompatible, item, may_change)),
+                message_lost=self.times.timed('events', functools.partial(self._lost, item))),
             qos_overriding_options=QoSOverridingOptions(policies),
         )
 

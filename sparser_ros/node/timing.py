@@ -1,17 +1,27 @@
-"""How long callbacks take: a single-threaded executor is only as prompt as its slowest one."""
+"""Every callback of the node: how long it takes, and what it raises.
+
+A single-threaded executor is only as prompt as its slowest callback, and ends with the first
+exception that leaves one.
+"""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import time
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from rclpy.executors import ExternalShutdownException
 
 F = TypeVar('F', bound=Callable[..., Any])
 
 WINDOW = 4096
+MOST_ERROR_TEXT = 160
+"""Characters of an exception that a status text quotes."""
 
 
 class _Clocked:
@@ -35,25 +45,69 @@ class _Clocked:
         return float(np.median(self.window[:self.count])) if self.count else 0.0
 
 
+@dataclass
+class CallbackError:
+    """What one kind of callback raised."""
+
+    count: int
+    text: str
+    """Type and words of the newest exception."""
+    steady_s: float
+    """When it was raised, on the monotonic clock."""
+
+
 class CallbackTimes:
-    """Wall-time durations of all callbacks by name, and the processor time of the longest."""
+    """The one place that every callback of the node runs through.
 
-    def __init__(self) -> None:
+    It records wall-time durations by name and the processor time of the longest, and catches what
+    a callback raises: nothing that arrives may end the node. `report(name, traceback)` is called
+    with each exception.
+    """
+
+    def __init__(self, report: Callable[[str, str], None] = lambda name, text: None) -> None:
         self._kinds: dict[str, _Clocked] = {}
+        self._report = report
+        self.errors: dict[str, CallbackError] = {}
 
-    def timed(self, name: str, callback: F) -> F:
-        """The callback, its durations recorded under `name`."""
+    def timed(self, name: str, callback: F, otherwise: Callable[..., Any] | None = None) -> F:
+        """The callback, its durations recorded under `name` and its exceptions caught.
+
+        `otherwise(error, *arguments)` gives the result where it raised; a service must answer.
+        Shutting down (KeyboardInterrupt, ExternalShutdownException) is no error.
+        """
         kind = self._kinds.setdefault(name, _Clocked())
+
+        def failed(error: Exception, arguments: tuple[Any, ...]) -> Any:
+            self.caught(name, error)
+            return None if otherwise is None else otherwise(error, *arguments)
 
         @functools.wraps(callback)
         def wrapped(*arguments: Any, **keywords: Any) -> Any:
             start, cpu = time.perf_counter(), time.thread_time()
             try:
                 return callback(*arguments, **keywords)
+            except ExternalShutdownException:
+                raise
+            except Exception as error:
+                return failed(error, arguments)
             finally:
                 kind.add(time.perf_counter() - start, time.thread_time() - cpu)
 
-        return wrapped  # type: ignore[return-value]
+        @functools.wraps(callback)
+        async def awaited(*arguments: Any, **keywords: Any) -> Any:
+            try:
+                return await callback(*arguments, **keywords)
+            except Exception as error:
+                return failed(error, arguments)
+
+        return awaited if inspect.iscoroutinefunction(callback) else wrapped  # type: ignore
+
+    def caught(self, name: str, error: Exception) -> None:
+        """Note an exception, which is being handled."""
+        text = ' '.join(f'{type(error).__name__}: {error}'.split())[:MOST_ERROR_TEXT]
+        count = self.errors[name].count + 1 if name in self.errors else 1
+        self.errors[name] = CallbackError(count, text, time.monotonic())
+        self._report(name, traceback.format_exc())
 
     def clear(self) -> None:
         """Forget everything measured so far (start-up is not operation)."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
+from rclpy.node import Node
+
+from ..graph.finding import Finding
+from .pipeline import Pipeline
 from .subscriptions import Subscriptions
-
-if TYPE_CHECKING:
-    from .node import SparserNode
 
 TIME_MISMATCH_S = 10.0
 NAMED = 5
@@ -16,66 +16,74 @@ NAMED = 5
 
 
 class Watch:
-    """Looks once per diagnostics period; each kind of warning is logged when it begins."""
+    """Looks once per diagnostics period; each finding is logged when it begins."""
 
-    def __init__(self, node: SparserNode, inputs: Subscriptions) -> None:
+    def __init__(self, node: Node, pipeline: Pipeline, inputs: Subscriptions) -> None:
         self._node = node
+        self._pipeline = pipeline
         self._inputs = inputs
         self._begin = time.monotonic()
         self._last_clock_ns = 0
         self._clock_moved = self._begin
-        self._logged: set[str] = set()
-        self.warnings: list[str] = []
+        self._logged: set[tuple[str, str]] = set()
+        self.findings: tuple[Finding, ...] = ()
 
     def look(self) -> None:
-        """Bring `warnings` up to date."""
-        found = {**self._silence(), **self._clock(), **self._time_mismatch(),
-                 **self._inputs.warnings(), **self._data()}
-        for kind, text in found.items():
-            if kind not in self._logged:
-                self._node.get_logger().warning(text)
-        self._logged = set(found)
-        self.warnings = list(found.values())
+        """Bring `findings` up to date."""
+        self.findings = (
+            *self._silence(), *self._clock(), *self._time_mismatch(),
+            *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
+              for kind, text in self._inputs.warnings().items()),
+            *(Finding('configuration', f'hint {number}', text)
+              for number, text in enumerate(self._pipeline.frontend.warnings)))
+        now = {(one.kind, one.subject) for one in self.findings}
+        for one in self.findings:
+            if (one.kind, one.subject) not in self._logged:
+                self._node.get_logger().warning(one.text)
+        self._logged = now
 
-    def _data(self) -> dict[str, str]:
-        texts = self._node.pipeline.frontend.warnings
-        return {f'data {number}': text for number, text in enumerate(texts)}
-
-    def _silence(self) -> dict[str, str]:
-        limit, now = self._node.pipeline.config.node.no_data_warning_s, time.monotonic()
+    def _silence(self) -> list[Finding]:
+        limit, now = self._pipeline.config.node.no_data_warning_s, time.monotonic()
         silent = [
             item for item in self._inputs.inputs.values()
             if (item.count or not item.optional)
             and now - (item.last_steady_s or self._begin) > limit]
-        if not silent:
-            return {}
-        texts = []
+        found = []
         for item in silent[:NAMED]:
             state = 'has been silent' if item.count else 'has said nothing'
             since = now - (item.last_steady_s or self._begin)
             heard = '' if item.publishers(self._node) else ' and nobody publishes it'
-            texts.append(f'{item.topic} {state} for {since:.0f} s{heard}')
+            found.append(Finding(
+                'silence', item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since,
+                's'))
         if len(silent) > NAMED:
-            texts.append(f'{len(silent) - NAMED} other topics are silent as well')
-        return {f'silent {len(silent)}': '; '.join(texts)}
+            rest = len(silent) - NAMED
+            found.append(Finding('silence', 'others', f'{rest} other topics are silent as well'))
+        return found
 
-    def _clock(self) -> dict[str, str]:
+    def _clock(self) -> list[Finding]:
         if not self._node.get_parameter('use_sim_time').value:
-            return {}
+            return []
         stamp, now = self._node.get_clock().now().nanoseconds, time.monotonic()
         if stamp != self._last_clock_ns:
             self._last_clock_ns, self._clock_moved = stamp, now
         since = now - self._clock_moved
-        if since <= self._node.pipeline.config.node.no_clock_warning_s:
-            return {}
-        return {'clock': f'use_sim_time is set, but /clock has stood still for {since:.0f} s'}
+        if since <= self._pipeline.config.node.no_clock_warning_s:
+            return []
+        return [Finding(
+            'clock', '/clock', f'use_sim_time is set, but /clock has stood still for {since:.0f} s',
+            since, 's')]
 
-    def _time_mismatch(self) -> dict[str, str]:
-        offsets = [item.offset_s for item in self._inputs.inputs.values()
-                   if item.offset_s is not None and abs(item.offset_s) > TIME_MISMATCH_S]
+    def _time_mismatch(self) -> list[Finding]:
+        offsets = {
+            item.topic: item.offset_s for item in self._inputs.inputs.values()
+            if item.offset_s is not None and abs(item.offset_s) > TIME_MISMATCH_S}
         if not offsets:
-            return {}
-        worst = max(offsets, key=abs)
+            return []
+        topic, worst = max(offsets.items(), key=lambda pair: abs(pair[1]))
+        side = 'behind' if worst > 0 else 'ahead of'
         hint = '' if self._node.get_parameter('use_sim_time').value else \
             ': is this a bag, and use_sim_time not set?'
-        return {'time': f'data stamps are {worst:.1f} s behind the clock{hint}'}
+        return [Finding(
+            'time_mismatch', topic,
+            f'data stamps of {topic} are {abs(worst):.1f} s {side} the clock{hint}', worst, 's')]

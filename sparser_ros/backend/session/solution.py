@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate
+from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 
 Array = NDArray[np.float64]
@@ -70,8 +71,31 @@ class Solution:
     message: str
     stats: SolveStats
     full: bool
-    """True after a solve from scratch (low rank); false after a warm start."""
+    """True where an audit, with its solves from scratch, has just confirmed or found this map."""
     rejected: tuple[Rejected, ...] = ()
     newest_stamp_ns: int = 0
     seconds: float = 0.0
     extra: dict[str, float] = field(default_factory=dict)
+    epoch: int = 0
+    """Counts frames of `map`: rises whenever `map` becomes another frame."""
+    findings: tuple[Finding, ...] = ()
+    """What the back-end has to say about the data and the map."""
+    audited_sequence: int = -1
+    """Newest increment that an audit has confirmed; -1 = none."""
+    doubt: str = ''
+    """Why the map should be audited soon, or ''."""
+    anchored: bool = False
+    """Whether absolute data fix the frame of map."""
+    placed: tuple[str, ...] = ()
+    """Names of the segments and landmarks that are solved (`frame.Frame.name`)."""
+    quarantined: tuple[tuple[int, int], ...] = ()
+    """(sequence, level) of increments left out because no solve succeeds with them."""
+
+
+def withdrawn(solution: Solution, reason: str) -> Solution:
+    """The last solution with nothing located any more, because the newest solve failed."""
+    return replace(
+        solution, status=SolveStatus.FAILED, message=reason, full=False,
+        robots=tuple(
+            replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
+        landmark_located=np.zeros(len(solution.landmark_located), dtype=bool))

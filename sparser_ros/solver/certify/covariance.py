@@ -61,7 +61,7 @@ def marginal_covariance(
     grounds is relative to a held pose: the first one of robot `gauge`, or of the component.
     Raises SolverError when the measurements leave something undetermined.
     """
-    system = _Linearised(graph, estimate, weights or {})
+    system = Linearised(graph, estimate, weights or {})
     free = system.free(_gauge_pose(graph, gauge))
     information = system.information()[free][:, free].tocsc()
     chosen_poses = np.asarray(poses, dtype=np.int64)
@@ -117,7 +117,7 @@ def _columns_of_inverse(information: sp.csc_matrix, rows: Index) -> Array:
 
 
 @dataclass
-class _Linearised:
+class Linearised:
     """Whitened Jacobian of all residuals: columns of poses (t, w), then of landmarks."""
 
     graph: Graph

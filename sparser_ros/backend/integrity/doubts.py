@@ -1,0 +1,199 @@
+"""Ranges that do not fit, counted per radio and per window of time, against those of the others.
+
+A range does not fit where its weight says so or where its residual is one that honest noise shows
+once in a thousand times, whatever kernel the solver uses. Counts are binomial. The null hypothesis
+is that a source fails as often as the others do, at the upper end of what their count allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr, betaincinv, ndtri, xlogy
+
+from ...config.integrity import IntegrityConfig
+from ...graph.finding import Finding
+from .sources import Sources
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+FAR_SIGMA = float(-ndtri(0.0005))
+"""Two-sided probability 0.001 of a normal residual."""
+REJECTED_WEIGHT = 0.1
+"""Below it a measurement counts as rejected (the default of `backend.rejected_weight`)."""
+TOLERATED_SHARE = 0.2
+"""Share of ranges without line of sight that is ordinary for one radio."""
+_STEADY = 0.5
+"""A spread below this share of the median makes an offset one that words may state."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The ranges of a graph at an estimate."""
+
+    error_m: Array
+    """(k,): measured minus predicted."""
+    whitened: Array
+    far: Mask
+    """(k,): true where a range does not fit."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One source whose ranges do not fit."""
+
+    source: int
+    share: float
+    offset_m: float
+    """Median of measured minus predicted over its ranges that do not fit."""
+    spread_m: float
+    """Their median absolute deviation."""
+
+
+def exceeds(count: int, total: int, share: float, false_alarm: float) -> bool:
+    """True where `count` of `total` is more than the share allows at this probability."""
+    if total == 0 or count <= share * total:
+        return False
+    return bool(1.0 - bdtr(count - 1, total, share) < false_alarm)
+
+
+def upper_share(count: int, total: int, false_alarm: float) -> float:
+    """Upper confidence bound of a share (Clopper and Pearson 1934); 1 without data."""
+    if count >= total:
+        return 1.0
+    return float(betaincinv(count + 1, total - count, 1.0 - false_alarm))
+
+
+def lower_share(count: int, total: int, false_alarm: float) -> float:
+    """Lower confidence bound of a share; 0 without data."""
+    if count <= 0:
+        return 0.0
+    return float(betaincinv(count, total - count + 1, false_alarm))
+
+
+def doubted_sources(sources: Sources, rows: Rows, false_alarm: float) -> list[Doubt]:
+    """Sources that fail more often than the others, the one that explains most first.
+
+    The ranges of a source once taken no longer count for the sources at their other ends.
+    """
+    left = np.ones(len(rows.far), dtype=bool)
+    found: list[Doubt] = []
+    members = [sources.at(k) for k in range(len(sources))]
+    while len(found) < len(sources):
+        best, gain = -1, 0.0
+        n, k = int(left.sum()), int(np.sum(rows.far & left))
+        for number, own in enumerate(members):
+            part = own & left
+            total, far = int(part.sum()), int(np.sum(part & rows.far))
+            others, failed = n - total, k - far
+            bound = max(TOLERATED_SHARE, upper_share(failed, others, false_alarm))
+            if bound < 1 and exceeds(far, total, bound, false_alarm):
+                value = _likelihood(far, total) + _likelihood(failed, others) - _likelihood(k, n)
+                if value > gain:
+                    best, gain = number, value
+        if best < 0:
+            return found
+        own = members[best]
+        found.append(_doubt(best, own, rows))
+        left &= ~own
+    return found
+
+
+def _likelihood(count: int, total: int) -> float:
+    share = count / max(total, 1)
+    return float(xlogy(count, share) + xlogy(total - count, 1 - share))
+
+
+def _doubt(source: int, own: Mask, rows: Rows) -> Doubt:
+    error = rows.error_m[own & rows.far]
+    offset = float(np.median(error))
+    return Doubt(source, len(error) / int(own.sum()), offset,
+                 float(np.median(np.abs(error - offset))))
+
+
+def steady(doubt: Doubt) -> bool:
+    """True where the ranges that do not fit are all off by about the same length."""
+    return doubt.spread_m < _STEADY * abs(doubt.offset_m)
+
+
+def doubt_finding(sources: Sources, doubt: Doubt) -> Finding:
+    """Words for a source of which many ranges do not fit, whatever the cause."""
+    name = sources.names[doubt.source]
+    text = f'{100 * doubt.share:.0f} % of the ranges of radio {name} do not fit'
+    if steady(doubt):
+        which = 'long' if doubt.offset_m > 0 else 'short'
+        text += f': they are {abs(doubt.offset_m):.1f} m too {which}'
+    return Finding('ranges_rejected', name, text, 100 * doubt.share, '%')
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Windows of time in which the ranges of one source did not fit."""
+
+    source: int
+    rows: NDArray[np.int64]
+    """All its ranges in those windows."""
+    far: NDArray[np.int64]
+    """Those of them that do not fit."""
+
+
+def bursts(
+    sources: Sources, rows: Rows, taken: set[int], false_alarm: float, config: IntegrityConfig
+) -> list[Burst]:
+    """Recent bursts of sources beside those `taken`, the one with most ranges first."""
+    if not len(rows.far):
+        return []
+    newest = float(sources.seconds.max())
+    window = np.floor(sources.seconds / (config.window_s / 2)).astype(np.int64)
+    free = np.ones(len(rows.far), dtype=bool)
+    for source in taken:
+        free &= ~sources.at(source)
+    far = rows.far & free
+    bound = max(TOLERATED_SHARE, upper_share(int(far.sum()), int(free.sum()), false_alarm))
+    found = []
+    for source in range(len(sources)) if bound < 1 else ():
+        own = sources.at(source) & free
+        if source in taken or not np.any(own):
+            continue
+        totals, fails = np.bincount(window[own]), np.bincount(
+            window[own & far], minlength=int(window[own].max()) + 1)
+        bad = [k for k in np.flatnonzero(fails).tolist() if exceeds(
+            int(fails[k]), int(totals[k]), bound, false_alarm)]
+        part = own & np.isin(window, bad)
+        if bad and newest - sources.seconds[part].max() <= config.memory_s:
+            found.append(Burst(source, np.flatnonzero(part), np.flatnonzero(part & far)))
+    return sorted(found, key=lambda burst: -len(burst.far))
+
+
+def lasting(
+    sources: Sources, rows: Rows, doubts: list[Doubt], false_alarm: float, config: IntegrityConfig
+) -> list[Doubt]:
+    """The doubted sources without those that failed in bursts only."""
+    kept = []
+    for doubt in doubts:
+        others = {one.source for one in doubts} - {doubt.source}
+        found = [burst for burst in bursts(sources, rows, others, false_alarm, config)
+                 if burst.source == doubt.source]
+        outside = sources.at(doubt.source)
+        if found:
+            outside[found[0].rows] = False
+        if not found or np.sum(rows.far & outside) >= TOLERATED_SHARE * np.sum(outside):
+            kept.append(doubt)
+    return kept
+
+
+def burst_finding(sources: Sources, burst: Burst, rows: Rows) -> Finding:
+    """Words for a burst: the source, the error where it is steady, the times."""
+    name, seconds, error = (
+        sources.names[burst.source], sources.seconds[burst.far], rows.error_m[burst.far])
+    offset = float(np.median(error))
+    spread = float(np.median(np.abs(error - offset)))
+    which = 'long' if offset > 0 else 'short'
+    size = f'were {abs(offset):.1f} m too {which}' if spread < _STEADY * abs(offset) else \
+        'did not fit'
+    text = (f'ranges of radio {name} {size} from {seconds.min():.0f} s to {seconds.max():.0f} s of '
+            'the data')
+    return Finding('range_burst', name, text, offset, 'm')

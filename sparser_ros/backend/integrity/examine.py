@@ -1,0 +1,177 @@
+"""All monitors at one estimate: findings that name sources, the gate, and odometry's true noise.
+
+Pure functions of arrays. The false-alarm probability of each single test is the configured rate
+per hour, over the windows in an hour, over the number of tests: union bound, so that correlated
+tests only make alarms rarer. Tests of one window and of its neighbours count as independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri
+
+from ...config.integrity import IntegrityConfig
+from ...graph import Estimate, Graph, range_residuals
+from ...graph.finding import Finding
+from .doubts import (
+    FAR_SIGMA,
+    REJECTED_WEIGHT,
+    Burst,
+    Doubt,
+    Rows,
+    burst_finding,
+    bursts,
+    doubt_finding,
+    doubted_sources,
+    lasting,
+)
+from .gate import Gate, gate_of
+from .hypotheses import hypotheses_of
+from .known_beacons import known_beacons, swapped_or_misplaced
+from .linear_model import linear_model
+from .odometry_windows import OdometryWindows, odometry_windows
+from .selection import selected
+from .sources import Sources, sources_of
+from .swapped_robots import swapped_robots
+
+Array = NDArray[np.float64]
+
+_MOST_BURSTS = 3
+"""Bursts whose explanations are compared."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What the monitors say at one estimate."""
+
+    findings: tuple[Finding, ...] = ()
+    """Worst first."""
+    gate: Gate = field(default_factory=Gate)
+    odometry_factors: dict[str, float] = field(default_factory=dict)
+    """Found over claimed variance of each robot's odometry, at least 1."""
+
+
+def examine(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], config: IntegrityConfig
+) -> Examination:
+    """Examine an estimate of a graph under its robust weights (a missing table = all 1)."""
+    if graph.n_poses == 0 or len(graph.ranges) + len(graph.relative_poses) == 0:
+        return Examination()
+    sources = sources_of(graph)
+    rows = _rows(graph, estimate, weights)
+    false_alarm = _false_alarm(graph, sources, config)
+    windows = odometry_windows(graph, estimate, config.window_s)
+    doubts = lasting(
+        sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
+    found = bursts(sources, rows, {doubt.source for doubt in doubts}, false_alarm, config)
+    findings = _explained(
+        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], false_alarm, config)
+    named = {name for finding in findings for name in _names(finding)}
+    findings += [doubt_finding(sources, doubt) for doubt in doubts
+                 if sources.names[doubt.source] not in named]
+    named |= {sources.names[doubt.source] for doubt in doubts}
+    if found and not named & {sources.names[burst.source] for burst in found}:
+        # A burst of one radio shows at the others that it talks to: the greatest stands for all.
+        findings.append(burst_finding(sources, found[0], rows))
+        named.add(sources.names[found[0].source])
+    findings += _closures(graph, weights)
+    factors, noisy = _odometry(graph, windows, false_alarm, config)
+    findings += [finding for finding in noisy if finding.subject not in named]
+    gate = gate_of(
+        graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
+    return Examination(tuple(findings), gate, factors)
+
+
+def _rows(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> Rows:
+    error = -range_residuals(graph, estimate)
+    whitened = error * np.sqrt(graph.ranges.precision)
+    far = np.abs(whitened) > FAR_SIGMA
+    if 'ranges' in weights:
+        far |= weights['ranges'] < REJECTED_WEIGHT
+    return Rows(error, whitened, far)
+
+
+def _false_alarm(graph: Graph, sources: Sources, config: IntegrityConfig) -> float:
+    """Probability of a false alarm that one test may have."""
+    length = float(np.ptp(graph.poses.stamp_ns)) * 1e-9
+    windows = max(1.0, length / config.window_s)
+    # Per source: share, bias, place, each window; per robot: scale, turn, two of the gate.
+    tests = len(sources) * (3 + 2 * windows) + sources.robots * 5 + 2
+    return min(0.01, config.false_alarms_per_hour * config.window_s / 3600 / tests)
+
+
+def _explained(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: Sources, rows: Rows,
+    doubts: list[Doubt], found_bursts: list[Burst], false_alarm: float, config: IntegrityConfig,
+) -> list[Finding]:
+    """Faults with a cause: swapped labels, misplaced beacons, biases, odometry."""
+    gain = float(chdtri(graph.dimension, false_alarm))
+    kept = {table: np.where(values < REJECTED_WEIGHT, 0.0, values)
+            for table, values in weights.items() if len(values)}
+    if found_bursts and 'ranges' in kept:
+        # Rejected, a burst would have no say in what explains it.
+        for burst in found_bursts:
+            kept['ranges'][burst.rows] = 1.0
+    model = linear_model(graph, estimate, kept)
+    tested = hypotheses_of(
+        graph, estimate, kept, model, sources,
+        [(burst.rows, burst_finding(sources, burst, rows)) for burst in found_bursts], config)
+    most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
+    faults = [
+        (one, theta) for one, theta, _ in selected(
+            model, tested, false_alarm)
+        # What is left of a source of which most is rejected says nothing of it.
+        if one.kind == 'beacon_misplaced' or one.subject not in most]
+    known = known_beacons(graph)
+    suspects = [doubt.source - sources.robots for doubt in doubts
+                if doubt.source - sources.robots in known]
+    moved = [graph.landmarks.names.index(one.subject) for one, _ in faults
+             if one.kind == 'beacon_misplaced']
+    robots = [doubt.source for doubt in doubts if sources.is_robot(doubt.source)]
+    found = swapped_robots(graph, estimate, sources, robots, gain) if len(robots) > 1 else []
+    found += swapped_or_misplaced(
+        graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
+    named = {name for finding in found for name in _names(finding)}
+    return found + [one.finding(theta) for one, theta in faults if one.subject not in named]
+
+
+def _names(finding: Finding) -> tuple[str, ...]:
+    return tuple(finding.subject.split(' and '))
+
+
+def _closures(graph: Graph, weights: Mapping[str, Array]) -> list[Finding]:
+    """Loop closures that are rejected although they claim to be precise."""
+    rel = graph.relative_poses
+    if 'relative_poses' not in weights or not len(rel):
+        return []
+    rejected = np.flatnonzero(~rel.odometry & (weights['relative_poses'] < REJECTED_WEIGHT))
+    if not len(rejected):
+        return []
+    total = int(np.sum(~rel.odometry))
+    row = int(rejected[-1])
+    ends = [graph.robots[graph.poses.robot[k]] for k in (rel.i[row], rel.j[row])]
+    which = f'of {ends[0]}' if ends[0] == ends[1] else f'between {ends[0]} and {ends[1]}'
+    text = (f'{len(rejected)} of {total} loop closures are rejected, the newest {which} '
+            f'(claimed within {1 / np.sqrt(rel.tau[row]):.2g} m)')
+    return [Finding('closures_rejected', 'loop closures', text, float(len(rejected)))]
+
+
+def _odometry(
+    graph: Graph, windows: OdometryWindows, false_alarm: float, config: IntegrityConfig
+) -> tuple[dict[str, float], list[Finding]]:
+    """Variance factors of all robots, and findings of those far beyond what they claim."""
+    factors, found = {}, []
+    for number, name in enumerate(graph.robots):
+        square = windows.of(number)
+        degrees = graph.dimension * len(square)
+        factors[name] = max(1.0, float(np.sum(square)) / degrees) if degrees else 1.0
+        if degrees and np.sum(square) > config.variance_floor * chdtri(degrees, false_alarm):
+            times = float(np.sqrt(factors[name]))
+            found.append(Finding(
+                'odometry_noise', name,
+                f'the odometry of {name} is {times:.1f} times noisier than it claims', times, ''))
+    return factors, found

@@ -1,0 +1,241 @@
+"""What may be wrong with one source, as derivatives of the residuals by the size of the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ...config.integrity import IntegrityConfig
+from ...graph import Estimate, Graph, range_vectors
+from ...graph.finding import Finding
+from .linear_model import LinearModel
+from .sources import Sources
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One fault of one source with as many parameters as `columns` has columns."""
+
+    kind: str
+    subject: str
+    columns: sp.csc_matrix
+    """(rows, c): derivatives of the whitened residuals by the parameters."""
+    floor: float
+    """Faults below this size are none: the null hypothesis is |theta| <= floor."""
+    finding: Callable[[Array], Finding]
+    """Puts the estimated parameters into words."""
+    tests: int = 1
+    """Among so many rows this one was picked for its residual."""
+
+
+@dataclass
+class _Columns:
+    """Builds sparse columns over the rows of a linear model."""
+
+    model: LinearModel
+    graph: Graph
+    estimate: Estimate
+    weights: Mapping[str, Array]
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+
+    def root(self, table: str, precision: Array) -> Array:
+        return np.sqrt(precision * self.weights[table] if table in self.weights else precision)
+
+    def matrix(self, rows: Index, values: Array) -> sp.csc_matrix:
+        """Values (k, c) at rows (k,)."""
+        c = values.shape[1]
+        shape = len(self.model.residual), c
+        return sp.csc_matrix((
+            values.ravel(), (np.repeat(rows, c), np.tile(np.arange(c), len(rows)))), shape=shape)
+
+
+def hypotheses_of(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
+    sources: Sources, bursts: Sequence[tuple[Index, Finding]], config: IntegrityConfig,
+) -> list[Hypothesis]:
+    """All single faults that are tested at an estimate.
+
+    `bursts` are rows of ranges that may share one error, with what is to be said then.
+    """
+    build = _Columns(model, graph, estimate, weights)
+    root, start = build.root('ranges', graph.ranges.precision), model.starts['ranges']
+    return [
+        *(Hypothesis('range_burst', finding.subject, build.matrix(start + rows, root[rows, None]),
+                     config.bias_floor_m, _saying(finding))
+          for rows, finding in bursts),
+        *_biases(build, sources, config), *_places(build, sources, config),
+        *_odometry(build, config)]
+
+
+def _saying(finding: Finding) -> Callable[[Array], Finding]:
+    """Words that are ready before anything is estimated."""
+    return lambda _: finding
+
+
+def _biases(build: _Columns, sources: Sources, config: IntegrityConfig) -> list[Hypothesis]:
+    """Ranges of one radio, or of all, are long by the same length."""
+    root = build.root('ranges', build.graph.ranges.precision)
+    start = build.model.starts['ranges']
+
+    def one(subject: str, words: str, rows: Index) -> Hypothesis:
+        def finding(theta: Array) -> Finding:
+            which = 'long' if theta[0] > 0 else 'short'
+            return Finding('range_bias', subject,
+                           f'ranges of {words} are {abs(theta[0]):.2f} m too {which}',
+                           float(theta[0]), 'm')
+        # Predicted minus measured: a long range makes it smaller.
+        return Hypothesis('range_bias', subject, build.matrix(
+            start + rows, root[rows, None]), config.bias_floor_m, finding)
+
+    # The residual of a range that is theta too long is r + theta once theta is taken off.
+    parts = [
+        one(name, f'radio {name}', np.flatnonzero(sources.at(number)))
+        for number, name in enumerate(sources.names)]
+    if len(build.graph.ranges):
+        parts.append(one('all radios', 'all radios', np.arange(len(root))))
+    return [part for part in parts if part.columns.nnz]
+
+
+def _places(build: _Columns, sources: Sources, config: IntegrityConfig) -> list[Hypothesis]:
+    """A known beacon stands elsewhere: its place, or that of its prior, is free."""
+    graph = build.graph
+    vector = range_vectors(graph, build.estimate)
+    unit = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
+    root = build.root('ranges', graph.ranges.precision)[:, None]
+    found = []
+    for number, name in enumerate(graph.landmarks.names):
+        prior = np.flatnonzero(graph.point_priors.point == ~number)
+        if graph.landmarks.fixed[number]:
+            source = sources.robots + number
+            rows = np.flatnonzero(sources.at(source))
+            sign = np.where(sources.second[rows] == source, 1.0, -1.0)[:, None]
+            columns = build.matrix(
+                build.model.starts['ranges'] + rows, sign * unit[rows] * root[rows])
+        elif len(prior):
+            columns = _prior_columns(build, prior)
+        else:
+            continue
+        if columns.nnz:
+            found.append(Hypothesis(
+                'beacon_misplaced', name, columns, config.bias_floor_m, misplaced(name)))
+    return found
+
+
+def _prior_columns(build: _Columns, prior: Index) -> sp.csc_matrix:
+    d = build.graph.dimension
+    root = build.root('point_priors', build.graph.point_priors.precision)[prior]
+    rows = build.model.starts['point_priors'] + prior[:, None] * d + np.arange(d)
+    values = np.tile(-np.eye(d), (len(prior), 1)) * np.repeat(root, d)[:, None]
+    return build.matrix(rows.ravel(), values)
+
+
+def misplaced(name: str) -> Callable[[Array], Finding]:
+    """Words for a known beacon that stands `theta` metres from its configured place."""
+    def finding(theta: Array) -> Finding:
+        size = float(np.linalg.norm(theta))
+        offset = ', '.join(f'{value:+.1f}' for value in theta)
+        return Finding(
+            'beacon_misplaced', name,
+            f'beacon {name} does not fit its configured place by {size:.1f} m ({offset})',
+            size, 'm')
+    return finding
+
+
+@dataclass(frozen=True)
+class _OdometryRows:
+    """Derivatives of the odometry's residuals, edge by edge."""
+
+    moves: Array
+    """(k, d): by a share of the length."""
+    turns: Array
+    """(k, turns): by a rate of turning."""
+    steps: Array
+    """(k, d + turns, d + turns): rows of an edge (moves, turns) by an extra step in its frame."""
+    seconds: Array
+    """(k,): time of the end of each edge since the first pose."""
+
+
+def _odometry_rows(build: _Columns) -> _OdometryRows:
+    graph, d = build.graph, build.graph.dimension
+    rel = graph.relative_poses
+    root_tau = build.root('relative_poses', rel.tau)
+    root_kappa = build.root('relative_poses', rel.kappa * (1.0 if d == 2 else 2.0))
+    rotation = build.estimate.rotation[rel.i]
+    step = np.einsum('kij,kj->ki', rotation, rel.translation)
+    stamps = graph.poses.stamp_ns
+    seconds = (stamps[rel.j] - stamps[rel.i]) * 1e-9
+    turns = 1 if d == 2 else 3
+    axis = np.ones((len(rel), 1)) if d == 2 else rotation[:, :, 2]
+    steps = np.zeros((len(rel), d + turns, d + turns))
+    steps[:, :d, :d] = -root_tau[:, None, None] * rotation
+    steps[:, d:, d:] = -root_kappa[:, None, None] * (np.ones((1, 1)) if d == 2 else rotation)
+    return _OdometryRows(
+        root_tau[:, None] * step, (root_kappa * seconds)[:, None] * axis, steps,
+        np.asarray((stamps[rel.j] - stamps.min(initial=1 << 62)) * 1e-9, dtype=float))
+
+
+def _odometry(build: _Columns, config: IntegrityConfig) -> list[Hypothesis]:
+    """Odometry of one robot: too long by a share, turning at a rate of its own, or one jump."""
+    graph, d = build.graph, build.graph.dimension
+    rel, model = graph.relative_poses, build.model
+    if not len(rel):
+        return []
+    own = np.where(rel.odometry, graph.poses.robot[rel.i], -1)
+    rows = _odometry_rows(build)
+    turns = rows.turns.shape[1]
+    at_moves = model.starts['moves'] + np.arange(len(rel))[:, None] * d + np.arange(d)
+    at_turns = model.starts['turns'] + np.arange(len(rel))[:, None] * turns + np.arange(turns)
+    square = np.sum(model.residual[at_moves] ** 2, 1) + np.sum(model.residual[at_turns] ** 2, 1)
+    found = []
+    for number, name in enumerate(graph.robots):
+        edges = np.flatnonzero(own == number)
+        if not len(edges):
+            continue
+        found.append(Hypothesis('odometry_scale', name, build.matrix(
+            at_moves[edges].ravel(), rows.moves[edges].reshape(-1, 1)),
+            config.scale_floor, _scaled(name)))
+        found.append(Hypothesis('odometry_turn', name, build.matrix(
+            at_turns[edges].ravel(), rows.turns[edges].reshape(-1, 1)),
+            config.turn_floor_rad_s, _turning(name)))
+        worst = int(edges[np.argmax(square[edges])])
+        found.append(Hypothesis('odometry_jump', name, build.matrix(
+            np.concatenate([at_moves[worst], at_turns[worst]]), rows.steps[worst]),
+            config.bias_floor_m, _jumped(name, d, float(rows.seconds[worst])), len(edges)))
+    return found
+
+
+def _jumped(name: str, d: int, seconds: float) -> Callable[[Array], Finding]:
+    def finding(theta: Array) -> Finding:
+        metres, angle = float(np.linalg.norm(theta[:d])), float(np.linalg.norm(theta[d:]))
+        return Finding(
+            'odometry_jump', name,
+            f'the odometry of {name} jumped by {metres:.1f} m and {np.degrees(angle):.0f} degrees '
+            f'about {seconds:.0f} s into the data', metres, 'm')
+    return finding
+
+
+def _scaled(name: str) -> Callable[[Array], Finding]:
+    def finding(theta: Array) -> Finding:
+        # Odometry (1 + s) times the truth is corrected by the factor 1 - theta = 1 / (1 + s).
+        percent = 100 * (1 / max(1 - float(theta[0]), 0.01) - 1)
+        which = 'long' if percent > 0 else 'short'
+        return Finding('odometry_scale', name,
+                       f'the odometry of {name} is {abs(percent):.1f} % too {which}', percent, '%')
+    return finding
+
+
+def _turning(name: str) -> Callable[[Array], Finding]:
+    def finding(theta: Array) -> Finding:
+        rate = float(np.degrees(theta[0]) * 60)
+        return Finding(
+            'odometry_turn', name,
+            f'the heading of the odometry of {name} drifts by {rate:+.1f} degrees a minute',
+            rate, 'degrees/min')
+    return finding

@@ -1,0 +1,134 @@
+"""Where a known beacon stands, by its ranges alone: its configured place left out.
+
+With robust weights the ranges of a misplaced beacon are rejected, so that the weights say nothing
+of where it is; here its ranges count with a kernel of their own about every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate, Graph, range_vectors
+from ...graph.finding import Finding
+from .hypotheses import misplaced
+from .sources import Sources
+
+Array = NDArray[np.float64]
+
+_STEPS = 30
+_KERNEL = 5.0
+"""Width c of Geman-McClure in standard deviations, as the solver's."""
+_SEEDS = 8
+"""Starts on a circle about the robots, to which their ranges reach."""
+
+
+def known_beacons(graph: Graph) -> list[int]:
+    """Landmarks with a configured place: fixed, or with a prior."""
+    prior = graph.point_priors.point
+    held = set(np.flatnonzero(graph.landmarks.fixed).tolist())
+    return sorted(held | set((~prior[prior < 0]).tolist()))
+
+
+def configured_place(graph: Graph, landmark: int) -> Array:
+    """(d,): where the configuration has a known landmark."""
+    if graph.landmarks.fixed[landmark]:
+        return graph.landmarks.position[landmark]
+    row = int(np.flatnonzero(graph.point_priors.point == ~landmark)[0])
+    return graph.point_priors.position[row]
+
+
+def found_place(
+    graph: Graph, estimate: Estimate, sources: Sources, landmark: int, others: Sequence[Array]
+) -> tuple[Array, float]:
+    """(place, robust cost less that of the configured one) of one landmark.
+
+    `others` are further starts, such as the places of other beacons: labels may be swapped.
+    """
+    rows = np.flatnonzero(sources.at(sources.robots + landmark))
+    table = graph.ranges.take(rows)
+    part = graph.replaced(ranges=table)
+    here = estimate.landmarks[landmark]
+    vector = range_vectors(part, estimate)
+    antenna = np.where(
+        (table.target == ~landmark)[:, None], here - vector, here + vector)
+    sigma = 1 / np.sqrt(table.precision)
+    configured = configured_place(graph, landmark)
+    middle, reach = antenna.mean(axis=0), float(np.median(table.distance_m))
+    angle = 2 * np.pi * np.arange(_SEEDS) / _SEEDS
+    circle = np.zeros((_SEEDS, graph.dimension))
+    circle[:, 0], circle[:, 1] = np.cos(angle), np.sin(angle)
+    starts = np.concatenate([[configured], np.reshape(others, (-1, graph.dimension)),
+                             middle + reach * circle])
+    places = [_descended(antenna, table.distance_m, sigma, start) for start in starts]
+    costs = [_cost(antenna, table.distance_m, sigma, place) for place in places]
+    best = int(np.argmin(costs))
+    return places[best], costs[best] - _cost(antenna, table.distance_m, sigma, configured)
+
+
+def _cost(antenna: Array, distance: Array, sigma: Array, place: Array) -> float:
+    square = ((np.linalg.norm(antenna - place, axis=1) - distance) / sigma) ** 2
+    return float(np.sum(square / (1 + square / _KERNEL**2)))
+
+
+def _descended(antenna: Array, distance: Array, sigma: Array, start: Array) -> Array:
+    """A local minimum of the robust cost, the kernel narrowed from wide (Gauss-Newton)."""
+    place = start.copy()
+    d = len(start)
+    width = max(64.0, float(np.max(np.abs(
+        np.linalg.norm(antenna - place, axis=1) - distance) / sigma, initial=1.0)) / _KERNEL)
+    for _ in range(_STEPS):
+        vector = place - antenna
+        length = np.maximum(np.linalg.norm(vector, axis=1), 1e-6)
+        error = (length - distance) / sigma
+        weight = (1 + (error / (_KERNEL * width)) ** 2) ** -2.0
+        jacobian = vector / (length * sigma)[:, None]
+        normal = (jacobian * weight[:, None]).T @ jacobian + 1e-9 * np.eye(d)
+        place = place - np.linalg.solve(normal, jacobian.T @ (weight * error))
+        width = max(1.0, width / 1.4)
+    return place
+
+
+def swapped_or_misplaced(
+    graph: Graph, estimate: Estimate, sources: Sources, suspects: Sequence[int], floor_m: float,
+    gain: float,
+) -> list[Finding]:
+    """What the places found for suspected known beacons say: swapped labels, or a wrong place.
+
+    `gain` is the least robust cost to save. Nothing is said where most known beacons seem
+    misplaced: then the map is.
+    """
+    known = known_beacons(graph)
+    moved: dict[int, Array] = {}
+    for landmark in suspects:
+        others = [configured_place(graph, k) for k in known if k != landmark]
+        place, saved = found_place(graph, estimate, sources, landmark, others)
+        if -saved > gain and np.linalg.norm(place - configured_place(graph, landmark)) > floor_m:
+            moved[landmark] = place
+    if not moved or 2 * len(moved) > len(known):
+        return []
+    names = graph.landmarks.names
+    found, swapped = [], set()
+    for a in sorted(moved):
+        for b in sorted(moved):
+            if a < b and _exchanged(graph, moved, a, b):
+                swapped |= {a, b}
+                one, other = sorted((names[a], names[b]))
+                apart = float(np.linalg.norm(
+                    configured_place(graph, a) - configured_place(graph, b)))
+                found.append(Finding(
+                    'beacons_swapped', f'{one} and {other}',
+                    f'ranges of beacons {one} and {other} fit better when swapped', apart, 'm'))
+    return found + [
+        misplaced(names[k])(place - configured_place(graph, k))
+        for k, place in moved.items() if k not in swapped]
+
+
+def _exchanged(graph: Graph, moved: dict[int, Array], a: int, b: int) -> bool:
+    """True where each stands nearer to the other's place than a tenth of their distance."""
+    place_a, place_b = configured_place(graph, a), configured_place(graph, b)
+    apart = float(np.linalg.norm(place_a - place_b))
+    return bool(max(np.linalg.norm(moved[a] - place_b), np.linalg.norm(moved[b] - place_a))
+                < 0.1 * apart)

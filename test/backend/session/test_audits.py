@@ -1,0 +1,193 @@
+"""Live equals batch, whatever the ticks; what an audit says decides what is located."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import World, config
+
+from sparser_ros.backend.process.codec import decode
+from sparser_ros.backend.process.protocol import Answer
+from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
+from sparser_ros.backend.session.auditor import Auditor, tracked_map
+from sparser_ros.backend.session.contest import robust_cost
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.tracker import Tracker
+from sparser_ros.backend.session.verdict import VerdictKind
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend import AuditConfig
+from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.solver import solve
+
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+
+
+def world_of(seed=0, steps=60):
+    return World(
+        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3]], steps=steps,
+        seed=seed)
+
+
+def with_gross(increments, share, seed):
+    """A share of the ranges is 5 to 50 m too long."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for one in increments:
+        count = len(one.ranges)
+        far = (rng.random(count) < share) * rng.uniform(5, 50, count)
+        made.append(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + far)))
+    return made
+
+
+def ran(increments, ticks, solver=ROBUST):
+    """All increments with a tick after every so many of them, and an audit at the end."""
+    session = Session(config(solver=solver))
+    for number, one in enumerate(increments):
+        session.add(one)
+        if number % ticks == ticks - 1:
+            session.solve()
+    return session, session.solve(True)
+
+
+@pytest.mark.parametrize('seed', range(2))
+@pytest.mark.parametrize('share', [0.1, 0.2, 0.4])
+def test_live_equals_batch_at_any_tick_rate(seed, share):
+    increments = with_gross(world_of(seed).increments(20), share, seed)
+    ends = [ran(increments, ticks) for ticks in (2, 10)]
+    graph = ends[0][0].graph
+    batch = min(
+        solve(graph, dataclasses.replace(ROBUST, seed=k)).stats.cost_robust for k in range(2))
+    for session, solution in ends:
+        assert solution.stats.cost_robust <= 1.01 * batch
+        assert {one.location for one in solution.robots} == {Location.LOCATED}
+        assert robust_cost(graph, solution.estimate, session.config) == pytest.approx(
+            solution.stats.cost_robust, rel=1e-6)
+
+
+def audited(increments):
+    session = Session(config(solver=ROBUST))
+    for one in increments:
+        session.add(one)
+    return session, session.solve(True)
+
+
+def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
+    increments = world_of().increments(10)
+    session, good = audited(increments)
+    rows = np.flatnonzero(session.graph.poses.robot == 1)
+    turned, moved = good.estimate.rotation.copy(), good.estimate.translation.copy()
+    turned[rows] = angle_to_matrix(np.array(3.0)) @ turned[rows]
+    moved[rows] += [40.0, -30.0]
+    bad = dataclasses.replace(good.estimate, rotation=turned, translation=moved)
+    auditor = Auditor(config(solver=ROBUST))
+    for one in increments:
+        auditor.add(one)
+    tracked = dataclasses.replace(tracked_map(good), estimate=bad)
+    verdict = auditor.audit(tracked, request=7)
+    assert verdict.kind is VerdictKind.BETTER_MAP and verdict.request == 7
+    session.tracker.adopt(verdict)
+    after = session.tracker.solve()
+    assert after.full and after.stats.cost_robust == pytest.approx(
+        good.stats.cost_robust, rel=1e-3)
+    assert auditor.audit(tracked_map(after)).kind is VerdictKind.AGREE
+
+
+def test_a_better_map_that_moves_a_located_robot_is_announced():
+    increments = world_of().increments(10)
+    session, good = audited(increments)
+    auditor = Auditor(config(solver=ROBUST))
+    for one in increments:
+        auditor.add(one)
+    verdict = auditor.audit(tracked_map(good))
+    far = dataclasses.replace(
+        verdict, kind=VerdictKind.BETTER_MAP, estimate=dataclasses.replace(
+            verdict.estimate, translation=verdict.estimate.translation + (
+                session.graph.poses.robot == 1)[:, None] * 25.0))
+    session.tracker.adopt(far)
+    said = [one for one in session.tracker.solve().findings if one.kind == 'map_changed']
+    assert [one.subject for one in said] == ['B'] and said[0].unit == 'm'
+    assert 'B' in said[0].text and said[0].value > 20
+
+
+def test_new_measurements_that_contradict_the_audit_withdraw_the_robot_at_that_tick():
+    *early, last = world_of().increments(10)
+    session, before = audited(early)
+    assert before.robots[1].location is Location.LOCATED
+    of_b = (last.ranges.source % 2 == 1) | ((last.ranges.target >= 0) & (
+        last.ranges.target % 2 == 1))
+    session.add(dataclasses.replace(last, ranges=last.ranges.replaced(
+        distance_m=last.ranges.distance_m + 15.0 * of_b)))
+    solution = session.solve(False)
+    assert solution.robots[1].location is Location.UNLOCATED
+    assert 'B' in solution.robots[1].missing and 'contradict' in solution.robots[1].missing
+    assert 'B' in solution.doubt and solution.audited_sequence == 8
+
+
+def test_odometry_that_begins_anew_is_unlocated_until_an_audit_places_it():
+    *early, a, b = world_of().increments(10)
+    session, _ = audited(early)
+    edges = a.relative_poses
+    own = edges.odometry & (edges.j % 2 == 1)
+    cut = ~(own & (np.cumsum(own) == 1))
+    session.add(dataclasses.replace(a, relative_poses=edges.take(cut)))
+    between = session.solve(False)
+    assert [one.location for one in between.robots] == [Location.LOCATED, Location.UNLOCATED]
+    assert 'begun anew' in between.robots[1].missing
+    session.add(b)
+    after = session.solve(True)
+    truth = world_of().true_in_map()
+    if after.robots[1].location is Location.LOCATED:
+        rows = np.flatnonzero(session.graph.poses.robot == 1)[-3:]
+        error = np.linalg.norm(after.estimate.translation - truth.translation, axis=1)[rows]
+        assert np.max(error) < 0.5
+    assert np.max(np.linalg.norm(
+        after.estimate.translation - truth.translation, axis=1)[0::2]) < 0.3
+
+
+def test_old_audits_do_not_vouch_for_new_data():
+    increments = world_of(steps=80).increments(10)
+    session = Session(config(solver=ROBUST, audit=AuditConfig(stale_s=5.0)))
+    for one in increments[:6]:
+        session.add(one)
+    assert session.solve(True).robots[0].location is Location.LOCATED
+    for one in increments[6:]:
+        session.add(one)
+    solution = session.solve(False)
+    assert {one.location for one in solution.robots} == {Location.UNLOCATED}
+    assert 'audit' in solution.robots[0].missing
+
+
+def test_before_an_audit_nothing_is_located_and_odometry_is_kept():
+    world = world_of()
+    tracker = Tracker(config(solver=ROBUST))
+    tracker.add(world.increments(4)[0])
+    solution = tracker.solve()
+    assert solution.status.solved and solution.audited_sequence == -1
+    assert {one.location for one in solution.robots} == {Location.UNLOCATED}
+    np.testing.assert_allclose(
+        solution.estimate.translation[::2], world.odometry[0][3][:15], atol=1e-9)
+
+
+def test_verdicts_survive_encoding():
+    increments = world_of().increments(5)
+    auditor = Auditor(config(solver=ROBUST))
+    for one in increments:
+        auditor.add(one)
+    verdict = auditor.audit(request=3)
+    packet = decode(encode_verdict(verdict, Answer(2, 3)))
+    again = decode_verdict(packet)
+    assert packet.values['answer'] == {'generation': 2, 'request': 3, 'audit': -1}
+    for field in dataclasses.fields(verdict):
+        one, other = getattr(verdict, field.name), getattr(again, field.name)
+        if field.name == 'estimate':
+            np.testing.assert_array_equal(one.rotation, other.rotation)
+            np.testing.assert_array_equal(one.translation, other.translation)
+        elif field.name == 'landmark_located':
+            np.testing.assert_array_equal(one, other)
+        elif field.name == 'stats':
+            assert one.cost_robust == other.cost_robust and one.weights.keys() == (
+                other.weights.keys())
+        else:
+            assert one == other, field.name

@@ -1,0 +1,84 @@
+"""Graphs of a small world with one fault in them, and their robust solutions."""
+
+import numpy as np
+from backend_world import World, graph_of
+
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.solver import solve
+
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+CENTRES = {2: [(-8, 0), (8, 3), (0, 9)], 3: [(-8, 0, 0), (8, 3, 1), (0, 9, -1)]}
+BEACONS = {
+    2: [(30, 0), (9, 28), (-24, 17), (-23, -18), (10, -27), (-3, 4)],
+    3: [(30, 0, 4), (9, 28, -5), (-24, 17, 6), (-23, -18, -4), (10, -27, 5), (-3, 4, 15)],
+}
+STEP_S = 0.5
+
+
+def world(seed=0, dimension=2, known=(), steps=240):
+    """Three robots that curve among six beacons for two minutes."""
+    return World(['curved'] * 3, CENTRES[dimension], BEACONS[dimension], steps, seed,
+                 range_sigma=0.1, dimension=dimension, known=known)
+
+
+def graph(place, seed=0, share=0.03):
+    """The graph of a world, with honest variances, stamps and a share of false long ranges."""
+    made = graph_of(place.increments(1, every=2), place.dimension)
+    rng = np.random.default_rng(1000 + seed)
+    ranges, rel = made.ranges, made.relative_poses
+    long = np.where(rng.random(len(ranges)) < share, rng.exponential(8.0, len(ranges)), 0.0)
+    # The world's odometry is twice as good as it claims.
+    return made.replaced(
+        ranges=ranges.replaced(
+            stamp_ns=made.poses.stamp_ns[ranges.source], distance_m=ranges.distance_m + long),
+        relative_poses=rel.replaced(tau=4 * rel.tau, kappa=4 * rel.kappa))
+
+
+def solved(made, truth):
+    """(estimate, weights) of a robust solve that starts near the truth, in the truth's frame."""
+    result = solve(made, ROBUST, initial=truth)
+    assert result.estimate is not None
+    return result.estimate, dict(result.stats.weights or {})
+
+
+def radio_rows(made, name):
+    """(k,): ranges with a robot or beacon at one end."""
+    ranges = made.ranges
+    if name in made.robots:
+        number = made.robots.index(name)
+        ends = [(end >= 0) & (made.poses.robot[np.maximum(end, 0)] == number)
+                for end in (ranges.source, ranges.target)]
+    else:
+        end = ~made.landmarks.names.index(name)
+        ends = [ranges.source == end, ranges.target == end]
+    return ends[0] | ends[1]
+
+
+def lengthened(made, rows, metres):
+    """Some ranges are longer than they should be."""
+    return made.replaced(ranges=made.ranges.replaced(
+        distance_m=made.ranges.distance_m + np.where(rows, metres, 0.0)))
+
+
+def robots_exchanged(made, one, other):
+    """The radios of two robots (numbers) bear each other's name."""
+    count = len(made.robots)
+
+    def renamed(end):
+        robot = end % count
+        new = np.where(robot == one, other, np.where(robot == other, one, robot))
+        return np.where(end >= 0, end - robot + new, end)
+
+    ranges = made.ranges
+    return made.replaced(ranges=ranges.replaced(
+        source=renamed(ranges.source), target=renamed(ranges.target)))
+
+
+def odometry_scaled(made, robot, factor):
+    """The odometry of one robot (number) is too long."""
+    rel, poses = made.relative_poses, made.poses
+    edge, pose = (poses.robot[rel.i] == robot)[:, None], (poses.robot == robot)[:, None]
+    return made.replaced(
+        relative_poses=rel.replaced(
+            translation=np.where(edge, factor, 1.0) * rel.translation),
+        poses=poses.replaced(translation=np.where(pose, factor, 1.0) * poses.translation))
