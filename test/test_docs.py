@@ -1,14 +1,18 @@
 """Pages that are written by programs are as the programs would write them now."""
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from sparser_ros.config import SparserConfig, walk
 
 ROOT = Path(__file__).resolve().parent.parent
+ROOMS = sorted(path.name for path in (ROOT / 'sparser_ros').iterdir() if path.is_dir())
+PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 
 
 def test_parameter_table_is_up_to_date():
@@ -21,7 +25,7 @@ def test_parameter_table_is_up_to_date():
 
 
 def test_readme_links_lead_somewhere():
-    for page in (ROOT / 'README.md', *(ROOT / 'docs').glob('*.md')):
+    for page in PAGES:
         for target in re.findall(r'\]\(([^)#]+)[^)]*\)', page.read_text(encoding='utf-8')):
             if '://' not in target:
                 assert (page.parent / target).exists(), f'{page.name} links to {target}'
@@ -42,3 +46,37 @@ def test_parameters_named_in_the_readme_exist():
     named = {n for n in re.findall(r'`([a-z_]+(?:\.[a-z_]+)+)`', text) if n.split('.')[0] in groups}
     assert named
     assert named <= known
+
+
+def resolved(name: str) -> object:
+    """The object that a dotted name below sparser_ros leads to."""
+    parts = name.split('.')
+    for count in range(len(parts), 0, -1):
+        module = '.'.join(['sparser_ros', *parts[:count]])
+        try:
+            found: object = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module and not module.startswith(f'{error.name}.'):
+                raise
+            continue
+        for attribute in parts[count:]:
+            found = getattr(found, attribute)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def named_objects() -> list[str]:
+    """Dotted names of our modules, classes and functions in the pages about the code."""
+    rooms = '|'.join(ROOMS)
+    pages = [ROOT / 'docs' / 'architecture.md', ROOT / 'docs' / 'method.md']
+    text = '\n'.join(page.read_text(encoding='utf-8') for page in pages)
+    names = set(re.findall(rf'(?<![\w./])(?:{rooms})(?:\.\w+){{1,4}}', text))
+    return sorted(names - {option.name for option in walk(SparserConfig)})
+
+
+@pytest.mark.parametrize('name', named_objects())
+def test_functions_named_in_the_docs_exist(name: str):
+    if name.startswith(('node.', 'demo.')):
+        pytest.importorskip('rclpy', reason='needs ROS 2')
+        pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+    resolved(name)

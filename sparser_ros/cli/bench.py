@@ -10,7 +10,7 @@ from pathlib import Path
 from ..config import SparserError
 
 NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
-         'profiling', 'online', 'incremental', 'robust', 'gpu')
+         'profiling', 'online', 'incremental', 'robust', 'integrity', 'gpu')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

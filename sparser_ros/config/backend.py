@@ -30,6 +30,37 @@ class WatchdogConfig:
 
 
 @dataclass(frozen=True)
+class AuditConfig:
+    """When the map is solved from scratch beside the ticks, and how thoroughly."""
+
+    growth: float = option(
+        1.25, 'the map is audited whenever its measurements have grown by this factor',
+        lower=1.0, upper=1e3, live=True)
+    growth_unlocated: float = option(
+        1.1, 'and whenever those of a robot or beacon that is not located have grown by this '
+        'factor', lower=1.0, upper=1e3, live=True)
+    period_s: float = option(
+        2.0, 'in the running node new data are audited at least this often, wall time; 0 = by '
+        'growth only', unit='s', lower=0.0, upper=3600.0, live=True)
+    time_share: float = option(
+        0.5, 'largest share of its time that the auditor process works', lower=0.01, upper=1.0,
+        live=True)
+    starts: int = option(
+        3, 'most starts from scratch of one audit; two that end at the same cost settle it',
+        lower=1, upper=100, live=True)
+    limit_s: float = option(
+        30.0, 'longest start from scratch in the running node; 0 = no limit. `sparser replay` '
+        'has none, to give the same result every time', unit='s', lower=0.0, upper=3600.0,
+        live=True)
+    stale_s: float = option(
+        60.0, 'a robot is no longer located when its data are newer by this, in data time, than '
+        'the newest audit', unit='s', lower=1.0, upper=1e6, live=True)
+    niceness: int = option(
+        15, 'scheduling priority of the auditor process: it yields to everything else', lower=0,
+        upper=19)
+
+
+@dataclass(frozen=True)
 class ObservabilityConfig:
     """When a robot or beacon counts as determined by the measurements."""
 
@@ -37,11 +68,16 @@ class ObservabilityConfig:
         0.2, 'a robot is located only if the standard deviation of its heading is below this',
         unit='rad', lower=1e-3, upper=3.0, live=True)
     position_sigma_m: float = option(
-        1.0, 'a position counts only if its standard deviation is below this', unit='m',
+        0.33, 'a position counts only if its standard deviation is below this; a third of '
+        '`alert_limit_m` keeps the error of 99 % of such positions within that limit', unit='m',
+        lower=1e-3, upper=1e4, live=True)
+    alert_limit_m: float = option(
+        1.0, 'placements that differ by less than this count as the same', unit='m',
         lower=1e-3, upper=1e4, live=True)
     flip_cost: float = option(
-        12.0, 'a mirrored or turned alternative must cost at least this much more '
-        '(chi-square units) to count as excluded', lower=0.0, upper=1e6, live=True)
+        25.0, 'an alternative placement must fit worse by this much (chi-square units) to count '
+        'as excluded: a wrong one ever leads a right one by as much with probability '
+        'exp(-flip_cost / 2) at most, 4e-6', lower=0.0, upper=1e6, live=True)
     range_sigma_floor_m: float = option(
         0.1, 'ranges count with at least this standard deviation when it is decided what they '
         'determine (biases do not average out)', unit='m', lower=0.0, upper=10.0, live=True)
@@ -64,40 +100,20 @@ class BackendConfig:
     gauge_initial_pose: list[float] = option(
         [], 'initial pose of the gauge robot in map: x y yaw (2D) or x y z roll pitch yaw (3D); '
         'empty = zero', unit='m, rad')
-    cost_jump_sigma: float = option(
-        6.0, 'a warm start counts as astray, and a solve from scratch follows, when the mean '
-        'whitened residual (rms) of the newest ranges and closures exceeds this',
-        unit='sigma', lower=1.0, upper=1e6, live=True)
-    cost_jump_ratio: float = option(
-        3.0, 'and when it also exceeds this multiple of the rms of the older ones',
-        lower=1.0, upper=1e6, live=True)
-    cost_growth: float = option(
-        2.0, 'and when the cost per measurement exceeds this multiple of that after the last '
-        'solve from scratch', lower=1.0, upper=1e6, live=True)
+    auditor: str = option(
+        'process', 'where the map is checked by solves from scratch: a process of its own at low '
+        'priority, in turns with the ticks in their process, or only when asked for',
+        choices=('process', 'inline', 'off'))
     incremental: bool = option(
-        True, 'follow a graph that grows by moving only what new measurements move; without it, '
-        'and with a certificate, every tick solves the whole graph from the last solution',
-        live=True)
+        True, 'a tick moves only what new measurements move; without it, and with a certificate, '
+        'every tick solves the whole graph from the last solution', live=True)
     incremental_tolerance: float = option(
-        0.01, 'a followed graph has settled when what is left to gain is less than this (and than '
+        0.01, 'a tick has settled when what is left to gain is less than this (and than '
         '1e-5 of the cost): its square root bounds how far any coordinate is from its optimum, '
         'in its own standard deviations', unit='sigma^2', lower=1e-9, upper=1.0, live=True)
-    full_solve_growth: float = option(
-        2.0, 'try a solve from scratch again whenever the graph has grown by this factor since '
-        'the last one; 0 = never', lower=0.0, upper=1e3, live=True)
-    full_solve_trials: int = option(
-        3, 'seeds tried by a solve from scratch that is asked for, or made when no data come; '
-        'others try one', lower=1, upper=100, live=True)
-    full_solve_limit_s: float = option(
-        10.0, 'longest try from scratch in the running node, so that new data do not wait; '
-        '0 = no limit. `sparser replay` has none, to give the same result every time',
-        unit='s', lower=0.0, upper=3600.0, live=True)
-    idle_polish_after_s: float = option(
-        3.0, 'when no data arrive for this long, one solve from scratch checks the last '
-        'estimate; 0 = never', unit='s', lower=0.0, upper=3600.0, live=True)
-    idle_polish_growth: float = option(
-        1.0, 'the idle check is left out when the graph has grown by less than this factor '
-        'since the last solve from scratch', lower=1.0, upper=1e3, live=True)
+    map_change_m: float = option(
+        1.0, 'a better map that moves a robot farther than this is announced', unit='m',
+        lower=0.0, upper=1e6, live=True)
     rejected_weight: float = option(
         0.1, 'measurements below this robust weight are reported as rejected', lower=0.0,
         upper=1.0, live=True)
@@ -110,6 +126,7 @@ class BackendConfig:
     truth_topics: dict[str, str] = option(
         {}, '`sparser replay` compares robots with these ground-truth topics '
         '(robot: PoseStamped, PoseWithCovarianceStamped or Odometry topic)')
+    audit: AuditConfig = section(AuditConfig)
     observability: ObservabilityConfig = section(ObservabilityConfig)
     integrity: IntegrityConfig = section(IntegrityConfig)
     watchdog: WatchdogConfig = section(WatchdogConfig)

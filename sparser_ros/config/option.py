@@ -49,6 +49,12 @@ def section(cls: type[T]) -> T:
     return field(default_factory=cls)  # type: ignore[no-any-return]
 
 
+def group_of(item: Any) -> type | None:
+    """The dataclass of a nested group, which may be a subclass of the field's type."""
+    factory = item.default_factory
+    return factory if isinstance(factory, type) and is_dataclass(factory) else None
+
+
 @dataclass(frozen=True)
 class FlatOption:
     """An option under its dotted name, as ROS parameters and YAML files spell it."""
@@ -63,7 +69,7 @@ def walk(cls: type, prefix: str = '') -> Iterator[FlatOption]:
     """Yield every option of a config dataclass, nested groups flattened to dotted names."""
     hints = typing.get_type_hints(cls)
     for item in fields(cls):
-        kind = hints[item.name]
+        kind = group_of(item) or hints[item.name]
         name = prefix + item.name
         if is_dataclass(kind):
             yield from walk(kind, name + '.')  # type: ignore[arg-type]
@@ -75,47 +81,70 @@ def walk(cls: type, prefix: str = '') -> Iterator[FlatOption]:
 
 def check(option_: FlatOption, value: Any) -> Any:
     """Return `value` in the option's type, or raise ConfigError naming option and bound."""
-    info, name = option_.info, option_.name
-    kind = option_.type
+    info, name, kind = option_.info, option_.name, option_.type
     accepted = typing.get_args(kind) or (kind,)
     if value is None:
         if type(None) in accepted:
             return None
         raise ConfigError(f'{name}: a value is required ({info.doc})')
-    origin = typing.get_origin(kind)
-    if origin in (tuple, list):
-        if not isinstance(value, (list, tuple)):
-            raise ConfigError(f'{name}: expected a list, got {value!r}')
-        element = typing.get_args(kind)[0]
-        one = FlatOption(name, element, None, info)
-        return origin(check(one, item) for item in value)
-    if origin is dict or kind is dict:
-        if not isinstance(value, Mapping):
-            raise ConfigError(f'{name}: expected a mapping, got {value!r}')
-        arguments = typing.get_args(kind)
-        inner = arguments[1] if arguments else dict
-        if inner in (dict, Any):
-            return dict(value)
-        return {str(key): check(FlatOption(f'{name}.{key}', inner, None, info), item)
-                for key, item in value.items()}
-    if bool in accepted and isinstance(value, bool):
+    if typing.get_origin(kind) in (tuple, list):
+        return _checked_list(option_, value)
+    if typing.get_origin(kind) is dict or kind is dict:
+        return _checked_mapping(option_, value)
+    value = _scalar(name, accepted, value)
+    if not isinstance(value, bool):
+        _check_bounds(info, name, value)
+    return value
+
+
+def _checked_list(option_: FlatOption, value: Any) -> Any:
+    """A list or tuple of checked elements."""
+    name, kind = option_.name, option_.type
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f'{name}: expected a list, got {value!r}')
+    one = FlatOption(name, typing.get_args(kind)[0], None, option_.info)
+    return typing.get_origin(kind)(check(one, item) for item in value)  # type: ignore[misc]
+
+
+def _checked_mapping(option_: FlatOption, value: Any) -> dict[str, Any]:
+    """A mapping of checked values; mappings of mappings are checked by whoever reads them."""
+    name = option_.name
+    if not isinstance(value, Mapping):
+        raise ConfigError(f'{name}: expected a mapping, got {value!r}')
+    arguments = typing.get_args(option_.type)
+    inner = arguments[1] if arguments else dict
+    if inner in (dict, Any):
+        return dict(value)
+    return {str(key): check(FlatOption(f'{name}.{key}', inner, None, option_.info), item)
+            for key, item in value.items()}
+
+
+def _scalar(name: str, accepted: tuple[Any, ...], value: Any) -> Any:
+    """A bool, number or text in the type that the option has; an int may stand for a float."""
+    if isinstance(value, bool) and bool in accepted:
         return value
+    wrong = ConfigError(f'{name}: expected {_spell(accepted)}, got {value!r}')
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ConfigError(f'{name}: expected {_spell(accepted)}, got {value!r}')
-    if float in accepted and isinstance(value, (int, float)):
-        value = float(value)
+        raise wrong
+    if float in accepted and not isinstance(value, str):
         if math.isnan(value):
             raise ConfigError(f'{name}: must not be NaN')
-    elif not isinstance(value, tuple(t for t in accepted if t is not bool)):
-        raise ConfigError(f'{name}: expected {_spell(accepted)}, got {value!r}')
+        return float(value)
+    if not isinstance(value, tuple(t for t in accepted if t is not bool)):
+        raise wrong
+    return value
+
+
+def _check_bounds(info: OptionInfo, name: str, value: Any) -> None:
+    """Raise ConfigError where a value is no allowed choice or beyond a bound."""
     if info.choices is not None and value not in info.choices:
         raise ConfigError(f'{name}: {value!r} is not one of {", ".join(map(str, info.choices))}')
-    if isinstance(value, (int, float)):
-        if info.lower is not None and value < info.lower:
-            raise ConfigError(f'{name}: {value} is below the least allowed value {info.lower}')
-        if info.upper is not None and value > info.upper:
-            raise ConfigError(f'{name}: {value} is above the greatest allowed value {info.upper}')
-    return value
+    if isinstance(value, str):
+        return
+    if info.lower is not None and value < info.lower:
+        raise ConfigError(f'{name}: {value} is below the least allowed value {info.lower}')
+    if info.upper is not None and value > info.upper:
+        raise ConfigError(f'{name}: {value} is above the greatest allowed value {info.upper}')
 
 
 def _spell(accepted: tuple[Any, ...]) -> str:
@@ -153,8 +182,9 @@ def _assemble(cls: type, checked: Mapping[str, Any], prefix: str) -> Any:
     arguments: dict[str, Any] = {}
     for item in fields(cls):
         name = prefix + item.name
-        if is_dataclass(hints[item.name]):
-            arguments[item.name] = _assemble(hints[item.name], checked, name + '.')  # type: ignore[arg-type]
+        group = group_of(item)
+        if group is not None or is_dataclass(hints[item.name]):
+            arguments[item.name] = _assemble(group or hints[item.name], checked, name + '.')
         elif name in checked:
             arguments[item.name] = checked[name]
     return cls(**arguments)

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from .option import OptionInfo
+from .option import OptionInfo, group_of
 from .sparser import SparserConfig
 
 HEADER = """\
@@ -82,7 +82,7 @@ def _section(cls: type, prefix: str, indent: int) -> Iterator[str]:
     pad = ' ' * indent
     hints = typing.get_type_hints(cls)
     for item in fields(cls):
-        kind, name = hints[item.name], prefix + item.name
+        kind, name = group_of(item) or hints[item.name], prefix + item.name
         if is_dataclass(kind):
             yield ''
             summary = ' '.join((kind.__doc__ or '').split('\n\n')[0].split())

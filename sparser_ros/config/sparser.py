@@ -24,7 +24,7 @@ from .frontend import (
 from .inputs import FIELD_NAMES, ClosureInput, RadioSpec, RangeInput, check_vector, named
 from .node import NodeConfig
 from .option import build, option, section, walk
-from .solver import SolverConfig
+from .solver import LiveSolverConfig, SolverConfig
 
 ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
 """Parameters that rclpy itself owns; they may stand in the same file."""
@@ -50,7 +50,7 @@ class SparserConfig:
     ranges: RangesConfig = section(RangesConfig)
     closures: ClosuresConfig = section(ClosuresConfig)
     fixes: FixesConfig = section(FixesConfig)
-    solver: SolverConfig = section(SolverConfig)
+    solver: SolverConfig = section(LiveSolverConfig)
     backend: BackendConfig = section(BackendConfig)
     node: NodeConfig = section(NodeConfig)
 
@@ -104,26 +104,9 @@ class SparserConfig:
         for name, spec in self.range_inputs().items():
             where = f'ranges.inputs.{name}'
             if spec.adapter == 'pair_topic':
-                try:
-                    groups = set(re.compile(spec.topic).groupindex)
-                except re.error as error:
-                    raise ConfigError(f'{where}.topic: not a regular expression: {error}') from None
-                if not {'source', 'target'} <= groups:
-                    raise ConfigError(f'{where}.topic: needs the groups (?P<source>…) and '
-                                      f'(?P<target>…)')
-            if spec.adapter == 'fields':
-                if not spec.type:
-                    raise ConfigError(f'{where}.type: adapter fields needs the message type')
-                for key in spec.fields:
-                    if key not in FIELD_NAMES:
-                        raise ConfigError(f'{where}.fields.{key}: not one of '
-                                          f'{", ".join(FIELD_NAMES)}')
-                for key in ('target', 'range'):
-                    if key not in spec.fields:
-                        raise ConfigError(f'{where}.fields.{key}: a path is required')
-                if 'source' not in spec.fields and '{robot}' not in spec.topic:
-                    raise ConfigError(f'{where}.fields.source: give a path, or a topic with '
-                                      f'{{robot}}, whose radio is then the source')
+                _check_pair_topic(spec, where)
+            elif spec.adapter == 'fields':
+                _check_fields(spec, where)
         for name, closure in self.closure_inputs().items():
             where = f'closures.inputs.{name}'
             for robot in closure.robots.values():
@@ -165,6 +148,31 @@ class SparserConfig:
             return cls.from_mapping({**values, **overrides})
         except ConfigError as error:
             raise ConfigError(f'{path}: {error}') from None
+
+
+def _check_pair_topic(spec: RangeInput, where: str) -> None:
+    """The topic of `pair_topic` is a regular expression that names both radios."""
+    try:
+        groups = set(re.compile(spec.topic).groupindex)
+    except re.error as error:
+        raise ConfigError(f'{where}.topic: not a regular expression: {error}') from None
+    if not {'source', 'target'} <= groups:
+        raise ConfigError(f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
+
+
+def _check_fields(spec: RangeInput, where: str) -> None:
+    """The adapter `fields` needs a message type and the paths of source, target and range."""
+    if not spec.type:
+        raise ConfigError(f'{where}.type: adapter fields needs the message type')
+    for key in spec.fields:
+        if key not in FIELD_NAMES:
+            raise ConfigError(f'{where}.fields.{key}: not one of {", ".join(FIELD_NAMES)}')
+    for key in ('target', 'range'):
+        if key not in spec.fields:
+            raise ConfigError(f'{where}.fields.{key}: a path is required')
+    if 'source' not in spec.fields and '{robot}' not in spec.topic:
+        raise ConfigError(f'{where}.fields.source: give a path, or a topic with {{robot}}, '
+                          f'whose radio is then the source')
 
 
 def load_yaml(path: str | Path) -> dict[str, Any]:

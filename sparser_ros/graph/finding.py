@@ -1,4 +1,4 @@
-"""What was found wrong with the data, in words and as a number: the culprit, the fault, its size."""
+"""One fault of one source: the culprit, what is wrong with it, in words, and by how much."""
 
 from __future__ import annotations
 

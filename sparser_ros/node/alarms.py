@@ -16,8 +16,6 @@ from .watch import Watch
 
 ERROR_MEMORY_S = 60.0
 """A callback's exception stays a finding for so long."""
-FAILED = 'the last solve failed'
-"""How the state of the solver process begins after a failure."""
 
 
 class Alarms:
@@ -71,7 +69,5 @@ class Alarms:
 
 
 def failures(worker: WorkerState) -> list[Finding]:
-    """A solve that failed, until another one succeeds."""
-    if not worker.text.startswith(FAILED):
-        return []
-    return [Finding('solve_failed', 'solver', worker.text)]
+    """A solve or an audit that failed, until another one succeeds."""
+    return [Finding('solve_failed', 'solver', worker.failed)] if worker.failed else []

@@ -98,6 +98,20 @@ class Pipeline:
         self.worker.request_solve(full)
         return True
 
+    def request_audit(self) -> int | None:
+        """Ask for an audit from scratch of everything so far, paused or not.
+
+        Returns the number of the request; None where there is nothing to solve.
+        """
+        if self._sequence < 0:
+            return None
+        self._requested = self._sequence
+        return self.worker.request_solve(full=True)
+
+    def answered(self, request: int) -> bool:
+        """Whether `solution` is, or follows, the answer to a request; a failure answers it too."""
+        return self.worker.answered(request) and self.solution is self.worker.newest
+
     def poll(self) -> Solution | None:
         """The newest finished solution, once."""
         solution = self.worker.poll()

@@ -10,7 +10,6 @@ from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 
 from . import saving
-from .alarms import failures
 from .awaiting import Background, Condition
 from .pipeline import Pipeline
 from .timing import CallbackTimes
@@ -45,26 +44,16 @@ class Services:
         """Solve everything received so far from scratch, paused or not; answers the outcome."""
         pipeline = self._pipeline
         pipeline.intake()
-        before = pipeline.solution
-        if not pipeline.request_solve(force=True, full=True):
+        request = pipeline.request_audit()
+        if request is None:
             response.message = 'nothing to solve: no keyframe yet'
             return response
-        wanted = pipeline.newest_sequence
-
-        def solved() -> bool:
-            now = pipeline.solution
-            return now is not None and now is not before and now.sequence >= wanted
-
-        def failed() -> bool:
-            state = pipeline.worker.state
-            return not state.busy and bool(failures(state))
-
-        if not await Condition(lambda: solved() or failed(), SOLVE_TIMEOUT_S):
+        if not await Condition(lambda: pipeline.answered(request), SOLVE_TIMEOUT_S):
             response.message = f'no solution within {SOLVE_TIMEOUT_S:.0f} s'
             return response
-        solution = pipeline.solution
-        if not solved() or solution is None:
-            response.message = pipeline.worker.state.text
+        solution, failed = pipeline.solution, pipeline.worker.state.failed
+        if solution is None or failed:
+            response.message = f'failed: {failed}'
             return response
         response.success = solution.status.solved
         response.message = (

@@ -26,7 +26,7 @@ class Sources:
     """(k,): source at the `source` end of each range."""
     second: Index
     seconds: NDArray[np.float64]
-    """(k,): time of each range since the first pose."""
+    """(k,): time of each range since the first pose; 0 for those before it."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -50,6 +50,11 @@ def sources_of(graph: Graph) -> Sources:
 
     table = graph.ranges
     begin = int(graph.poses.stamp_ns.min()) if graph.n_poses else 0
+    stamps = table.stamp_ns
+    if len(table) and graph.n_poses:
+        # Ranges of files carry stamp 0: the time of their newest pose stands for it.
+        newest = np.maximum(table.source, table.target)
+        stamps = np.where(stamps > 0, stamps, graph.poses.stamp_ns[np.maximum(newest, 0)])
     return Sources(
         graph.robots + graph.landmarks.names, count, owner(table.source), owner(table.target),
-        np.asarray((table.stamp_ns - begin) * 1e-9, dtype=float))
+        np.maximum((stamps - begin) * 1e-9, 0.0))

@@ -1,7 +1,8 @@
 """What the measurements determine: position and heading of robots, positions of landmarks.
 
-Two tests. Local: standard deviations from the Gauss–Newton information of the rigid problem, its
-gauge fixed. Global: no mirrored or turned placement explains the measurements about as well.
+Three tests. Local: standard deviations of newest poses and landmarks, the gauge fixed. Global: no
+alternative placement fits about as well. And the path of a robot must not be bent against its own
+odometry by more than odometry noise explains.
 """
 
 from __future__ import annotations
@@ -13,30 +14,87 @@ from numpy.typing import NDArray
 
 from ...config.backend import ObservabilityConfig
 from ...graph import Estimate, Graph
-from ...linalg.dense.rotations import nearest_rotation
+from ...linalg.blas import single_threaded_blas
 from ..session.odometry_segments import OdometrySegments
 from ..session.solution import Location
-from .registration import Candidates, candidates, evidence_of
-from .rigid_problem import GROUND, Placement, RigidProblem, rigid_problem
+from .alternatives import Comparison, compare
+from .bends import bends
+from .pieces import Pieces, cut
+from .proposals import proposals
+from .rigid_model import RobustWeights, rigid_problem
+from .rigid_problem import GROUND, Placement, RigidProblem
+from .uncertainty import Uncertainty, uncertainty
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-_UNKNOWN_M, _UNKNOWN_RAD = 1e4, 30.0
-"""Prior standard deviations: they only keep the information matrix invertible."""
+MISFIT = 2.0
+"""Variance factor from which better placements are sought although nothing is determined."""
+MOST_RANGES = (500, 1500)
+"""Of the problems with whole segments and with pieces: their time grows with it."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """Another placement of everything, as a start for a solve that may prefer it."""
+
+    estimate: Estimate
+    gap: float
+    """Chi-square by which it fits worse than the present placement; negative = better."""
+    words: str
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another place or heading of one variable."""
+
+    variable: int
+    """Segment, or number of segments + landmark."""
+    kind: str
+    """'position' or 'heading'."""
+    rotation: Array
+    """(d, d): turn in map against the present placement."""
+    shift: Array
+    """(d,): of a segment's newest pose, or of the landmark, in metres."""
+    gap: float
+    words: str
+    hypothesis: int
+    """Index in `Observability.hypotheses`."""
 
 
 @dataclass(frozen=True)
 class Observability:
-    """Verdicts per body and landmark, in the order of the graph."""
+    """Verdicts per segment and landmark, in the order of the graph."""
 
     location: tuple[Location, ...]
     missing: tuple[str, ...]
     landmark_located: Mask
     heading_sigma_rad: Array
+    """(b,): of the newest pose of every segment."""
     position_sigma_m: Array
     landmark_sigma_m: Array
     ambiguous: frozenset[int] = field(default_factory=frozenset)
-    """Variables with a mirrored or turned alternative."""
+    """Variables with an alternative within the margin."""
+    alternatives: tuple[Alternative, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    """Other placements of everything that fit about as well, best first."""
+    gap: float = float('inf')
+    """Chi-square of the best alternative that was looked at, excluded or not."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One question: a graph at an estimate, as small problems."""
+
+    graph: Graph
+    estimate: Estimate
+    segments: OdometrySegments
+    gauge: int | None
+    config: ObservabilityConfig
+    pieces: Pieces
+    whole: RigidProblem
+    """Segments are rigid."""
+    fine: RigidProblem
+    """Pieces are."""
 
 
 def observe(
@@ -45,61 +103,83 @@ def observe(
     segments: OdometrySegments,
     gauge: int | None,
     config: ObservabilityConfig,
+    weights: dict[str, Array] | None = None,
     cleared: frozenset[int] = frozenset(),
+    rejected_weight: float = 0.1,
 ) -> Observability:
-    """Judge every body and landmark at an estimate in map.
+    """Judge every segment and landmark at an estimate in map.
 
-    `gauge` is the body whose first pose is the origin, None where absolute data fix the frame.
-    `cleared` names variables whose global test passed before and need not be repeated.
+    `gauge` is the segment whose first pose is the origin, None where absolute data fix the frame.
+    `weights` are robust weights by table name over the rows of `graph` (a missing table: all 1);
+    what is below `rejected_weight` counts for nothing. `cleared` names variables whose
+    alternatives were excluded before and need not be looked for.
     """
-    problem = rigid_problem(graph, estimate, segments, config.range_sigma_floor_m)
-    fixed = len(segments) + np.flatnonzero(graph.landmarks.fixed)
-    heading, position, reach = _sigmas(problem, estimate, segments, gauge)
-    local = position < config.position_sigma_m
+    believed = RobustWeights(weights or {}, rejected_weight)
+    with single_threaded_blas():
+        return _judged(
+            _case(graph, estimate, segments, gauge, config, believed), frozenset(cleared))
+
+
+def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
+    graph, segments, config = case.graph, case.segments, case.config
+    sigma = uncertainty(case.fine, case.pieces, case.estimate, segments, case.gauge)
     count = len(segments)
-    turned = np.ones(problem.variables, dtype=bool)
-    turned[:count] = heading < config.heading_sigma_rad
-    held = set(fixed.tolist()) | ({gauge} if gauge is not None else set())
-    asked = {v for v in np.flatnonzero(local).tolist() if v not in held and v not in cleared}
-    alternatives = _mirrored(problem, gauge, asked, heading, config)
-    for variable in sorted(asked):
-        if variable not in alternatives:
-            found = _alternative(problem, variable, bool(turned[variable]), config)
-            if found:
-                alternatives[variable] = found
+    fixed = np.flatnonzero(graph.landmarks.fixed)
+    bent = bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
+    landmark = sigma.landmark < config.position_sigma_m
+    sure = np.concatenate([sigma.position < config.position_sigma_m, landmark])
+    asked = set(np.flatnonzero(sure).tolist()) - cleared - set((count + fixed).tolist())
+    found, hypotheses, gap = _alternatives(case, sigma, asked)
+    by_variable = {a.variable: a for a in reversed(found)}
     location, missing = [], []
-    for body in range(count):
+    for segment in range(count):
         verdict, text = _verdict(
-            body == gauge, bool(local[body]), bool(turned[body]),
-            position[body] + reach[body] < config.position_sigma_m,
-            alternatives.get(body, ''), _linked(problem, body))
+            case, segment, sigma, bent[segment], by_variable.get(segment))
         location.append(verdict)
         missing.append(text)
-    landmark = local[count:].copy()
-    landmark[[v - count for v in alternatives if v >= count]] = False
-    landmark[fixed - count] = True
+    landmark[[v - count for v in by_variable if v >= count]] = False
+    landmark[fixed] = True
     return Observability(
-        tuple(location), tuple(missing), landmark, heading, position[:count], position[count:],
-        frozenset(alternatives))
+        tuple(location), tuple(missing), landmark, sigma.heading, sigma.position, sigma.landmark,
+        frozenset(by_variable), found, hypotheses, gap)
+
+
+def _case(
+    graph: Graph, estimate: Estimate, segments: OdometrySegments, gauge: int | None,
+    config: ObservabilityConfig, believed: RobustWeights,
+) -> _Case:
+    floor = config.range_sigma_floor_m
+    pieces = cut(graph, estimate, segments, floor)
+    return _Case(
+        graph, estimate, segments, gauge, config, pieces,
+        rigid_problem(graph, estimate, segments, floor, believed, most_ranges=MOST_RANGES[0]),
+        rigid_problem(graph, estimate, pieces.parts, floor, believed, pieces.joints,
+                      MOST_RANGES[1]))
 
 
 def _verdict(
-    gauge: bool, placed: bool, turned: bool, compact: bool, alternative: str, linked: int
+    case: _Case, segment: int, sigma: Uncertainty, bent: str, other: Alternative | None
 ) -> tuple[Location, str]:
-    if gauge:
-        return Location.LOCATED, ''
-    if linked == 0:
+    linked = _linked(case.whole, segment)
+    position = sigma.position[segment]
+    if segment != case.gauge and linked == 0:
         return Location.UNLOCATED, (
             'no range or closure ties it to the robots or beacons located in map')
-    if alternative == 'position' or not placed or (not turned and not compact):
-        if alternative == 'position':
+    if bent:
+        return Location.UNLOCATED, bent
+    if position >= case.config.position_sigma_m:
+        if segment == case.gauge:
             return Location.UNLOCATED, (
-                'a mirrored or turned placement fits its measurements as well: ranges from '
-                'places off the present line, or more motion, are missing')
+                f'its pose has become uncertain by {position:.1f} m against the start of map; '
+                'ranges, or a return to places seen before, are missing')
         return Location.UNLOCATED, (
             f'position undetermined: its {linked} constraints come from too few places; ranges '
             'from more places, or more motion, are missing')
-    if not turned or alternative == 'heading':
+    if other is not None and other.kind == 'position':
+        return Location.AMBIGUOUS, (
+            f'two places fit its measurements about as well: here, and {other.words}; ranges '
+            'from places off the present line, or more motion, are missing')
+    if sigma.heading[segment] >= case.config.heading_sigma_rad or other is not None:
         return Location.POSITION_ONLY, (
             'heading undetermined: it has hardly moved; motion between ranges, or a loop '
             'closure, is missing')
@@ -108,142 +188,106 @@ def _verdict(
 
 def _linked(problem: RigidProblem, variable: int) -> int:
     return sum(
-        int(np.sum((pairs.first == variable) | (pairs.second == variable)))
+        int(np.sum(((pairs.first == variable) | (pairs.second == variable)) & pairs.kept))
         for pairs in (problem.ranges, problem.same))
 
 
-def _sigmas(
-    problem: RigidProblem, estimate: Estimate, segments: OdometrySegments, gauge: int | None
-) -> tuple[Array, Array, Array]:
-    """Standard deviations: heading (b,), position (v,), and reach (b,) of heading error."""
-    d, count = problem.dimension, len(segments)
-    _, jacobian = problem.linearised(problem.identity())
-    normal = (jacobian.T @ jacobian).toarray()
-    weak = np.full(problem.unknowns, 1 / _UNKNOWN_M**2)
-    for body in range(count):
-        block = problem.columns(body)
-        weak[block.start + d:block.stop] = 1 / _UNKNOWN_RAD**2
-    if gauge is not None:
-        weak[problem.columns(gauge)] = 1e12
-    scale = 1 / np.sqrt(np.diag(normal) + weak)
-    scaled = scale[:, None] * (normal + np.diag(weak)) * scale
-    covariance = scale[:, None] * np.linalg.inv(scaled) * scale
-    heading, reach = np.zeros(count), np.zeros(count)
-    position = np.zeros(problem.variables)
-    for variable in range(problem.variables):
-        block = problem.columns(variable)
-        share = covariance[block, block]
-        position[variable] = _largest(share[:d, :d])
-        if variable < count:
-            heading[variable] = _largest(share[d:, d:])
-            arm = estimate.translation[segments.of_pose == variable] - problem.centers[variable]
-            far = float(np.max(np.linalg.norm(arm, axis=1), initial=0.0))
-            reach[variable] = far * min(heading[variable], 2.0)
-    return heading, position, reach
-
-
-def _largest(covariance: Array) -> float:
-    return float(np.sqrt(max(np.linalg.eigvalsh(covariance)[-1], 0.0)))
-
-
-def _differs(
-    problem: RigidProblem, variable: int, rotation: Array, shift: Array, turned: bool,
-    config: ObservabilityConfig,
-) -> str:
-    """'position' or 'heading' where a motion is more than the thresholds call equal, else ''."""
-    if np.linalg.norm(shift) > max(config.position_sigma_m, 4 * config.range_sigma_floor_m):
-        return 'position'
-    if variable >= problem.segments or not turned:
-        return ''
-    chord = np.linalg.norm(rotation - np.eye(problem.dimension)) / np.sqrt(2)
-    return 'heading' if chord > 2 * np.sin(min(config.heading_sigma_rad, 1.5)) else ''
-
-
-def _alternative(
-    problem: RigidProblem, variable: int, turned: bool, config: ObservabilityConfig
-) -> str:
-    """Another placement of one variable among the others as they are, if there is one.
-
-    Landmarks that only this variable sees prove nothing and are left out.
-    """
-    evidence = evidence_of(problem, variable, _private(problem, variable))
-    if evidence.rows == 0:
-        return ''
-    center = problem.centers[variable]
-    d = problem.dimension
-    found: Candidates = candidates(
-        evidence, variable < problem.segments and turned, (np.eye(d), center))
-    near = [
-        _differs(problem, variable, rotation, position - center, turned, config)
-        for rotation, position in zip(found.rotation, found.position, strict=True)
-    ]
-    here = [k for k, kind in enumerate(near) if not kind]
-    cost_here = found.cost[here[0]] if here else found.cost[0]
-    for kind, cost in zip(near, found.cost, strict=True):
-        if kind and cost - cost_here < config.flip_cost:
-            return kind
-    return ''
-
-
-def _private(problem: RigidProblem, variable: int) -> NDArray[np.int64]:
-    """Landmarks tied to nothing but `variable`."""
-    first = np.concatenate([problem.ranges.first, problem.same.first])
-    second = np.concatenate([problem.ranges.second, problem.same.second])
-    shared = np.zeros(problem.variables + 1, dtype=bool)
-    shared[first[second != variable]] = True
-    shared[second[first != variable]] = True
-    alone = np.flatnonzero(~shared[:-1])
-    return alone[alone >= problem.segments]
-
-
-def _mirrored(
-    problem: RigidProblem, gauge: int | None, asked: set[int], heading: Array,
-    config: ObservabilityConfig,
-) -> dict[int, str]:
-    """Variables that have another place when all but the reference is mirrored at once."""
-    if not asked:
-        return {}
-    reference = _points_of(problem, GROUND if gauge is None else gauge)
-    if len(reference) == 0:
-        return {}
-    d = problem.dimension
-    middle = np.mean(reference, axis=0)
-    normal = np.linalg.svd(reference - middle, full_matrices=True)[2][-1]
-    mirror = np.eye(d) - 2 * np.outer(normal, normal)
-    start = problem.identity()
-    rotation, shift = start.rotation.copy(), start.shift.copy()
-    for variable in range(problem.variables):
-        if variable == gauge:
+def _alternatives(
+    case: _Case, sigma: Uncertainty, asked: set[int]
+) -> tuple[tuple[Alternative, ...], tuple[Hypothesis, ...], float]:
+    """What the placement of `asked` variables could be instead, best first."""
+    count, config = len(case.segments), case.config
+    movable = [
+        s for s in range(count) if s != case.gauge and _linked(case.whole, s)]
+    if not asked and sigma.variance_factor < MISFIT:
+        return (), (), float('inf')
+    unknown = [
+        int(v) for v in count + np.flatnonzero(~case.graph.landmarks.fixed)
+        if _linked(case.whole, int(v))]
+    starts = proposals(case.whole, movable, unknown, config.alert_limit_m)
+    compared = compare(
+        case.whole, case.fine, case.pieces, starts, case.gauge, sigma.variance_factor,
+        config.alert_limit_m)
+    found: list[Alternative] = []
+    hypotheses: list[Hypothesis] = []
+    least = float('inf')
+    for rival in compared.rivals:
+        differences = _differences(case, sigma, compared, rival.placement, asked)
+        better = rival.gap < 0 and _differences(
+            case, sigma, compared, rival.placement, set(movable))
+        if not differences and not better:
             continue
-        center = problem.centers[variable]
-        shift[variable] = (center - middle) @ mirror.T + middle - center
-        if variable < problem.segments:
-            # A reflection is no motion of a robot; the nearest proper one is.
-            arm = _points_of(problem, variable) - center
-            rotation[variable] = nearest_rotation((mirror @ (arm.T @ arm))[None])[0]
-    free = np.ones(problem.unknowns, dtype=bool)
-    if gauge is not None:
-        free[problem.columns(gauge)] = False
-    here = problem.relaxed(start, free)
-    there = problem.relaxed(Placement(rotation, shift), free)
-    if problem.cost(there) - problem.cost(here) >= config.flip_cost:
-        return {}
-    found = {}
+        least = min(least, rival.gap)
+        if rival.gap >= config.flip_cost:
+            continue
+        words = _words(case, rival.proposal.mirror)
+        for variable, kind, rotation, shift in differences:
+            by = f'turned by {_degrees(rotation):.0f} degrees' if kind == 'heading' else (
+                f'{np.linalg.norm(shift):.0f} m away')
+            found.append(Alternative(
+                variable, kind, rotation, shift, rival.gap, f'{words}, {by}', len(hypotheses)))
+        hypotheses.append(Hypothesis(_moved(case, rival.placement), rival.gap, words))
+    return tuple(found), tuple(hypotheses), least
+
+
+def _differences(
+    case: _Case, sigma: Uncertainty, compared: Comparison, there: Placement, asked: set[int]
+) -> list[tuple[int, str, Array, Array]]:
+    """Asked variables whose place or heading differs: number, kind, turn, shift."""
+    here, fine, config = compared.here, case.fine, case.config
+    result = []
+    count = len(case.segments)
     for variable in sorted(asked):
-        turned = variable < problem.segments and heading[variable] < config.heading_sigma_rad
-        kind = _differs(
-            problem, variable, there.rotation[variable] @ here.rotation[variable].T,
-            there.shift[variable] - here.shift[variable], turned, config)
-        if kind:
-            found[variable] = kind
-    return found
+        if variable >= count:
+            row = fine.pieces + variable - count
+            shift = there.shift[row] - here.shift[row]
+            if np.linalg.norm(shift) > config.alert_limit_m:
+                result.append((variable, 'position', np.eye(fine.dimension), shift))
+            continue
+        piece = int(case.pieces.last[variable])
+        arm = case.estimate.translation[case.segments.last[variable]] - fine.centers[piece]
+        shift = (there.rotation[piece] - here.rotation[piece]) @ arm + (
+            there.shift[piece] - here.shift[piece])
+        rotation = there.rotation[piece] @ here.rotation[piece].T
+        if np.linalg.norm(shift) > config.alert_limit_m:
+            result.append((variable, 'position', rotation, shift))
+        elif sigma.heading[variable] < config.heading_sigma_rad and np.radians(
+                _degrees(rotation)) > 3 * config.heading_sigma_rad:
+            result.append((variable, 'heading', rotation, shift))
+    return result
 
 
-def _points_of(problem: RigidProblem, variable: int) -> Array:
-    parts = [
-        points[which == variable]
-        for pairs in (problem.ranges, problem.same)
-        for which, points in (
-            (pairs.first, pairs.point_first), (pairs.second, pairs.point_second))
-    ]
-    return np.concatenate(parts)
+def _degrees(rotation: Array) -> float:
+    """Angle of a rotation."""
+    chord = np.linalg.norm(rotation - np.eye(len(rotation))) / (2 * np.sqrt(2))
+    return float(np.degrees(2 * np.arcsin(min(chord, 1.0))))
+
+
+def _words(case: _Case, mirror: tuple[int, ...]) -> str:
+    if not mirror:
+        return 'turned or moved as a whole'
+    names, count = [], len(case.segments)
+    for variable in mirror:
+        if variable == GROUND:
+            names.append('known points')
+        elif variable < count:
+            names.append(f'the path of {case.graph.robots[case.segments.robot[variable]]}')
+        else:
+            names.append(case.graph.landmarks.names[variable - count])
+    shape = 'line' if case.graph.dimension == 2 else 'plane'
+    some = ', '.join(names[:4]) + (' and others' if len(names) > 4 else '')
+    return f'mirrored about the {shape} through {some}'
+
+
+def _moved(case: _Case, at: Placement) -> Estimate:
+    """The whole estimate with every piece and landmark where a placement has it."""
+    piece = case.pieces.parts.of_pose
+    turn = at.rotation[piece]
+    center = case.fine.centers[piece]
+    translation = np.einsum(
+        'kij,kj->ki', turn, case.estimate.translation - center) + center + at.shift[piece]
+    landmarks = case.estimate.landmarks + at.shift[case.fine.pieces:-1]
+    fixed = case.graph.landmarks.fixed
+    return Estimate(
+        turn @ case.estimate.rotation, translation,
+        np.where(fixed[:, None], case.estimate.landmarks, landmarks))

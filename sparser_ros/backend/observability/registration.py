@@ -18,7 +18,7 @@ from .rigid_problem import Pairs, RigidProblem
 Array = NDArray[np.float64]
 HEADINGS = 12
 STEPS = 25
-MOST_ROWS = 400
+MOST_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def evidence_of(
 ) -> Evidence:
     """Constraints between one variable and all others but the unplaced ones."""
     def sides(pairs: Pairs) -> tuple[Array, Array, Array]:
-        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced)
-        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced)
+        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced) & pairs.kept
+        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced) & pairs.kept
         own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
         other = np.concatenate([pairs.point_second[first], pairs.point_first[second]])
         return own - problem.centers[variable], other, np.concatenate(
@@ -125,12 +125,13 @@ def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
     middle = np.mean(seen_from, axis=0)
     offset = seen_from - middle
     square = np.sum(offset**2, axis=1) - evidence.distance**2
-    _, values, axes = np.linalg.svd(offset, full_matrices=True)
+    squares, columns = np.linalg.eigh(offset.T @ offset)
+    values, axes = np.sqrt(np.maximum(squares[::-1], 0)), columns[:, ::-1].T
     d = offset.shape[1]
     inverse = np.zeros(d)
     # Directions along which the places hardly spread are left to the mirror pair below.
     spread = values > max(1e-3, 0.02 * values[0])
-    inverse[:len(values)][spread] = 1 / values[spread] ** 2
+    inverse[spread] = 1 / values[spread] ** 2
     target = 0.5 * (square - np.mean(square))
     along = axes.T @ (inverse * (axes @ (offset.T @ target)))
     height = np.mean(evidence.distance**2 - np.sum((along - offset) ** 2, axis=1))

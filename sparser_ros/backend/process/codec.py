@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ...graph import (
     RelativePoses,
     Sightings,
 )
+from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..session.solution import Location, Rejected, RobotLocation, Solution
 
@@ -125,52 +126,62 @@ def estimate_from(arrays: Arrays) -> Estimate:
     return Estimate(arrays['rotation'], arrays['translation'], arrays['landmarks'])
 
 
-def encode_solution(solution: Solution, values: dict[str, Any] | None = None) -> bytes:
-    """A solution with everything in it, and more plain values."""
-    more = values or {}
-    stats = solution.stats
-    plain = {f.name: getattr(stats, f.name) for f in fields(SolveStats) if f.name != 'weights'}
-    values = {
-        **more,
-        'sequence': solution.sequence,
+def stats_values(stats: SolveStats) -> dict[str, Any]:
+    """The plain values of statistics."""
+    return {f.name: getattr(stats, f.name) for f in fields(SolveStats) if f.name != 'weights'}
+
+
+def stats_arrays(stats: SolveStats) -> Arrays:
+    """The arrays of statistics: robust weights."""
+    return {f'weights.{name}': array for name, array in stats.weights.items()}
+
+
+def stats_from(values: dict[str, Any], arrays: Arrays) -> SolveStats:
+    """The statistics of `stats_values` and `stats_arrays`."""
+    weights = {
+        name.split('.', 1)[1]: array
+        for name, array in arrays.items() if name.startswith('weights.')}
+    plain = {**values, 'trace': tuple((seconds, cost) for seconds, cost in values['trace'])}
+    return SolveStats(weights=weights, **plain)
+
+
+_PLAIN = (
+    'sequence', 'message', 'full', 'newest_stamp_ns', 'seconds', 'extra', 'epoch',
+    'audited_sequence', 'doubt', 'anchored')
+
+
+def encode_solution(solution: Solution, answer: Any = None) -> bytes:
+    """A solution with everything in it, and what it answers (`protocol.Answer`)."""
+    values: dict[str, Any] = {name: getattr(solution, name) for name in _PLAIN}
+    values.update({
+        'answer': None if answer is None else asdict(answer),
         'robots': [[r.robot, r.location.value, r.missing] for r in solution.robots],
         'status': solution.status.value,
-        'message': solution.message,
-        'stats': plain,
-        'full': solution.full,
+        'stats': stats_values(solution.stats),
         'rejected': [list(vars(one).values()) for one in solution.rejected],
-        'newest_stamp_ns': solution.newest_stamp_ns,
-        'seconds': solution.seconds,
-        'extra': solution.extra,
-    }
+        'findings': [list(vars(one).values()) for one in solution.findings],
+        'placed': list(solution.placed),
+        'quarantined': [list(one) for one in solution.quarantined],
+    })
     arrays = estimate_arrays(solution.estimate)
     arrays['landmark_located'] = solution.landmark_located
-    arrays.update({f'weights.{name}': array for name, array in stats.weights.items()})
+    arrays.update(stats_arrays(solution.stats))
     return encode('solution', values, arrays)
 
 
 def decode_solution(packet: Packet) -> Solution:
     """The solution of a packet of kind `solution`."""
     values, arrays = packet.values, packet.arrays
-    weights = {
-        name.split('.', 1)[1]: array
-        for name, array in arrays.items() if name.startswith('weights.')
-    }
-    plain = dict(values['stats'])
-    plain['trace'] = tuple((seconds, cost) for seconds, cost in plain['trace'])
     return Solution(
-        sequence=values['sequence'],
         estimate=estimate_from(arrays),
         robots=tuple(
             RobotLocation(name, Location(where), missing)
             for name, where, missing in values['robots']),
         landmark_located=arrays['landmark_located'],
         status=SolveStatus(values['status']),
-        message=values['message'],
-        stats=SolveStats(weights=weights, **plain),
-        full=values['full'],
+        stats=stats_from(values['stats'], arrays),
         rejected=tuple(Rejected(*row) for row in values['rejected']),
-        newest_stamp_ns=values['newest_stamp_ns'],
-        seconds=values['seconds'],
-        extra=values['extra'],
-    )
+        findings=tuple(Finding(*row) for row in values['findings']),
+        placed=tuple(values['placed']),
+        quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
+        **{name: values[name] for name in _PLAIN})

@@ -1,26 +1,46 @@
-"""The messages between node and solver process; `codec` turns them into bytes.
+"""The messages between the node, the tracker process and the auditor process.
 
-To the process: increment, restore, solve, reset, configure, close. From it: ready, beat, working,
-solution, failed. Every solution names the request it answers and the generation (number of
-resets) it belongs to.
+To both: increment, reset, configure, close. To the tracker also: solve, verdict. To the auditor
+also: solution (the tracker's newest), audit. From both: ready, beat, failed. From the tracker:
+solution. From the auditor: verdict. Every answer names the generation (number of resets) it
+belongs to and the newest request it answers. The contents are frozen dataclasses (`Increment`,
+`Solution`, `Verdict`), or the plain values listed here; `codec` turns all of them into bytes.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ...graph import Estimate
-from ..session.solution import Solution
-from .codec import Packet, encode, encode_solution, estimate_arrays
+from .codec import Packet, encode
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-INCREMENT, RESTORE, SOLVE, RESET = 'increment', 'restore', 'solve', 'reset'
+INCREMENT, SOLVE, AUDIT, RESET = 'increment', 'solve', 'audit', 'reset'
 CONFIGURE, CLOSE = 'configure', 'close'
-READY, BEAT, WORKING, SOLUTION, FAILED = 'ready', 'beat', 'working', 'solution', 'failed'
+READY, BEAT, SOLUTION, VERDICT, FAILED = 'ready', 'beat', 'solution', 'verdict', 'failed'
+
+
+@dataclass(frozen=True)
+class Request:
+    """A solve or an audit that is asked for."""
+
+    number: int
+    full: bool | None = None
+    """Where both roles share a process: whether to audit (True), not to (False), as due (None)."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a solution, verdict or failure answers."""
+
+    generation: int
+    request: int
+    """Newest solve request; of a verdict: the audit request, -1 = it came by itself."""
+    audit: int = -1
+    """Newest audit request that a solution has taken over."""
 
 
 def config_text(config: SparserConfig) -> str:
@@ -36,21 +56,31 @@ def config_from(text: str) -> SparserConfig:
     return build(SparserConfig, json.loads(text))
 
 
-def solve_message(request: int, full: bool | None, idle: bool = False) -> bytes:
-    """Ask for a solve; see `Session.solve`."""
-    return encode(SOLVE, {'request': request, 'full': full, 'idle': idle})
+def request_message(kind: str, request: Request) -> bytes:
+    """Ask for a solve or an audit."""
+    return encode(kind, asdict(request))
 
 
-def restore_message(estimate: Estimate) -> bytes:
-    """An estimate to go on from, after a respawn."""
-    return encode(RESTORE, {}, estimate_arrays(estimate))
+def request_of(packet: Packet) -> Request:
+    """The request of a packet of kind `solve` or `audit`."""
+    return Request(**packet.values)
 
 
-def answer_values(packet: Packet) -> tuple[int, int]:
-    """(request, generation) of a solution or failure."""
-    return int(packet.values['request']), int(packet.values['generation'])
+def reset_message(generation: int, epoch: int) -> bytes:
+    """Forget all data; `epoch` is that of the next map."""
+    return encode(RESET, {'generation': generation, 'epoch': epoch})
 
 
-def answered(solution: Solution, request: int, generation: int) -> bytes:
-    """A solution with the request and the generation it answers."""
-    return encode_solution(solution, {'request': request, 'generation': generation})
+def configure_message(config: SparserConfig) -> bytes:
+    """Use another configuration from now on."""
+    return encode(CONFIGURE, {'config': config_text(config)})
+
+
+def failed_message(answer: Answer, text: str, traceback: str) -> bytes:
+    """A solve or audit ended by an exception."""
+    return encode(FAILED, {'answer': asdict(answer), 'text': text, 'traceback': traceback})
+
+
+def answer_of(packet: Packet) -> Answer:
+    """What a packet of kind solution, verdict or failed answers."""
+    return Answer(**packet.values['answer'])

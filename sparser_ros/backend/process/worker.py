@@ -1,43 +1,38 @@
 """The solver as the node sees it: hand over increments, ask for solves, poll for solutions.
 
-All methods return at once: one I/O thread owns the pipe, a watchdog thread kills a process that
-went silent. The client keeps every increment and the last estimate; a process that died is
-started again and gets them all, so nothing is lost.
+Behind it are two processes, the tracker and the auditor (`link.Link`). All methods return at once.
+The client keeps every increment, the newest solution and the newest verdict; a process that died
+is started again and gets them all, so nothing is lost.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import multiprocessing
-import os
-import signal
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...config import SparserError
 from ...graph import Increment
 from ..session.graph_store import merged
 from ..session.solution import Solution
-from . import protocol
-from .child import Child, main
-from .codec import Packet, decode, decode_solution, encode, encode_increment
+from ..session.verdict import Verdict
+from . import auditor_process, protocol, tracker_process
+from .codec import Packet, decode_solution, encode_increment, encode_solution
 from .journal import Journal
+from .link import Link, Role
+from .protocol import Answer, Request
+from .verdict_codec import decode_verdict, encode_verdict
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 _log = logging.getLogger(__name__)
 
-STARTING = (
-    'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
-    'while data are kept')
+_SEPARATE = 200
+"""So many of the newest increments are sent one by one again, so that one that no solve survives
+can be told from the others; older ones are sent merged, which is quicker."""
 
 
 @dataclass(frozen=True)
@@ -45,88 +40,99 @@ class WorkerState:
     """What the worker does right now."""
 
     pid: int | None
-    """Of the solver process; None while there is none, or in thread mode."""
+    """Of the tracker process; None while there is none, or in thread mode."""
+    auditor_pid: int | None
+    """Of the auditor process; None where it has none."""
     busy: bool
     """A solve was asked for and is not answered yet."""
     restarting: bool
-    """The process is starting (again)."""
+    """The tracker process is starting (again)."""
     restarts: int
-    """How often it died or hung and was started again."""
+    """How often one of the processes died or hung and was started again."""
     settled: bool
-    """Everything submitted is solved, and the idle check from scratch is done (or off)."""
+    """Everything submitted is solved, and audited where that happens by itself."""
+    failed: str
+    """Why the newest solve or audit failed; '' = it did not."""
     text: str
 
 
 class SolverWorker:
-    """Client of the solver process (or thread, `backend.worker`)."""
+    """Client of the tracker and auditor processes (or threads, `backend.worker`)."""
 
     def __init__(self, config: SparserConfig) -> None:
+        self.lock = threading.RLock()
         self._config = config
-        self._lock = threading.Lock()
-        self._outbox: deque[bytes] = deque()
         self._increments: list[Increment] = []
         self._solution: Solution | None = None
         self._fresh = False
-        self._generation = 0
+        self._verdict: tuple[Verdict, Answer] | None = None
+        self._generation = self._epoch = 0
         self._request = self._answered = -1
-        self._full: bool | None = None
-        self._idle = False
-        self._requested_sequence = self._polished = -1
+        self._audit_request = self._audited = -1
+        self._audit_failed_at = -1
+        """Newest increment when an audit failed."""
+        self._failed = ''
         self._last_activity = time.monotonic()
-        self._process: BaseProcess | None = None
-        self._thread: threading.Thread | None = None
-        self._pipe: Connection | None = None
-        self._ready = False
-        self._heard = time.monotonic()
-        self._restarts = -1
-        self._failures = 0
-        self._text = STARTING
-        self._closing = threading.Event()
         self._journal = Journal.fresh(config.backend.journal) if config.backend.journal else None
         self._unwritten: deque[Increment] = deque()
-        self._wake_out, self._wake_in = os.pipe()
-        os.set_blocking(self._wake_in, False)
-        os.set_blocking(self._wake_out, False)
-        self._io = threading.Thread(target=self._serve, name='sparser-io', daemon=True)
-        self._dog = threading.Thread(target=self._watch, name='sparser-watchdog', daemon=True)
-        self._io.start()
-        self._dog.start()
+        self._closed = False
+        self._tracker = Link(
+            Role('tracker', tracker_process.main, tracker_process.TrackerLoop), self)
+        self._auditor: Link | None = None
+        if config.backend.auditor == 'process':
+            self._auditor = Link(
+                Role('auditor', auditor_process.main, auditor_process.AuditorLoop), self)
+        for link in self._links:
+            link.start()
+
+    @property
+    def _links(self) -> list[Link]:
+        return [self._tracker] if self._auditor is None else [self._tracker, self._auditor]
 
     # -- for the caller's thread; none of these blocks
 
     def submit(self, increment: Increment) -> None:
         """Hand over the next increment."""
-        with self._lock:
+        message = encode_increment(increment)
+        with self.lock:
             self._increments.append(increment)
             self._unwritten.append(increment)
             self._last_activity = time.monotonic()
-            if self._ready:
-                self._outbox.append(encode_increment(increment))
-        self._wake()
+            for link in self._links:
+                link.send(message)
 
     def request_solve(self, full: bool | None = None) -> int:
-        """Ask for a solve of everything submitted so far; returns the number of the request."""
-        return self._ask(full, False)
+        """Ask for a solve of everything submitted so far; returns the number of the request.
 
-    def _ask(self, full: bool | None, idle: bool) -> int:
-        with self._lock:
+        `full`: after an audit from scratch of all data, which is made in any case.
+        """
+        with self.lock:
             self._request += 1
-            self._full = full if self._full is None or full else self._full
-            self._idle = self._idle or idle
-            self._last_activity = time.monotonic()
-            if self._increments:
-                self._requested_sequence = self._increments[-1].sequence
-            if full or idle:
-                self._polished = self._requested_sequence
-            if self._ready:
-                self._outbox.append(protocol.solve_message(self._request, full, idle))
             request = self._request
-        self._wake()
+            self._last_activity = time.monotonic()
+            if full:
+                self._audit_request = request
+                if self._auditor is not None:
+                    self._auditor.send(
+                        protocol.request_message(protocol.AUDIT, Request(request, True)))
+            self._tracker.send(protocol.request_message(protocol.SOLVE, Request(request, full)))
         return request
+
+    def answered(self, request: int) -> bool:
+        """Whether a solution, or a failure, answers this request."""
+        with self.lock:
+            done = self._answered >= request
+            return done and (self._audit_request < request or self._audited >= request)
+
+    @property
+    def newest(self) -> Solution | None:
+        """The newest solution, polled or not."""
+        with self.lock:
+            return self._solution
 
     def poll(self) -> Solution | None:
         """The newest solution, once; None when there is no new one."""
-        with self._lock:
+        with self.lock:
             if not self._fresh:
                 return None
             self._fresh = False
@@ -134,64 +140,54 @@ class SolverWorker:
 
     def reset(self) -> None:
         """Forget all increments and solutions; the next increment has sequence 0."""
-        with self._lock:
+        with self.lock:
             self._generation += 1
+            self._epoch = 0
             self._increments, self._solution, self._fresh = [], None, False
-            self._answered, self._full, self._idle = self._request, None, False
-            self._requested_sequence = self._polished = -1
-            self._outbox.clear()
+            self._verdict, self._failed = None, ''
+            self._answered = self._audited = self._request
+            self._audit_request = self._audit_failed_at = -1
             self._unwritten.clear()
             if self._journal is not None:
                 self._journal.reset()
-            if self._ready:
-                self._outbox.append(encode(protocol.RESET, {'generation': self._generation}))
-        self._wake()
+            for link in self._links:
+                link.replace_all(protocol.reset_message(self._generation, self._epoch))
 
     def configure(self, config: SparserConfig) -> None:
         """Use another configuration from the next solve on."""
-        with self._lock:
+        with self.lock:
             self._config = config
-            if self._ready:
-                self._outbox.append(encode(
-                    protocol.CONFIGURE, {'config': protocol.config_text(config)}))
-        self._wake()
+            for link in self._links:
+                link.send(protocol.configure_message(config))
 
     @property
     def state(self) -> WorkerState:
         """A snapshot for status and diagnostics."""
-        with self._lock:
-            process = self._process
+        with self.lock:
             newest = self._increments[-1].sequence if self._increments else -1
-            busy = self._answered < self._request
-            polish = self._config.backend.idle_polish_after_s > 0
-            solved = newest < 0 or (
-                self._solution is not None and self._solution.sequence >= newest)
+            ready = all(link.ready for link in self._links)
+            lost = [link.text for link in self._links if not link.ready]
             return WorkerState(
-                pid=process.pid if process is not None else None,
-                busy=busy,
-                restarting=not self._ready,
-                restarts=max(self._restarts, 0),
-                settled=self._ready and solved and not busy
-                and (not polish or newest < 0 or self._polished >= newest),
-                text=self._text,
-            )
+                pid=self._tracker.pid,
+                auditor_pid=None if self._auditor is None else self._auditor.pid,
+                busy=self._busy, restarting=not ready,
+                restarts=sum(link.restarts for link in self._links),
+                settled=ready and not self._busy and self._solved(newest)
+                and self._checked(newest),
+                failed=self._failed, text=lost[0] if lost else self._failed or 'running')
 
     def close(self) -> None:
-        """End the solver process; it is gone when this returns."""
-        if self._closing.is_set():
-            return
-        self._closing.set()
-        self._wake()
-        limit = self._config.backend.watchdog.close_timeout_s
-        self._io.join(timeout=limit)
-        self._kill()
-        self._io.join(timeout=5.0)
-        self._dog.join(timeout=2.0)
+        """End the processes; they are gone when this returns."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+        for link in self._links:
+            link.end()
+        for link in self._links:
+            link.join(self._config.backend.watchdog.close_timeout_s)
         if self._journal is not None:
             self._journal.close()
-        for end in (self._wake_in, self._wake_out):
-            with contextlib.suppress(OSError):
-                os.close(end)
 
     def __enter__(self) -> SolverWorker:
         return self
@@ -199,127 +195,137 @@ class SolverWorker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- the I/O thread
+    @property
+    def _busy(self) -> bool:
+        return self._answered < self._request or self._audited < self._audit_request
 
-    def _serve(self) -> None:
-        while not self._closing.is_set():
-            try:
-                self._start()
-                self._exchange()
-            except (EOFError, OSError, SparserError) as error:
-                if not self._closing.is_set():
-                    self._lost(error)
-        with contextlib.suppress(OSError):
-            if self._pipe is not None and self._ready:
-                self._pipe.send_bytes(encode(protocol.CLOSE))
-        self._drop()
+    def _solved(self, newest: int) -> bool:
+        return newest < 0 or (self._solution is not None and self._solution.sequence >= newest)
 
-    def _start(self) -> None:
-        """Start a solver and wait until it has said that it is ready."""
-        ours, theirs = multiprocessing.Pipe(duplex=True)
-        text = protocol.config_text(self._config)
-        self._restarts += 1
-        self._heard = time.monotonic()
-        self._pipe = ours
-        if self._config.backend.worker == 'thread':
-            child = Child(theirs, text, own_process=False)
-            self._thread = threading.Thread(target=child.run, name='sparser-solver', daemon=True)
-            self._thread.start()
-        else:
-            context = multiprocessing.get_context('spawn')
-            process = context.Process(
-                target=main, args=(theirs, text), name='sparser-solver', daemon=True)
-            # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
-            # tracker is started first, because its start unblocks SIGINT again.
-            resource_tracker.ensure_running()
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            self._process = process
-            theirs.close()
-        while not self._ready and not self._closing.is_set():
-            self._receive(0.5)
-        with self._lock:
-            self._text = 'running'
-            self._failures = 0
+    def _checked(self, newest: int) -> bool:
+        """Whether the newest data are audited, or never will be by themselves."""
+        backend = self._config.backend
+        if backend.auditor == 'off' or backend.audit.period_s <= 0 or newest < 0:
+            return True
+        audited = -1 if self._solution is None else self._solution.audited_sequence
+        return max(audited, self._audit_failed_at) >= newest
 
-    def _resend(self) -> None:
+    # -- for the links' threads
+
+    def config(self) -> SparserConfig:
+        """In force now."""
+        return self._config
+
+    def everything(self, link: Link) -> list[bytes]:
         """Everything a new process needs, in one go (called with the lock held)."""
-        self._outbox.clear()
-        if self._generation:
-            self._outbox.append(encode(protocol.RESET, {'generation': self._generation}))
-        if self._increments:
-            self._outbox.append(encode_increment(
-                merged(self._increments), first=self._increments[0].sequence))
-        if self._solution is not None:
-            self._outbox.append(protocol.restore_message(self._solution.estimate))
-        if self._answered < self._request:
-            self._outbox.append(protocol.solve_message(
-                self._request, self._full, self._idle))
+        messages = [protocol.reset_message(self._generation, self._epoch)]
+        messages += [
+            encode_increment(merged(part), first=part[0].sequence) for part in self._parts()]
+        if link is self._auditor:
+            if self._solution is not None:
+                messages.append(encode_solution(self._solution, Answer(self._generation, -1)))
+            if self._audited < self._audit_request:
+                messages.append(protocol.request_message(
+                    protocol.AUDIT, Request(self._audit_request, True)))
+            return messages
+        if self._verdict is not None:
+            messages.append(encode_verdict(*self._verdict))
+        if self._busy:
+            messages.append(protocol.request_message(
+                protocol.SOLVE, Request(self._request, self._wish())))
+        return messages
 
-    def _exchange(self) -> None:
-        while not self._closing.is_set():
-            self._write_journal()
-            while True:
-                with self._lock:
-                    message = self._outbox.popleft() if self._outbox else None
-                if message is None or self._pipe is None:
-                    break
-                self._pipe.send_bytes(message)
-            self._receive(0.25)
-            self._polish()
+    def _wish(self) -> bool | None:
+        return True if self._audited < self._audit_request else None
 
-    def _receive(self, timeout: float) -> None:
-        assert self._pipe is not None
-        sources: list = [self._pipe, self._wake_out]
-        if self._process is not None:
-            sources.append(self._process.sentinel)
-        for source in wait(sources, timeout):
-            if source == self._wake_out:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._wake_out, 4096)
-            elif source is self._pipe:
-                self._understand(decode(self._pipe.recv_bytes()))
-            elif not self._pipe.poll():
-                raise EOFError(f'it ended with code {getattr(self._process, "exitcode", None)}')
+    def _parts(self) -> list[list[Increment]]:
+        """The increments in runs to be merged: quarantined and the newest ones alone."""
+        alone = set() if self._solution is None else {
+            sequence for sequence, _ in self._solution.quarantined}
+        parts: list[list[Increment]] = []
+        joined_alone = False
+        newest = len(self._increments) - _SEPARATE
+        for number, one in enumerate(self._increments):
+            single = one.sequence in alone or number >= newest
+            if single or not parts or joined_alone:
+                parts.append([])
+            parts[-1].append(one)
+            joined_alone = single
+        return parts
 
-    def _understand(self, packet: Packet) -> None:
-        solution = decode_solution(packet) if packet.kind == protocol.SOLUTION else None
-        with self._lock:
-            self._heard = time.monotonic()
-            if packet.kind == protocol.READY:
-                self._ready = True
-                self._resend()
-            elif packet.kind in (protocol.SOLUTION, protocol.FAILED):
-                request, generation = protocol.answer_values(packet)
-                if generation != self._generation:
-                    return
-                self._answered = max(self._answered, request)
-                self._last_activity = self._heard
-                if self._answered == self._request:
-                    self._full, self._idle = None, False
-                if solution is not None:
-                    self._solution, self._fresh, self._text = solution, True, 'running'
-                else:
-                    self._text = f'the last solve failed: {packet.values["text"]}'
+    def understand(self, link: Link, packet: Packet) -> None:
+        """Take over an answer of the tracker or the auditor."""
+        answer = protocol.answer_of(packet)
+        if packet.kind == protocol.SOLUTION:
+            self._take_solution(packet, answer)
+        elif packet.kind == protocol.VERDICT:
+            self._take_verdict(decode_verdict(packet), answer)
+        elif packet.kind == protocol.FAILED:
+            self._take_failure(link, packet, answer)
 
-    def _polish(self) -> None:
-        """When no data arrive any more, check the last estimate by one solve from scratch."""
-        after = self._config.backend.idle_polish_after_s
-        with self._lock:
+    def _take_solution(self, packet: Packet, answer: Answer) -> None:
+        solution = decode_solution(packet)
+        with self.lock:
+            if answer.generation != self._generation:
+                return
+            self._answered = max(self._answered, answer.request)
+            self._audited = max(self._audited, answer.audit)
+            self._last_activity = time.monotonic()
+            self._solution, self._fresh = solution, True
+            self._epoch = max(self._epoch, solution.epoch)
+            self._failed = '' if solution.status.value != 'failed' else solution.message
+            if self._auditor is not None:
+                self._auditor.send(encode_solution(solution, answer))
+
+    def _take_verdict(self, verdict: Verdict, answer: Answer) -> None:
+        """Pass a verdict on to the tracker, and ask for the solution that follows from it."""
+        with self.lock:
+            if answer.generation != self._generation:
+                return
+            if verdict.tells:
+                self._verdict = verdict, answer
+            else:
+                self._audit_failed_at = max(self._audit_failed_at, verdict.sequence)
+            self._request = max(self._request, 0)
+            self._tracker.send(
+                encode_verdict(verdict, answer),
+                protocol.request_message(protocol.SOLVE, Request(self._request)))
+
+    def _take_failure(self, link: Link, packet: Packet, answer: Answer) -> None:
+        _log.error('%s', packet.values['traceback'])
+        with self.lock:
+            if answer.generation != self._generation:
+                return
             newest = self._increments[-1].sequence if self._increments else -1
-            idle = time.monotonic() - self._last_activity
+            if link is self._auditor:
+                self._failed = f'the newest audit failed: {packet.values["text"]}'
+                self._audited = max(self._audited, answer.request)
+                self._audit_failed_at = newest
+            else:
+                self._failed = f'the last solve failed: {packet.values["text"]}'
+                self._answered = max(self._answered, answer.request)
+                self._audited = max(self._audited, answer.audit)
+                if self._solution is not None:
+                    self._solution, self._fresh = withdrawn(self._solution, self._failed), True
+
+    def between(self, link: Link) -> None:
+        """Write the journal; where auditor and tracker take turns, audit when data pause."""
+        if link is not self._tracker:
+            return
+        self._write_journal()
+        backend = self._config.backend
+        with self.lock:
+            newest = self._increments[-1].sequence if self._increments else -1
             due = (
-                after > 0 and idle > after and newest >= 0 and self._polished < newest
-                and self._requested_sequence >= newest and self._answered == self._request)
+                backend.auditor == 'inline' and not self._busy and self._solved(newest)
+                and not self._checked(newest)
+                and time.monotonic() - self._last_activity > backend.audit.period_s)
         if due:
-            self._ask(None, True)
+            self.request_solve(True)
 
     def _write_journal(self) -> None:
         while self._unwritten and self._journal is not None:
-            with self._lock:
+            with self.lock:
                 increment = self._unwritten.popleft() if self._unwritten else None
             if increment is None:
                 continue
@@ -332,48 +338,14 @@ class SolverWorker:
         if self._journal is None:
             self._unwritten.clear()
 
-    def _lost(self, error: BaseException) -> None:
-        """The process died: say so and pause a little before the next start."""
-        code = getattr(self._process, 'exitcode', None)
-        self._drop()
-        delay = self._config.backend.watchdog.respawn_delay_s * 2 ** min(self._failures, 10)
-        with self._lock:
-            self._failures += 1
-            self._text = f'the solver process was lost ({error or code}); starting it again'
-        self._closing.wait(min(delay, 10.0))
 
-    def _drop(self) -> None:
-        with self._lock:
-            self._ready = False
-            process, pipe, self._pipe = self._process, self._pipe, None
-        if pipe is not None:
-            pipe.close()
-        if process is not None:
-            process.join(timeout=self._config.backend.watchdog.close_timeout_s)
-            if process.is_alive():
-                process.kill()
-                process.join()
-        with self._lock:
-            self._process = None
+def withdrawn(solution: Solution, reason: str) -> Solution:
+    """The last solution with nothing located any more, because the newest solve failed."""
+    from ...solver.result import SolveStatus
+    from ..session.solution import Location
 
-    # -- the watchdog thread
-
-    def _watch(self) -> None:
-        while not self._closing.wait(0.2):
-            dog = self._config.backend.watchdog
-            limit = dog.hang_timeout_s if self._ready else dog.start_timeout_s
-            if self._process is not None and time.monotonic() - self._heard > limit:
-                with self._lock:
-                    self._text = f'the solver process was silent for {limit:g} s; killed'
-                self._heard = time.monotonic()
-                self._kill()
-
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None and process.pid is not None:
-            with contextlib.suppress(OSError, ValueError):
-                process.kill()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):
-            os.write(self._wake_in, b'.')
+    return replace(
+        solution, status=SolveStatus.FAILED, message=reason, full=False,
+        robots=tuple(
+            replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
+        landmark_located=solution.landmark_located & False)

@@ -138,7 +138,7 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
 def range_statistics(graph: Graph, solution: Solution) -> dict[str, float | int] | None:
     """Residuals (predicted minus measured) of the ranges between located things, metres."""
     located = np.array([
-        robot.location is not Location.UNLOCATED for robot in solution.robots], dtype=bool)
+        robot.location.placed for robot in solution.robots], dtype=bool)
     point = np.concatenate([located[graph.poses.robot], solution.landmark_located])
     ends = graph.points(graph.ranges.source), graph.points(graph.ranges.target)
     both = point[ends[0]] & point[ends[1]] if len(graph.ranges) else np.zeros(0, dtype=bool)

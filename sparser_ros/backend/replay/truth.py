@@ -72,7 +72,7 @@ def compare(
     where = {robot.robot: robot.location for robot in solution.robots}
     matched: dict[str, tuple[NDArray[np.int64], Array, Array]] = {}
     for name, track in tracks.items():
-        if where.get(name, Location.UNLOCATED) is Location.UNLOCATED or name not in graph.robots:
+        if not where.get(name, Location.UNLOCATED).placed or name not in graph.robots:
             continue
         rows = np.flatnonzero(graph.poses.robot == graph.robots.index(name))
         rotation, position, inside = track.at(graph.poses.stamp_ns[rows], graph.dimension)

@@ -52,7 +52,7 @@ def gauge_robot(graph: Graph, robots: Sequence[str], config: BackendConfig) -> s
 
 
 def first_segment(graph: Graph, segments: OdometrySegments, robot: str) -> int:
-    """The body that holds a robot's first pose."""
+    """The segment that holds a robot's first pose."""
     return int(np.flatnonzero(segments.robot == graph.robots.index(robot))[0])
 
 
@@ -63,11 +63,17 @@ def anchors_determine(graph: Graph) -> bool:
     known = np.concatenate([
         graph.landmarks.position[graph.landmarks.fixed & _measured(graph)],
         graph.point_priors.position, graph.pose_priors.translation])
-    distinct = np.unique(np.round(known, 2), axis=0)
-    if len(distinct) < graph.dimension:
+    return spans(known)
+
+
+def spans(points: Array) -> bool:
+    """Whether known points (k, d) fix a frame, up to a mirror image."""
+    distinct = np.unique(np.round(points, 2), axis=0)
+    d = points.shape[1]
+    if len(distinct) < d:
         return False
     spread = np.linalg.svd(distinct - np.mean(distinct, axis=0), compute_uv=False)
-    return bool(np.sum(spread > 0.1) >= graph.dimension - 1)
+    return bool(np.sum(spread > 0.1) >= d - 1)
 
 
 def without_anchors(graph: Graph) -> Graph:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...config import GraphError
 from ...graph import Graph, Increment, Landmarks, Poses, Table, empty_graph
+from .quarantine import ODOMETRY
 
 T = TypeVar('T', bound=Table)
+Index = NDArray[np.int64]
 TABLES = ('relative_poses', 'sightings', 'ranges', 'pose_priors', 'point_priors')
 
 
@@ -45,13 +48,25 @@ def merged(increments: list[Increment]) -> Increment:
 
 
 class GraphStore:
-    """Sum of increments; adding is O(1), reading concatenates what is new since last time."""
+    """Sum of increments; adding is O(1), reading concatenates what is new since last time.
+
+    Measurements of quarantined increments (quarantine.py) are left out of `graph`; `original`
+    gives the rows that the others have in the sum of all increments.
+    """
 
     def __init__(self, dimension: int) -> None:
-        self._graph = empty_graph(dimension)
+        self._whole = empty_graph(dimension)
+        self._graph: Graph | None = None
         self._waiting: list[Increment] = []
+        self._ends: dict[str, list[tuple[int, int]]] = {name: [] for name in TABLES}
+        """(sequence, number of rows up to its end) of every increment."""
+        self._rows: dict[str, Index] = {}
+        self._excluded: dict[int, int] = {}
+        self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
         self.newest_stamp_ns = 0
+        self.n_measurements = 0
+        """Closures, ranges, sightings and absolute data."""
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append one increment, or a merged one that starts at sequence `first`.
@@ -69,15 +84,75 @@ class GraphStore:
         self._waiting.append(increment)
         self.sequence = increment.sequence
         self.newest_stamp_ns = max(self.newest_stamp_ns, increment.newest_stamp_ns)
+        for name in TABLES:
+            before = self._ends[name][-1][1] if self._ends[name] else 0
+            rows = len(getattr(increment, name))
+            self._ends[name].append((increment.sequence, before + rows))
+        self.n_measurements += increment.n_measurements - int(
+            np.sum(increment.relative_poses.odometry))
+        self._robots[increment.sequence] = tuple(np.unique(increment.poses.robot).tolist())
         return True
 
     @property
     def graph(self) -> Graph:
         """The graph after all increments so far."""
         if self._waiting:
-            self._graph = _extended(self._graph, self._waiting)
-            self._waiting = []
+            self._whole = _extended(self._whole, self._waiting)
+            self._waiting, self._graph = [], None
+        if self._graph is None:
+            self._graph = self._without() if self._excluded else self._whole
         return self._graph
+
+    @property
+    def excluded(self) -> dict[int, int]:
+        """Level by sequence of the quarantined increments."""
+        return dict(self._excluded)
+
+    def exclude(self, levels: Mapping[int, int]) -> None:
+        """Leave out these increments, and no others, from now on."""
+        if dict(levels) != self._excluded:
+            self._excluded, self._graph, self._rows = dict(levels), None, {}
+
+    def original(self, name: str, rows: Index) -> Index:
+        """Rows of the sum of all increments that rows of a table of `graph` have."""
+        return self._rows[name][rows] if name in self._rows else rows
+
+    def sequences(self, after: int) -> list[int]:
+        """Sequences of the increments after one, merged ones as one."""
+        return [number for number, _ in self._ends['ranges'] if number > after]
+
+    def rows_until(self, sequence: int) -> dict[str, int]:
+        """Number of rows of `graph` that the increments up to one have, by table."""
+        counts = {}
+        for name in TABLES:
+            whole = max((end for number, end in self._ends[name] if number <= sequence), default=0)
+            counts[name] = (
+                int(np.searchsorted(self._rows[name], whole)) if name in self._rows else whole)
+        return counts
+
+    def subjects(self) -> dict[int, str]:
+        """Names of the robots whose data a quarantined increment holds."""
+        return {
+            number: ', '.join(self._whole.robots[k] for k in self._robots.get(number, ()))
+            or 'map' for number in self._excluded}
+
+    def _without(self) -> Graph:
+        tables: dict[str, Any] = {}
+        for name in TABLES:
+            table, begin = getattr(self._whole, name), 0
+            keep = np.ones(len(table), dtype=bool)
+            for number, end in self._ends[name]:
+                level = self._excluded.get(number, 0)
+                if level >= ODOMETRY:
+                    keep[begin:end] = False
+                elif level and name == 'relative_poses':
+                    keep[begin:end] = table.odometry[begin:end]
+                elif level:
+                    keep[begin:end] = False
+                begin = end
+            self._rows[name] = np.flatnonzero(keep)
+            tables[name] = table.take(self._rows[name])
+        return self._whole.replaced(**tables)
 
 
 def _joined(parts: Iterable[Landmarks]) -> Landmarks:

@@ -17,7 +17,7 @@ def located_part(graph: Graph, solution: Solution) -> tuple[Graph, Estimate]:
     """
     where = {robot.robot: robot.location for robot in solution.robots}
     shown = np.array([
-        where.get(name, Location.UNLOCATED) is not Location.UNLOCATED for name in graph.robots],
+        where.get(name, Location.UNLOCATED).placed for name in graph.robots],
         dtype=bool)
     part = extract(graph, shown[graph.poses.robot], solution.landmark_located)
     return part.graph, part.of(solution.estimate)

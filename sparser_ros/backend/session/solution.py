@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate
+from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 
 Array = NDArray[np.float64]
@@ -20,10 +21,17 @@ class Location(Enum):
 
     LOCATED = 'located'
     """Position and heading: path, pose and TF are published."""
+    AMBIGUOUS = 'ambiguous'
+    """Two or more placements fit about as well; `missing` names them, no pose and no TF."""
     POSITION_ONLY = 'position_only'
     """Heading undetermined: a position is published, no TF."""
     UNLOCATED = 'unlocated'
     """Connected, perhaps, but not determined; nothing is published in map."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether the robot has one position in map."""
+        return self in (Location.LOCATED, Location.POSITION_ONLY)
 
 
 @dataclass(frozen=True)
@@ -63,8 +71,22 @@ class Solution:
     message: str
     stats: SolveStats
     full: bool
-    """True after a solve from scratch (low rank); false after a warm start."""
+    """True where an audit, with its solves from scratch, has just confirmed or found this map."""
     rejected: tuple[Rejected, ...] = ()
     newest_stamp_ns: int = 0
     seconds: float = 0.0
     extra: dict[str, float] = field(default_factory=dict)
+    epoch: int = 0
+    """Counts frames of `map`: rises whenever `map` becomes another frame."""
+    findings: tuple[Finding, ...] = ()
+    """What the back-end has to say about the data and the map."""
+    audited_sequence: int = -1
+    """Newest increment that an audit has confirmed; -1 = none."""
+    doubt: str = ''
+    """Why the map should be audited soon, or ''."""
+    anchored: bool = False
+    """Whether absolute data fix the frame of map."""
+    placed: tuple[str, ...] = ()
+    """Names of the segments and landmarks that are solved (`frame.Frame.name`)."""
+    quarantined: tuple[tuple[int, int], ...] = ()
+    """(sequence, level) of increments left out because no solve succeeds with them."""

@@ -1,4 +1,4 @@
-"""A part of a graph as a graph of its own, and the way back."""
+"""Some variables of a graph as a graph of its own, and the way back."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Subgraph:
     """Rows of its measurements in the whole graph's tables."""
 
     def of(self, estimate: Estimate) -> Estimate:
-        """The part's share of an estimate of the whole graph."""
+        """The subgraph's share of an estimate of the whole graph."""
         return Estimate(
             estimate.rotation[self.poses], estimate.translation[self.poses],
             estimate.landmarks[self.landmarks])
 
-    def into(self, whole: Estimate, part: Estimate) -> Estimate:
-        """The whole estimate with the part's values replaced."""
+    def into(self, whole: Estimate, own: Estimate) -> Estimate:
+        """The whole estimate with the subgraph's values replaced."""
         rotation, translation = whole.rotation.copy(), whole.translation.copy()
         landmarks = whole.landmarks.copy()
-        rotation[self.poses], translation[self.poses] = part.rotation, part.translation
-        landmarks[self.landmarks] = part.landmarks
+        rotation[self.poses], translation[self.poses] = own.rotation, own.translation
+        landmarks[self.landmarks] = own.landmarks
         return Estimate(rotation, translation, landmarks)
 
 
 def extract(graph: Graph, poses: Mask, landmarks: Mask) -> Subgraph:
-    """The part made of the masked poses and landmarks and all measurements among them."""
+    """The masked poses and landmarks and all measurements among them."""
     pose_rows, landmark_rows = np.flatnonzero(poses), np.flatnonzero(landmarks)
     if len(pose_rows) == graph.n_poses and len(landmark_rows) == graph.n_landmarks:
         every = {name: np.arange(len(table)) for name, table in graph.tables().items()}
@@ -74,11 +74,11 @@ def extract(graph: Graph, poses: Mask, landmarks: Mask) -> Subgraph:
         rows[name] = np.flatnonzero(keep)
         tables[name] = table.replaced(**columns).take(rows[name])
     old = graph.landmarks
-    part = graph.replaced(
+    chosen = graph.replaced(
         poses=graph.poses.take(pose_rows),
         landmarks=Landmarks(
             tuple(old.names[k] for k in landmark_rows), old.position[landmark_rows],
             old.fixed[landmark_rows]),
         **tables,
     )
-    return Subgraph(part, pose_rows, landmark_rows, rows)
+    return Subgraph(chosen, pose_rows, landmark_rows, rows)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ..observability.registration import Candidates, candidates, evidence_of
-from ..observability.rigid_problem import rigid_problem
+from ..observability.rigid_model import rigid_problem
 from .odometry_segments import OdometrySegments
 
 Array = NDArray[np.float64]

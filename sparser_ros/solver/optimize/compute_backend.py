@@ -6,6 +6,8 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,37 @@ from ...config import SolverConfig, SolverError
 from ...graph import Graph
 from ...linalg.arrays import HOST, Arrays
 from ..manifold.manifold import Manifold
-from .trust_region import Operator, Preconditioner, StoppingRule, TrustRegionRun, minimise
+from .trust_region import (
+    Operator,
+    Preconditioner,
+    StoppingRule,
+    TruncatedCG,
+    TrustRegionRun,
+    minimise,
+)
 
 Array = NDArray[np.float64]
 log = logging.getLogger(__name__)
 
 WORTH = 2000
-"""Poses and landmarks from where `auto` takes a GPU. A CG step queues 30 to 60 kernels there, some
+"""Poses and landmarks from where `auto` tries a GPU. A CG step queues 30 to 60 kernels there, some
 100 us whatever the size; on the CPU it takes as long at 100 to 700 poses, and the partitioned
 inverse is yet to be made. An estimate, not a measurement."""
+AGREEMENT = 1e-8
+"""Largest difference of what `auto` compares, relative to the largest entry. On our sets the
+emulator's products are off by 4e-12 or less, preconditioned vectors by up to 7e-9 (parking-garage,
+whose Q is conditioned badly)."""
+_AGREEMENT_OF_CG = {'step': 1e-6, 'length of the step': 1e-6, 'model': 1e-6}
+"""What the first steps of CG differ by grows in those that follow."""
+FASTER = 0.8
+"""Most of the CPU's time that a CG step may take on a GPU for `auto` to stay there."""
+GROWTH = 2
+"""How much larger a graph must be for `auto` to try again a GPU that it left."""
+_COMPARED = 3
+"""CG steps; a device makes the first kernel by kernel and repeats the others from a recording."""
+_QUEUES, _ENOUGH_S = 4, 0.05
+"""Most queues of CG steps that are timed, of which the fastest counts, and seconds from where no
+other follows."""
 
 
 class ComputeBackend:
@@ -32,10 +56,17 @@ class ComputeBackend:
     def __init__(
         self, arrays: Arrays = HOST, reason: str = '', *, eager: bool = True,
         lost: Callable[[BaseException], None] | None = None,
+        left: Callable[[str], None] | None = None,
     ) -> None:
-        """`eager`: everything that can runs there, not only what takes many CG steps."""
+        """`eager`: everything that can runs there, untried; otherwise what takes many CG steps,
+        once a trial has shown that the device computes the same as the CPU, and sooner.
+
+        `lost` is told what failed, `left` why a trial spoke against the device.
+        """
         self.arrays, self.reason, self.eager = arrays, reason, eager
-        self._lost = lost
+        self._lost, self._left = lost, left
+        self._tried: set[int] = set()
+        """Ranks at which a trial went well; kernels are compiled for each."""
         self.ran = 'cpu'
         """Where the solve ran, `gpu` if any part of it ran there."""
 
@@ -49,9 +80,9 @@ class ComputeBackend:
         `long` tells that hundreds of CG steps are to be expected, which pays for placing the
         problem on a device.
         """
-        arrays = self.arrays
-        if self.takes(preconditioner, long=long):
-            begin = time.perf_counter()
+        if self.takes(preconditioner, long=long) and (
+                self.eager or self._proves(operator, manifold, y, preconditioner)):
+            arrays, begin = self.arrays, time.perf_counter()
             try:
                 with arrays.active():
                     run = minimise(
@@ -70,12 +101,109 @@ class ComputeBackend:
         return arrays is not HOST and preconditioner.portable and (
             long or self.eager or preconditioner.placed(arrays))
 
-    def _fall_back(self, error: BaseException, after_s: float) -> None:
+    def _proves(
+        self, operator: Operator, manifold: Manifold, y: Array, preconditioner: Preconditioner
+    ) -> bool:
+        """Whether the device has shown on this problem that it serves at the rank of y."""
+        arrays, begin = self.arrays, time.perf_counter()
+        if y.shape[1] in self._tried:
+            return True
+        timed = not self._tried
+        try:
+            there, here = (
+                _sample(operator, manifold, y, preconditioner, where, timed)
+                for where in (arrays, HOST))
+        except arrays.errors as error:
+            self._fall_back(error, time.perf_counter() - begin, logging.DEBUG)
+            return False
+        against = _objection(there, here)
+        if against is None:
+            self._tried.add(y.shape[1])
+            if timed:
+                self.reason += f'; {_steps(there, here)}'
+            return True
+        log.debug('backend auto: %s; solving on the CPU', against)
+        self.arrays, self.reason = HOST, against
+        if self._left is not None:
+            self._left(against)
+        return False
+
+    def _fall_back(
+        self, error: BaseException, after_s: float, level: int = logging.WARNING
+    ) -> None:
         what = f'{type(error).__name__}: {error}'
-        log.warning('the GPU failed after %.2f s (%s); solving on the CPU', after_s, what)
+        log.log(level, 'the GPU failed after %.2f s (%s); solving on the CPU', after_s, what)
         self.arrays, self.reason = HOST, f'the GPU failed: {what}'
         if self._lost is not None:
             self._lost(error)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What one backend makes of a problem."""
+
+    values: dict[str, Array]
+    step_s: float | None
+    """Seconds of a CG step."""
+
+
+def _sample(
+    operator: Operator, manifold: Manifold, y: Array, preconditioner: Preconditioner,
+    arrays: Arrays, timed: bool,
+) -> _Sample:
+    """Everything that a solve is made of, at a point near y."""
+    away, along = np.random.default_rng(0).standard_normal((2, *y.shape))
+    with arrays.active():
+        point = manifold.retract(arrays.put(y), arrays.put(0.1 * away))
+        v = manifold.project(point, arrays.put(along))
+        qy = operator(point, arrays.empty(y.shape))
+        gradient, multipliers = manifold.project(point, qy), manifold.multipliers(point, qy)
+        product = manifold.hessian(
+            point, operator(v, arrays.empty(y.shape)), v, *multipliers, arrays.empty(y.shape))
+        cg = TruncatedCG(operator, manifold, preconditioner, arrays, point)
+        cg.stand_at(point, multipliers)
+        # Far from a minimum the Hessian is indefinite, and CG would end before it turns.
+        cg.iteration.blocks[...] = cg.iteration.scalars[...] = 0.0
+        step = cg.step(gradient, math.inf, StoppingRule(max_cg_steps=_COMPARED), 0.0)
+        values = {name: arrays.get(x) for name, x in {
+            'retraction': point, 'operator': qy, 'gradient': gradient, 'Hessian product': product,
+            'preconditioner': preconditioner.apply(v, arrays.empty(y.shape)), 'step': step.s,
+        }.items()} | {name: np.array([x]) for name, x in {
+            'cost': arrays.dot(point, qy), 'length of the step': step.norm, 'model': step.model,
+        }.items()}
+        return _Sample(values, step_seconds(cg, arrays) if timed else None)
+
+
+def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
+    """Of one CG step that has been made before; as many are queued as a solve queues."""
+    taken: list[float] = []
+    while len(taken) < _QUEUES and sum(taken) < _ENOUGH_S:
+        begin = time.perf_counter()
+        for _ in range(arrays.look_every):
+            cg.reach()
+            cg.turn()
+        cg.iteration.done()
+        taken.append(time.perf_counter() - begin)
+    return min(taken) / arrays.look_every
+
+
+def _objection(there: _Sample, here: _Sample) -> str | None:
+    """What speaks against the device."""
+    for name, expected in here.values.items():
+        difference, size = np.abs(there.values[name] - expected).max(), np.abs(expected).max()
+        # Not a number is no agreement.
+        if not difference <= _AGREEMENT_OF_CG.get(name, AGREEMENT) * size:
+            return f'{name}: the GPU is off the CPU by {difference:.1e} of {size:.1e}'
+    if there.step_s is not None and here.step_s is not None and (
+            there.step_s > FASTER * here.step_s):
+        return _steps(there, here)
+    return None
+
+
+def _steps(there: _Sample, here: _Sample) -> str:
+    assert there.step_s is not None and here.step_s is not None
+    return (f'a CG step takes {1e3 * there.step_s:.2g} ms on the GPU, '
+            f'{1e3 * here.step_s:.2g} ms on the CPU')
 
 
 class Device:
@@ -84,6 +212,7 @@ class Device:
     def __init__(self) -> None:
         self._arrays: Any = None
         self._refusal: str | None = None
+        self._left: tuple[int, str] | None = None
 
     def open(self) -> Arrays:
         """Its array backend; SolverError says why there is none."""
@@ -107,16 +236,28 @@ class Device:
             return
         self._arrays, self._refusal = None, f'the GPU failed earlier: {error}'
 
+    def left(self, size: int, reason: str) -> None:
+        """A trial on a graph of this size spoke against it."""
+        self._left = size, reason
+
+    def objection(self, size: int) -> str | None:
+        """Why a graph of this size need not try it: a trial costs factors on both sides."""
+        if self._left is None or size >= GROWTH * self._left[0]:
+            return None
+        return f'earlier, with {self._left[0]} variables: {self._left[1]}'
+
 
 DEVICE = Device()
 
 
 def choose(config: SolverConfig, graph: Graph, device: Device = DEVICE) -> ComputeBackend:
     """The machine that the configuration asks for, or that suits the graph."""
-    asked = config.backend
+    asked, size = config.backend, _size(graph)
     if asked == 'cpu':
         return ComputeBackend(reason='as configured')
     refusal = _refusal(config, graph)
+    if refusal is None and asked == 'auto':
+        refusal = device.objection(size)
     if refusal is None:
         try:
             arrays = device.open()
@@ -125,10 +266,11 @@ def choose(config: SolverConfig, graph: Graph, device: Device = DEVICE) -> Compu
         else:
             where = getattr(arrays, 'description', arrays.name)
             reason = f'as configured, on {where}' if asked == 'gpu' else (
-                f'{where}; {_size(graph)} variables are {WORTH} or more')
-            return ComputeBackend(arrays, reason, eager=asked == 'gpu', lost=device.failed)
-    if asked == 'gpu':
-        log.warning('backend gpu: %s; solving on the CPU', refusal)
+                f'{where}; {size} variables are {WORTH} or more')
+            return ComputeBackend(arrays, reason, eager=asked == 'gpu', lost=device.failed,
+                           left=partial(device.left, size))
+    log.log(logging.WARNING if asked == 'gpu' else logging.DEBUG,
+            'backend %s: %s; solving on the CPU', asked, refusal)
     return ComputeBackend(reason=refusal)
 
 

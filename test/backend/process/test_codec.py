@@ -95,5 +95,5 @@ def test_every_cut_of_a_message_is_refused(increments):
 
 
 def test_the_configuration_survives_encoding():
-    before = config(dimension=3, robots=('01', '/ns/B'), gauge_robot='01', idle_polish_after_s=0.5)
+    before = config(dimension=3, robots=('01', '/ns/B'), gauge_robot='01', map_change_m=0.5)
     assert config_from(config_text(before)) == before

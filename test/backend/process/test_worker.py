@@ -1,5 +1,6 @@
 """The solver process: nothing is lost when it dies, nothing is left when its parent does."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -13,9 +14,11 @@ from backend_world import World, config
 
 from sparser_ros.backend.process.journal import load
 from sparser_ros.backend.process.worker import SolverWorker
-from sparser_ros.config.backend import WatchdogConfig
+from sparser_ros.config.backend import AuditConfig, WatchdogConfig
 
 PATIENCE_S = 90
+QUIET = AuditConfig(period_s=0.0)
+"""Audits when the graph has grown, or when asked for."""
 
 
 def until(condition, what, seconds=PATIENCE_S):
@@ -52,7 +55,7 @@ def increments():
 
 @pytest.mark.parametrize('kind', ['process', 'thread'])
 def test_increments_in_solutions_out(increments, kind):
-    with SolverWorker(config(worker=kind, idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(worker=kind, audit=QUIET)) as worker:
         assert worker.poll() is None
         for one in increments:
             worker.submit(one)
@@ -67,7 +70,7 @@ def test_increments_in_solutions_out(increments, kind):
 
 
 def test_no_call_of_the_client_blocks(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         slowest = 0.0
         for one in increments:
             begin = time.perf_counter()
@@ -81,7 +84,7 @@ def test_no_call_of_the_client_blocks(increments):
 
 
 def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.submit(increments[1])
         worker.request_solve()
@@ -103,7 +106,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
 
 def test_a_hung_process_is_killed_and_started_again(increments):
     dog = WatchdogConfig(hang_timeout_s=1.5, heartbeat_period_s=0.1)
-    with SolverWorker(config(watchdog=dog, idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(watchdog=dog, audit=QUIET)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         first = worker.state.pid
         os.kill(first, signal.SIGSTOP)
@@ -130,7 +133,7 @@ def test_closing_ends_the_process_even_in_a_solve(increments):
 
 def test_reset_forgets_everything(increments):
     other = World(['curved'], [[0, 0]], steps=5).increments(1)[0]
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.request_solve()
         worker.reset()
@@ -142,32 +145,89 @@ def test_reset_forgets_everything(increments):
         assert worker.poll() is None
 
 
-def test_silence_brings_one_check_from_scratch(increments):
-    with SolverWorker(config(idle_polish_after_s=0.3, full_solve_growth=0.0)) as worker:
+def test_silence_brings_an_audit_of_the_newest_data(increments):
+    """Growth alone would not: every increment but the first adds less than it asks for."""
+    with SolverWorker(config(audit=AuditConfig(growth=100.0, period_s=0.3))) as worker:
         for one in increments:
             worker.submit(one)
             worker.request_solve()
-            solution = solution_of(worker, one.sequence)
-        assert not solution.full
-        assert not worker.state.settled
-        assert until(worker.poll, 'the idle check').full
+            solution_of(worker, one.sequence)
         until(lambda: worker.state.settled, 'the worker to settle')
+        assert worker.newest.audited_sequence == 3
+        assert {robot.location.value for robot in worker.newest.robots} == {'located'}
 
 
-def test_live_options_reach_the_process(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
-        worker.submit(increments[0])
-        worker.request_solve()
-        assert solution_of(worker, 0).robots[1].location.value == 'located'
+@pytest.mark.parametrize('auditor', ['process', 'inline', 'off'])
+def test_an_audit_that_is_asked_for_is_made_and_answered(increments, auditor):
+    with SolverWorker(config(audit=QUIET, auditor=auditor)) as worker:
+        for one in increments:
+            worker.submit(one)
+        request = worker.request_solve(full=True)
+        assert worker.state.busy and not worker.answered(request)
+        until(lambda: worker.answered(request), 'an answer')
+        solution = worker.newest
+        assert solution.full and solution.audited_sequence == 3
+        assert {robot.location.value for robot in solution.robots} == {'located'}
+        again = worker.request_solve(full=True)
+        until(lambda: worker.answered(again), 'an answer without new data')
+        assert not worker.state.failed
+
+
+def test_live_options_reach_the_processes(increments):
+    with SolverWorker(config(audit=QUIET)) as worker:
+        for one in increments[:3]:
+            worker.submit(one)
+        request = worker.request_solve(full=True)
+        until(lambda: worker.answered(request), 'a solution')
+        assert worker.newest.robots[1].location.value == 'located'
         strict = type(config().backend.observability)(heading_sigma_rad=1e-3)
-        worker.configure(config(idle_polish_after_s=0.0, observability=strict))
-        worker.request_solve(full=False)
-        assert until(worker.poll, 'a solution').robots[1].location.value != 'located'
+        worker.configure(config(audit=QUIET, observability=strict))
+        request = worker.request_solve(full=True)
+        until(lambda: worker.answered(request), 'a solution')
+        assert worker.newest.robots[1].location.value != 'located'
+
+
+def test_an_auditor_that_is_killed_is_started_again_and_audits(increments):
+    with SolverWorker(config(audit=QUIET)) as worker:
+        worker.submit(increments[0])
+        until(lambda: worker.state.auditor_pid and not worker.state.restarting, 'the processes')
+        first = worker.state.auditor_pid
+        os.kill(first, signal.SIGKILL)
+        for one in increments[1:]:
+            worker.submit(one)
+        request = worker.request_solve(full=True)
+        until(lambda: worker.answered(request), 'an answer')
+        assert worker.newest.audited_sequence == 3
+        assert worker.state.restarts == 1 and worker.state.auditor_pid != first
+    assert not alive(first)
+
+
+def poisoned(increment):
+    """With a range so precise that its weight overflows."""
+    precision = increment.ranges.precision.copy()
+    precision[0] = np.inf
+    return dataclasses.replace(increment, ranges=increment.ranges.replaced(precision=precision))
+
+
+def test_an_increment_that_no_solve_survives_is_left_out_and_named(increments):
+    with SolverWorker(config(audit=QUIET)) as worker:
+        for one in (increments[0], increments[1], poisoned(increments[2]), increments[3]):
+            worker.submit(one)
+            worker.request_solve()
+            solution_of(worker, one.sequence)
+        request = worker.request_solve(full=True)
+        until(lambda: worker.answered(request), 'an answer')
+        solution = worker.newest
+        assert solution.status.solved and not worker.state.failed
+        assert [sequence for sequence, _ in solution.quarantined] == [2]
+        assert any(one.kind == 'quarantined' and 'increment 2' in one.text
+                   for one in solution.findings)
+        assert {robot.location.value for robot in solution.robots} == {'located'}
 
 
 def test_the_journal_holds_what_was_submitted(tmp_path, increments):
     path = tmp_path / 'run.journal'
-    with SolverWorker(config(journal=str(path), idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(journal=str(path), audit=QUIET)) as worker:
         for one in increments:
             worker.submit(one)
         worker.request_solve()
@@ -188,9 +248,9 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
         '        time.sleep(0.01)\n'
         '    print(worker.state.pid, flush=True)\n'
         '    time.sleep(100)\n')
-    here = Path(__file__).parents[1]
+    test = Path(__file__).parents[2]
     paths = os.pathsep.join(
-        [str(here.parents[2]), str(here.parents[1] / 'support'), os.environ.get('PYTHONPATH', '')])
+        [str(test.parent), str(test / 'support'), os.environ.get('PYTHONPATH', '')])
     parent = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, 'PYTHONPATH': paths})
@@ -205,7 +265,7 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
 
 
 def test_an_interrupt_of_the_group_does_not_reach_the_solver(increments):
-    with SolverWorker(config(idle_polish_after_s=0.0)) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         os.kill(worker.state.pid, signal.SIGINT)
         worker.submit(increments[0])
@@ -229,9 +289,9 @@ def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
         '        while worker.state.restarting:\n'
         '            time.sleep(0.01)\n'
         '        print(worker.state.restarts)\n')
-    here = Path(__file__).parents[1]
+    test = Path(__file__).parents[2]
     paths = os.pathsep.join(
-        [str(here.parents[2]), str(here.parents[1] / 'support'), os.environ.get('PYTHONPATH', '')])
+        [str(test.parent), str(test / 'support'), os.environ.get('PYTHONPATH', '')])
     ended = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, 'PYTHONPATH': paths})

@@ -11,14 +11,15 @@ from benchmark.stream import increments_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend import AuditConfig
 from sparser_ros.graph import PosePriors, RelativePoses, cost
 
 FOLLOWED = 'incremental'
 
 
 def settings(robots=('A', 'B'), solver=None, **backend):
-    """No starts from scratch but the first ones: they are no matter here."""
-    return config(robots=robots, solver=solver, full_solve_growth=0.0, **backend)
+    """Few audits: they are no matter here."""
+    return config(robots=robots, solver=solver, audit=AuditConfig(growth=3.0), **backend)
 
 
 def world_of(seed=0, kinds=('curved', 'curved'), **options):

@@ -36,7 +36,7 @@ def test_a_closure_after_a_long_drift_is_tried_before_it_is_rejected(shift, beli
     world = World(
         ['curved'], np.zeros((1, 2)), beacons=np.array([[3.0, 7.0]]), seed=1, steps=200)
     solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
-    session = Session(config(robots=('A',), solver=solver, full_solve_growth=0.0))
+    session = Session(config(robots=('A',), solver=solver))
     costs = []
     for one in increments_of(world, shift):
         session.add(one)

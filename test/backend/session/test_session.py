@@ -11,6 +11,7 @@ from sparser_ros.backend.session.graph_store import merged
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserError
+from sparser_ros.config.backend import AuditConfig
 from sparser_ros.graph import PosePriors, cost
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, matrix_to_angle
 
@@ -51,7 +52,9 @@ def test_the_truth_is_found_from_ranges_and_odometry_alone(world):
 
 def test_warm_starts_reach_what_a_solve_from_scratch_reaches(world):
     session = Session(config(robots=world.names))
-    warm = run(session, world.increments(8))
+    increments = world.increments(8)
+    run(session, increments[:6])
+    warm = run(session, increments[6:], full=False)
     assert not warm.full
     assert warm.stats.cost_final == pytest.approx(cost(session.graph, warm.estimate), rel=1e-6)
     fresh = Session(config(robots=world.names))
@@ -128,15 +131,47 @@ def test_known_beacons_are_the_map():
     np.testing.assert_array_equal(solution.estimate.landmarks, world.beacons)
 
 
-def test_one_known_beacon_does_not_fix_the_map_so_the_gauge_robot_does():
+def test_one_known_beacon_fixes_the_position_of_the_map_and_leaves_its_heading_free():
     world = World(
         ['curved', 'curved'], [[10, 20], [14, 22]], beacons=[[13, 26], [18, 16]], known=(0,))
     solution = run(Session(config()), world.increments(2))
-    np.testing.assert_allclose(solution.estimate.translation[0], 0, atol=1e-12)
+    np.testing.assert_allclose(solution.estimate.landmarks[0], world.beacons[0], atol=1e-9)
     assert locations(solution) == {'A': LOCATED, 'B': LOCATED}
-    found = solution.estimate.landmarks
-    truth = world.true_in_map().landmarks
-    assert np.max(np.linalg.norm(found - truth, axis=1)) < 0.3
+    np.testing.assert_allclose(solution.estimate.rotation[0], np.eye(2), atol=1e-9)
+    turn = world.truth.rotation[0].T
+    moved = world.truth.moved(turn, world.beacons[0] - turn @ world.beacons[0])
+    error = np.linalg.norm(solution.estimate.translation - moved.translation, axis=1)
+    assert np.max(error) < 0.5
+    said = [one.text for one in solution.findings if one.kind == 'map_heading_free']
+    assert said and 'L0' in said[0] and 'heading' in said[0]
+
+
+def two_known(**radios):
+    """A configuration in which L0 and L1 are known, whether they are heard or not."""
+    places = {'L0': [13.0, 26.0], 'L1': [18.0, 16.0], **radios}
+    return dataclasses.replace(config(), radios={
+        name: {'beacon': name, 'position': place} for name, place in places.items()})
+
+
+def test_the_gauge_frame_is_not_published_as_map_where_known_beacons_are_awaited():
+    world = World(
+        ['curved', 'curved'], [[10, 20], [14, 22]],
+        beacons=[[13, 26], [18, 16], [5, 23]], known=(0, 1, 2), steps=60)
+    increments = world.increments(6)
+    first = dataclasses.replace(increments[0], ranges=increments[0].ranges.take(
+        increments[0].ranges.target >= -1))
+    session = Session(two_known(L2=[5.0, 23.0]))
+    session.add(first)
+    solution = session.solve()
+    assert set(locations(solution).values()) == {Location.UNLOCATED}
+    assert all('L0' in one.missing and 'L1' in one.missing for one in solution.robots)
+    assert not np.any(solution.landmark_located)
+    before = solution.epoch
+    solution = run(session, increments[1:])
+    assert locations(solution) == {'A': LOCATED, 'B': LOCATED}
+    assert solution.epoch > before and solution.anchored
+    error = np.linalg.norm(solution.estimate.translation - world.truth.translation, axis=1)
+    assert np.max(error) < 0.3
 
 
 def test_a_heading_prior_that_comes_late_moves_the_map_once():
@@ -179,7 +214,7 @@ def test_a_robot_that_becomes_connected_triggers_a_solve_from_scratch():
     apart = increments[0].ranges
     only = np.flatnonzero((apart.source % 2 == 0) & (apart.target < 0))
     increments[0] = dataclasses.replace(increments[0], ranges=apart.take(only))
-    session = Session(config())
+    session = Session(config(audit=AuditConfig(growth=10.0)))
     session.add(increments[0])
     assert locations(session.solve())['B'] is Location.UNLOCATED
     session.add(increments[1])
@@ -192,7 +227,7 @@ def test_a_robot_that_becomes_connected_triggers_a_solve_from_scratch():
 
 def test_a_warm_start_in_a_wrong_basin_is_noticed(world):
     increments = world.increments(4)
-    session = Session(config(robots=world.names, full_solve_growth=0.0))
+    session = Session(config(robots=world.names))
     good = run(session, increments[:2])
     rows = np.flatnonzero(session.graph.poses.robot == 1)
     turned = good.estimate.rotation.copy()
@@ -207,7 +242,7 @@ def test_a_warm_start_in_a_wrong_basin_is_noticed(world):
     assert np.max(np.linalg.norm(solution.estimate.translation - truth, axis=1)) < 0.3
 
 
-def test_restoring_goes_on_without_a_solve_from_scratch(world):
+def test_what_is_restored_is_tracked_and_located_after_the_next_audit(world):
     increments = world.increments(4)
     before = run(Session(config(robots=world.names)), increments[:3])
     session = Session(config(robots=world.names))
@@ -215,10 +250,13 @@ def test_restoring_goes_on_without_a_solve_from_scratch(world):
         session.add(one)
     session.restore(before.estimate)
     session.add(increments[3])
-    solution = session.solve()
-    assert not solution.full
-    assert solution.sequence == 3
-    assert locations(solution) == locations(before)
+    solution = session.solve(False)
+    assert not solution.full and solution.sequence == 3
+    truth = world.true_in_map()
+    assert np.max(np.linalg.norm(
+        solution.estimate.translation - truth.translation, axis=1)) < 0.3
+    assert set(locations(solution).values()) == {Location.UNLOCATED}
+    assert locations(session.solve()) == locations(before)
 
 
 def test_an_estimate_of_another_graph_is_not_restored(world):

@@ -1,19 +1,79 @@
-"""Kernels of the GPU against the compiled loops of the CPU: the same text that a device runs."""
+"""Kernels of the GPU against the compiled loops of the CPU: the same text that a device runs.
+
+`warps` runs it thread by thread in warps of 32 lanes, whose shuffles the emulator leaves out.
+"""
+
+import ctypes
+import logging
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from emulator import EmulatedArray, Emulator, _argument
 from matrices import graph_matrix
 
 from sparser_ros.config import SolverError
+from sparser_ros.linalg import arrays as backends
 from sparser_ros.linalg.arrays import HOST, arrays_of
 from sparser_ros.linalg.dense import cg_kernels
 from sparser_ros.linalg.dense.cg_kernels import Outcome, State
-from sparser_ros.linalg.gpu.cupy_runtime import open_device
+from sparser_ros.linalg.gpu.cupy_runtime import _Recorded, open_device
+from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
+from sparser_ros.linalg.gpu.runtime import SOURCE
 from sparser_ros.linalg.sparse.cholesky import factorize
 from sparser_ros.solver.manifold.manifold import Manifold
 
 SIZES = [(2, 2), (2, 3), (2, 5), (3, 3), (3, 5), (3, 8)]
+
+
+class Warps(Emulator):
+    """The text as nvcc reads it, in blocks of two warps."""
+
+    description, warp, block = 'warps', 32, 64
+
+    def threads(self, wanted):  # type: ignore[no-untyped-def]
+        return self.block * max(1, min(-(-wanted // self.block), 2))
+
+    def launch(self, d, p, kernel, threads, *arguments):  # type: ignore[no-untyped-def]
+        library = self._built.get((d, p)) or self._build(d, p)
+        values = [_argument(value) for value in arguments]
+        addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        block = min(threads, self.block)
+        function = library[f'launch_{kernel}']
+        function.restype = ctypes.c_bool
+        assert function(threads // block, block, addresses), 'lanes wait for those that have ended'
+
+    def _build(self, d, p):  # type: ignore[no-untyped-def]
+        target = Path(self._folder.name) / f'warps_{d}_{p}.so'
+        subprocess.run(
+            [self._compiler, '-std=c++17', '-O1', '-shared', '-fPIC', f'-DD={d}', f'-DP={p}',
+             f'-DKERNELS="{SOURCE}"', '-o', target, Path(__file__).with_name('warps.cpp')],
+            check=True)
+        self._built[d, p] = ctypes.CDLL(str(target))
+        return self._built[d, p]
+
+
+@pytest.fixture(scope='module')
+def warps(emulated):  # type: ignore[no-untyped-def]
+    made = DeviceArrays(Warps())
+    backends.register(EmulatedArray, emulated)
+    return made
+
+
+@pytest.fixture(params=['emulator', 'warps', 'cuda'])
+def device(request, monkeypatch):  # type: ignore[no-untyped-def]
+    if request.param == 'warps':
+        made = request.getfixturevalue('warps')
+        monkeypatch.setitem(backends._BY_TYPE, EmulatedArray, made)
+        return made
+    if request.param == 'emulator':
+        return request.getfixturevalue('emulated')
+    try:
+        return DeviceArrays(open_device())
+    except SolverError as error:
+        pytest.skip(f'no CUDA device: {error}')
 
 
 def point(d, p, seed, fixed=True):  # type: ignore[no-untyped-def]
@@ -139,6 +199,44 @@ def test_device_arrays_do_not_meet_host_arrays(device):  # type: ignore[no-untyp
             np.asarray(x)
         with pytest.raises(TypeError):
             x - np.ones((3, 2))
+
+
+class Stream:
+    """Notes what is recorded and launched."""
+
+    def __init__(self, fails=False):  # type: ignore[no-untyped-def]
+        self.fails, self.seen = fails, []
+
+    def begin_capture(self):  # type: ignore[no-untyped-def]
+        self.seen.append('begin')
+
+    def end_capture(self):  # type: ignore[no-untyped-def]
+        self.seen.append('end')
+        if self.fails:
+            raise OSError('not allowed while a stream is captured')
+        return self
+
+    def launch(self, stream):  # type: ignore[no-untyped-def]
+        assert stream is self
+        self.seen.append('launch')
+
+
+def test_a_step_is_recorded_the_second_time():
+    stream = Stream()
+    step = _Recorded(lambda: stream.seen.append('step'), stream, (OSError,))
+    for _ in range(3):
+        step()
+    assert stream.seen == ['step', 'begin', 'step', 'end', 'launch', 'launch']
+
+
+def test_a_step_that_cannot_be_recorded_is_made_each_time(caplog):  # type: ignore[no-untyped-def]
+    stream = Stream(fails=True)
+    step = _Recorded(lambda: stream.seen.append('step'), stream, (OSError,))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            step()
+    assert stream.seen == ['step', 'begin', 'step', 'end', 'step', 'step']
+    assert caplog.text.count('cannot be recorded') == 1
 
 
 def test_without_a_device_it_says_why():

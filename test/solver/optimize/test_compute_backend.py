@@ -2,12 +2,15 @@
 
 import logging
 
+import emulator
 import numpy as np
 import pytest
 from helpers import world
 
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
+from sparser_ros.linalg import arrays
 from sparser_ros.linalg.arrays import HOST
+from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.sparse import cholesky
 from sparser_ros.solver import solve, solve_context
 from sparser_ros.solver.model.problem import QuadraticProblem
@@ -15,7 +18,7 @@ from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize import compute_backend
 from sparser_ros.solver.optimize.compute_backend import ComputeBackend, Device, choose
 from sparser_ros.solver.optimize.formulations import formulate
-from sparser_ros.solver.optimize.trust_region import StoppingRule
+from sparser_ros.solver.optimize.trust_region import StoppingRule, TruncatedCG
 from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 
 WORLDS = [
@@ -220,14 +223,164 @@ def test_other_formulations_stay_on_the_cpu(emulated, config):  # type: ignore[n
     assert chosen.arrays is HOST and config.formulation in chosen.reason
 
 
+@pytest.fixture
+def planted(emulated, monkeypatch, tmp_path):  # type: ignore[no-untyped-def]
+    """An emulator of kernels in which a text is replaced by another."""
+    text = emulator.SOURCE.read_text()
+    # It takes the place of the other emulator's arrays, until the end of the test.
+    monkeypatch.setitem(arrays._BY_TYPE, emulator.EmulatedArray, emulated)
+
+    def plant(right, wrong):  # type: ignore[no-untyped-def]
+        assert right in text
+        monkeypatch.setattr(emulator, 'SOURCE', tmp_path / 'kernels.cu')
+        emulator.SOURCE.write_text(text.replace(right, wrong))
+        return DeviceArrays(emulator.Emulator())
+
+    return plant
+
+
+def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):  # type: ignore[no-untyped-def]
+    """A run that goes there if a trial speaks for it: (machine, run, the same run on the CPU)."""
+    problem = QuadraticProblem(world(3, 2, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(rank, np.random.default_rng(4))
+    where = ComputeBackend(arrays, 'there', eager=False, **options)
+    space, rule = formulate('schur', schur), StoppingRule()
+    run = space.minimise(y, preconditioner(schur), rule, machine=where, long=True)
+    return where, run, space.minimise(y, RegularisedQ(schur), rule)
+
+
+def faster_there(cg, arrays):  # type: ignore[no-untyped-def]
+    return {'gpu': 1e-4, 'cpu': 1e-3}[arrays.name]
+
+
+class Off(RegularisedQ):
+    """Wrong in one row, except on the CPU."""
+
+    def apply(self, v, out):  # type: ignore[no-untyped-def]
+        super().apply(v, out)
+        if arrays.arrays_of(v) is not HOST:
+            out[:1] = 0.0
+        return out
+
+
+@pytest.mark.parametrize(('found', 'right', 'wrong'), [
+    ('retraction', 'double t = 1 / (s *', 'double t = 1.000001 / (s *'),
+    ('operator', 'double a = data[e];', 'double a = e == 7 ? 0 : data[e];'),
+    ('gradient', '= 0.5 * sum;', '= 0.5000001 * sum;'),
+    ('Hessian product', 's -= lambda[i * D + j]', 's -= lambda[j]'),
+    ('step', 'double beta = rz /', 'double beta = 1.0001 * rz /'),
+    ('length of the step', 'state[DD] = rz + beta * beta * state[DD]', 'state[DD] = rz'),
+])
+def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, wrong):  # type: ignore[no-untyped-def]
+    """Before the solve, which the CPU then makes; nobody is troubled."""
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
+    seen: list[str] = []
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        where, run, expected = long_run(planted(right, wrong), left=seen.append)
+    assert where.ran == 'cpu' and where.arrays is HOST and seen == [where.reason]
+    assert where.reason.startswith(f'{found}: the GPU is off')
+    assert np.array_equal(run.y, expected.y)
+    assert [record.levelno for record in caplog.records] == [logging.DEBUG]
+    assert where.reason in caplog.text
+
+
+def test_auto_finds_a_wrong_factor(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
+    where, run, expected = long_run(emulated, Off)
+    assert where.reason.startswith('preconditioner: the GPU is off')
+    assert where.ran == 'cpu' and np.array_equal(run.y, expected.y)
+
+
+def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        slower, run, expected = long_run(emulated)
+    assert slower.ran == 'cpu' and np.array_equal(run.y, expected.y)
+    assert 'a CG step takes' in slower.reason and slower.reason in caplog.text
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
+    faster, run, expected = long_run(emulated)
+    assert faster.ran == 'gpu' and run.cost == pytest.approx(expected.cost, rel=1e-6)
+    assert faster.reason == 'there; a CG step takes 0.1 ms on the GPU, 1 ms on the CPU'
+
+
+def test_auto_tries_each_rank_once(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+    """Kernels of another rank are others; what takes less time is known by then."""
+    timed = []
+    monkeypatch.setattr(compute_backend, 'step_seconds', lambda cg, arrays: timed.append(
+        (arrays.name, cg.iteration.y.shape[1])) or faster_there(cg, arrays))
+    problem = QuadraticProblem(world(3, 2, noise=1.0))
+    schur = SchurOperator(problem)
+    where, preconditioner = ComputeBackend(emulated, eager=False), RegularisedQ(schur)
+    for rank in (4, 4, 3):
+        y = problem.manifold.random_point(rank, np.random.default_rng(4))
+        formulate('schur', schur).minimise(
+            y, preconditioner, StoppingRule(max_iterations=2), machine=where, long=True)
+    assert timed == [('gpu', 4), ('cpu', 4)] and where._tried == {3, 4}
+    assert where.ran == 'gpu'
+
+
+def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    def broken(*arguments):  # type: ignore[no-untyped-def]
+        raise MemoryError('out of memory')
+
+    monkeypatch.setattr(emulated.runtime, 'launch', broken)
+    monkeypatch.setattr(emulated, 'errors', (MemoryError,))
+    seen: list[BaseException] = []
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        where, run, expected = long_run(emulated, lost=seen.append)
+    assert where.ran == 'cpu' and np.array_equal(run.y, expected.y) and len(seen) == 1
+    assert 'out of memory' in where.reason and 'out of memory' in caplog.text
+    assert {record.levelno for record in caplog.records} == {logging.DEBUG}
+
+
+def test_a_device_that_lost_waits_for_a_larger_graph(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(compute_backend, 'WORTH', 10)
+    device, graph, auto = OpenDevice(emulated), world(0, 2), SolverConfig()
+    size = graph.n_poses + graph.n_landmarks
+    device.left(size, 'a CG step takes longer')
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        again = choose(auto, graph, device)
+    assert again.arrays is HOST and 'a CG step takes longer' in again.reason
+    assert again.reason in caplog.text
+    assert choose(SolverConfig(backend='gpu'), graph, device).arrays is emulated
+    device.left(size // 2, 'a CG step takes longer')
+    assert choose(auto, graph, device).arrays is emulated
+
+
 def test_auto_keeps_short_refinements_on_the_cpu(emulated, monkeypatch):  # type: ignore[no-untyped-def]
     """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
     monkeypatch.setattr(compute_backend, 'WORTH', 10)
     monkeypatch.setattr(
         solve_context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
     graph = world(5, 2, ranges=0, closures=12, noise=0.3)
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
     assert solve(graph, SolverConfig()).stats.backend == 'cpu'
     assert solve(graph, SolverConfig(init='random')).stats.backend == 'gpu'
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+def test_a_repeated_step_allocates_nothing(emulated, monkeypatch, kind):  # type: ignore[no-untyped-def]
+    """A recorded one would write to memory that has long been given to others."""
+    problem = QuadraticProblem(world(3, **kind, noise=1.0))
+    schur, manifold = SchurOperator(problem), problem.manifold
+    y = emulated.put(manifold.random_point(5, np.random.default_rng(4)))
+    qy = schur(y)
+    cg = TruncatedCG(schur, manifold, RegularisedQ(schur), emulated, y)
+    cg.stand_at(y, manifold.multipliers(y, qy))
+    cg.step(manifold.project(y, qy), np.inf, StoppingRule(max_cg_steps=1), 0.0)
+    made = []
+
+    def owning(self, memory):  # type: ignore[no-untyped-def]
+        self.memory = memory
+        if memory.flags.owndata:
+            made.append(memory.shape)
+
+    monkeypatch.setattr(emulator.EmulatedArray, '__init__', owning)
+    cg.reach()
+    cg.turn()
+    assert not made
+    emulated.empty((3,))
+    assert made == [(3,)]
 
 
 def test_a_time_limit_holds_on_a_device(device):  # type: ignore[no-untyped-def]

@@ -1,50 +1,16 @@
-"""What a solution says about robots and doubted measurements."""
+"""Doubted measurements of a solution, named."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph, squared_residuals
 from ...graph.precision import chi_square_kappa
-from ..observability.observability import Observability
-from .odometry_segments import OdometrySegments
-from .solution import Location, Rejected, RobotLocation
+from .solution import Rejected
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-
-def robots_of(
-    graph: Graph, segments: OdometrySegments | None, mask: NDArray[np.bool_] | None,
-    seen: Observability | None, configured: Sequence[str],
-) -> tuple[RobotLocation, ...]:
-    """State of every robot, the graph's first, then configured ones without data.
-
-    A robot is where its newest body is.
-    """
-    result = []
-    for number, robot in enumerate(graph.robots):
-        if segments is None or seen is None or mask is None:
-            result.append(RobotLocation(robot, Location.UNLOCATED, 'nothing placed in map yet'))
-            continue
-        own = np.flatnonzero(segments.robot == number)
-        if len(own) == 0:
-            result.append(RobotLocation(robot, Location.UNLOCATED, 'no odometry yet'))
-        elif not mask[own[-1]]:
-            result.append(RobotLocation(
-                robot, Location.UNLOCATED,
-                'no range or closure ties it to the robots or beacons located in map'))
-        else:
-            result.append(
-                RobotLocation(robot, seen.location[own[-1]], seen.missing[own[-1]]))
-    known = set(graph.robots)
-    result.extend(
-        RobotLocation(robot, Location.UNLOCATED, 'no odometry yet')
-        for robot in configured if robot not in known)
-    return tuple(result)
 
 
 def rejected_of(

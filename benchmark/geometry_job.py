@@ -1,0 +1,111 @@
+"""One run of the geometry study: solve growing prefixes from scratch, judge, compare with truth."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sparser_ros.backend.observability.observability import Observability, observe
+from sparser_ros.backend.session.frame import Frame, frame_of
+from sparser_ros.backend.session.gauge import at_origin
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend import BackendConfig
+from sparser_ros.graph import Estimate
+from sparser_ros.linalg.dense.rotations import nearest_rotation
+from sparser_ros.solver import solve
+
+from .geometry_world import Field
+
+CONFIG = BackendConfig()
+STANDS_M = 1.0
+"""A path within this has no heading: its first pose is the frame."""
+SOLVER = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One robot at one instant."""
+
+    robot: str
+    second: float
+    located: bool
+    verdict: str
+    error_m: float
+    """Of the newest position."""
+    due: bool
+    """Whether the truth, with false ranges known, would be judged located."""
+    gap: float
+    seconds: float
+    """CPU time of `observe`."""
+    missing: str
+
+
+def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
+    """Verdicts on all robots after so many seconds of the run."""
+    now = field.until(second)
+    frame = frame_of(now.graph, now.graph.robots, CONFIG)
+    if frame is None:
+        return []
+    truth = now.truth
+    if frame.gauge is not None:
+        truth = at_origin(truth, int(frame.segments.first[frame.gauge]), (np.eye(2), np.zeros(2)))
+    oracle = _observed(frame, truth, {'ranges': np.where(now.false, 0.0, 1.0)})
+    found, weights = _solved(frame, truth, seed)
+    begin = time.process_time()
+    seen = _observed(frame, found, weights)
+    wall = time.process_time() - begin
+    truth = _aligned(frame, truth, found)
+    result = []
+    for segment, row in enumerate(frame.segments.last.tolist()):
+        if not frame.mask[segment]:
+            continue
+        where = seen.location[segment]
+        result.append(Outcome(
+            frame.graph.robots[frame.segments.robot[segment]], second,
+            where is Location.LOCATED, where.value,
+            float(np.linalg.norm(found.translation[row] - truth.translation[row])),
+            oracle.location[segment] is Location.LOCATED, seen.gap, wall,
+            seen.missing[segment]))
+    return result
+
+
+def _aligned(frame: Frame, truth: Estimate, found: Estimate) -> Estimate:
+    """The truth in the frame of the gauge robot's path; as it is where absolute data fix it."""
+    if frame.gauge is None:
+        return truth
+    rows = frame.segments.of_pose == frame.gauge
+    here, there = truth.translation[rows], found.translation[rows]
+    if np.max(np.ptp(here, axis=0)) < STANDS_M:
+        return truth
+    offset = here - np.mean(here, axis=0)
+    turn = nearest_rotation(((there - np.mean(there, axis=0)).T @ offset)[None])[0]
+    return truth.moved(turn, np.mean(there, axis=0) - turn @ np.mean(here, axis=0))
+
+
+def _observed(
+    frame: Frame, estimate: Estimate, weights: dict[str, np.ndarray]
+) -> Observability:
+    return observe(
+        frame.graph, estimate, frame.segments, frame.gauge, CONFIG.observability, weights,
+        rejected_weight=CONFIG.rejected_weight)
+
+
+def _solved(
+    frame: Frame, truth: Estimate, seed: int
+) -> tuple[Estimate, dict[str, np.ndarray]]:
+    """A robust solve from scratch in map, and weights over the rows of the frame's graph."""
+    result = solve(frame.part.graph, replace(SOLVER, seed=seed))
+    part = result.estimate
+    assert part is not None
+    if frame.gauge is not None:
+        part = at_origin(part, frame.gauge_row, (np.eye(2), np.zeros(2)))
+    # What is not connected to map has no place in it; its values are not judged.
+    whole = frame.part.into(truth, part)
+    weights = {}
+    for name, weight in result.stats.weights.items():
+        weights[name] = np.ones(len(frame.graph.tables()[name]))
+        weights[name][frame.part.rows[name]] = weight
+    return whole, weights

@@ -1,0 +1,186 @@
+"""Hazardously misleading information, counted over simulated hours with one fault each; no ROS.
+
+A robot-second is misleading when the robot is `located` and its newest pose is further from the
+truth than the alert limit. It is silent when nothing was found at fault meanwhile. An event is an
+interval of misleading seconds of one robot that lasts longer than the time to alert.
+`python -m benchmark.integrity [--faults gross burst] [--seeds 20] [--hours 50]`
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from sparser_ros.backend.replay.replay import Replay
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location, Solution
+from sparser_ros.frontend import Frontend
+from sparser_ros.io.simulation import START_NS
+from sparser_ros.io.stamps import SECOND
+from sparser_ros.linalg.blas import single_threaded_blas
+from sparser_ros.linalg.dense.alignment import align
+
+from .scenarios import FAULTS, Scenario, scenario
+from .table import Table, run_main
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+ALERT_LIMIT_M = 1.0
+TIME_TO_ALERT_S = 3.0
+TICK_S = 1.0
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one recording showed, in robot-seconds."""
+
+    fault: str
+    seed: int
+    seconds: float
+    located: float
+    misleading: float
+    silent: float
+    events: int
+    """Misleading intervals longer than the time to alert."""
+    named: bool | None
+    """Whether a culprit was named; None where there is none."""
+    points: tuple[tuple[float, float], ...]
+    """(error, m; protection level, m) of located robots at every tick; NaN where none is given."""
+
+
+def errors_of(made: Scenario, state_rows: dict[str, tuple[Array, Array]]) -> dict[str, float]:
+    """Error of each robot's newest pose under the alignment that most robots agree on, m."""
+    d = made.run.config.dimension
+    frames = [(np.eye(d), np.zeros(d))]
+    if not made.anchored:
+        frames = [align(path, truth) for path, truth in state_rows.values() if len(path) > d]
+    best: dict[str, Array] = {}
+    for rotation, shift in frames:
+        errors = {
+            robot: np.linalg.norm(path @ rotation.T + shift - truth, axis=1)
+            for robot, (path, truth) in state_rows.items()}
+        if not best or _middle(errors) < _middle(best):
+            best = errors
+    return {robot: float(error[-1]) for robot, error in best.items()}
+
+
+def _middle(errors: dict[str, Array]) -> float:
+    return float(np.median([np.median(error) for error in errors.values()]))
+
+
+def paths_of(made: Scenario, solution: Solution, robot: Index, stamps: Index
+             ) -> dict[str, tuple[Array, Array]]:
+    """(path, truth) of every located robot: positions (k, d) of its keyframes."""
+    count = len(solution.estimate.translation)
+    rows: dict[str, tuple[Array, Array]] = {}
+    for item in solution.robots:
+        if item.location is not Location.LOCATED:
+            continue
+        number = made.run.robots.index(item.robot)
+        own = np.flatnonzero(robot[:count] == number)
+        truth = made.run.motions[number].poses((stamps[own] - START_NS) / SECOND)[1]
+        rows[item.robot] = (solution.estimate.translation[own], truth)
+    return rows
+
+
+def judged(fault: str, seed: int, minutes: float) -> Outcome:
+    """Play one recording and compare it with the truth."""
+    made = scenario(fault, seed, minutes)
+    with single_threaded_blas():
+        state = Replay(made.config, Frontend(made.config), Session(made.config))
+        return _judged(made, state, seed)
+
+
+def _judged(made: Scenario, state: Replay, seed: int) -> Outcome:
+    located = misleading = silent = 0.0
+    events, named = 0, False
+    since: dict[str, float] = dict.fromkeys(made.run.robots, 0.0)
+    points: list[tuple[float, float]] = []
+    due = START_NS + int(TICK_S * SECOND)
+    for sample in made.samples:
+        while sample.received_ns >= due:
+            state.solve((due - START_NS) / SECOND)
+            due += int(TICK_S * SECOND)
+            solution = state.solution
+            if solution is None:
+                continue
+            texts = [finding.text for finding in getattr(solution, 'findings', ())]
+            named = named or any(culprit in text for culprit in made.culprits for text in texts)
+            poses = state.graph.poses
+            errors = errors_of(made, paths_of(made, solution, poses.robot, poses.stamp_ns))
+            for robot in made.run.robots:
+                error = errors.get(robot, 0.0)
+                located += TICK_S * (robot in errors)
+                if robot in errors:
+                    points.append((error, float('nan')))
+                if error <= ALERT_LIMIT_M:
+                    since[robot] = 0.0
+                    continue
+                misleading += TICK_S
+                silent += TICK_S * (not texts)
+                since[robot] += TICK_S
+                events += since[robot] == TIME_TO_ALERT_S + TICK_S
+        state.frontend.add(sample)
+    return Outcome(
+        made.fault, seed, made.run.duration_s * len(made.run.robots), located, misleading, silent,
+        events, named if made.culprits else None, tuple(points))
+
+
+def upper_rate(events: int, hours: float) -> float:
+    """Upper confidence bound of a Poisson rate per hour (Garwood 1936)."""
+    return float(chi2.ppf(CONFIDENCE, 2 * (events + 1)) / (2 * hours)) if hours else float('inf')
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play, count, print, save."""
+    made = argparse.ArgumentParser(prog='python -m benchmark.integrity', description=__doc__)
+    made.add_argument('--faults', nargs='*', choices=list(FAULTS), default=list(FAULTS))
+    made.add_argument('--seeds', type=int, default=5, help='recordings of each fault')
+    made.add_argument('--first-seed', type=int, default=0)
+    made.add_argument('--minutes', type=float, default=2.5, help='length of a recording')
+    made.add_argument('--jobs', type=int, default=1, help='processes side by side')
+    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    args = made.parse_args(argv)
+    table = Table('integrity', 'Misleading information by fault', {
+        'fault': 'fault', 'recordings': 'recordings', 'hours': 'robot-hours',
+        'located': 'located %', 'misleading': 'misleading s', 'silent': 'silent s',
+        'events': 'events longer than 3 s', 'rate': 'events per robot-hour, below (95 %)',
+        'named': 'culprit named',
+    }, args.out)
+    everything: list[Outcome] = []
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for fault in args.faults:
+            seeds = range(args.first_seed, args.first_seed + args.seeds)
+            outcomes = list(pool.map(
+                judged, [fault] * args.seeds, seeds, [args.minutes] * args.seeds))
+            everything += outcomes
+            table.add(row_of(fault, outcomes))
+    table.add(row_of('all', everything))
+    return 0
+
+
+def row_of(name: str, outcomes: list[Outcome]) -> dict[str, object]:
+    """One row of the table."""
+    seconds = sum(one.seconds for one in outcomes)
+    events = sum(one.events for one in outcomes)
+    known = [one.named for one in outcomes if one.named is not None]
+    return {
+        'fault': name, 'recordings': len(outcomes), 'hours': seconds / 3600,
+        'located': 100 * sum(one.located for one in outcomes) / seconds,
+        'misleading': sum(one.misleading for one in outcomes),
+        'silent': sum(one.silent for one in outcomes), 'events': events,
+        'rate': upper_rate(events, seconds / 3600),
+        'named': f'{sum(known)} of {len(known)}' if known else None}
+
+
+if __name__ == '__main__':
+    run_main(main)

@@ -1,0 +1,295 @@
+"""Simulated sensor data with one fault each, as samples in the order of their arrival; no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.frontend import ClosureSample, OdometrySample, RangeSample
+from sparser_ros.io.sensor_bag import isotropic
+from sparser_ros.io.simulation import START_NS, Simulation
+from sparser_ros.io.simulation_output import node_config
+from sparser_ros.io.stamps import SECOND
+from sparser_ros.io.tum import quats, xyz
+
+Array = NDArray[np.float64]
+Sample = OdometrySample | RangeSample | ClosureSample
+Samples = list[Sample]
+NO_COVARIANCE = np.zeros((6, 6))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One recording: how it is simulated, what is wrong with it, and who is to blame."""
+
+    run: Simulation
+    config: SparserConfig
+    samples: Samples
+    fault: str
+    culprits: tuple[str, ...] = ()
+
+    @property
+    def anchored(self) -> bool:
+        """Whether known beacons fix the frame of `map`."""
+        return self.run.config.known_beacons >= self.run.config.dimension
+
+
+@dataclass
+class Draw:
+    """Random choices of one scenario: a robot, another one, a beacon and a time."""
+
+    random: np.random.Generator
+    run: Simulation
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def robot(self) -> str:
+        return str(self.random.choice(self.run.robots))
+
+    def time_ns(self) -> int:
+        """In the middle half of the recording."""
+        share = self.random.uniform(0.25, 0.75)
+        return START_NS + int(share * self.run.duration_s * SECOND)
+
+
+def samples_of(run: Simulation) -> Samples:
+    """Odometry and ranges of a simulated run, in the order of their stamps."""
+    made: Samples = []
+    for robot, track in zip(run.robots, run.tracks, strict=True):
+        position, quat = xyz(track.translation), quats(track.rotation)
+        for k, stamp in enumerate(track.stamp_ns.tolist()):
+            noise = isotropic(track.translation_variance[k], track.rotation_variance[k])
+            made.append(OdometrySample(
+                robot, stamp, stamp, position[k], quat[k], np.reshape(noise, (6, 6)),
+                NO_COVARIANCE, f'{robot}/odom', f'{robot}/base_link'))
+    names, table = [*run.robots, *run.beacon_names], run.exchanges
+    made += [
+        RangeSample(names[source], names[target], stamp, stamp, distance, variance)
+        for stamp, source, target, distance, variance in zip(
+            table.stamp_ns.tolist(), table.source.tolist(), table.target.tolist(),
+            table.range_m.tolist(), table.variance.tolist(), strict=True)]
+    return arrived(made)
+
+
+def arrived(samples: Samples) -> Samples:
+    """Samples in the order in which they are received."""
+    return sorted(samples, key=lambda sample: sample.received_ns)
+
+
+def with_ranges(samples: Samples, change: Callable[[RangeSample], RangeSample]) -> Samples:
+    """The samples with every range changed."""
+    return [change(s) if isinstance(s, RangeSample) else s for s in samples]
+
+
+def with_odometry(
+    samples: Samples, robot: str, change: Callable[[OdometrySample], OdometrySample | None]
+) -> Samples:
+    """The samples with one robot's odometry changed, or left out where that gives None."""
+    changed: Samples = []
+    for sample in samples:
+        if isinstance(sample, OdometrySample) and sample.robot == robot:
+            other = change(sample)
+            if other is not None:
+                changed.append(other)
+        else:
+            changed.append(sample)
+    return changed
+
+
+Faulty = tuple[Samples, tuple[str, ...]]
+
+
+def clean(samples: Samples, draw: Draw) -> Faulty:
+    """No fault."""
+    return samples, ()
+
+
+def gross(samples: Samples, draw: Draw) -> Faulty:
+    """10 to 40 % of all ranges 5 to 50 m too long."""
+    share = draw.random.uniform(0.1, 0.4)
+
+    def change(sample: RangeSample) -> RangeSample:
+        if draw.random.random() >= share:
+            return sample
+        return replace(sample, range_m=sample.range_m + draw.random.uniform(5, 50))
+
+    return with_ranges(samples, change), ()
+
+
+def biased_radio(samples: Samples, draw: Draw) -> Faulty:
+    """All ranges of one radio 0.3 to 1 m too long."""
+    radio, metres = draw.robot(), draw.random.uniform(0.3, 1.0)
+    return _lengthened(samples, radio, metres, 0, 2**62), (radio,)
+
+
+def burst(samples: Samples, draw: Draw) -> Faulty:
+    """One radio's ranges 2 to 5 m too long for 30 s, as behind a wall."""
+    radio, begin = draw.robot(), draw.time_ns()
+    metres = draw.random.uniform(2.0, 5.0)
+    return _lengthened(samples, radio, metres, begin, begin + 30 * SECOND), ()
+
+
+def _lengthened(
+    samples: Samples, radio: str, metres: float, begin_ns: int, end_ns: int
+) -> Samples:
+    def change(sample: RangeSample) -> RangeSample:
+        if radio in (sample.source, sample.target) and begin_ns <= sample.stamp_ns < end_ns:
+            return replace(sample, range_m=sample.range_m + metres)
+        return sample
+
+    return with_ranges(samples, change)
+
+
+def swapped_radios(samples: Samples, draw: Draw) -> Faulty:
+    """Two robots carry each other's radio."""
+    if len(draw.run.robots) < 2:
+        return samples, ()
+    one, other = draw.random.choice(draw.run.robots, 2, replace=False).tolist()
+    swap = {one: other, other: one}
+
+    def change(sample: RangeSample) -> RangeSample:
+        return replace(
+            sample, source=swap.get(sample.source, sample.source),
+            target=swap.get(sample.target, sample.target))
+
+    return with_ranges(samples, change), (one, other)
+
+
+def restarted(samples: Samples, draw: Draw) -> Faulty:
+    """A robot's odometry begins again at its origin."""
+    robot, begin = draw.robot(), draw.time_ns()
+    return _rebased(samples, robot, begin, np.zeros(2), 0.0), (robot,)
+
+
+def slipped(samples: Samples, draw: Draw) -> Faulty:
+    """A robot's odometry jumps by 2 to 10 m and up to 1 rad."""
+    robot, begin = draw.robot(), draw.time_ns()
+    first = next(
+        s for s in samples
+        if isinstance(s, OdometrySample) and s.robot == robot and s.stamp_ns >= begin)
+    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(2, 10)
+    target = first.position_xyz[:2] + metres * np.array([np.cos(bearing), np.sin(bearing)])
+    turn = _heading(first.quat_xyzw) + draw.random.uniform(-1, 1)
+    return _rebased(samples, robot, begin, target, turn), (robot,)
+
+
+def _heading(quat: Any) -> float:
+    x, y, z, w = np.asarray(quat).tolist()
+    return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+
+
+def _rebased(
+    samples: Samples, robot: str, begin_ns: int, target_xy: Array, target_heading: float
+) -> Samples:
+    """Odometry moved rigidly about the vertical so that it is at a target pose at `begin_ns`."""
+    first: list[OdometrySample] = []
+
+    def change(sample: OdometrySample) -> OdometrySample:
+        if sample.stamp_ns < begin_ns:
+            return sample
+        if not first:
+            first.append(sample)
+        turn = target_heading - _heading(first[0].quat_xyzw)
+        c, s = np.cos(turn), np.sin(turn)
+        position = sample.position_xyz.copy()
+        offset = position[:2] - first[0].position_xyz[:2]
+        position[:2] = target_xy + offset @ np.array([[c, s], [-s, c]])
+        x, y, z, w = np.asarray(sample.quat_xyzw).tolist()
+        c, s = np.cos(turn / 2), np.sin(turn / 2)
+        quat = np.array([c * x - s * y, c * y + s * x, c * z + s * w, c * w - s * z])
+        return replace(sample, position_xyz=position, quat_xyzw=quat)
+
+    return with_odometry(samples, robot, change)
+
+
+def scaled(samples: Samples, draw: Draw) -> Faulty:
+    """A robot's odometry is 5 to 15 % too long."""
+    robot, factor = draw.robot(), 1 + draw.random.uniform(0.05, 0.15)
+    return with_odometry(
+        samples, robot, lambda s: replace(s, position_xyz=factor * s.position_xyz)), (robot,)
+
+
+def vanished(samples: Samples, draw: Draw) -> Faulty:
+    """Nothing of one robot arrives for 40 s."""
+    robot, begin = draw.robot(), draw.time_ns()
+
+    def heard(sample: Sample) -> bool:
+        if not begin <= sample.received_ns < begin + 40 * SECOND:
+            return True
+        if isinstance(sample, OdometrySample):
+            return sample.robot != robot
+        return not isinstance(sample, RangeSample) or robot not in (sample.source, sample.target)
+
+    return [s for s in samples if heard(s)], (robot,)
+
+
+def late_ranges(samples: Samples, draw: Draw) -> Faulty:
+    """All ranges arrive 2 s after their stamps."""
+    return arrived(with_ranges(
+        samples, lambda s: replace(s, received_ns=s.received_ns + 2 * SECOND))), ()
+
+
+def wrong_clock(samples: Samples, draw: Draw) -> Faulty:
+    """The stamps of one radio are 0.5 to 20 s ahead."""
+    radio, ahead = draw.robot(), int(draw.random.uniform(0.5, 20) * SECOND)
+
+    def change(sample: RangeSample) -> RangeSample:
+        if sample.source != radio:
+            return sample
+        return replace(sample, stamp_ns=sample.stamp_ns + ahead)
+
+    return with_ranges(samples, change), (radio,)
+
+
+def misplaced_beacon(samples: Samples, draw: Draw) -> Faulty:
+    """A known beacon is configured 3 to 10 m beside its place."""
+    known = draw.run.beacon_names[:draw.run.config.known_beacons]
+    if not known:
+        return samples, ()
+    name = str(draw.random.choice(known))
+    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(3, 10)
+    place = draw.parameters['radios'][name]['position']
+    place[0] += metres * float(np.cos(bearing))
+    place[1] += metres * float(np.sin(bearing))
+    return samples, (name,)
+
+
+def false_closure(samples: Samples, draw: Draw) -> Faulty:
+    """A loop closure between two robots that is wrong and says that it is perfect."""
+    if len(draw.run.robots) < 2:
+        return samples, ()
+    one, other = draw.random.choice(draw.run.robots, 2, replace=False).tolist()
+    stamp = draw.time_ns()
+    closure = ClosureSample(
+        one, stamp, other, stamp, stamp + SECOND, np.append(draw.random.uniform(-3, 3, 2), 0.0),
+        np.array([0.0, 0.0, 0.0, 1.0]), np.diag(np.full(6, 1e-12)), 1.0, 'scenario')
+    return arrived([*samples, closure]), ()
+
+
+FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
+    one.__name__: one for one in (
+        clean, gross, biased_radio, burst, swapped_radios, restarted, slipped, scaled, vanished,
+        late_ranges, wrong_clock, misplaced_beacon, false_closure)}
+
+
+def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
+    """A recording with that fault; robots, beacons, dimension and noise are drawn by the seed."""
+    random = np.random.default_rng([seed, *fault.encode()])
+    beacons = int(random.integers(0, 7))
+    options = SimulationConfig(
+        robots=int(random.integers(1, 4)), beacons=beacons,
+        known_beacons=int(random.choice([0, 0, min(2, beacons), beacons])), minutes=minutes,
+        seed=seed, dimension=int(random.choice([2, 2, 2, 3])),
+        outliers=float(random.choice([0.0, 0.05])),
+        drift_m=float(random.uniform(0.01, 0.04)), drift_rad=float(random.uniform(0.001, 0.005)))
+    run = Simulation(options)
+    parameters = node_config(run)
+    draw = Draw(random, run, parameters)
+    samples, culprits = FAULTS[fault](samples_of(run), draw)
+    parameters['solver'] = {'robust': {'kernel': 'gm', 'gnc': True}}
+    return Scenario(run, SparserConfig.from_mapping(parameters), samples, fault, culprits)

@@ -1,0 +1,156 @@
+"""The present placement against its discrete alternatives.
+
+How much worse must an alternative fit? Under the present placement, the likelihood ratio of any
+fixed other one is a non-negative martingale of mean 1, so that it ever exceeds a with probability
+1 / a at most (Ville's inequality). A ratio of a is a gap of 2 ln a in chi-square: a wrong
+placement ever leads the right one by a gap g with probability exp(-g / 2) at most, however often
+one looks. The gap is taken between relaxed placements, whose fitted unknowns are as many.
+
+Gaps are divided by the variance factor of the present placement. Costs are Geman-McClure sums
+over all measurements, rejected ones included: a contradiction counts for at most `WIDTH`, and an
+alternative that explains what the present placement rejects gains by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...linalg.dense.rotations import nearest_rotation
+from .pieces import Pieces
+from .proposals import Proposal
+from .rigid_problem import GROUND, Placement, RigidProblem
+
+Array = NDArray[np.float64]
+WIDTH = 9.0
+"""c^2 of the kernel: a contradiction of 3 sigma is half believed. An outlier among the ranges of
+a field of 20 m costs 2 ln(0.9 / 0.1 * 20 m / (2.5 * 0.2 m)), about 10, against an inlier."""
+MOST_STARTS, MOST_FOLLOWED = 16, 6
+"""Alternatives relaxed with rigid segments, and the best of them with pieces."""
+_FAR = 500.0
+"""Chi-square beyond which a rival is not relaxed further: more than 55 contradictions."""
+_ROUGH_STEPS, _FIRST_STEPS, _STEPS = 6, 5, 15
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A relaxed alternative to the present placement."""
+
+    placement: Placement
+    """Of the pieces."""
+    gap: float
+    """Chi-square, over the variance factor."""
+    proposal: Proposal
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The present placement, relaxed, and its rivals, best first."""
+
+    here: Placement
+    rivals: tuple[Rival, ...]
+
+
+def compare(
+    whole: RigidProblem, fine: RigidProblem, pieces: Pieces, starts: list[Proposal],
+    gauge: int | None, variance_factor: float, apart_m: float,
+) -> Comparison:
+    """Relax alternatives of whole segments, then the best of them piece by piece."""
+    free_fine = _free(fine, None if gauge is None else int(pieces.first[gauge]))
+    here = fine.relaxed(fine.identity(), free_fine, _STEPS, WIDTH)
+    base = fine.cost(here, WIDTH)
+    rivals = []
+    for proposal, placement in _promising(whole, starts, gauge, apart_m):
+        there = _carried(whole, fine, pieces, placement)
+        there = fine.relaxed(there, free_fine, _FIRST_STEPS)
+        if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
+            there = fine.relaxed(there, free_fine, _STEPS, WIDTH)
+        gap = (fine.cost(there, WIDTH) - base) / variance_factor
+        if gauge is not None:
+            there = _aligned(fine, np.flatnonzero(pieces.segment == gauge), here, there, apart_m)
+        rivals.append(Rival(there, gap, proposal))
+    return Comparison(here, tuple(sorted(rivals, key=lambda rival: rival.gap)))
+
+
+def _promising(
+    whole: RigidProblem, starts: list[Proposal], gauge: int | None, apart_m: float
+) -> list[tuple[Proposal, Placement]]:
+    """The best alternatives with rigid segments that differ from each other."""
+    free = _free(whole, gauge)
+    here = whole.relaxed(whole.identity(), free, _ROUGH_STEPS)
+    first = sorted(starts, key=lambda start: whole.cost(start.placement))[:MOST_STARTS]
+    relaxed = [
+        (start, whole.relaxed(start.placement, free, _ROUGH_STEPS)) for start in first]
+    relaxed.sort(key=lambda pair: whole.cost(pair[1]))
+    kept: list[tuple[Proposal, Placement]] = []
+    for start, at in relaxed:
+        if _distance(whole, at, here, gauge) < 0.5 * apart_m:
+            continue
+        same = [k for k, (_, other) in enumerate(kept)
+                if _distance(whole, at, other, gauge) < 0.5 * apart_m]
+        if not same and len(kept) < MOST_FOLLOWED:
+            kept.append((start, at))
+        elif same and start.mirror and not kept[same[0]][0].mirror:
+            # The same place by another way, which has better words.
+            kept[same[0]] = (start, kept[same[0]][1])
+    return kept
+
+
+def _distance(
+    problem: RigidProblem, one: Placement, other: Placement, gauge: int | None
+) -> float:
+    """Largest difference of any variable: of its place, or of points its extent away."""
+    moved = np.linalg.norm(one.shift - other.shift, axis=1)
+    if gauge is not None:
+        moved[gauge] = 0
+    turn = np.linalg.norm(one.rotation - other.rotation, axis=(1, 2))
+    turn[problem.pieces:] = 0
+    return float(np.max(np.maximum(moved, 2.0 * turn), initial=0.0))
+
+
+def _aligned(
+    fine: RigidProblem, own: NDArray[np.int64], here: Placement, there: Placement, apart_m: float
+) -> Placement:
+    """The rival in the frame of the gauge segment's path as a whole; its pieces are `own`.
+
+    Uncertainties refer to that frame too. A path shorter than `apart_m` keeps its first pose.
+    """
+    wanted = fine.centers[own] + here.shift[own]
+    found = fine.centers[own] + there.shift[own]
+    offset = found - np.mean(found, axis=0)
+    if np.max(np.linalg.norm(offset, axis=1)) < apart_m:
+        return there
+    turn = nearest_rotation((
+        (wanted - np.mean(wanted, axis=0)).T @ offset
+        + sum(here.rotation[k] @ there.rotation[k].T for k in own.tolist()))[None])[0]
+    middle = np.mean(found, axis=0)
+    shift = (fine.centers + there.shift - middle) @ turn.T + np.mean(
+        wanted, axis=0) - fine.centers
+    shift[GROUND] = 0
+    rotation = turn @ there.rotation
+    rotation[GROUND] = np.eye(fine.dimension)
+    return Placement(rotation, shift)
+
+
+def _free(problem: RigidProblem, held: int | None) -> NDArray[np.bool_]:
+    free = np.ones(problem.unknowns, dtype=bool)
+    if held is not None:
+        free[problem.columns(held)] = False
+    return free
+
+
+def _carried(
+    whole: RigidProblem, fine: RigidProblem, pieces: Pieces, at: Placement
+) -> Placement:
+    """A placement of whole segments as one of their pieces."""
+    start = fine.identity()
+    rotation, shift = start.rotation.copy(), start.shift.copy()
+    p, b = fine.pieces, whole.pieces
+    rotation[:p] = at.rotation[pieces.segment]
+    arm = fine.centers[:p] - whole.centers[pieces.segment]
+    shift[:p] = (
+        np.einsum('kij,kj->ki', rotation[:p], arm) - arm + at.shift[pieces.segment])
+    shift[p:-1] = at.shift[b:-1]
+    return Placement(rotation, shift)

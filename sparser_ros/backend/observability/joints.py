@@ -1,0 +1,89 @@
+"""Joints: composed odometry between two neighbouring pieces of one path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...linalg.dense.rotations import hat, matrix_to_angle, matrix_to_rotvec
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Joints:
+    """Composed odometry between neighbouring pieces, in the frame of the piece before."""
+
+    before: Index
+    """(j,): piece."""
+    after: Index
+    point: Array
+    """(j, d): where the pieces meet, in map at the estimate."""
+    offset: Array
+    """(j, d + turns): what the estimate differs from composed odometry by, in map."""
+    whitener: Array
+    """(j, d + turns, d + turns): inverse square root of the covariance."""
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+
+def no_joints(dimension: int) -> Joints:
+    """For segments that are rigid as a whole."""
+    size = dimension + (1 if dimension == 2 else 3)
+    zero = np.zeros(0, dtype=np.int64)
+    return Joints(zero, zero, np.zeros((0, dimension)), np.zeros((0, size)),
+                  np.zeros((0, size, size)))
+
+
+def joint_terms(
+    joints: Joints, centers: Array, rotation: Array, shift: Array
+) -> tuple[Array, Array, Array]:
+    """Whitened residuals (j, s) of joints, and derivatives (j, s, s) by both pieces' motions.
+
+    `rotation` and `shift` move the pieces about their `centers`.
+    """
+    d = centers.shape[1]
+    size = joints.offset.shape[1]
+    sides = (joints.before, joints.after)
+    arms = [np.einsum('kij,kj->ki', rotation[v], joints.point - centers[v]) for v in sides]
+    ends = [arm + (centers + shift)[v] for arm, v in zip(arms, sides, strict=True)]
+    back = np.swapaxes(rotation[joints.before], 1, 2)
+    gap = ends[1] - ends[0]
+    bend = back @ rotation[joints.after]
+    turn = matrix_to_angle(bend)[:, None] if d == 2 else matrix_to_rotvec(bend)
+    residual = np.concatenate([np.einsum('kij,kj->ki', back, gap), turn], axis=1)
+    change = np.ones((len(joints), 1, 1)) if d == 2 else _left_inverse(turn) @ back
+    result = []
+    for arm, sign in zip(arms, (-1.0, 1.0), strict=True):
+        block = np.zeros((len(joints), size, size))
+        block[:, :d, :d] = sign * back
+        block[:, :d, d:] = sign * back @ turned(arm)
+        if sign < 0:
+            # The frame in which the residual is taken turns as well.
+            block[:, :d, d:] -= back @ turned(gap)
+        block[:, d:, d:] = sign * change
+        result.append(joints.whitener @ block)
+    return (
+        np.einsum('kij,kj->ki', joints.whitener, residual + joints.offset), result[0], result[1])
+
+
+def turned(arm: Array) -> Array:
+    """(k, d, turns): derivative of turned arms by the rotation."""
+    if arm.shape[1] == 2:
+        return np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None]
+    return np.asarray(-hat(arm))
+
+
+def _left_inverse(rotvec: Array) -> Array:
+    """(k, 3, 3): inverse left Jacobian of the rotation group (Sola 2018, equation 146)."""
+    angle = np.linalg.norm(rotvec, axis=1)
+    small = angle < 1e-4
+    safe = np.where(small, 1.0, angle)
+    factor = np.where(
+        small, 1 / 12, 1 / safe**2 - (1 + np.cos(safe)) / (2 * safe * np.sin(safe) + 1e-300))
+    cross = hat(rotvec)
+    return np.asarray(np.eye(3) - cross / 2 + factor[:, None, None] * (cross @ cross))

@@ -1,0 +1,204 @@
+"""Other placements worth a look: mirror images of groups, and turned or moved single variables.
+
+Ranges fix a group by the points outside it that it measures. Where these lie on a line (a plane
+in space), the mirror image of the group fits as well; where they nearly do, almost as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...linalg.dense.rotations import nearest_rotation
+from .registration import candidates, evidence_of
+from .rigid_problem import GROUND, Placement, RigidProblem
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+MOST_SUBSETS = 5
+"""Up to so many movable segments every subset is mirrored; of more, singles, pairs and all."""
+_PER_VARIABLE = 3
+"""Other minima of one segment that are followed up."""
+_HOPELESS = 400.0
+"""Chi-square by which another minimum of one landmark may be worse while all else stands still."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A placement to start from; `mirror` are the variables whose points span its mirror."""
+
+    placement: Placement
+    mirror: tuple[int, ...] = ()
+    """Variables, `GROUND` included; empty where it is no mirror image."""
+
+
+@dataclass(frozen=True)
+class _Ties:
+    """Who is measured where, by all believed measurements."""
+
+    first: Index
+    second: Index
+    point_first: Array
+    point_second: Array
+
+
+def proposals(
+    problem: RigidProblem, movable: list[int], landmarks: list[int], apart_m: float
+) -> list[Proposal]:
+    """Starts for a search of other minima of the problem of whole segments.
+
+    `movable` are segments, `landmarks` variables of unknown landmarks; what is closer than
+    `apart_m` to the present place is none.
+    """
+    ties = _ties(problem)
+    found = []
+    for group in _subsets(movable):
+        found += _mirrored(problem, ties, group, landmarks)
+    for variable in movable:
+        found += _registered(problem, ties, variable, True, apart_m)
+    for variable in landmarks:
+        found += _registered(problem, ties, variable, False, apart_m)
+    return found
+
+
+def _ties(problem: RigidProblem) -> _Ties:
+    columns = [
+        np.concatenate([getattr(pairs, name)[pairs.kept] for pairs in (
+            problem.ranges, problem.same)])
+        for name in ('first', 'second', 'point_first', 'point_second')]
+    return _Ties(*columns)
+
+
+def _subsets(movable: list[int]) -> list[tuple[int, ...]]:
+    if len(movable) <= MOST_SUBSETS:
+        sizes = list(range(1, len(movable) + 1))
+    else:
+        sizes = [1, 2, len(movable)]
+    return [group for size in sizes for group in itertools.combinations(movable, size)]
+
+
+def private_landmarks(problem: RigidProblem, group: tuple[int, ...]) -> Index:
+    """Landmarks tied to nothing outside a group of segments."""
+    ties = _ties(problem)
+    inside = np.zeros(problem.variables + 1, dtype=bool)
+    inside[list(group)] = True
+    shared = np.zeros(problem.variables + 1, dtype=bool)
+    shared[ties.first[~inside[ties.second]]] = True
+    shared[ties.second[~inside[ties.first]]] = True
+    alone = np.flatnonzero(~shared[:-1])
+    return np.asarray(alone[alone >= problem.pieces])
+
+
+def _mirrored(
+    problem: RigidProblem, ties: _Ties, group: tuple[int, ...], landmarks: list[int]
+) -> list[Proposal]:
+    """The group mirrored with its own landmarks, and with all unknown landmarks."""
+    result: list[Proposal] = []
+    for marks in (private_landmarks(problem, group).tolist(), landmarks):
+        members = np.zeros(problem.variables + 1, dtype=bool)
+        members[list(group)] = True
+        members[list(marks)] = True
+        out = members[ties.first] & ~members[ties.second]
+        back = members[ties.second] & ~members[ties.first]
+        points = np.concatenate([ties.point_second[out], ties.point_first[back]])
+        if len(points) == 0:
+            continue
+        names = np.unique(np.concatenate([ties.second[out], ties.first[back]]))
+        placement = _reflected(problem, ties, members, points)
+        chosen = _best_landmarks(problem, placement, landmarks)
+        result.append(Proposal(chosen, tuple(names.tolist())))
+        if list(marks) == landmarks:
+            break
+    return result
+
+
+def _reflected(
+    problem: RigidProblem, ties: _Ties, members: Mask, points: Array
+) -> Placement:
+    """Members mirrored about the line (plane) that fits points best."""
+    d = problem.dimension
+    middle = np.mean(points, axis=0)
+    normal = np.linalg.eigh((points - middle).T @ (points - middle))[1][:, 0]
+    mirror = np.eye(d) - 2 * np.outer(normal, normal)
+    start = problem.identity()
+    rotation, shift = start.rotation.copy(), start.shift.copy()
+    for variable in np.flatnonzero(members[:-1]).tolist():
+        center = problem.centers[variable]
+        shift[variable] = (center - middle) @ mirror.T + middle - center
+        if variable < problem.pieces:
+            # A reflection is no motion of a robot; the nearest proper one is.
+            arm = np.concatenate([
+                ties.point_first[ties.first == variable],
+                ties.point_second[ties.second == variable]]) - center
+            rotation[variable] = nearest_rotation((mirror @ (arm.T @ arm))[None])[0]
+    return Placement(rotation, shift)
+
+
+def _best_landmarks(
+    problem: RigidProblem, moved: Placement, landmarks: list[int]
+) -> Placement:
+    """Every landmark where it fits the moved segments better: as it was, or as it is moved."""
+    if not landmarks:
+        return moved
+    stay = Placement(moved.rotation, moved.shift.copy())
+    stay.shift[landmarks] = 0
+    before, after = (_cost_by_variable(problem, at) for at in (stay, moved))
+    shift = moved.shift.copy()
+    back = [v for v in landmarks if before[v] < after[v]]
+    shift[back] = 0
+    return Placement(moved.rotation, shift)
+
+
+def _cost_by_variable(problem: RigidProblem, at: Placement) -> Array:
+    residuals = problem.residuals(at)
+    total = np.zeros(problem.variables + 1)
+    for pairs, square in (
+        (problem.ranges, residuals.ranges**2), (problem.same, np.sum(residuals.same**2, axis=1))):
+        for variable in (pairs.first, pairs.second):
+            np.add.at(total, variable[pairs.kept], square[pairs.kept])
+    return total
+
+
+def _registered(
+    problem: RigidProblem, ties: _Ties, variable: int, turn: bool, apart_m: float
+) -> list[Proposal]:
+    """Other minima of one variable among the others as they are.
+
+    Landmarks that only this variable measures prove nothing; they move along.
+    """
+    own = private_landmarks(problem, (variable,)) if turn else np.zeros(0, dtype=np.int64)
+    evidence = evidence_of(problem, variable, own)
+    if evidence.rows == 0:
+        return []
+    d, center = problem.dimension, problem.centers[variable]
+    found = candidates(evidence, turn, (np.eye(d), center))
+    here = float(found.cost[0])
+    result: list[Proposal] = []
+    taken: list[Array] = []
+    for rotation, position, cost in zip(
+            found.rotation, found.position, found.cost, strict=True):
+        if not turn and cost - here > _HOPELESS:
+            break
+        image = np.concatenate([position, position + apart_m * 5 * rotation[:, 0]])
+        same = np.concatenate([center, center + apart_m * 5 * np.eye(d)[0]])
+        if any(np.linalg.norm(image - other) < apart_m for other in [same, *taken]):
+            continue
+        taken.append(image)
+        start = problem.identity()
+        turned, shift = start.rotation.copy(), start.shift.copy()
+        turned[variable], shift[variable] = rotation, position - center
+        for mark in own.tolist():
+            arm = problem.centers[mark] - center
+            shift[mark] = rotation @ arm + position - problem.centers[mark]
+        result.append(Proposal(Placement(turned, shift)))
+        if len(result) == (_PER_VARIABLE if turn else 1):
+            break
+    return result
+
+
+__all__ = ['GROUND', 'Proposal', 'private_landmarks', 'proposals']

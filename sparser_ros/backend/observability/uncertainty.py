@@ -1,0 +1,116 @@
+"""Standard deviations from the Gauss-Newton information of the rigid problem, its gauge fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate
+from ..session.odometry_segments import OdometrySegments
+from .joints import turned
+from .pieces import Pieces
+from .rigid_problem import RigidProblem
+
+Array = NDArray[np.float64]
+_UNKNOWN_M, _UNKNOWN_RAD = 1e4, 30.0
+"""Prior standard deviations: they only keep the information matrix invertible."""
+_HEADING_ARM_M = 0.1
+"""A heading counts in the alignment like a point so far away: it decides where robots stand."""
+_HELD = 1e12
+"""Information on the gauge piece: it does not move."""
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Standard deviations in map: largest over directions."""
+
+    heading: Array
+    """(b,): of the newest pose of every segment, rad."""
+    position: Array
+    """(b,): of the newest pose of every segment, m."""
+    landmark: Array
+    """(m,): m."""
+    variance_factor: float
+    """Found over claimed variance of the residuals, at least 1; included in the above."""
+
+
+def uncertainty(
+    problem: RigidProblem, pieces: Pieces, estimate: Estimate, segments: OdometrySegments,
+    gauge: int | None,
+) -> Uncertainty:
+    """Uncertainty of every segment's newest pose and every landmark at the estimate.
+
+    Without absolute data the frame is the one in which the gauge robot's path as a whole is at
+    rest (an S-transformation, Baarda 1981): an error of its first heading turns all of `map`,
+    which nothing inside it can tell and which harms nothing inside it.
+    """
+    d, count = problem.dimension, problem.pieces
+    residual, jacobian = problem.linearised(problem.identity())
+    normal = (jacobian.T @ jacobian).toarray()
+    weak = np.full(problem.unknowns, 1 / _UNKNOWN_M**2)
+    size = d + problem.turns
+    weak[:count * size].reshape(count, size)[:, d:] = 1 / _UNKNOWN_RAD**2
+    if gauge is not None:
+        weak[problem.columns(int(pieces.first[gauge]))] = _HELD
+    scale = 1 / np.sqrt(np.diag(normal) + weak)
+    scaled = scale[:, None] * (normal + np.diag(weak)) * scale
+    factor = _variance_factor(problem, residual)
+    covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
+    if gauge is not None:
+        covariance = _aligned(covariance, problem, pieces, gauge)
+    newest = pieces.last
+    blocks = np.array([
+        covariance[problem.columns(int(v)), problem.columns(int(v))] for v in newest
+    ]).reshape(len(newest), size, size)
+    arm = estimate.translation[segments.last] - problem.centers[newest]
+    carry = np.concatenate(
+        [np.broadcast_to(np.eye(d), (len(newest), d, d)), turned(arm)], axis=2)
+    position = _largest(carry @ blocks @ np.swapaxes(carry, 1, 2))
+    marks = np.array([
+        covariance[problem.columns(v), problem.columns(v)]
+        for v in range(count, problem.variables)]).reshape(-1, d, d)
+    return Uncertainty(_largest(blocks[:, d:, d:]), position, _largest(marks), factor)
+
+
+def _aligned(
+    covariance: Array, problem: RigidProblem, pieces: Pieces, gauge: int
+) -> Array:
+    """The covariance after rigid alignment of the gauge segment's pieces."""
+    d, turns, count = problem.dimension, problem.turns, problem.pieces
+    size = d + turns
+    motion = np.zeros((problem.unknowns, size))
+    body = motion[:count * size].reshape(count, size, size)
+    arms = turned(problem.centers[:-1])
+    body[:, :d, :d] = np.eye(d)
+    body[:, :d, d:] = arms[:count]
+    body[:, d:, d:] = np.eye(turns)
+    points = motion[count * size:].reshape(-1, d, size)
+    points[:, :, :d] = np.eye(d)
+    points[:, :, d:] = arms[count:]
+    weight = np.zeros((count, size))
+    own = pieces.segment == gauge
+    weight[own, :d] = 1.0
+    weight[own, d:] = _HEADING_ARM_M**2
+    weighted = np.concatenate([weight.ravel(), np.zeros(len(motion) - weight.size)])[
+        :, None] * motion
+    project = motion @ np.linalg.solve(weighted.T @ motion, weighted.T)
+    # P - G K P - (G K P)^T + G K P K^T G^T, without the square matrix I - G K.
+    moved = project @ covariance
+    return np.asarray(covariance - moved - moved.T + moved @ project.T)
+
+
+def _variance_factor(problem: RigidProblem, residual: Array) -> float:
+    """Chi-square per degree of freedom of what is believed, at least 1."""
+    rows = int(np.sum(problem.ranges.kept)) + problem.dimension * int(
+        np.sum(problem.same.kept)) + problem.joints.offset.size
+    free = rows - problem.unknowns
+    return max(1.0, float(np.sum(residual**2)) / free) if free > 0 else 1.0
+
+
+def _largest(covariance: Array) -> Array:
+    """(k,): square roots of the largest eigenvalues."""
+    if not len(covariance):
+        return np.zeros(0)
+    return np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[:, -1], 0.0))

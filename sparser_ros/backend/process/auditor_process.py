@@ -1,0 +1,107 @@
+"""The auditor process: takes the same increments, audits at its own pace, sends verdicts."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from dataclasses import replace
+from multiprocessing.connection import Connection
+
+from ..session.auditor import Auditor, TrackedMap, tracked_map
+from ..session.verdict import Verdict
+from . import protocol
+from .codec import Packet, decode_increment, decode_solution, encode
+from .endpoint import Endpoint, begin_process
+from .protocol import Answer
+from .verdict_codec import encode_verdict
+
+_LOOK_S = 0.2
+"""Period of the look whether an audit is due: short against the ticks that its verdict is for."""
+
+
+class AuditorLoop:
+    """The auditor on one end of a pipe."""
+
+    def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
+        self._config = protocol.config_from(config)
+        self._endpoint = Endpoint(
+            pipe, self._config.backend.watchdog.heartbeat_period_s, own_process=own_process)
+        self._auditor = Auditor(self._config, bounded=True)
+        self._tracked: TrackedMap | None = None
+        self._generation, self._request = 0, -1
+        self._ended_s = self._rest_until_s = time.monotonic()
+
+    def run(self) -> None:
+        """Serve until the pipe closes."""
+        from ...solver import warm_up
+
+        warm_up(self._config.dimension, self._config.solver)
+        self._endpoint.send(encode(protocol.READY, {'pid': os.getpid()}))
+        while not self._endpoint.ended.is_set():
+            looked = time.monotonic()
+            for packet in self._endpoint.receive(_LOOK_S):
+                self._handle(packet)
+            if self._endpoint.ended.is_set():
+                break
+            if self._wanted():
+                self._audit()
+            elif self._request < 0:
+                # Increments come more often than it is worth looking at the graph.
+                self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
+
+    def _handle(self, packet: Packet) -> None:
+        values = packet.values
+        if packet.kind == protocol.INCREMENT:
+            self._auditor.add(decode_increment(packet), first=values['first'])
+        elif packet.kind == protocol.SOLUTION:
+            if protocol.answer_of(packet).generation == self._generation:
+                self._tracked = tracked_map(decode_solution(packet))
+        elif packet.kind == protocol.AUDIT:
+            self._request = max(self._request, protocol.request_of(packet).number)
+        elif packet.kind == protocol.RESET:
+            self._generation, self._request = values['generation'], -1
+            self._auditor, self._tracked = Auditor(self._config, bounded=True), None
+        elif packet.kind == protocol.CONFIGURE:
+            self._config = protocol.config_from(values['config'])
+            self._auditor.config = self._config
+        elif packet.kind == protocol.CLOSE:
+            self._endpoint.ended.set()
+
+    def _wanted(self) -> str:
+        """Why an audit should run now, or ''."""
+        if self._request >= 0:
+            return 'asked for'
+        now, period = time.monotonic(), self._config.backend.audit.period_s
+        if now < self._rest_until_s or self._auditor.sequence <= self._auditor.audited_sequence:
+            return ''
+        if period > 0 and now - self._ended_s >= period:
+            return 'now and then'
+        return self._auditor.due('' if self._tracked is None else self._tracked.doubt)
+
+    def _audit(self) -> None:
+        request, self._request = self._request, -1
+        answer, begin = Answer(self._generation, request), time.monotonic()
+        try:
+            self._endpoint.send(encode_verdict(self._verdict(request), answer))
+        except Exception as error:
+            # Nothing that an audit raises may end the checks: it is reported, and the loop goes on.
+            self._endpoint.send(protocol.failed_message(
+                answer, f'{type(error).__name__}: {error}', traceback.format_exc()))
+        self._ended_s = time.monotonic()
+        share = self._config.backend.audit.time_share
+        self._rest_until_s = self._ended_s + (self._ended_s - begin) * (1 - share) / share
+
+    def _verdict(self, request: int) -> Verdict:
+        tracked = self._tracked
+        if tracked is not None and tracked.sequence > self._auditor.sequence:
+            # A solution overtook increments after a restart of this process: not yet comparable.
+            tracked = None
+        return replace(self._auditor.audit(tracked, request=request), request=request)
+
+
+def main(pipe: Connection, config: str) -> None:
+    """Entry point of the spawned process."""
+    audit = protocol.config_from(config).backend.audit
+    begin_process(audit.niceness)
+    AuditorLoop(pipe, config, own_process=True).run()

@@ -1,0 +1,264 @@
+"""One solver process, watched: started, fed, heard, killed when silent, started again.
+
+An I/O thread owns the pipe, a second thread kills a process that went silent. Whoever owns the
+link keeps what a new process needs and sends it all whenever one is ready.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING, Protocol
+
+from ...config import SparserError
+from . import protocol
+from .codec import Packet, decode, encode
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+STARTING = (
+    'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
+    'while data are kept')
+
+
+class Loop(Protocol):
+    """What serves the other end of the pipe."""
+
+    def run(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Role:
+    """What kind of process a link starts."""
+
+    name: str
+    """For messages and threads: tracker, auditor."""
+    main: Callable[[Connection, str], None]
+    """Entry point of the spawned process: pipe, configuration as JSON."""
+    loop: Callable[..., Loop]
+    """The same loop for a thread (`backend.worker: thread`): pipe, configuration, own_process."""
+
+
+class LinkOwner(Protocol):
+    """Keeps the state that outlives processes. Called in the link's I/O thread."""
+
+    lock: threading.RLock
+
+    def config(self) -> SparserConfig:
+        """In force now."""
+        ...
+
+    def everything(self, link: Link) -> list[bytes]:
+        """All that a new process needs, in order; called with the lock held."""
+        ...
+
+    def understand(self, link: Link, packet: Packet) -> None:
+        """A message from the process, other than signs of life."""
+        ...
+
+    def between(self, link: Link) -> None:
+        """Called several times a second."""
+        ...
+
+
+class Link:
+    """The node's end of one process."""
+
+    def __init__(self, role: Role, owner: LinkOwner) -> None:
+        self.role = role
+        self._owner = owner
+        self._outbox: deque[bytes] = deque()
+        self._process: BaseProcess | None = None
+        self._thread: threading.Thread | None = None
+        self._pipe: Connection | None = None
+        self._heard = time.monotonic()
+        self._restarts, self._failures = -1, 0
+        self.ready = False
+        """Whether the process has said so; guarded by the owner's lock."""
+        self.text = STARTING
+        self._closing = threading.Event()
+        self._wake_out, self._wake_in = os.pipe()
+        os.set_blocking(self._wake_in, False)
+        os.set_blocking(self._wake_out, False)
+        self._io = threading.Thread(target=self._serve, name=f'sparser-{role.name}-io', daemon=True)
+        self._dog = threading.Thread(
+            target=self._watch, name=f'sparser-{role.name}-watchdog', daemon=True)
+
+    def start(self) -> None:
+        """Start the threads, which start the process."""
+        self._io.start()
+        self._dog.start()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None while there is none, or in thread mode."""
+        process = self._process
+        return None if process is None else process.pid
+
+    @property
+    def restarts(self) -> int:
+        """How often the process died or hung and was started again."""
+        return max(self._restarts, 0)
+
+    def send(self, *messages: bytes) -> None:
+        """Queue messages; dropped while the process starts, since it then gets everything."""
+        with self._owner.lock:
+            if self.ready:
+                self._outbox.extend(messages)
+        with contextlib.suppress(OSError):
+            os.write(self._wake_in, b'.')
+
+    def replace_all(self, *messages: bytes) -> None:
+        """Drop what is queued and queue these instead."""
+        with self._owner.lock:
+            self._outbox.clear()
+        self.send(*messages)
+
+    def end(self) -> None:
+        """Ask threads and process to end."""
+        self._closing.set()
+        with contextlib.suppress(OSError):
+            os.write(self._wake_in, b'.')
+
+    def join(self, limit_s: float) -> None:
+        """Wait for the end, by force after the limit."""
+        self._io.join(timeout=limit_s)
+        self._kill()
+        self._io.join(timeout=5.0)
+        self._dog.join(timeout=2.0)
+        for end in (self._wake_in, self._wake_out):
+            with contextlib.suppress(OSError):
+                os.close(end)
+
+    # -- the I/O thread
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._start()
+                self._exchange()
+            except (EOFError, OSError, SparserError) as error:
+                if not self._closing.is_set():
+                    self._lost(error)
+        with contextlib.suppress(OSError):
+            if self._pipe is not None and self.ready:
+                self._pipe.send_bytes(encode(protocol.CLOSE))
+        self._drop()
+
+    def _start(self) -> None:
+        """Start a process and wait until it has said that it is ready."""
+        ours, theirs = multiprocessing.Pipe(duplex=True)
+        config = self._owner.config()
+        text = protocol.config_text(config)
+        self._restarts += 1
+        self._heard = time.monotonic()
+        self._pipe = ours
+        if config.backend.worker == 'thread':
+            loop = self.role.loop(theirs, text, own_process=False)
+            self._thread = threading.Thread(
+                target=loop.run, name=f'sparser-{self.role.name}', daemon=True)
+            self._thread.start()
+        else:
+            context = multiprocessing.get_context('spawn')
+            process = context.Process(
+                target=self.role.main, args=(theirs, text), name=f'sparser-{self.role.name}',
+                daemon=True)
+            # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
+            # tracker of resources is started first, because its start unblocks SIGINT again.
+            resource_tracker.ensure_running()
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            self._process = process
+            theirs.close()
+        while not self.ready and not self._closing.is_set():
+            self._receive(0.5)
+        self.text, self._failures = 'running', 0
+
+    def _exchange(self) -> None:
+        while not self._closing.is_set():
+            self._owner.between(self)
+            while True:
+                with self._owner.lock:
+                    message = self._outbox.popleft() if self._outbox else None
+                if message is None or self._pipe is None:
+                    break
+                self._pipe.send_bytes(message)
+            self._receive(0.25)
+
+    def _receive(self, timeout_s: float) -> None:
+        assert self._pipe is not None
+        sources: list = [self._pipe, self._wake_out]
+        if self._process is not None:
+            sources.append(self._process.sentinel)
+        for source in wait(sources, timeout_s):
+            if source == self._wake_out:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_out, 4096)
+            elif source is self._pipe:
+                self._understand(decode(self._pipe.recv_bytes()))
+            elif not self._pipe.poll():
+                raise EOFError(f'it ended with code {getattr(self._process, "exitcode", None)}')
+
+    def _understand(self, packet: Packet) -> None:
+        self._heard = time.monotonic()
+        if packet.kind == protocol.READY:
+            with self._owner.lock:
+                self._outbox.clear()
+                self._outbox.extend(self._owner.everything(self))
+                self.ready = True
+        elif packet.kind != protocol.BEAT:
+            self._owner.understand(self, packet)
+
+    def _lost(self, error: BaseException) -> None:
+        """The process died: say so and pause a little before the next start."""
+        code = getattr(self._process, 'exitcode', None)
+        self._drop()
+        delay = self._owner.config().backend.watchdog.respawn_delay_s * 2 ** min(
+            self._failures, 10)
+        self._failures += 1
+        self.text = f'the {self.role.name} process was lost ({error or code}); starting it again'
+        self._closing.wait(min(delay, 10.0))
+
+    def _drop(self) -> None:
+        with self._owner.lock:
+            self.ready = False
+            process, pipe, self._pipe = self._process, self._pipe, None
+        if pipe is not None:
+            pipe.close()
+        if process is not None:
+            process.join(timeout=self._owner.config().backend.watchdog.close_timeout_s)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self._process = None
+
+    # -- the watchdog thread
+
+    def _watch(self) -> None:
+        while not self._closing.wait(0.2):
+            dog = self._owner.config().backend.watchdog
+            limit = dog.hang_timeout_s if self.ready else dog.start_timeout_s
+            if self._process is not None and time.monotonic() - self._heard > limit:
+                self.text = f'the {self.role.name} process was silent for {limit:g} s; killed'
+                self._heard = time.monotonic()
+                self._kill()
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None and process.pid is not None:
+            with contextlib.suppress(OSError, ValueError):
+                process.kill()

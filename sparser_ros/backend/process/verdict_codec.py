@@ -1,0 +1,68 @@
+"""Verdicts as bytes: the layout of `codec`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ...graph.finding import Finding
+from ...solver.result import SolveStatus
+from ..session.solution import Location
+from ..session.verdict import SegmentVerdict, Verdict, VerdictKind
+from .codec import (
+    Packet,
+    encode,
+    estimate_arrays,
+    estimate_from,
+    stats_arrays,
+    stats_from,
+    stats_values,
+)
+from .protocol import VERDICT, Answer
+
+_PLAIN = (
+    'sequence', 'request', 'newest_stamp_ns', 'anchored', 'gauge_name', 'message', 'withheld',
+    'odometry_factors', 'seconds')
+
+
+def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
+    """A verdict with everything in it, and what it answers."""
+    values: dict[str, Any] = {name: getattr(verdict, name) for name in _PLAIN}
+    values.update({
+        'answer': asdict(answer),
+        'kind': verdict.kind.value,
+        'placed': list(verdict.placed),
+        'segments': [
+            [one.first, one.robot, one.location.value, one.missing, one.rejected_share]
+            for one in verdict.segments],
+        'status': verdict.status.value,
+        'stats': stats_values(verdict.stats),
+        'findings': [list(vars(one).values()) for one in verdict.findings],
+        'gate_reasons': list(verdict.gate_reasons),
+        'gate_robots': [list(one) for one in verdict.gate_robots],
+        'quarantined': [list(one) for one in verdict.quarantined],
+    })
+    arrays = estimate_arrays(verdict.estimate)
+    arrays['landmark_located'] = verdict.landmark_located
+    arrays.update(stats_arrays(verdict.stats))
+    return encode(VERDICT, values, arrays)
+
+
+def decode_verdict(packet: Packet) -> Verdict:
+    """The verdict of a packet of kind `verdict`."""
+    values, arrays = packet.values, packet.arrays
+    return Verdict(
+        kind=VerdictKind(values['kind']),
+        estimate=estimate_from(arrays),
+        placed=tuple(values['placed']),
+        segments=tuple(
+            SegmentVerdict(first, robot, Location(where), missing, share)
+            for first, robot, where, missing, share in values['segments']),
+        landmark_located=arrays['landmark_located'],
+        status=SolveStatus(values['status']),
+        stats=stats_from(values['stats'], arrays),
+        findings=tuple(Finding(*row) for row in values['findings']),
+        gate_reasons=tuple(values['gate_reasons']),
+        gate_robots=tuple((robot, reason) for robot, reason in values['gate_robots']),
+        quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
+        **{name: values[name] for name in _PLAIN})

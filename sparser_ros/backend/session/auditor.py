@@ -1,0 +1,274 @@
+"""The auditor: solves the graph from scratch beside the tracker and says what to believe.
+
+An audit solves robustly from several starts, among them the tracker's map; the least robust cost
+wins. What the measurements determine in the winner is judged under its robust weights, and maps of
+other starts that cost about as much make robots ambiguous. Whether an audit is due depends on
+counts of data alone, so that a replay gives the same result every time.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate, Increment
+from ...solver.result import SolveStats, SolveStatus
+from . import quarantine
+from .contest import Candidate, Contest
+from .frame import Frame, frame_of
+from .gauge import at_origin, initial_pose
+from .graph_store import GraphStore
+from .judgement import Judgement, judged, seen_in, ties_of
+from .quarantine import FAILURES
+from .runner import run
+from .solution import Location, Solution
+from .verdict import Verdict, VerdictKind
+from .warm_start import continued, placed
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+Index = NDArray[np.int64]
+_DOUBT_GROWTH = 1.02
+"""Growth of the measurements since the last audit from which a doubt brings the next one."""
+
+
+@dataclass(frozen=True)
+class TrackedMap:
+    """What the tracker knows: the start of one candidate, and what is to be judged."""
+
+    sequence: int
+    estimate: Estimate
+    placed: tuple[str, ...]
+    anchored: bool
+    doubt: str = ''
+    quarantined: tuple[tuple[int, int], ...] = ()
+
+
+def tracked_map(solution: Solution) -> TrackedMap | None:
+    """What an audit needs of a solution; None while nothing is placed."""
+    if not solution.placed:
+        return None
+    return TrackedMap(
+        solution.sequence, solution.estimate, solution.placed, solution.anchored, solution.doubt,
+        solution.quarantined)
+
+
+@dataclass(frozen=True)
+class _Audited:
+    """Counts at the last audit."""
+
+    sequence: int
+    measurements: int
+    rows: tuple[int, int]
+    """Ranges and relative poses."""
+    ties: Index
+    """(b + m,): measurements of segments and landmarks."""
+    sure: NDArray[np.bool_]
+    """(b + m,): located ones."""
+
+
+class Auditor:
+    """Holds the graph and the outcome of the last audit.
+
+    `bounded`: solves from scratch end in `backend.audit.limit_s` of wall time; the result then
+    depends on the machine.
+    """
+
+    def __init__(self, config: SparserConfig, *, bounded: bool = False) -> None:
+        self.config = config
+        self._bounded = bounded
+        self._store = GraphStore(config.dimension)
+        self._pose = initial_pose(config.backend, config.dimension)
+        self._map: TrackedMap | None = None
+        """The map of the last audit."""
+        self._gauge_name: str | None = None
+        self._last: _Audited | None = None
+        self._trials = 0
+
+    @property
+    def sequence(self) -> int:
+        """Newest increment included; -1 = none."""
+        return self._store.sequence
+
+    @property
+    def audited_sequence(self) -> int:
+        """Newest increment of the last audit; -1 = none."""
+        return -1 if self._last is None else self._last.sequence
+
+    def add(self, increment: Increment, *, first: int | None = None) -> bool:
+        """Append an increment (or a merged one from `first` on); False if already included."""
+        return self._store.add(increment, first=first)
+
+    def due(self, doubt: str = '') -> str:
+        """Why an audit is due, or ''; `doubt` is the tracker's."""
+        last, audit = self._last, self.config.backend.audit
+        if self._store.sequence < 0 or self.config.backend.auditor == 'off':
+            return ''
+        if last is None:
+            return 'first audit'
+        if self._store.sequence <= last.sequence:
+            return ''
+        now = self._store.n_measurements
+        if now >= audit.growth * last.measurements and now > last.measurements:
+            return 'the graph has grown'
+        if doubt and now >= _DOUBT_GROWTH * last.measurements:
+            return doubt
+        ties, _ = ties_of(self._store.graph)
+        if len(ties) != len(last.ties):
+            return 'something new is to be placed'
+        grown = ~last.sure & (ties > last.ties) & (ties >= audit.growth_unlocated * last.ties)
+        return 'something unlocated has new measurements' if np.any(grown) else ''
+
+    def audit(self, tracked: TrackedMap | None = None, *, request: int = -1) -> Verdict:
+        """Audit the graph as it is now; `tracked` is the tracker's map of it or of a part."""
+        begin = time.perf_counter()
+        if tracked is not None and tracked.quarantined:
+            self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
+        contest, error = self._attempt(tracked)
+        if contest is None and error:
+            found = quarantine.culprits(
+                self._store.sequences(self.audited_sequence), self._store.excluded,
+                lambda excluded: self._works(excluded, tracked))
+            self._store.exclude(found if found is not None else {})
+            contest, error = self._attempt(tracked)
+        verdict = self._cannot_tell(error) if contest is None else self._judged(contest, tracked)
+        excluded = self._store.excluded
+        return replace(
+            verdict, request=request, quarantined=tuple(sorted(excluded.items())),
+            findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
+            seconds=time.perf_counter() - begin)
+
+    def _attempt(self, tracked: TrackedMap | None) -> tuple[Contest | None, str]:
+        """The candidates, or None and why there are none ('' = nothing to place yet)."""
+        try:
+            frame = self._frame()
+            if frame is None:
+                return None, ''
+            audit = self.config.backend.audit
+            contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config)
+            contest.from_present((0, 0) if self._last is None else self._last.rows)
+            contest.from_scratch(
+                audit.starts, self._trials, audit.limit_s if self._bounded else 0.0)
+        except FAILURES as error:
+            return None, f'{type(error).__name__}: {error}'
+        if not np.isfinite(contest.best.value):
+            return None, contest.best.result.message
+        self._trials += len(contest.candidates) - 1
+        return contest, ''
+
+    def _works(self, excluded: quarantine.Excluded, tracked: TrackedMap | None) -> bool:
+        """Whether a warm solve succeeds without these increments."""
+        self._store.exclude(excluded)
+        try:
+            frame = self._frame()
+            if frame is None:
+                return True
+            graph = frame.subgraph.graph
+            guess = frame.subgraph.of(self._guess(frame, tracked))
+            return run(graph, self.config, guess).status.solved
+        except FAILURES:
+            return False
+
+    def _frame(self) -> Frame | None:
+        frame = frame_of(self._store.graph, self.config, self._gauge_name)
+        if frame is not None:
+            self._gauge_name = frame.gauge_name
+        return frame
+
+    def _guess(self, frame: Frame, tracked: TrackedMap | None) -> Estimate:
+        """A start in map: known values, odometry, and new variables placed among the known."""
+        known_map = self._map if tracked is None or not tracked.placed else tracked
+        segments = frame.segments
+        guess = continued(
+            frame.graph, segments, None if known_map is None else known_map.estimate)
+        known = np.zeros(len(frame.mask), dtype=bool)
+        if known_map is not None and known_map.anchored == frame.anchored:
+            known = frame.named(known_map.placed)
+        if frame.gauge is not None and not known[frame.gauge]:
+            rows = segments.of_pose == frame.gauge
+            own = at_origin(guess, int(segments.first[frame.gauge]), self._pose)
+            guess = Estimate(
+                np.where(rows[:, None, None], own.rotation, guess.rotation),
+                np.where(rows[:, None], own.translation, guess.translation), guess.landmarks)
+            known[frame.gauge] = True
+        known[len(segments):] |= frame.graph.landmarks.fixed
+        floor = self.config.backend.observability.range_sigma_floor_m
+        return placed(frame.graph, segments, guess, known | ~frame.mask, floor)[0]
+
+    def _judged(self, contest: Contest, tracked: TrackedMap | None) -> Verdict:
+        """The verdict on the best candidate; from now on the auditor's own map."""
+        frame, seen = contest.frame, seen_in(contest, self.config)
+        best = contest.best
+        found = judged(contest, seen, self._store.graph, self.config)
+        names = tuple(sorted(frame.names(frame.mask)))
+        kind = self._kind(contest, tracked, found, names)
+        self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
+        ties, _ = ties_of(self._store.graph)
+        sure = np.concatenate([
+            np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
+            found.landmark_located])
+        self._last = _Audited(
+            self._store.sequence, self._store.n_measurements,
+            (len(frame.graph.ranges), len(frame.graph.relative_poses)), ties, sure)
+        return self._verdict(kind, contest, found, names)
+
+    def _kind(
+        self, contest: Contest, tracked: TrackedMap | None, found: Judgement,
+        names: tuple[str, ...],
+    ) -> VerdictKind:
+        best, present = contest.best, contest.candidates[0]
+        new = tracked is None or not set(names) <= set(tracked.placed)
+        if new or best is not present or self._moved(contest, tracked, best):
+            return VerdictKind.BETTER_MAP
+        if found.ambiguous:
+            return VerdictKind.AMBIGUOUS
+        return VerdictKind.AGREE
+
+    def _moved(
+        self, contest: Contest, tracked: TrackedMap | None, best: Candidate
+    ) -> bool:
+        """Whether solving from the tracker's map has led away from it."""
+        if tracked is None or tracked.anchored != contest.frame.anchored:
+            return True
+        rows = contest.frame.subgraph.poses
+        rows = rows[rows < len(tracked.estimate.translation)]
+        before, after = tracked.estimate.translation[rows], best.whole.translation[rows]
+        apart = np.linalg.norm((after - after[:1]) - (before - before[:1]), axis=1)
+        limit = 0.1 * self.config.backend.observability.position_sigma_m
+        return bool(np.max(apart, initial=0.0) > limit)
+
+    def _verdict(
+        self, kind: VerdictKind, contest: Contest, found: Judgement, names: tuple[str, ...]
+    ) -> Verdict:
+        best, frame = contest.best, contest.frame
+        stats = best.result.stats
+        relaxed = [one.result.stats.cost_relaxed for one in contest.candidates
+                   if one.result.status.solved and one.result.stats.cost_relaxed is not None]
+        if stats.cost_relaxed is None and relaxed:
+            stats = replace(stats, cost_relaxed=relaxed[-1])
+        return Verdict(
+            kind=kind, sequence=self._store.sequence, request=-1,
+            newest_stamp_ns=self._store.newest_stamp_ns, anchored=frame.anchored,
+            gauge_name=frame.gauge_name, estimate=best.whole, placed=names,
+            segments=found.segments, landmark_located=found.landmark_located,
+            status=best.result.status, message=best.result.message, stats=stats,
+            withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
+            gate_robots=found.gate_robots, odometry_factors=found.odometry_factors)
+
+    def _cannot_tell(self, error: str) -> Verdict:
+        graph, d = self._store.graph, self.config.dimension
+        message = error or (
+            'nothing to place in map yet: odometry of the gauge robot, or data that tie a robot to '
+            'known beacons, are missing')
+        return Verdict(
+            kind=VerdictKind.CANNOT_TELL, sequence=self._store.sequence, request=-1,
+            newest_stamp_ns=self._store.newest_stamp_ns, anchored=False, gauge_name=None,
+            estimate=Estimate(np.zeros((0, d, d)), np.zeros((0, d)), np.zeros((0, d))),
+            placed=(), segments=(), landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
+            status=SolveStatus.FAILED, message=message,
+            stats=SolveStats(d, 'none', self.config.solver.formulation, 'cpu', 'none'))

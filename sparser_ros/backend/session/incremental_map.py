@@ -1,0 +1,230 @@
+"""The placed part of a graph at its optimum, tick by tick: work for what an increment changes only.
+
+What an audit has placed (odometry segments and landmarks) is solved; everything that comes later
+and belongs to nothing placed (a robot, a landmark, odometry that broke off) is carried along as it
+came: its poses stand in their own odometry frame, its measurements wait for the next audit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...config import SolverError
+from ...graph import Estimate, Graph, Increment, is_landmark
+from ...linalg.block.block_cholesky import supports_external_ordering
+from ...solver.incremental.incremental_solver import IncrementalSolver, Update
+from ...solver.incremental.terms import Kind, terms_of
+from ...solver.result import SolveStats, SolveStatus
+from .frame import Frame
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_KINDS = {
+    'relative_poses': (Kind.ODOMETRY, Kind.CLOSURE), 'sightings': (Kind.SIGHTING,),
+    'ranges': (Kind.RANGE,)}
+_ENDS = {
+    'relative_poses': ('i', 'j'), 'sightings': ('i', 'point'), 'ranges': ('source', 'target'),
+    'pose_priors': ('i',), 'point_priors': ('point',)}
+_SHARE, _FLOOR = 1e-5, 1e-9
+"""What an update may leave to gain: a share of the cost, and above rounding errors."""
+
+
+class IncrementalMap:
+    """Placed segments and landmarks in the incremental solver, from an estimate of them on."""
+
+    def __init__(
+        self, frame: Frame, placed: Mask, estimate: Estimate, config: SparserConfig
+    ) -> None:
+        graph, segments = frame.graph, frame.segments
+        d, count = graph.dimension, len(segments)
+        self._config, self._anchored = config, frame.anchored
+        self._solver = IncrementalSolver(d, config.solver.robust)
+        self._segment: Index = segments.of_pose.copy()
+        """(n,): segment of every pose."""
+        self._segment_placed: list[bool] = placed[:count].tolist()
+        self._landmark_placed: Mask = placed[count:].copy()
+        self._last: list[int] = segments.last.tolist()
+        self._odometry = [
+            (graph.poses.rotation[row].copy(), graph.poses.translation[row].copy())
+            for row in self._last]
+        """Values of the segments' last poses in their own odometry frames."""
+        variable = placed[:count][segments.of_pose]
+        if frame.gauge is not None:
+            variable[segments.first[frame.gauge]] = False
+        self._pose = self._solver.add_bodies(
+            estimate.rotation, estimate.translation, False, variable)
+        self._landmark = self._solver.add_bodies(
+            np.tile(np.eye(d), (graph.n_landmarks, 1, 1)), estimate.landmarks, True,
+            placed[count:] & ~graph.landmarks.fixed)
+        self._robots = graph.robots
+        self._counts = dict.fromkeys(_ENDS, 0)
+        self._rows: dict[str, list[Index]] = {name: [] for name in _KINDS}
+        self._take_measurements(graph)
+
+    @property
+    def cost(self) -> float:
+        """Of what is placed, at unit robust weights."""
+        return self._solver.quadratic_cost
+
+    @property
+    def cost_robust(self) -> float | None:
+        """Of what is placed; None without a kernel."""
+        return None if self._config.solver.robust.kernel == 'none' else self._solver.cost
+
+    def estimate(self) -> Estimate:
+        """Of all poses and landmarks of the graph."""
+        rotation, position = self._solver.rotation, self._solver.position
+        return Estimate(rotation[self._pose], position[self._pose], position[self._landmark])
+
+    def add(self, increment: Increment) -> None:
+        """Take an increment in."""
+        self._extend(increment, self._continued(increment))
+        marks = increment.landmarks
+        fixed = marks.fixed & self._anchored
+        position = np.where(np.isfinite(marks.position), marks.position, 0.0)
+        self._landmark = np.concatenate([self._landmark, self._solver.add_bodies(
+            np.tile(np.eye(self._solver.dimension), (len(marks), 1, 1)), position, True,
+            np.zeros(len(marks), dtype=bool))])
+        self._landmark_placed = np.concatenate([self._landmark_placed, fixed])
+        self._take_measurements(increment)
+
+    def update(self, _graph: Graph) -> SolveStats:
+        """Move what is placed to its optimum; SolverError where that fails."""
+        backend, solver = self._config.backend, self._solver
+        tolerance = min(
+            max(_SHARE * solver.cost, _FLOOR), backend.incremental_tolerance)
+        last = np.array([
+            row for row, placed in zip(self._last, self._segment_placed, strict=True) if placed],
+            dtype=np.int64)
+        with np.errstate(all='ignore'):
+            update = solver.update(self._pose[last], tolerance)
+        if not (np.isfinite(solver.cost) and np.all(np.isfinite(
+                solver.position[self._pose[last]]))):
+            raise SolverError('the trajectory is no longer finite')
+        return self._stats(update)
+
+    def weights(self) -> dict[str, Array]:
+        """Robust weights by table, in the order of `rows`; {} without a kernel."""
+        if self._config.solver.robust.kernel == 'none':
+            return {}
+        solver = self._solver
+        return {
+            name: solver.weights(solver.measurements(kinds, 0, solver.n_terms))
+            for name, kinds in _KINDS.items()}
+
+    def squares(self) -> dict[str, Array]:
+        """Squared whitened residuals by table, in the order of `rows`."""
+        solver = self._solver
+        return {
+            name: solver.squares(solver.measurements(kinds, 0, solver.n_terms))
+            for name, kinds in _KINDS.items()}
+
+    def rows(self) -> dict[str, Index]:
+        """Rows of the graph's tables that are solved."""
+        return {
+            name: np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+            for name, parts in self._rows.items()}
+
+    def _stats(self, update: Update) -> SolveStats:
+        solver = self._config.solver
+        self.status = SolveStatus.CONVERGED if update.converged else SolveStatus.STALLED
+        return SolveStats(
+            rank=self._solver.dimension, init='incremental', formulation=solver.formulation,
+            backend='cpu', kernel=solver.robust.kernel, iterations=update.steps,
+            cost_final=self.cost, cost_robust=self.cost_robust, weights=self.weights())
+
+    def _take_measurements(self, source: Graph | Increment) -> None:
+        """Terms of the measurements among what is placed; the others wait for an audit."""
+        chosen = {}
+        for name, columns in _ENDS.items():
+            table = getattr(source, name)
+            keep = np.ones(len(table), dtype=bool)
+            for column in columns:
+                keep &= self._placed(getattr(table, column))
+            if name.endswith('priors') and not self._anchored:
+                keep[:] = False
+            if name in _KINDS:
+                self._rows[name].append(self._counts[name] + np.flatnonzero(keep))
+            self._counts[name] += len(table)
+            chosen[name] = table.take(keep)
+        self._solver.add_terms(terms_of(
+            replace(source, **chosen), self._solver.dimension, self._body,
+            self._config.solver.robust))
+
+    def _placed(self, endpoint: Index) -> Mask:
+        far = is_landmark(endpoint)
+        segment = np.array(self._segment_placed, dtype=bool)
+        result = np.zeros(len(endpoint), dtype=bool)
+        result[~far] = segment[self._segment[endpoint[~far]]]
+        result[far] = self._landmark_placed[~endpoint[far]]
+        return result
+
+    def _body(self, endpoint: Index) -> Index:
+        """The solver's numbers of endpoints."""
+        endpoint = np.asarray(endpoint, dtype=np.int64)
+        numbers = np.empty(len(endpoint), dtype=np.int64)
+        pose = endpoint >= 0
+        numbers[pose] = self._pose[endpoint[pose]]
+        numbers[~pose] = self._landmark[~endpoint[~pose]]
+        return numbers
+
+    def _continued(self, increment: Increment) -> Index:
+        """(new poses,): the segment that odometry makes each part of; new ones begin at gaps."""
+        old = len(self._segment)
+        table = increment.relative_poses.take(increment.relative_poses.odometry)
+        before: dict[int, int] = {}
+        for i, j in zip(table.i.tolist(), table.j.tolist(), strict=True):
+            if j >= old:
+                before.setdefault(j - old, i)
+        segment = np.full(len(increment.poses), -1, dtype=np.int64)
+        for row in range(len(segment)):
+            i = before.get(row, -1)
+            if 0 <= i < old:
+                segment[row] = self._segment[i]
+            elif old <= i < old + row:
+                segment[row] = segment[i - old]
+            else:
+                segment[row] = len(self._segment_placed)
+                self._segment_placed.append(False)
+                self._last.append(-1)
+                self._odometry.append((increment.poses.rotation[row],
+                                       increment.poses.translation[row]))
+        return segment
+
+    def _extend(self, increment: Increment, segment: Index) -> None:
+        """New poses where odometry takes the last ones of their segments."""
+        solver, poses = self._solver, increment.poses
+        rotation, translation = poses.rotation.copy(), poses.translation.copy()
+        old = len(self._segment)
+        for number in np.unique(segment).tolist():
+            rows = np.flatnonzero(segment == number)
+            if self._last[number] >= 0:
+                last = self._pose[self._last[number]]
+                turn = solver.rotation[last] @ self._odometry[number][0].T
+                offset = translation[rows] - self._odometry[number][1]
+                rotation[rows] = turn @ rotation[rows]
+                translation[rows] = solver.position[last] + offset @ turn.T
+            self._odometry[number] = (
+                poses.rotation[rows[-1]].copy(), poses.translation[rows[-1]].copy())
+            self._last[number] = old + int(rows[-1])
+        variable = np.array(self._segment_placed, dtype=bool)[segment]
+        numbers = solver.add_bodies(rotation, translation, False, variable)
+        self._pose = np.concatenate([self._pose, numbers])
+        self._segment = np.concatenate([self._segment, segment])
+
+
+def can_be_incremental(config: SparserConfig) -> bool:
+    """Whether ticks can be incremental at all."""
+    solver = config.solver
+    return (
+        config.backend.incremental and supports_external_ordering()
+        and solver.formulation == 'schur' and not solver.certify)

@@ -1,0 +1,202 @@
+"""What the best candidate of an audit determines, robot by robot, and what speaks against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate, Graph
+from ...graph.finding import Finding
+from ..integrity.examine import Examination, examine
+from ..observability.observability import Observability, observe
+from .contest import Candidate, Contest
+from .frame import Frame, known_places, pinned
+from .odometry_segments import OdometrySegments, find_segments, measured_pairs
+from .quarantine import FAILURES
+from .solution import Location
+from .verdict import SegmentVerdict
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+MOST_HYPOTHESES, MOST_CANDIDATES = 2, 8
+"""Hypotheses that are solved for one map, and solves of one audit: each costs a warm solve."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Verdicts on the segments and landmarks of the best candidate."""
+
+    segments: tuple[SegmentVerdict, ...]
+    landmark_located: Mask
+    withheld: str
+    ambiguous: bool
+    """Whether a segment has two placements that fit about as well."""
+    findings: tuple[Finding, ...] = ()
+    gate_reasons: tuple[str, ...] = ()
+    gate_robots: tuple[tuple[str, str], ...] = ()
+    odometry_factors: dict[str, float] = field(default_factory=dict)
+
+
+def judged(
+    contest: Contest, seen: Observability, whole_graph: Graph, config: SparserConfig
+) -> Judgement:
+    """Judge the best candidate; `whole_graph` still has the absolute data."""
+    frame, best = contest.frame, contest.best
+    weights = weights_of_rows(frame, best.result.stats.weights)
+    segments = _with_rivals(_segments(frame, seen, weights, config), contest, config)
+    located = seen.landmark_located & frame.mask[len(frame.segments):]
+    withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
+    subgraph = frame.subgraph
+    found = _examined(
+        subgraph.graph, subgraph.of(best.whole), best.result.stats.weights, config)
+    whole = () if found.gate.passed else tuple(
+        reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
+    return Judgement(
+        segments, located, withheld,
+        any(one.location is Location.AMBIGUOUS for one in segments),
+        findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
+        dict(found.odometry_factors))
+
+
+def _examined(
+    graph: Graph, estimate: Estimate, weights: dict[str, Array], config: SparserConfig
+) -> Examination:
+    """The monitors' findings; that they fail is one itself and must not end the audit."""
+    try:
+        return examine(graph, estimate, weights, config.backend.integrity)
+    except FAILURES as error:
+        return Examination((Finding(
+            'monitor_failed', 'map', 'the integrity of the map is not monitored: '
+            f'{type(error).__name__}: {error}'),))
+
+
+def seen_in(contest: Contest, config: SparserConfig) -> Observability:
+    """What the measurements determine in the best candidate; better hypotheses are tried.
+
+    The other placements that fit about as well in the rigid problem start solves of the whole
+    graph; where one of them wins, it is judged in turn.
+    """
+    frame = contest.frame
+    while True:
+        best = contest.best
+        seen = observe(
+            frame.graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
+            weights_of_rows(frame, best.result.stats.weights),
+            rejected_weight=config.backend.rejected_weight)
+        tried = {one.start for one in contest.candidates}
+        fresh = [one for one in seen.hypotheses[:MOST_HYPOTHESES] if one.words not in tried]
+        if not fresh or len(contest.candidates) >= MOST_CANDIDATES:
+            return seen
+        for one in fresh:
+            contest.from_hypothesis(one.words, one.estimate)
+        if contest.best is best:
+            return seen
+
+
+def weights_of_rows(frame: Frame, weights: dict[str, Array]) -> dict[str, Array]:
+    """Robust weights over all rows of the frame's graph, 1 for what was not solved."""
+    result = {}
+    for name, column in weights.items():
+        whole = np.ones(len(frame.graph.tables()[name]))
+        whole[frame.subgraph.rows[name]] = column
+        result[name] = whole
+    return result
+
+
+def ties_of(graph: Graph) -> tuple[Index, int]:
+    """(b + m,): measurements that tie each segment or landmark to others; and b."""
+    segments = find_segments(graph)
+    pairs = measured_pairs(graph, segments)
+    ground = np.concatenate([
+        segments.variable(graph.pose_priors.i), segments.variable(graph.point_priors.point)])
+    apart = pairs[pairs[:, 0] != pairs[:, 1]]
+    every = np.concatenate([apart.ravel(), ground]).astype(np.int64)
+    return np.bincount(every, minlength=len(segments) + graph.n_landmarks), len(segments)
+
+
+def _segments(
+    frame: Frame, seen: Observability, weights: dict[str, Array], config: SparserConfig
+) -> tuple[SegmentVerdict, ...]:
+    segments, graph = frame.segments, frame.graph
+    share = rejected_shares(graph, segments, weights, config.backend.rejected_weight)
+    result = []
+    for number in range(len(segments)):
+        location, missing = seen.location[number], seen.missing[number]
+        if not frame.mask[number]:
+            location, missing = Location.UNLOCATED, (
+                'no range or closure ties it to the robots or beacons located in map')
+        result.append(SegmentVerdict(
+            int(segments.first[number]), graph.robots[segments.robot[number]], location, missing,
+            float(share[number])))
+    return tuple(result)
+
+
+def rejected_shares(
+    graph: Graph, segments: OdometrySegments, weights: dict[str, Array], threshold: float
+) -> Array:
+    """(b,): share of the ranges, closures and sightings of each segment that is rejected."""
+    pairs = measured_pairs(graph, segments)
+    closures = ~graph.relative_poses.odometry
+    column = np.concatenate([
+        weights.get('relative_poses', np.ones(len(closures)))[closures],
+        weights.get('sightings', np.ones(len(graph.sightings))),
+        weights.get('ranges', np.ones(len(graph.ranges)))])
+    size = len(segments) + graph.n_landmarks
+    every, out = np.zeros(size), np.zeros(size)
+    for side in (0, 1):
+        every += np.bincount(pairs[:, side], minlength=size)
+        out += np.bincount(pairs[:, side], column < threshold, minlength=size)
+    return (out / np.maximum(every, 1))[:len(segments)]
+
+
+def _with_rivals(
+    verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig
+) -> tuple[SegmentVerdict, ...]:
+    """Segments that another candidate, of about the same cost, has elsewhere are ambiguous."""
+    result = list(verdicts)
+    for rival in contest.rivals(config.backend.observability.flip_cost):
+        for number, verdict in enumerate(result):
+            apart = _apart(contest.best, rival, contest.frame, number)
+            if verdict.location is Location.LOCATED and (
+                    apart > config.backend.observability.position_sigma_m):
+                result[number] = replace(
+                    verdict, location=Location.AMBIGUOUS,
+                    missing=f'another map fits about as well (chi-square {rival.value:.1f} '
+                    f'instead of {contest.best.value:.1f}) and has it {apart:.1f} m away')
+    return tuple(result)
+
+
+def _apart(one: Candidate, other: Candidate, frame: Frame, segment: int) -> float:
+    """Metres between the newest poses of a segment in two maps."""
+    last = int(frame.segments.last[segment])
+    return float(np.linalg.norm(one.whole.translation[last] - other.whole.translation[last]))
+
+
+def _frame_of_map(
+    frame: Frame, whole: Estimate, located: Mask, graph: Graph, config: SparserConfig
+) -> tuple[str, tuple[Finding, ...]]:
+    """Why map may not be published yet, or ''; and what is to be said about its frame."""
+    known = known_places(graph, config)
+    if frame.anchored or not known.expected:
+        return '', ()
+    names = ', '.join(known.names)
+    if known.enough:
+        heard = sorted(set(known.names) & set(graph.landmarks.names))
+        return (
+            f'map waits for known places that fix its frame: of the known beacons ({names}) '
+            f'{", ".join(heard) or "none"} heard so far'), ()
+    if pinned(graph, whole, located, config) is None:
+        return (
+            f'map waits until {names}, the only known place, is located: map is put where it is '
+            'configured'), ()
+    return '', (Finding(
+        'map_heading_free', 'map',
+        f'the heading of map is the one that the gauge robot {frame.gauge_name} began with: '
+        f'{names} alone fixes only the position of map'),)

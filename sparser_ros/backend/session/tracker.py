@@ -1,0 +1,322 @@
+"""The tracker: takes increments and answers every tick from the incremental factors.
+
+It solves what an audit has placed in map and never starts from scratch itself. A verdict of the
+auditor may bring a better map, which is adopted in one step together with the data that came
+since. What is `located` follows the newest verdict and is withdrawn as soon as new data contradict
+it (trust.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...config import SolverError
+from ...graph import Estimate, Graph, Increment
+from ...graph.finding import Finding
+from ...solver.result import SolveStats, SolveStatus
+from . import quarantine, trust
+from .frame import Frame, frame_of, pinned
+from .graph_store import GraphStore, merged
+from .incremental_map import IncrementalMap, can_be_incremental
+from .odometry_segments import OdometrySegments, find_segments
+from .quarantine import FAILURES
+from .rejected import rejected_of
+from .solution import Location, RobotLocation, Solution
+from .verdict import Verdict, VerdictKind
+from .warm_start import continued
+from .whole_map import WholeMap
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+Array = NDArray[np.float64]
+_WAITING = 'nothing is placed in map before the first audit'
+
+
+class Tracker:
+    """Holds the graph, the placed map of it and the newest verdict."""
+
+    def __init__(self, config: SparserConfig, *, epoch: int = 0) -> None:
+        self._config = config
+        self._store = GraphStore(config.dimension)
+        self._map: IncrementalMap | WholeMap | None = None
+        self._frame_key: tuple[bool, str | None] | None = None
+        self._names: tuple[str, ...] = ()
+        self._verdict: Verdict | None = None
+        """The newest one that tells something."""
+        self._failure = ''
+        """Message of the newest audit if that could not tell."""
+        self._fresh = False
+        """Whether the verdict came after the last solution."""
+        self._news: list[Increment] = []
+        self._good: tuple[int, Estimate] | None = None
+        """Sequence and estimate of the last tick that succeeded."""
+        self._announced: tuple[Finding, ...] = ()
+        self.epoch = epoch
+        """Counts frames of map."""
+
+    @property
+    def config(self) -> SparserConfig:
+        """In force from the next tick on."""
+        return self._config
+
+    @config.setter
+    def config(self, config: SparserConfig) -> None:
+        self._config = config
+        if self._map is not None and self._good is not None:
+            self._map = self._built(self._good[1], self._names)
+            self._news = []
+
+    @property
+    def graph(self) -> Graph:
+        """The sum of all increments so far, without quarantined measurements."""
+        return self._store.graph
+
+    @property
+    def sequence(self) -> int:
+        """Newest increment included; -1 = none."""
+        return self._store.sequence
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The newest verdict that tells something about the map."""
+        return self._verdict
+
+    def add(self, increment: Increment, *, first: int | None = None) -> bool:
+        """Append an increment (or a merged one from `first` on); False if already included."""
+        added = self._store.add(increment, first=first)
+        if added:
+            self._news.append(increment)
+        return added
+
+    def adopt(self, verdict: Verdict) -> None:
+        """Take a verdict over, and its map where that is another one than the present."""
+        if not verdict.tells:
+            self._failure = verdict.message
+            return
+        self._failure, self._fresh = '', True
+        excluded = {**self._store.excluded, **dict(verdict.quarantined)}
+        key = verdict.anchored, verdict.gauge_name
+        keep = (
+            self._map is not None and key == self._frame_key
+            and excluded == self._store.excluded and set(verdict.placed) <= set(self._names)
+            and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
+        self._verdict, self._announced = verdict, ()
+        if keep:
+            return
+        self._store.exclude(excluded)
+        before = None if self._good is None else self._good[1]
+        if self._frame_key not in (None, key):
+            self.epoch += 1
+            before = None
+        self._frame_key, self._names = key, verdict.placed
+        self._map, self._news = self._built(verdict.estimate, verdict.placed), []
+        if before is not None:
+            self._announced = self._announcements(before, self._map.estimate())
+
+    def restore(self, estimate: Estimate) -> None:
+        """Go on from an estimate of the first poses and landmarks, everything in it placed."""
+        graph = self.graph
+        if len(estimate.rotation) > graph.n_poses or len(estimate.landmarks) > graph.n_landmarks:
+            raise SolverError('the estimate to restore has more variables than the graph')
+        frame = frame_of(graph, self._config)
+        if frame is None:
+            return
+        covered = np.concatenate([
+            frame.segments.first < len(estimate.rotation),
+            np.arange(graph.n_landmarks) < len(estimate.landmarks)])
+        self._frame_key = frame.anchored, frame.gauge_name
+        self._names = tuple(sorted(frame.names(covered & frame.mask)))
+        self._map, self._news = self._built(estimate, self._names), []
+
+    def solve(self) -> Solution:
+        """The solution of everything added so far."""
+        begin = time.perf_counter()
+        if self._map is None:
+            return self._nothing(begin)
+        try:
+            stats = self._tick()
+        except FAILURES as error:
+            return self._failed(f'{type(error).__name__}: {error}', begin)
+        return self._solution(stats, begin)
+
+    def _tick(self) -> SolveStats:
+        """Take in what is new; increments with which that fails are left out."""
+        news, self._news = self._news, []
+        assert self._map is not None
+        try:
+            if news:
+                self._map.add(merged(news))
+            stats = self._map.update(self._store.graph)
+        except FAILURES as error:
+            stats = self._without_culprits([one.sequence for one in news], error)
+        self._good = self._store.sequence, self._map.estimate()
+        return stats
+
+    def _without_culprits(self, suspects: Sequence[int], error: Exception) -> SolveStats:
+        if self._good is None:
+            raise error
+        since = self._good[0]
+        found = quarantine.culprits(
+            [one for one in self._store.sequences(since) if one in suspects or one > since],
+            self._store.excluded, self._works)
+        if found is None:
+            self._store.exclude({})
+            raise error
+        self._store.exclude(found)
+        self._map = self._built(self._good[1], self._names)
+        return self._map.update(self._store.graph)
+
+    def _works(self, excluded: quarantine.Excluded) -> bool:
+        self._store.exclude(excluded)
+        assert self._good is not None
+        try:
+            self._built(self._good[1], self._names).update(self._store.graph)
+        except FAILURES:
+            return False
+        return True
+
+    def _built(self, estimate: Estimate, names: Sequence[str]) -> IncrementalMap | WholeMap:
+        """The map of the whole graph from an estimate of a part, what is named being placed."""
+        frame = self._frame()
+        placed = frame.named(names)
+        placed[len(frame.segments):] |= frame.graph.landmarks.fixed
+        guess = continued(frame.graph, frame.segments, estimate)
+        kind = IncrementalMap if can_be_incremental(self._config) else WholeMap
+        return kind(frame, placed, guess, self._config)
+
+    def _frame(self) -> Frame:
+        anchored, name = self._frame_key or (None, None)
+        frame = frame_of(self._store.graph, self._config, name, anchored)
+        if frame is None:
+            raise SolverError('the frame of map is lost: nothing ties the graph to it any more')
+        return frame
+
+    def _announcements(self, before: Estimate, after: Estimate) -> tuple[Finding, ...]:
+        """Robots that a better map moves farther than the stated bound."""
+        graph, limit = self._store.graph, self._config.backend.map_change_m
+        found = []
+        for number, robot in enumerate(graph.robots):
+            rows = np.flatnonzero(graph.poses.robot == number)
+            rows = rows[rows < len(before.translation)]
+            if not len(rows):
+                continue
+            moved = float(np.linalg.norm(
+                after.translation[rows[-1]] - before.translation[rows[-1]]))
+            if moved > limit:
+                found.append(Finding(
+                    'map_changed', robot, f'the map has changed: {robot} was {moved:.1f} m away '
+                    'from where a better map has it', moved, 'm'))
+        return tuple(found)
+
+    def _solution(self, stats: SolveStats, begin: float) -> Solution:
+        current, verdict, config = self._map, self._verdict, self._config
+        assert current is not None
+        graph, estimate = self._store.graph, current.estimate()
+        rejected = rejected_of(
+            graph, estimate, current.rows(), stats.weights, config.backend.rejected_weight)
+        segments = find_segments(graph)
+        doubts = {} if verdict is None else self._contradictions(
+            graph, segments, estimate, verdict, stats)
+        located = np.zeros(graph.n_landmarks, dtype=bool)
+        if verdict is not None and not verdict.withheld:
+            located[:len(verdict.landmark_located)] = verdict.landmark_located
+        anchored = self._frame_key is not None and self._frame_key[0]
+        shift = None if anchored else pinned(graph, estimate, located, config)
+        if shift is not None:
+            estimate = estimate.moved(np.eye(config.dimension), shift)
+        full, self._fresh = self._fresh, False
+        message = 'followed by the incremental solver'
+        if full and verdict is not None:
+            stats, message = _audited(stats, verdict, self._store.sequence), verdict.message
+        return Solution(
+            sequence=self._store.sequence, estimate=estimate,
+            robots=trust.locations(
+                graph, segments, verdict, doubts, self._store.newest_stamp_ns, config),
+            landmark_located=located | (graph.landmarks.fixed & anchored),
+            status=current.status, message=message, stats=stats, full=full,
+            rejected=tuple(
+                replace(one, index=int(self._store.original(one.type, np.array([one.index]))[0]))
+                for one in rejected),
+            newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
+            epoch=self.epoch, findings=self._findings(),
+            audited_sequence=-1 if verdict is None else verdict.sequence,
+            doubt='; '.join(doubts.values()), placed=self._names, anchored=anchored,
+            quarantined=tuple(sorted(self._store.excluded.items())))
+
+    def _contradictions(
+        self, graph: Graph, segments: OdometrySegments, estimate: Estimate, verdict: Verdict,
+        stats: SolveStats,
+    ) -> dict[str, str]:
+        assert self._map is not None
+        since = trust.since_audit(
+            graph, segments, estimate, verdict, self._map.rows(), self._map.squares(),
+            stats.weights, self._store.rows_until(verdict.sequence),
+            self._config.backend.rejected_weight)
+        return trust.contradictions(since, verdict, graph.robots, self._config)
+
+    def _findings(self) -> tuple[Finding, ...]:
+        found = self._announced
+        if self._verdict is not None:
+            known = {(one.kind, one.subject, one.value) for one in self._verdict.findings}
+            found = found + self._verdict.findings + tuple(
+                one for one in quarantine.findings(self._store.excluded, self._store.subjects())
+                if (one.kind, one.subject, one.value) not in known)
+        if self._failure:
+            found = (*found, Finding(
+                'audit_failed', 'map', f'the newest audit of the map failed: {self._failure}'))
+        return found
+
+    def _nothing(self, begin: float) -> Solution:
+        """Before the first map: odometry as it came, nothing located."""
+        graph = self._store.graph
+        message = self._failure or _WAITING
+        segments = find_segments(graph)
+        return Solution(
+            sequence=self._store.sequence, estimate=continued(graph, segments, None),
+            robots=tuple(
+                replace(one, missing=message) if graph.n_poses and self._failure else one
+                for one in trust.locations(graph, segments, None, {}, 0, self._config)),
+            landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
+            status=SolveStatus.FAILED if self._failure or not graph.n_poses
+            else SolveStatus.CONVERGED,
+            message=message, stats=self._no_stats(), full=False,
+            newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
+            epoch=self.epoch)
+
+    def _failed(self, text: str, begin: float) -> Solution:
+        """A tick that failed for good: the last estimate, nothing located."""
+        graph = self._store.graph
+        segments = find_segments(graph)
+        before = None if self._good is None else self._good[1]
+        reason = f'the solve failed: {text}'
+        return Solution(
+            sequence=self._store.sequence, estimate=continued(graph, segments, before),
+            robots=tuple(
+                RobotLocation(one.robot, Location.UNLOCATED, reason)
+                for one in trust.locations(graph, segments, None, {}, 0, self._config)),
+            landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
+            status=SolveStatus.FAILED, message=reason, stats=self._no_stats(), full=False,
+            newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
+            epoch=self.epoch, findings=self._findings(), doubt=reason, placed=self._names,
+            quarantined=tuple(sorted(self._store.excluded.items())))
+
+    def _no_stats(self) -> SolveStats:
+        return SolveStats(
+            self._config.dimension, 'none', self._config.solver.formulation, 'cpu', 'none')
+
+
+def _audited(stats: SolveStats, verdict: Verdict, sequence: int) -> SolveStats:
+    """Figures of the audit, with the costs of the tick that took its map over."""
+    own = verdict.stats
+    merged_stats = replace(
+        own, cost_final=stats.cost_final, cost_robust=stats.cost_robust, weights=stats.weights)
+    if verdict.sequence == sequence:
+        return merged_stats
+    return replace(merged_stats, certified=None, suboptimality=None, lambda_min=None)

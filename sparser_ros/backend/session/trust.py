@@ -1,0 +1,191 @@
+"""When a robot is `located`: an audit says so, and nothing that came since contradicts it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...graph import Estimate, Graph
+from ...graph.precision import chi_square_kappa
+from .odometry_segments import OdometrySegments
+from .solution import Location, RobotLocation
+from .verdict import SegmentVerdict, Verdict
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+_ORDINARY_SHARE = 0.1
+"""Share of rejected measurements that is taken for granted where the last audit saw fewer."""
+_SIGMAS = 6.0
+"""Deviations beyond so many standard deviations are no noise (two-sided normal: 2e-9)."""
+_LEAST = 5
+"""So many new measurements at least are needed to contradict an audit."""
+
+
+@dataclass(frozen=True)
+class SinceAudit:
+    """What came after the newest audit, robot by robot (r,)."""
+
+    measurements: Index
+    """Ranges, closures and sightings."""
+    rejected: Index
+    """Those below the rejected weight."""
+    rms: Array
+    """Root mean square of their whitened residuals; 0 where none."""
+    moved_m: Array
+    """Distance between where the newest pose is estimated and where odometry alone has it."""
+    odometry_sigma_m: Array
+    """Standard deviation of the latter."""
+
+
+def since_audit(
+    graph: Graph, segments: OdometrySegments, estimate: Estimate, verdict: Verdict,
+    rows: dict[str, Index], squares: dict[str, Array], weights: dict[str, Array],
+    before: dict[str, int], threshold: float,
+) -> SinceAudit:
+    """Evidence of the rows from `before` on; `rows`, `squares`, `weights` by table as solved."""
+    count = len(graph.robots)
+    total, out, square = np.zeros(count), np.zeros(count), np.zeros(count)
+    ends = {
+        'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
+        'sightings': (graph.sightings.i, graph.sightings.i),
+        'ranges': (graph.ranges.source, graph.ranges.target)}
+    for name, (first, second) in ends.items():
+        new = rows[name] >= before[name]
+        if name == 'relative_poses':
+            new = new & ~graph.relative_poses.odometry[rows[name]]
+        chosen = rows[name][new]
+        weight = weights[name][new] if name in weights else np.ones(len(chosen))
+        # Both ends have it; a range within one robot counts once.
+        robots = [np.where(end[chosen] >= 0, graph.poses.robot[end[chosen]], -1)
+                  for end in (first, second)]
+        robots[1] = np.where(robots[1] == robots[0], -1, robots[1])
+        for robot in robots:
+            own = robot >= 0
+            total += np.bincount(robot[own], minlength=count)
+            out += np.bincount(robot[own], weight[own] < threshold, minlength=count)
+            square += np.bincount(robot[own], squares[name][new][own], minlength=count)
+    moved, sigma = _against_odometry(graph, segments, estimate, len(verdict.estimate.rotation))
+    return SinceAudit(
+        total.astype(np.int64), out.astype(np.int64), np.sqrt(square / np.maximum(total, 1)),
+        moved, sigma)
+
+
+def _against_odometry(
+    graph: Graph, segments: OdometrySegments, estimate: Estimate, known: int
+) -> tuple[Array, Array]:
+    """How far robots have moved, since an audit of `known` poses, otherwise than odometry says."""
+    count, poses = len(graph.robots), graph.poses
+    moved, sigma = np.zeros(count), np.zeros(count)
+    table = graph.relative_poses
+    recent = np.flatnonzero(table.odometry & (table.j >= known))
+    kappa = chi_square_kappa(table.kappa[recent], graph.dimension)
+    for robot in range(count):
+        newest = _newest_segment(segments, robot)
+        if newest < 0 or segments.first[newest] >= known:
+            continue
+        own = np.flatnonzero(segments.of_pose == newest)
+        since, last = own[own < known][-1], own[-1]
+        by_odometry = poses.rotation[since].T @ (
+            poses.translation[last] - poses.translation[since])
+        estimated = estimate.rotation[since].T @ (
+            estimate.translation[last] - estimate.translation[since])
+        moved[robot] = np.linalg.norm(estimated - by_odometry)
+        edges = segments.of_pose[table.j[recent]] == newest
+        way = float(np.sum(np.linalg.norm(table.translation[recent][edges], axis=1)))
+        variance = np.sum(1 / table.tau[recent][edges]) * graph.dimension
+        turn = np.sum(1 / kappa[edges])
+        sigma[robot] = math.sqrt(float(variance + way**2 * turn))
+    return moved, sigma
+
+
+def contradictions(
+    since: SinceAudit, verdict: Verdict, robots: Sequence[str], config: SparserConfig
+) -> dict[str, str]:
+    """{robot: what came since the audit and does not fit it, in words}."""
+    found = {}
+    robust = config.solver.robust.kernel != 'none'
+    for number, robot in enumerate(robots):
+        count, out = int(since.measurements[number]), int(since.rejected[number])
+        own = [one.rejected_share for one in verdict.segments if one.robot == robot]
+        usual = max(_ORDINARY_SHARE, own[-1] if own else 0.0)
+        most = count * usual + _SIGMAS * math.sqrt(max(count * usual * (1 - min(usual, 1)), 0)) + 1
+        limit = config.backend.observability.position_sigma_m + (
+            _SIGMAS * since.odometry_sigma_m[number])
+        if count >= _LEAST and out > most:
+            found[robot] = (
+                f'{out} of {count} new measurements of {robot} contradict the map')
+        elif count >= _LEAST and not robust and since.rms[number] > _SIGMAS:
+            found[robot] = (
+                f'the {count} new measurements of {robot} are off by '
+                f'{since.rms[number]:.1f} standard deviations')
+        elif since.moved_m[number] > limit:
+            found[robot] = (
+                f'the map has {robot} {since.moved_m[number]:.1f} m from where its odometry '
+                'alone takes it')
+    return found
+
+
+def locations(
+    graph: Graph, segments: OdometrySegments, verdict: Verdict | None,
+    contradicted: dict[str, str], newest_stamp_ns: int, config: SparserConfig,
+) -> tuple[RobotLocation, ...]:
+    """State of every robot, the graph's first, then configured ones without data.
+
+    A robot is where its newest segment is.
+    """
+    known = {} if verdict is None else {one.first: one for one in verdict.segments}
+    refused = '' if verdict is None else _refused(verdict, newest_stamp_ns, config)
+    gate = {} if verdict is None else dict(verdict.gate_robots)
+    result = []
+    for number, robot in enumerate(graph.robots):
+        newest = _newest_segment(segments, number)
+        if newest < 0:
+            result.append(RobotLocation(robot, Location.UNLOCATED, 'no odometry yet'))
+            continue
+        audited = known.get(int(segments.first[newest]))
+        reason = refused or gate.get(robot, '') or contradicted.get(robot, '')
+        result.append(_location(robot, audited, reason, bool(np.sum(segments.robot == number) > 1)))
+    seen = set(graph.robots)
+    result.extend(
+        RobotLocation(robot, Location.UNLOCATED, 'no odometry yet')
+        for robot in config.robots if robot not in seen)
+    return tuple(result)
+
+
+def _location(
+    robot: str, audited: SegmentVerdict | None, reason: str, broken: bool
+) -> RobotLocation:
+    if audited is None:
+        return RobotLocation(robot, Location.UNLOCATED, (
+            'its odometry has begun anew, and no audit has placed it since' if broken
+            else 'no audit has placed it in map yet'))
+    if reason and audited.location in (Location.LOCATED, Location.POSITION_ONLY):
+        return RobotLocation(robot, Location.UNLOCATED, reason)
+    return RobotLocation(robot, audited.location, audited.missing)
+
+
+def _refused(verdict: Verdict, newest_stamp_ns: int, config: SparserConfig) -> str:
+    """Why no robot at all is located in this map, or ''."""
+    if verdict.withheld:
+        return verdict.withheld
+    if verdict.gate_reasons:
+        return '; '.join(verdict.gate_reasons)
+    age_s = (newest_stamp_ns - verdict.newest_stamp_ns) * 1e-9
+    if age_s > config.backend.audit.stale_s:
+        return f'the newest audit of the map is {age_s:.0f} s old'
+    return ''
+
+
+def _newest_segment(segments: OdometrySegments, robot: int) -> int:
+    """Number of the segment that holds a robot's newest pose; -1 without poses."""
+    own = np.flatnonzero(segments.robot == robot)
+    return int(own[np.argmax(segments.last[own])]) if len(own) else -1
