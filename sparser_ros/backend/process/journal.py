@@ -6,14 +6,18 @@ torn tail (cut or half-written last frame) is ignored on reading and cut off on 
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import zlib
+from collections import deque
 from pathlib import Path
 
 from ...config import FormatError, SparserError
 from ...graph import Increment
 from .codec import decode, decode_increment, encode_increment
+
+_log = logging.getLogger(__name__)
 
 MAGIC = b'SPRJ'
 _FRAME = struct.Struct('<4sQI')
@@ -63,6 +67,44 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class WaitingJournal:
+    """Increments that wait to be written, and the journal; without a path it keeps nothing.
+
+    `append` costs the caller no time; `write` belongs to another thread.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._journal = Journal.fresh(path) if path else None
+        self._waiting: deque[Increment] = deque()
+
+    def append(self, increment: Increment) -> None:
+        """Keep an increment for the next `write`."""
+        if self._journal is not None:
+            self._waiting.append(increment)
+
+    def write(self) -> None:
+        """Write what waits."""
+        while self._waiting and self._journal is not None:
+            try:
+                self._journal.append(self._waiting.popleft())
+            except (OSError, ValueError) as error:
+                # A full disk must not stop the robot; the session itself lives in memory.
+                _log.error('journal %s: %s; it ends here', self._journal.path, error)
+                self._journal = None
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._waiting.clear()
+        if self._journal is not None:
+            self._journal.reset()
+
+    def close(self) -> None:
+        """Write what waits, and close."""
+        self.write()
+        if self._journal is not None:
+            self._journal.close()
 
 
 def load(path: str | Path) -> list[Increment]:

@@ -10,17 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...graph import Increment
-from ..session.graph_store import merged
-from ..session.solution import Solution
+from ..session.graph_store import merged, runs
+from ..session.solution import Solution, withdrawn
 from ..session.verdict import Verdict
 from . import auditor_process, protocol, tracker_process
 from .codec import Packet, decode_solution, encode_increment, encode_solution
-from .journal import Journal
+from .journal import WaitingJournal
 from .link import Link, Role
 from .protocol import Answer, Request
 from .verdict_codec import decode_verdict, encode_verdict
@@ -29,11 +28,6 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 _log = logging.getLogger(__name__)
-
-_SEPARATE = 200
-"""So many of the newest increments are sent one by one again, so that one that no solve survives
-can be told from the others; older ones are sent merged, which is quicker."""
-
 
 @dataclass(frozen=True)
 class WorkerState:
@@ -73,8 +67,7 @@ class SolverWorker:
         """Newest increment when an audit failed."""
         self._failed = ''
         self._last_activity = time.monotonic()
-        self._journal = Journal.fresh(config.backend.journal) if config.backend.journal else None
-        self._unwritten: deque[Increment] = deque()
+        self._journal = WaitingJournal(config.backend.journal)
         self._closed = False
         self._tracker = Link(
             Role('tracker', tracker_process.main, tracker_process.TrackerLoop), self)
@@ -96,7 +89,7 @@ class SolverWorker:
         message = encode_increment(increment)
         with self.lock:
             self._increments.append(increment)
-            self._unwritten.append(increment)
+            self._journal.append(increment)
             self._last_activity = time.monotonic()
             for link in self._links:
                 link.send(message)
@@ -147,9 +140,7 @@ class SolverWorker:
             self._verdict, self._failed = None, ''
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
-            self._unwritten.clear()
-            if self._journal is not None:
-                self._journal.reset()
+            self._journal.reset()
             for link in self._links:
                 link.replace_all(protocol.reset_message(self._generation, self._epoch))
 
@@ -186,8 +177,7 @@ class SolverWorker:
             link.end()
         for link in self._links:
             link.join(self._config.backend.watchdog.close_timeout_s)
-        if self._journal is not None:
-            self._journal.close()
+        self._journal.close()
 
     def __enter__(self) -> SolverWorker:
         return self
@@ -219,8 +209,11 @@ class SolverWorker:
     def everything(self, link: Link) -> list[bytes]:
         """Everything a new process needs, in one go (called with the lock held)."""
         messages = [protocol.reset_message(self._generation, self._epoch)]
+        alone = () if self._solution is None else [
+            sequence for sequence, _ in self._solution.quarantined]
         messages += [
-            encode_increment(merged(part), first=part[0].sequence) for part in self._parts()]
+            encode_increment(merged(part), first=part[0].sequence)
+            for part in runs(self._increments, alone)]
         if link is self._auditor:
             if self._solution is not None:
                 messages.append(encode_solution(self._solution, Answer(self._generation, -1)))
@@ -237,21 +230,6 @@ class SolverWorker:
 
     def _wish(self) -> bool | None:
         return True if self._audited < self._audit_request else None
-
-    def _parts(self) -> list[list[Increment]]:
-        """The increments in runs to be merged: quarantined and the newest ones alone."""
-        alone = set() if self._solution is None else {
-            sequence for sequence, _ in self._solution.quarantined}
-        parts: list[list[Increment]] = []
-        joined_alone = False
-        newest = len(self._increments) - _SEPARATE
-        for number, one in enumerate(self._increments):
-            single = one.sequence in alone or number >= newest
-            if single or not parts or joined_alone:
-                parts.append([])
-            parts[-1].append(one)
-            joined_alone = single
-        return parts
 
     def understand(self, link: Link, packet: Packet) -> None:
         """Take over an answer of the tracker or the auditor."""
@@ -312,7 +290,7 @@ class SolverWorker:
         """Write the journal; where auditor and tracker take turns, audit when data pause."""
         if link is not self._tracker:
             return
-        self._write_journal()
+        self._journal.write()
         backend = self._config.backend
         with self.lock:
             newest = self._increments[-1].sequence if self._increments else -1
@@ -322,30 +300,3 @@ class SolverWorker:
                 and time.monotonic() - self._last_activity > backend.audit.period_s)
         if due:
             self.request_solve(True)
-
-    def _write_journal(self) -> None:
-        while self._unwritten and self._journal is not None:
-            with self.lock:
-                increment = self._unwritten.popleft() if self._unwritten else None
-            if increment is None:
-                continue
-            try:
-                self._journal.append(increment)
-            except OSError as error:
-                # A full disk must not stop the robot; the session itself lives in memory.
-                _log.error('journal %s: %s; it ends here', self._journal.path, error)
-                self._journal = None
-        if self._journal is None:
-            self._unwritten.clear()
-
-
-def withdrawn(solution: Solution, reason: str) -> Solution:
-    """The last solution with nothing located any more, because the newest solve failed."""
-    from ...solver.result import SolveStatus
-    from ..session.solution import Location
-
-    return replace(
-        solution, status=SolveStatus.FAILED, message=reason, full=False,
-        robots=tuple(
-            replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
-        landmark_located=solution.landmark_located & False)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...graph import Estimate, Increment
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine
-from .contest import Candidate, Contest
+from .contest import SAME_COST, Contest, robust_cost
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Index = NDArray[np.int64]
 _DOUBT_GROWTH = 1.02
 """Growth of the measurements since the last audit from which a doubt brings the next one."""
+_SAME_CHI_SQUARE = 1.0
+"""Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -221,26 +223,39 @@ class Auditor:
         self, contest: Contest, tracked: TrackedMap | None, found: Judgement,
         names: tuple[str, ...],
     ) -> VerdictKind:
-        best, present = contest.best, contest.candidates[0]
         new = tracked is None or not set(names) <= set(tracked.placed)
-        if new or best is not present or self._moved(contest, tracked, best):
+        best, present = contest.best, contest.candidates[0]
+        better = present.value - best.value > max(SAME_COST * best.value, _SAME_CHI_SQUARE)
+        if new or better or self._worse(contest, tracked):
             return VerdictKind.BETTER_MAP
         if found.ambiguous:
             return VerdictKind.AMBIGUOUS
         return VerdictKind.AGREE
 
-    def _moved(
-        self, contest: Contest, tracked: TrackedMap | None, best: Candidate
-    ) -> bool:
-        """Whether solving from the tracker's map has led away from it."""
-        if tracked is None or tracked.anchored != contest.frame.anchored:
+    def _worse(self, contest: Contest, tracked: TrackedMap | None) -> bool:
+        """Whether the tracker's map fits its own data worse than the best candidate does.
+
+        The tracker's data alone are compared: what came since moves the best candidate, and will
+        move the tracker's map.
+        """
+        frame = contest.frame
+        if tracked is None or tracked.anchored != frame.anchored:
             return True
-        rows = contest.frame.subgraph.poses
-        rows = rows[rows < len(tracked.estimate.translation)]
-        before, after = tracked.estimate.translation[rows], best.whole.translation[rows]
-        apart = np.linalg.norm((after - after[:1]) - (before - before[:1]), axis=1)
-        limit = 0.1 * self.config.backend.observability.position_sigma_m
-        return bool(np.max(apart, initial=0.0) > limit)
+        until = self._store.rows_until(tracked.sequence)
+        known = frame.restricted(frame.named(tracked.placed))
+        poses = len(tracked.estimate.translation)
+        landmarks = len(tracked.estimate.landmarks)
+        graph = known.graph.replaced(**{
+            name: table.take(known.rows[name] < until[name])
+            for name, table in known.graph.tables().items()})
+        best = contest.best.whole
+        mine = Estimate(
+            np.concatenate([tracked.estimate.rotation, best.rotation[poses:]]),
+            np.concatenate([tracked.estimate.translation, best.translation[poses:]]),
+            np.concatenate([tracked.estimate.landmarks, best.landmarks[landmarks:]]))
+        least = robust_cost(graph, known.of(best), self.config)
+        here = robust_cost(graph, known.of(mine), self.config)
+        return not here <= least + max(SAME_COST * least, _SAME_CHI_SQUARE)
 
     def _verdict(
         self, kind: VerdictKind, contest: Contest, found: Judgement, names: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -45,6 +45,26 @@ def merged(increments: list[Increment]) -> Increment:
         newest_stamp_ns=max(one.newest_stamp_ns for one in increments),
         **parts,
     )
+
+
+_SEPARATE = 200
+"""So many of the newest increments stay apart, so that one that no solve survives can be told from
+the others; older ones are merged, which is quicker to send and to add."""
+
+
+def runs(increments: Sequence[Increment], alone: Collection[int]) -> list[list[Increment]]:
+    """Consecutive increments in runs to be merged; the newest and those in `alone` by themselves.
+
+    `alone` lists sequences, of quarantined increments.
+    """
+    parts: list[list[Increment]] = []
+    single = True
+    for number, one in enumerate(increments):
+        before, single = single, one.sequence in alone or number >= len(increments) - _SEPARATE
+        if single or before:
+            parts.append([])
+        parts[-1].append(one)
+    return parts
 
 
 class GraphStore:

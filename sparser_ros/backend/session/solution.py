@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 
 import numpy as np
@@ -90,3 +90,12 @@ class Solution:
     """Names of the segments and landmarks that are solved (`frame.Frame.name`)."""
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments left out because no solve succeeds with them."""
+
+
+def withdrawn(solution: Solution, reason: str) -> Solution:
+    """The last solution with nothing located any more, because the newest solve failed."""
+    return replace(
+        solution, status=SolveStatus.FAILED, message=reason, full=False,
+        robots=tuple(
+            replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
+        landmark_located=np.zeros(len(solution.landmark_located), dtype=bool))

@@ -27,7 +27,7 @@ from .incremental_map import IncrementalMap, can_be_incremental
 from .odometry_segments import OdometrySegments, find_segments
 from .quarantine import FAILURES
 from .rejected import rejected_of
-from .solution import Location, RobotLocation, Solution
+from .solution import RobotLocation, Solution
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued
 from .whole_map import WholeMap
@@ -118,7 +118,8 @@ class Tracker:
         self._frame_key, self._names = key, verdict.placed
         self._map, self._news = self._built(verdict.estimate, verdict.placed), []
         if before is not None:
-            self._announced = self._announcements(before, self._map.estimate())
+            self._announced = trust.announcements(
+                self._store.graph, before, self._map.estimate(), self._config.backend.map_change_m)
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""
@@ -198,23 +199,6 @@ class Tracker:
             raise SolverError('the frame of map is lost: nothing ties the graph to it any more')
         return frame
 
-    def _announcements(self, before: Estimate, after: Estimate) -> tuple[Finding, ...]:
-        """Robots that a better map moves farther than the stated bound."""
-        graph, limit = self._store.graph, self._config.backend.map_change_m
-        found = []
-        for number, robot in enumerate(graph.robots):
-            rows = np.flatnonzero(graph.poses.robot == number)
-            rows = rows[rows < len(before.translation)]
-            if not len(rows):
-                continue
-            moved = float(np.linalg.norm(
-                after.translation[rows[-1]] - before.translation[rows[-1]]))
-            if moved > limit:
-                found.append(Finding(
-                    'map_changed', robot, f'the map has changed: {robot} was {moved:.1f} m away '
-                    'from where a better map has it', moved, 'm'))
-        return tuple(found)
-
     def _solution(self, stats: SolveStats, begin: float) -> Solution:
         current, verdict, config = self._map, self._verdict, self._config
         assert current is not None
@@ -240,7 +224,8 @@ class Tracker:
             robots=trust.locations(
                 graph, segments, verdict, doubts, self._store.newest_stamp_ns, config),
             landmark_located=located | (graph.landmarks.fixed & anchored),
-            status=current.status, message=message, stats=stats, full=full,
+            status=SolveStatus.STALLED if self._failure else current.status,
+            message=self._failure or message, stats=stats, full=full,
             rejected=tuple(
                 replace(one, index=int(self._store.original(one.type, np.array([one.index]))[0]))
                 for one in rejected),
@@ -276,40 +261,33 @@ class Tracker:
     def _nothing(self, begin: float) -> Solution:
         """Before the first map: odometry as it came, nothing located."""
         graph = self._store.graph
-        message = self._failure or _WAITING
-        segments = find_segments(graph)
-        return Solution(
-            sequence=self._store.sequence, estimate=continued(graph, segments, None),
-            robots=tuple(
-                replace(one, missing=message) if graph.n_poses and self._failure else one
-                for one in trust.locations(graph, segments, None, {}, 0, self._config)),
-            landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
-            status=SolveStatus.FAILED if self._failure or not graph.n_poses
-            else SolveStatus.CONVERGED,
-            message=message, stats=self._no_stats(), full=False,
-            newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
-            epoch=self.epoch)
+        failed = bool(self._failure) or not graph.n_poses
+        return self._unsolved(
+            self._failure or _WAITING, SolveStatus.FAILED if failed else SolveStatus.CONVERGED,
+            begin)
 
     def _failed(self, text: str, begin: float) -> Solution:
         """A tick that failed for good: the last estimate, nothing located."""
-        graph = self._store.graph
-        segments = find_segments(graph)
-        before = None if self._good is None else self._good[1]
         reason = f'the solve failed: {text}'
-        return Solution(
-            sequence=self._store.sequence, estimate=continued(graph, segments, before),
-            robots=tuple(
-                RobotLocation(one.robot, Location.UNLOCATED, reason)
-                for one in trust.locations(graph, segments, None, {}, 0, self._config)),
-            landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
-            status=SolveStatus.FAILED, message=reason, stats=self._no_stats(), full=False,
-            newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
-            epoch=self.epoch, findings=self._findings(), doubt=reason, placed=self._names,
+        return replace(
+            self._unsolved(reason, SolveStatus.FAILED, begin), doubt=reason,
+            findings=self._findings(), placed=self._names,
             quarantined=tuple(sorted(self._store.excluded.items())))
 
-    def _no_stats(self) -> SolveStats:
-        return SolveStats(
-            self._config.dimension, 'none', self._config.solver.formulation, 'cpu', 'none')
+    def _unsolved(self, reason: str, status: SolveStatus, begin: float) -> Solution:
+        graph, config = self._store.graph, self._config
+        segments = find_segments(graph)
+        robots = trust.locations(graph, segments, None, {}, 0, config)
+        if status is SolveStatus.FAILED and graph.n_poses:
+            robots = tuple(RobotLocation(one.robot, one.location, reason) for one in robots)
+        return Solution(
+            sequence=self._store.sequence,
+            estimate=continued(graph, segments, None if self._good is None else self._good[1]),
+            robots=robots, landmark_located=np.zeros(graph.n_landmarks, dtype=bool),
+            status=status, message=reason,
+            stats=SolveStats(config.dimension, 'none', config.solver.formulation, 'cpu', 'none'),
+            full=False, newest_stamp_ns=self._store.newest_stamp_ns,
+            seconds=time.perf_counter() - begin, epoch=self.epoch)
 
 
 def _audited(stats: SolveStats, verdict: Verdict, sequence: int) -> SolveStats:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
+from ...graph.finding import Finding
 from ...graph.precision import chi_square_kappa
 from .odometry_segments import OdometrySegments
 from .solution import Location, RobotLocation
@@ -189,3 +190,21 @@ def _newest_segment(segments: OdometrySegments, robot: int) -> int:
     """Number of the segment that holds a robot's newest pose; -1 without poses."""
     own = np.flatnonzero(segments.robot == robot)
     return int(own[np.argmax(segments.last[own])]) if len(own) else -1
+
+
+def announcements(
+    graph: Graph, before: Estimate, after: Estimate, limit_m: float
+) -> tuple[Finding, ...]:
+    """Robots that a better map moves farther than the stated bound."""
+    found = []
+    for number, robot in enumerate(graph.robots):
+        rows = np.flatnonzero(graph.poses.robot == number)
+        rows = rows[rows < len(before.translation)]
+        if not len(rows):
+            continue
+        moved = float(np.linalg.norm(after.translation[rows[-1]] - before.translation[rows[-1]]))
+        if moved > limit_m:
+            found.append(Finding(
+                'map_changed', robot, f'the map has changed: {robot} was {moved:.1f} m away from '
+                'where a better map has it', moved, 'm'))
+    return tuple(found)
