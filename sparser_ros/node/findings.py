@@ -16,7 +16,7 @@ _WORST_FIRST = (
     'beacons_swapped', 'odometry_jump', 'odometry_outlier', 'beacon_misplaced', 'odometry_scale',
     'odometry_turn', 'ranges_rejected', 'range_burst', 'range_bias', 'odometry_noise',
     'closures_rejected')
-"""Faults of the node itself, then what is old, then what bends the map, then what costs accuracy."""
+"""Faults of the node itself, what is old, what bends the map, then what costs accuracy."""
 _RANK = {kind: number for number, kind in enumerate(_WORST_FIRST)}
 
 

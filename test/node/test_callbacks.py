@@ -73,6 +73,6 @@ def test_a_service_whose_callback_raises_answers(monkeypatch):
         def broken(**_):
             raise RuntimeError('planted')
 
-        monkeypatch.setattr(world.node.pipeline, 'request_solve', broken)
+        monkeypatch.setattr(world.node.pipeline, 'request_audit', broken)
         answer = world.call('solve')
         assert not answer.success and 'planted' in answer.message
