@@ -7,6 +7,7 @@ from faulty_world import graph, solved, world
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.odometry_windows import odometry_windows
 from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
@@ -32,11 +33,19 @@ def test_windows_of_an_estimate_are_smaller():
 def test_odometry_noisier_than_it_claims_is_named_with_the_factor():
     place = world(6)
     made = graph(place, 6)
-    rel = made.relative_poses
-    own = made.poses.robot[rel.i] == 1
-    claimed = made.replaced(relative_poses=rel.replaced(
-        tau=np.where(own, 400 * rel.tau, rel.tau), kappa=np.where(own, 400 * rel.kappa, rel.kappa)))
-    found = examine(claimed, *solved(claimed, place.truth), IntegrityConfig())
+    rel, rng = made.relative_poses, np.random.default_rng(6)
+    own = (made.poses.robot[rel.i] == 1)[:, None]
+    moved = rel.translation + np.where(own, rng.normal(0, 0.1, rel.translation.shape), 0.0)
+    turned = rel.rotation @ angle_to_matrix(0.03 * own[:, 0] * rng.normal(size=len(rel)))
+    noisy = made.replaced(relative_poses=rel.replaced(translation=moved, rotation=turned))
+    # The poses of a graph are what the odometry adds up to.
+    rotation, translation = made.poses.rotation.copy(), made.poses.translation.copy()
+    for edge in np.flatnonzero(own[:, 0]):
+        i, j = rel.i[edge], rel.j[edge]
+        rotation[j] = rotation[i] @ turned[edge]
+        translation[j] = translation[i] + rotation[i] @ moved[edge]
+    noisy = noisy.replaced(poses=made.poses.replaced(rotation=rotation, translation=translation))
+    found = examine(noisy, *solved(noisy, place.truth), IntegrityConfig())
     assert found.odometry_factors['B'] > 4
     assert max(found.odometry_factors[name] for name in 'AC') < 2
     named = [one for one in found.findings if one.subject == 'B']
