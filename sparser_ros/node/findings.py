@@ -11,10 +11,12 @@ MOST_TEXT = 600
 NEW_S = 5.0
 """So long a finding counts as new and is named first."""
 _WORST_FIRST = (
-    'solve_failed', 'callback_error', 'solution_stale', 'data_stale', 'odometry_stale',
-    'gate', 'quarantine', 'radios_swapped', 'beacons_swapped', 'odometry_jump', 'radio_clock',
-    'beacon_misplaced', 'odometry_scale', 'odometry_turn', 'ranges_rejected', 'range_burst',
-    'range_bias', 'odometry_noise', 'closures_rejected')
+    'solve_failed', 'audit_failed', 'monitor_failed', 'callback_error', 'quarantined',
+    'solution_stale', 'data_stale', 'odometry_stale', 'map_changed', 'radios_swapped',
+    'beacons_swapped', 'odometry_jump', 'odometry_outlier', 'beacon_misplaced', 'odometry_scale',
+    'odometry_turn', 'ranges_rejected', 'range_burst', 'range_bias', 'odometry_noise',
+    'closures_rejected')
+"""Faults of the node itself, what is old, what bends the map, then what costs accuracy."""
 _RANK = {kind: number for number, kind in enumerate(_WORST_FIRST)}
 
 

@@ -79,6 +79,7 @@ class Staleness:
                 'data_stale', 'all inputs',
                 f'no data for {self.data_age_s:.0f} s: the map is old, its TF has stopped',
                 self.data_age_s, 's'))
+            return found
         for robot in self.robots:
             age = self.steady() - self._odometry_s.get(robot, math.nan)
             if age > limit_s:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import tf_transformations
 from numpy.typing import NDArray
 
 from ..linalg.dense.rotations import matrix_to_quat
@@ -33,7 +34,9 @@ class Transform:
     @property
     def quat_xyzw(self) -> Array:
         """(4,): the rotation as a unit quaternion."""
-        return np.asarray(matrix_to_quat(self.rotation))
+        matrix = np.eye(4)
+        matrix[:3, :3] = self.rotation
+        return np.asarray(tf_transformations.quaternion_from_matrix(matrix))
 
 
 def lifted(rotation: Array, translation: Array) -> Transform:
@@ -45,7 +48,10 @@ def lifted(rotation: Array, translation: Array) -> Transform:
 
 
 def planar_quats(rotation: Array) -> Array:
-    """Quaternions x y z w (n, 4) of rotations (n, d, d), d = 2 or 3."""
+    """Quaternions x y z w (n, 4) of rotations (n, d, d), d = 2 or 3.
+
+    A path has thousands of poses, and `tf_transformations` takes one at a time.
+    """
     if rotation.shape[-1] == 3:
         return np.asarray(matrix_to_quat(rotation))
     half = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]) / 2

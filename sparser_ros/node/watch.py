@@ -85,5 +85,5 @@ class Watch:
         hint = '' if self._node.get_parameter('use_sim_time').value else \
             ': is this a bag, and use_sim_time not set?'
         return [Finding(
-            'time_mismatch', topic,
+            'time_mismatch', 'stamps',
             f'data stamps of {topic} are {abs(worst):.1f} s {side} the clock{hint}', worst, 's')]

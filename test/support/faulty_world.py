@@ -27,11 +27,12 @@ def graph(place, seed=0, share=0.03):
     rng = np.random.default_rng(1000 + seed)
     ranges, rel = made.ranges, made.relative_poses
     long = np.where(rng.random(len(ranges)) < share, rng.exponential(8.0, len(ranges)), 0.0)
-    # The world's odometry is twice as good as it claims.
+    # The world's odometry is twice as good as it claims; kappa of space is of a variance of half.
+    turns = 4 if place.dimension == 2 else 2
     return made.replaced(
         ranges=ranges.replaced(
             stamp_ns=made.poses.stamp_ns[ranges.source], distance_m=ranges.distance_m + long),
-        relative_poses=rel.replaced(tau=4 * rel.tau, kappa=4 * rel.kappa))
+        relative_poses=rel.replaced(tau=4 * rel.tau, kappa=turns * rel.kappa))
 
 
 def solved(made, truth):

@@ -46,6 +46,8 @@ class Doubt:
     """One source whose ranges do not fit."""
 
     source: int
+    count: int
+    """Its ranges."""
     share: float
     offset_m: float
     """Median of measured minus predicted over its ranges that do not fit."""
@@ -110,7 +112,8 @@ def _likelihood(count: int, total: int) -> float:
 def _doubt(source: int, own: Mask, rows: Rows) -> Doubt:
     error = rows.error_m[own & rows.far]
     offset = float(np.median(error))
-    return Doubt(source, len(error) / int(own.sum()), offset,
+    total = int(own.sum())
+    return Doubt(source, total, len(error) / total, offset,
                  float(np.median(np.abs(error - offset))))
 
 
@@ -180,7 +183,11 @@ def lasting(
         outside = sources.at(doubt.source)
         if found:
             outside[found[0].rows] = False
-        if not found or np.sum(rows.far & outside) >= TOLERATED_SHARE * np.sum(outside):
+        # Bursts that fill most of its time are none, nor are those beside which it fails as well.
+        brief = 2 * np.sum(outside) > doubt.count
+        if not found or not brief or (
+            np.sum(rows.far & outside) >= TOLERATED_SHARE * np.sum(outside)
+        ):
             kept.append(doubt)
     return kept
 

@@ -33,11 +33,11 @@ class Gate:
     """Whether the estimate may be published."""
 
     passed: bool = True
-    """True when no reason concerns the map as a whole."""
+    """Whether the map as a whole may be published."""
     reasons: tuple[str, ...] = ()
-    """Why not, in words: of the map, then of robots."""
+    """Why not, in words."""
     robots: dict[str, str] = field(default_factory=dict)
-    """Robots that must not be published, with the reason."""
+    """Robots that must not be published even so, with the reason."""
 
 
 def gate_of(
@@ -58,9 +58,7 @@ def gate_of(
                 windows.of(number), dimension, false_alarm, config) or bent.get(name, '')
         if reason:
             robots[name] = reason
-    reasons = [f'the map as a whole: {whole}'] if whole else []
-    reasons += [f'{name}: {reason}' for name, reason in robots.items()]
-    return Gate(not whole, tuple(reasons), robots)
+    return Gate(not whole, (f'the map as a whole: {whole}',) if whole else (), robots)
 
 
 def _ranges_reason(

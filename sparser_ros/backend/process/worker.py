@@ -283,7 +283,9 @@ class SolverWorker:
             else:
                 self._failed = f'the last solve failed: {packet.values["text"]}'
                 self._answered = max(self._answered, answer.request)
-                self._audited = max(self._audited, answer.audit)
+                # Without an auditor of its own the tracker has failed the audit as well.
+                self._audited = max(
+                    self._audited, answer.audit if self._auditor is not None else answer.request)
                 if self._solution is not None:
                     self._solution, self._fresh = withdrawn(self._solution, self._failed), True
 

@@ -118,6 +118,19 @@ def test_false_ranges_everywhere_are_nobodys_fault(share):
     assert found.gate.passed and not found.gate.robots
 
 
+def test_a_rejected_closure_is_told():
+    place = world(11)
+    made = graph(place, 11)
+    rel = made.relative_poses
+    edge = rel.take(slice(0, 1)).replaced(
+        i=np.array([30]), j=np.array([400]), translation=np.array([[3.0, 0.0]]),
+        odometry=np.array([False]), tau=np.array([100.0]), kappa=np.array([1000.0]))
+    found = examined(made.replaced(relative_poses=rel.append(edge)), place.truth)
+    assert kinds(found) == [('closures_rejected', 'loop closures')]
+    assert 'between A and B' in found.findings[0].text
+    assert 'within 0.1 m' in found.findings[0].text
+
+
 def test_an_empty_graph_passes():
     place = world(0)
     made = graph(place).replaced()

@@ -1,0 +1,100 @@
+"""Derivatives of faults are those of the residuals, and the estimates of small faults are right."""
+
+import numpy as np
+import pytest
+from faulty_world import graph, solved, world
+
+from sparser_ros.backend.integrity.examine import examine
+from sparser_ros.backend.integrity.hypotheses import hypotheses_of
+from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.integrity.selection import selected
+from sparser_ros.backend.integrity.sources import sources_of
+from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.graph import squared_residuals
+from sparser_ros.graph.precision import chi_square_kappa
+from sparser_ros.linalg.dense.rotations import angle_to_matrix
+
+CONFIG = IntegrityConfig()
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_residuals_are_those_of_the_cost(dimension):
+    place = world(1, dimension)
+    made = graph(place, 1)
+    model = linear_model(made, place.truth, {})
+    squares = squared_residuals(made, place.truth)
+    start, rel = model.starts['ranges'], made.relative_poses
+    own = model.residual[start:start + len(made.ranges)] ** 2
+    np.testing.assert_allclose(own, squares['ranges'], rtol=1e-9, atol=1e-12)
+    turns = np.sum(model.residual[:model.starts['moves']] ** 2)
+    moves = np.sum(model.residual[model.starts['moves']:model.starts['sightings']] ** 2)
+    # The cost of the plane counts angles twice; small angles are chords.
+    factor = rel.kappa[0] / chi_square_kappa(rel.kappa, dimension)[0]
+    assert factor * turns + moves == pytest.approx(np.sum(squares['relative_poses']), rel=1e-3)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_derivatives_agree_with_differences(dimension):
+    """A jump of the odometry, a scale and a bias: r(theta) - r(0) = G theta."""
+    place = world(2, dimension)
+    made = graph(place, 2)
+    sources = sources_of(made)
+    model = linear_model(made, place.truth, {})
+    tested = {(one.kind, one.subject): one for one in hypotheses_of(
+        made, place.truth, {}, model, sources, [], CONFIG)}
+    rel, step = made.relative_poses, 1e-4
+
+    def difference(**parts):
+        # Taken off the measurement, a fault of size theta is a residual of G theta more.
+        return linear_model(made.replaced(**parts), place.truth, {}).residual - model.residual
+
+    long = sources.at(1)
+    np.testing.assert_allclose(
+        difference(ranges=made.ranges.replaced(
+            distance_m=made.ranges.distance_m - step * long)),
+        step * tested['range_bias', 'B'].columns.toarray()[:, 0], atol=1e-6)
+    edge = (made.poses.robot[rel.i] == 1)[:, None]
+    np.testing.assert_allclose(
+        difference(relative_poses=rel.replaced(
+            translation=rel.translation * (1 - step * edge))),
+        step * tested['odometry_scale', 'B'].columns.toarray()[:, 0], atol=1e-6)
+
+
+def test_odometry_that_turns_by_itself_is_named_with_its_rate():
+    place = world(7)
+    made = graph(place, 7)
+    rel, rate = made.relative_poses, 0.02
+    edge = made.poses.robot[rel.i] == 1
+    turned = rel.rotation @ angle_to_matrix(np.where(edge, rate * 0.5, 0.0))
+    bent = made.replaced(relative_poses=rel.replaced(rotation=turned))
+    found = examine(bent, *solved(bent, place.truth), CONFIG)
+    first = found.findings[0]
+    assert (first.kind, first.subject) == ('odometry_turn', 'B')
+    assert first.value == pytest.approx(np.degrees(rate) * 60, rel=0.2)
+    assert 'B' in found.gate.robots
+
+
+def test_two_faults_at_once_are_told_apart():
+    place = world(3)
+    made = graph(place, 3)
+    sources = sources_of(made)
+    longer = made.ranges.distance_m + 0.6 * sources.at(0) - 0.6 * sources.at(5)
+    bent = made.replaced(ranges=made.ranges.replaced(distance_m=longer))
+    estimate, weights = solved(bent, place.truth)
+    model = linear_model(bent, estimate, weights)
+    found = selected(model, hypotheses_of(
+        bent, estimate, weights, model, sources, [], CONFIG), 1e-7)
+    assert {(one.kind, one.subject) for one, _, _ in found} == {
+        ('range_bias', 'A'), ('range_bias', sources.names[5])}
+    for one, theta, _ in found:
+        assert theta[0] == pytest.approx(0.6 if one.subject == 'A' else -0.6, abs=0.15)
+
+
+def test_a_parameter_that_nothing_determines_is_never_significant():
+    """One robot and one beacon that it never leaves: a bias of either is a matter of place."""
+    place = world(4)
+    made = graph(place, 4)
+    few = made.replaced(ranges=made.ranges.take(slice(0, 1)))
+    model = linear_model(few, place.truth, {})
+    assert selected(model, hypotheses_of(
+        few, place.truth, {}, model, sources_of(few), [], CONFIG), 1e-7) == []

@@ -1,0 +1,78 @@
+"""What a callback raises is logged, counted and reported, and ends nothing."""
+
+import asyncio
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from node_world import Scene, World
+from rclpy.executors import ExternalShutdownException
+
+from sparser_ros.node.timing import CallbackTimes
+
+pytestmark = pytest.mark.timeout(180)
+THREAD = {'backend.worker': 'thread', 'node.start_paused': True}
+
+
+def test_exceptions_are_caught_counted_and_reported_with_their_traceback():
+    heard = []
+    times = CallbackTimes(lambda name, text: heard.append((name, text)))
+
+    def bad(value):
+        raise OverflowError(f'too large: {value}')
+
+    wrapped = times.timed('bad', bad, lambda error, value: f'{type(error).__name__} of {value}')
+    assert [wrapped(1), wrapped(2)] == ['OverflowError of 1', 'OverflowError of 2']
+    assert times.errors['bad'].count == 2 and 'too large: 2' in times.errors['bad'].text
+    assert heard[0][0] == 'bad' and 'Traceback' in heard[0][1]
+    assert times.summary()['bad']['count'] == 2
+
+
+def test_coroutines_are_caught_as_well():
+    times = CallbackTimes()
+
+    async def bad():
+        raise ValueError('later')
+
+    assert asyncio.run(times.timed('late', bad, lambda error: 'answered')()) == 'answered'
+    assert times.errors['late'].count == 1
+
+
+def test_shutting_down_is_no_error():
+    def ends():
+        raise ExternalShutdownException
+
+    with pytest.raises(ExternalShutdownException):
+        CallbackTimes().timed('end', ends)()
+
+
+def test_a_node_whose_callbacks_raise_goes_on_and_says_so(monkeypatch):
+    with World(THREAD) as world:
+        feed = world.node.pipeline.frontend.feed
+
+        def broken(route, message, now):
+            if route.kind == 'ranges':
+                raise ZeroDivisionError('planted')
+            feed(route, message, now)
+
+        monkeypatch.setattr(world.node.pipeline.frontend, 'feed', broken)
+        world.play(Scene().events[:200])
+        assert world.until(lambda: world.heard['/sparser/status']
+                           and world.status.callback_errors > 3, 10)
+        assert world.until(lambda: any('planted' in text for text in world.status.findings), 5)
+        assert 'planted' in world.status.text
+        assert world.counters()['odometry']['accepted'] > 10, 'the rest goes on'
+
+
+def test_a_service_whose_callback_raises_answers(monkeypatch):
+    with World(THREAD) as world:
+        world.play(Scene().events[:100])
+
+        def broken(**_):
+            raise RuntimeError('planted')
+
+        monkeypatch.setattr(world.node.pipeline, 'request_audit', broken)
+        answer = world.call('solve')
+        assert not answer.success and 'planted' in answer.message

@@ -1,0 +1,124 @@
+"""Stale looks stale: TF of silent robots stops, of all when the solver does; the text says so."""
+
+import copy
+import os
+import signal
+import time
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from node_world import Scene, World
+from rosgraph_msgs.msg import Clock
+
+from sparser_ros.node.conversions import time_message
+
+pytestmark = pytest.mark.timeout(400)
+SECOND = 10**9
+
+
+def located(world):
+    return world.until(lambda: world.heard['/sparser/status']
+                       and world.status.robots_located == 2, 240)
+
+
+def frames_of(world, seconds):
+    """Child frames on /tf in so many seconds."""
+    before = len(world.heard['/tf'])
+    world.spin(seconds)
+    return {one.child_frame_id for message in world.heard['/tf'][before:]
+            for one in message.transforms}
+
+
+def keep_alive(world, robots, condition, timeout=60):
+    """Odometry of these robots goes on, standing where it is, until the condition holds."""
+    def holds():
+        now = time.monotonic()
+        if now - world.last_beat >= 0.1:
+            world.last_beat = now
+            for robot in robots:
+                newest = max(stamp for name, stamp in world.scene.odometry if name == robot)
+                message = copy.deepcopy(world.scene.odometry[robot, newest])
+                message.header.stamp = time_message(newest + int((now - world.begin) * 1e9))
+                world.send(f'/{robot}/odom', message)
+        return condition()
+
+    return world.until(holds, timeout)
+
+
+@pytest.fixture
+def world():
+    with World({'node.stale_after_s': 1.5}) as running:
+        running.scene, running.begin, running.last_beat = Scene(), time.monotonic(), 0.0
+        running.play(running.scene.events)
+        yield running
+
+
+def test_the_tf_of_a_robot_whose_odometry_died_stops_and_it_is_named(world):
+    assert keep_alive(world, 'AB', lambda: world.heard['/sparser/status']
+                      and world.status.robots_located == 2, 240), world.status
+    assert keep_alive(world, 'A', lambda: any(
+        'no odometry of B' in text for text in world.status.findings))
+    assert 'B' in world.status.text
+    assert world.status.state in (world.status.STATE_DEGRADED, world.status.STATE_ERROR)
+    before = len(world.heard['/tf'])
+    assert keep_alive(world, 'A', lambda: len(world.heard['/tf']) > before + 5)
+    late = {one.child_frame_id for message in world.heard['/tf'][before + 2:]
+            for one in message.transforms}
+    assert late == {'A/odom'}
+    assert world.status.data_age_s < 1.5
+    # When all is silent nothing is broadcast, and the status says how old it is.
+    assert world.until(lambda: any('no data' in text for text in world.status.findings), 20)
+    assert frames_of(world, 0.5) == set()
+    assert world.status.data_age_s > 1.5
+
+
+def test_a_solver_that_hangs_stops_tf_and_is_named(world):
+    assert keep_alive(world, 'AB', lambda: world.heard['/sparser/status']
+                      and world.status.robots_located == 2, 240), world.status
+    pid = world.node.pipeline.worker.state.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert keep_alive(world, 'A', lambda: any(
+            'no solution' in text for text in world.status.findings), 60)
+        assert world.status.solution_age_s > 1.5
+        before = len(world.heard['/tf'])
+        assert keep_alive(world, 'A', lambda: world.status.solution_age_s > 3.0)
+        assert len(world.heard['/tf']) <= before + 1
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert keep_alive(world, 'AB', lambda: not any(
+        'no solution' in text for text in world.status.findings), 60)
+
+
+def test_one_wrong_clock_message_erases_nothing():
+    scene = Scene(end_ns=1000 * SECOND)
+    with World({'use_sim_time': True, 'backend.worker': 'thread',
+                'node.start_paused': True}) as world:
+        for stamp, topic, message in scene.events[:150]:
+            world.send('/clock', Clock(clock=time_message(stamp)))
+            world.send(topic, message)
+            world.spin(0.005)
+        assert world.until(lambda: len(world.node.pipeline.keyframes) > 10, 20)
+        count = len(world.node.pipeline.keyframes)
+        for wrong in (900 * SECOND, 9000 * SECOND, 1 * SECOND):
+            world.send('/clock', Clock(clock=time_message(wrong)))
+            world.spin(0.3)
+            world.send('/clock', Clock(clock=time_message(scene.events[150][0])))
+            world.spin(0.3)
+        assert len(world.node.pipeline.keyframes) >= count
+        assert world.until(lambda: world.heard['/sparser/status'], 20)
+        assert world.status.map_epoch == 0
+        for k in range(5):
+            world.send('/clock', Clock(clock=time_message(900 * SECOND + k * SECOND // 10)))
+            world.spin(0.05)
+        assert world.until(lambda: len(world.node.pipeline.keyframes) == 0, 5), 'a jump it is'
+        assert world.until(lambda: world.status.map_epoch == 1, 5)
+
+
+def test_a_solve_by_request_starts_from_scratch(world):
+    assert located(world), world.status
+    answer = world.call('solve', timeout=120)
+    assert answer.success and 'from scratch' in answer.message
