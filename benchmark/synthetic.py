@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
@@ -47,6 +48,42 @@ def pose_graph(n: int, *, dimension: int = 2, closures: float = 0.4, seed: int =
         rotation, translation, rng)
     return _graph(('A',), np.zeros(n, dtype=np.int64), rotation, translation, dimension).replaced(
         relative_poses=edges, name=f'lattice{n}')
+
+
+def space_lattice(n: int, edges: int, *, layers: int = 1, seed: int = 0) -> Graph:
+    """Poses in space on square layers of lattice cells, n in all, that measure their neighbours.
+
+    Noise is isotropic, and a relative pose points from a cell of even parity, at most sqrt(2) m
+    away. Nothing points from an odd cell, so its rotation block in Q is a multiple of the
+    identity, while that of S = Q - Lambda is full. The sweep through all cells is kept, other
+    pairs are drawn at random up to `edges`; ValueError where there are too few.
+    """
+    rng = np.random.default_rng(seed)
+    cells = _swept(n, layers)
+    odd = (np.sum(cells, axis=1) % 2).astype(bool)
+    rotation = rotvec_to_matrix(rng.normal(0, 1, (n, 3)))
+    near = cKDTree(cells).query_pairs(1.5, output_type='ndarray')
+    near = near[(near[:, 1] - near[:, 0] > 1) & ~np.all(odd[near], axis=1)]
+    if edges - (n - 1) > len(near):
+        raise ValueError(f'{n} cells have {len(near)} pairs of neighbours off the sweep')
+    steps = np.arange(n - 1)
+    pairs = np.concatenate([
+        np.stack([steps, steps + 1], axis=1),
+        near[rng.choice(len(near), edges - (n - 1), replace=False)]])
+    pairs = np.where(odd[pairs[:, :1]], pairs[:, ::-1], pairs)
+    relative = _edges(pairs[:, 0], pairs[:, 1], 0, rotation, cells, rng)
+    return _graph(('A',), np.zeros(n, dtype=np.int64), rotation, cells, 3).replaced(
+        relative_poses=relative, name=f'space{n}')
+
+
+def _swept(n: int, layers: int) -> Array:
+    """(n, 3): cells in metres, row by row and layer by layer, each one next to the last."""
+    side = int(np.ceil(np.sqrt(n / layers) - 1e-9))
+    layer, inside = np.divmod(np.arange(n), side * side)
+    inside = np.where(layer % 2, side * side - 1 - inside, inside)
+    row, column = np.divmod(inside, side)
+    column = np.where(row % 2, side - 1 - column, column)
+    return np.stack([column, row, layer], axis=1).astype(float)
 
 
 def range_graph(

@@ -66,6 +66,7 @@ def build(
         'message': message,
         'iterations': stats.iterations,
         'cg_steps': stats.cg_steps,
+        'cg_stops': stats.cg_stops,
         'seconds': times,
         'cost_relaxed': stats.cost_relaxed,
         'cost_final': stats.cost_final,

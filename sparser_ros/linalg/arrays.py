@@ -11,14 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from .dense import cg_kernels
 from .dense.manifold_kernels import dot, kernels
 from .sparse.cholesky import SymbolicCholesky
 from .sparse.sparse_kernels import sparse_kernels
-
-Array = NDArray[np.float64]
 
 
 class Matrix(Protocol):

@@ -6,20 +6,22 @@ import ctypes
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt, from malloc.h."""
-_NEVER = 2**31 - 1
-_LARGE = 2**28
-"""Bytes; what is larger goes back all the same."""
+_TRIM_NEVER = 2**31 - 1
+"""Bytes at the top of the heap above which malloc would trim it; the largest value."""
+_RETURNED_FROM_BYTES = 2**28
+"""Size of a piece from which it is returned to the system all the same."""
 
 
 def keep_freed_memory() -> bool:
-    """Keep what arrays leave for the next ones, in this process; False where that is unknown.
+    """Keep freed memory of this process for its next arrays; False where malloc has no such option.
 
-    glibc's malloc hands large pieces back to the system at once, which has to clear them again
-    for the next solve: 2000 to 10 000 page faults, a tenth of the time of a live tick. The
-    process stays as large as it was at its largest. This is for processes that do nothing
-    but solve, not for a library's import.
+    glibc's malloc returns large pieces to the system at once, which has to clear them again for
+    the next solve: 2000 to 10 000 page faults, a tenth of the time of a live tick. The process
+    then stays as large as it once was. This is meant for processes that do nothing but solve.
     """
     mallopt = getattr(ctypes.CDLL(None), 'mallopt', None)
     if mallopt is None:
         return False
-    return all([mallopt(_TRIM_THRESHOLD, _NEVER), mallopt(_MMAP_THRESHOLD, _LARGE)])
+    options = {_TRIM_THRESHOLD: _TRIM_NEVER, _MMAP_THRESHOLD: _RETURNED_FROM_BYTES}
+    taken = [mallopt(option, value) for option, value in options.items()]
+    return all(taken)

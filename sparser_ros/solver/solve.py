@@ -16,6 +16,7 @@ from .certify.certificate import Certifier
 from .certify.optimality import Assessment, assess
 from .certify.staircase import Climb, climb
 from .manifold.rounding import round_to_rotations
+from .optimize.truncated_cg import CGStop
 from .optimize.trust_region import TrustRegionRun
 from .plan import GraphFeatures, Plan, make_plan
 from .result import SolveResult, SolveStats, SolveStatus, is_finite
@@ -97,8 +98,8 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
         top = climb(
             context.schur, y, context.preconditioners.regularised(), context.rule(0.0),
             max_rank=highest, certifier=certifier, observer=context.observer('certify'),
-            machine=context.backend)
-        context.tally.add(top.iterations, top.cg_steps, context.backend.ran)
+            backend=context.backend)
+        context.tally.add(top.iterations, top.cg_steps, top.cg_stops, context.backend.ran)
         return top
 
     assessed = assess(
@@ -145,7 +146,9 @@ def _stats(
     return SolveStats(
         rank=plan.rank, init=init, formulation=context.config.formulation, backend=tally.ran,
         backend_reason=context.backend.reason, kernel=context.config.robust.kernel,
-        iterations=tally.iterations, cg_steps=tally.cg_steps, seconds=dict(tally.seconds),
+        iterations=tally.iterations, cg_steps=tally.cg_steps,
+        cg_stops={stop.value: tally.cg_stops[stop] for stop in CGStop},
+        seconds=dict(tally.seconds),
         cost_relaxed=None if relaxed is None else relaxed.cost,
         trace=() if traced is None else tuple(traced.trace), plan=plan.described())
 

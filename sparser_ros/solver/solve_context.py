@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +19,9 @@ from .model.problem import QuadraticProblem
 from .model.schur import SchurOperator
 from .optimize.compute_backend import ComputeBackend, choose
 from .optimize.formulations import formulate
-from .optimize.trust_region import StoppingRule, TrustRegionRun
+from .optimize.interfaces import StoppingRule
+from .optimize.truncated_cg import CGStop
+from .optimize.trust_region import TrustRegionRun
 from .precondition.adaptive import AdaptivePreconditioner
 from .precondition.regularised_q import RegularisedQ
 
@@ -53,16 +56,20 @@ class Tally:
 
     iterations: int = 0
     cg_steps: int = 0
+    cg_stops: Counter[CGStop] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
     ran: str = 'cpu'
     """`gpu` if any part ran there."""
     relaxed_s: float = 0.0
     """Seconds that the relaxation took so far, that of a thinned graph included."""
 
-    def add(self, iterations: int, cg_steps: int, ran: str = 'cpu') -> None:
+    def add(
+        self, iterations: int, cg_steps: int, cg_stops: Counter[CGStop], ran: str = 'cpu'
+    ) -> None:
         """Count work that ran on a backend."""
         self.iterations += iterations
         self.cg_steps += cg_steps
+        self.cg_stops += cg_stops
         if ran != 'cpu':
             self.ran = ran
 
@@ -131,12 +138,13 @@ class SolveContext:
 
     def absorb(self, inner: SolveContext, since: float) -> None:
         """Count what the solve of a thinned graph took."""
-        self.tally.add(inner.tally.iterations, inner.tally.cg_steps, inner.tally.ran)
+        tally = inner.tally
+        self.tally.add(tally.iterations, tally.cg_steps, tally.cg_stops, tally.ran)
         self.tally.clock('solve', since)
 
     def count(self, run: TrustRegionRun) -> TrustRegionRun:
         """Count a run and hand it on."""
-        self.tally.add(run.iterations, run.cg_steps, self.backend.ran)
+        self.tally.add(run.iterations, run.cg_steps, run.cg_stops, self.backend.ran)
         return run
 
     @property

@@ -13,8 +13,8 @@ from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
 PROMISED = """dataset dimension n_poses n_landmarks n_relative n_ranges rank init formulation
-backend kernel status iterations cg_steps seconds cost_relaxed cost_final cost_robust certified
-suboptimality lambda_min rejected ate_m ate_rmse_m trace"""
+backend kernel status iterations cg_steps cg_stops seconds cost_relaxed cost_final cost_robust
+certified suboptimality lambda_min rejected ate_m ate_rmse_m trace"""
 
 
 def stats(**parts):

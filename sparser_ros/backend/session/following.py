@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...config import SparserError
 from ...graph import Estimate, Increment
-from ...linalg.block.block_cholesky import supports_external_ordering
+from ...linalg.sparse.cholesky import supports_external_ordering
 from ...solver.incremental.incremental_solver import Update
 from ...solver.result import SolveStats
 from ..observability.observability import Observability

@@ -13,22 +13,28 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
-from numpy.typing import NDArray
 
-from ..sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky, cholmod
+from ...array_types import Array, Index
+from ..sparse.cholesky import (
+    CholeskyFactor,
+    NotPositiveDefiniteError,
+    SymbolicCholesky,
+    UncoveredPatternError,
+    fill_reducing_order,
+    supports_external_ordering,
+    uncovered_text,
+)
 from ..sparse.sparse_kernels import block_kernels
 from ..sparse.symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
-from .front_kernels import front_kernel
+from .block_kernels import (
+    column_major,
+    entry_slots,
+    expanded_pattern,
+    fill_slots,
+    pattern_of_blocks,
+)
+from .front_kernels import FactorBlocks, LowerBlocks, front_kernel
 from .fronts import fronts
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
-
-def supports_external_ordering() -> bool:
-    """True when CHOLMOD can be told an ordering (scikit-sparse 0.4)."""
-    return hasattr(cholmod, 'analyze')
 
 
 class BlockCholesky:
@@ -48,8 +54,7 @@ class BlockCholesky:
         if order is None:
             order = np.arange(m)
             if supports_external_ordering() and m > 0:
-                order = cholmod.analyze(
-                    pattern.astype(float), mode='simplicial', ordering_method='amd').P()
+                order = fill_reducing_order(pattern)
         self.rank = np.empty(m, dtype=np.int64)
         self.rank[order] = np.arange(m)
         starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, self.rank)
@@ -73,13 +78,14 @@ class BlockCholesky:
             self._below = self._below or factor_pattern(*self._tree)
             self._fronts = fronts(self._tree[2], self.counts, b)
             return
-        self._indptr, self._indices = _expanded(self.starts, self.rows, b)
+        self._indptr, self._indices = expanded_pattern(self.starts, self.rows, b)
+        # Ones, since sums of sparse matrices drop zeros.
         self._symbolic = SymbolicCholesky(
-            _symmetric(self._matrix(np.zeros((len(self.rows), b, b)))))
+            _symmetric(self._matrix(np.ones((len(self.rows), b, b)))))
 
     def _matrix(self, blocks: Array) -> sp.csc_matrix:
         size = self.m * self.b
-        data = _column_major(self.starts, blocks)
+        data = column_major(self.starts, blocks)
         made = sp.csc_matrix((data, self._indices, self._indptr), shape=(size, size))
         made.has_sorted_indices = True
         return made
@@ -95,11 +101,12 @@ class BlockCholesky:
             return ScalarFactor(self._symbolic.factorize(_symmetric(self._matrix(blocks))), at)
         assert self._below is not None
         indptr, indices = self._below
-        data, inverse = np.empty((len(indices), b, b)), np.empty((m, b, b))
-        if not front_kernel(b)(
-                *self._fronts, self.starts, self.rows, blocks, indptr, indices, data, inverse):
+        factor = FactorBlocks(
+            indptr, indices, np.empty((len(indices), b, b)), np.empty((m, b, b)))
+        matrix = LowerBlocks(self.starts, self.rows, blocks)
+        if not front_kernel(b)(self._fronts, matrix, factor):
             raise NotPositiveDefiniteError('a pivot is not positive')
-        return BlockFactor(indptr, indices, data, inverse, at)
+        return BlockFactor(*factor, at)
 
 
 class RowBlockCholesky:
@@ -128,7 +135,11 @@ class RowBlockCholesky:
         self._pattern = self._slots_of(matrix)
 
     def _slots(self, at: Index, indptr: Any, indices: Any) -> Index:
-        return _slots(self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
+        slots, count, row, column = entry_slots(
+            self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
+        if count:
+            raise UncoveredPatternError(uncovered_text(count, row, column))
+        return np.asarray(slots)
 
     def _slots_of(self, matrix: sp.csc_matrix) -> tuple[Any, Any, Index]:
         """A matrix's pattern, and where its entries lie among those of the blocks, -1 = nowhere."""
@@ -136,14 +147,18 @@ class RowBlockCholesky:
         return matrix.indptr, matrix.indices, slots
 
     def factorize(self, matrix: sp.csc_matrix) -> BlockFactor | ScalarFactor:
-        """Factor of a matrix with this pattern; NotPositiveDefiniteError if it is not PD."""
+        """Factor of a matrix whose entries all lie in the analysed blocks.
+
+        Raises NotPositiveDefiniteError if the matrix is not positive definite and
+        UncoveredPatternError if it has entries in other blocks.
+        """
         indptr, indices, _ = self._pattern
         if not (np.array_equal(matrix.indptr, indptr) and np.array_equal(matrix.indices, indices)):
             # Zeros may come and go within the blocks.
             self._pattern = self._slots_of(matrix)
         values = np.zeros((len(self.blocks.rows), self.b, self.b))
         flat = values.ravel()
-        _fill(self._pattern[2], matrix.data, flat)
+        fill_slots(self._pattern[2], matrix.data, flat)
         flat[self._padding] = 1
         return self.blocks.factorize(values, self.place)
 
@@ -204,9 +219,6 @@ def _symmetric(lower: sp.csc_matrix) -> sp.csc_matrix:
     return sp.csc_matrix(below + below.T + sp.diags(lower.diagonal()))
 
 
-_compiled = njit(cache=True, nogil=True)
-
-
 def block_pattern(
     indptr: Index, indices: Index, node: Index, m: int, pairs: Index
 ) -> sp.csc_matrix:
@@ -215,121 +227,5 @@ def block_pattern(
     Row r belongs to block node[r], -1 = to none; `pairs` (k, 2) of blocks are coupled as well,
     -1 = with none. The diagonal is included.
     """
-    starts, rows = _block_pattern(indptr, indices, node, m, pairs)
+    starts, rows = pattern_of_blocks(indptr, indices, node, m, pairs)
     return sp.csc_matrix((np.ones(len(rows), dtype=bool), rows, starts), shape=(m, m))
-
-
-@_compiled
-def _block_pattern(indptr, indices, node, m, pairs):  # type: ignore[no-untyped-def]
-    """Starts and rows of the columns of `block_pattern`; rows are not sorted."""
-    # Rows of the matrix by block, and partners by block: member[first[j] : first[j + 1]].
-    first = np.zeros(m + 1, dtype=np.int64)
-    partners = np.zeros(m + 1, dtype=np.int64)
-    room = m
-    for r in range(len(node)):
-        if node[r] >= 0:
-            first[node[r] + 1] += 1
-            room += indptr[r + 1] - indptr[r]
-    for u in range(len(pairs)):
-        if pairs[u, 0] >= 0 and pairs[u, 1] >= 0:
-            partners[pairs[u, 0] + 1] += 1
-            partners[pairs[u, 1] + 1] += 1
-            room += 2
-    for j in range(m):
-        first[j + 1] += first[j]
-        partners[j + 1] += partners[j]
-    member = np.empty(first[m], dtype=np.int64)
-    partner = np.empty(partners[m], dtype=np.int64)
-    at, to = first[:-1].copy(), partners[:-1].copy()
-    for r in range(len(node)):
-        if node[r] >= 0:
-            member[at[node[r]]] = r
-            at[node[r]] += 1
-    for u in range(len(pairs)):
-        i, j = pairs[u, 0], pairs[u, 1]
-        if i >= 0 and j >= 0:
-            partner[to[i]] = j
-            to[i] += 1
-            partner[to[j]] = i
-            to[j] += 1
-    starts = np.zeros(m + 1, dtype=np.int32)
-    seen = np.full(m, -1, dtype=np.int64)
-    rows = np.empty(room, dtype=np.int32)
-    count = 0
-    for j in range(m):
-        seen[j] = j
-        rows[count] = j
-        count += 1
-        for r in member[first[j] : first[j + 1]]:
-            for e in range(indptr[r], indptr[r + 1]):
-                i = node[indices[e]]
-                if i >= 0 and seen[i] != j:
-                    seen[i] = j
-                    rows[count] = i
-                    count += 1
-        for i in partner[partners[j] : partners[j + 1]]:
-            if seen[i] != j:
-                seen[i] = j
-                rows[count] = i
-                count += 1
-        starts[j + 1] = count
-    return starts, rows[:count].copy()
-
-
-@_compiled
-def _expanded(starts, rows, b):  # type: ignore[no-untyped-def]
-    """CSC pattern (int32) of dense b x b blocks from that of the blocks."""
-    m = len(starts) - 1
-    indptr = np.empty(m * b + 1, dtype=np.int32)
-    indices = np.empty(len(rows) * b * b, dtype=np.int32)
-    at = 0
-    for j in range(m):
-        for k in range(b):
-            indptr[j * b + k] = at
-            for e in range(starts[j], starts[j + 1]):
-                for a in range(b):
-                    indices[at] = rows[e] * b + a
-                    at += 1
-    indptr[m * b] = at
-    return indptr, indices
-
-
-@_compiled
-def _column_major(starts, blocks):  # type: ignore[no-untyped-def]
-    """Entries of the expanded pattern from blocks (entries, b, b)."""
-    b = blocks.shape[1]
-    data = np.empty(blocks.size)
-    at = 0
-    for j in range(len(starts) - 1):
-        for k in range(b):
-            for e in range(starts[j], starts[j + 1]):
-                for a in range(b):
-                    data[at] = blocks[e, a, k]
-                    at += 1
-    return data
-
-
-@_compiled
-def _slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def]
-    """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b).
-
-    -1 = in a block above the diagonal, which is not stored.
-    """
-    where = np.empty(len(starts) - 1, dtype=np.int64)
-    slots = np.empty(len(indices), dtype=np.int64)
-    for column in range(len(indptr) - 1):
-        j, k = at[column] // b, at[column] % b
-        for e in range(starts[j], starts[j + 1]):
-            where[rows[e]] = e
-        for e in range(indptr[column], indptr[column + 1]):
-            i = at[indices[e]]
-            slots[e] = (where[i // b] * b + i % b) * b + k if i // b >= j else -1
-    return slots
-
-
-@_compiled
-def _fill(slots, data, out):  # type: ignore[no-untyped-def]
-    """out[slots] = data where there is a slot."""
-    for e in range(len(slots)):
-        if slots[e] >= 0:
-            out[slots[e]] = data[e]

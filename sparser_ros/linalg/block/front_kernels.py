@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ..dense.manifold_kernels import FAST
 
 _CHUNK = 48
-"""Scalar columns that are applied to all others of a front while they stay in the cache."""
+"""Scalar columns that are applied to all others of a front while they stay in the cache (48 of
+650 rows take 250 kB)."""
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
+
+
+class LowerBlocks(NamedTuple):
+    """The lower triangle of a matrix of b x b blocks, by columns (CSC), the diagonal included."""
+
+    starts: NDArray[np.int32]
+    """(m + 1,)"""
+    rows: NDArray[np.int32]
+    blocks: Array
+    """(entries, b, b)"""
+
+
+class FactorBlocks(NamedTuple):
+    """L in blocks: those below the diagonal by columns (CSC), and what solves need of the rest."""
+
+    indptr: Index
+    """(m + 1,)"""
+    indices: Index
+    data: Array
+    """(entries, b, b)"""
+    inverse_diagonal: Array
+    """(m, b, b): inverses of the blocks on the diagonal."""
 
 
 @_compiled
@@ -199,16 +224,15 @@ def front_kernel(b: int) -> Callable[..., Any]:
     """Factorisation of matrices of b x b blocks."""
 
     @_compiled
-    def factorize(  # type: ignore[no-untyped-def]
-        first, width, parent, dense, room, largest, starts, rows, blocks, indptr, indices, data,
-        inverse,
-    ):
-        """L L^T of a CSC lower triangle of blocks; False if a pivot is not positive.
+    def factorize(fronts, matrix, factor):  # type: ignore[no-untyped-def]
+        """L L^T of `matrix` into the values of `factor`; False if a pivot is not positive.
 
-        `indptr` and `indices` are the pattern of L below its diagonal, `data` its blocks,
-        `inverse` (m, b, b) the inverses of those on the diagonal. In one piece: only here b is
-        known to the compiler, and single columns take half as long again without.
+        In one piece: only here b is known to the compiler, and single columns take half as long
+        again without.
         """
+        first, width, parent, dense, room, largest = fronts
+        starts, rows, blocks = matrix
+        indptr, indices, data, inverse = factor
         m = len(starts) - 1
         lower, turned, block = np.zeros((b, b)), np.empty((b, b)), np.empty((b, b))
         # The current column, at full length.

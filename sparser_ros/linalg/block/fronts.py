@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Index = NDArray[np.int64]
+from ...array_types import Index, Mask
 
-_LARGE = 120
-"""Rows of scalars from where a front pays."""
+_DENSE_FRONT_ROWS = 120
+"""Rows of scalars from which a group of columns is eliminated as a dense front; below, the
+bookkeeping costs more than dense arithmetic saves (measured on chains and lattices of poses)."""
 _compiled = njit(cache=True, nogil=True)
 
 
@@ -29,7 +29,7 @@ class Fronts(NamedTuple):
     width: Index
     parent: Index
     """(groups,): -1 = root."""
-    dense: NDArray[np.bool_]
+    dense: Mask
     """(groups,): fronts; with one, all its ancestors are."""
     room: int
     """Blocks that dense fronts leave to their parents, as many as wait at the same time."""
@@ -40,7 +40,7 @@ class Fronts(NamedTuple):
 def fronts(parent: Index, counts: Index, b: int) -> Fronts:
     """Fronts of a factor of b x b blocks with this elimination tree and entries in its columns."""
     first, width, above = _ordered(*_grouped(parent, counts))
-    dense, room, largest = _sized(first, width, above, counts, _LARGE // b)
+    dense, room, largest = _sized(first, width, above, counts, _DENSE_FRONT_ROWS // b)
     return Fronts(first, width, above, dense, int(room), int(largest))
 
 

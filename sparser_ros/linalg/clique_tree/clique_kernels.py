@@ -8,19 +8,33 @@ were when its right-hand side was formed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+
+from ...array_types import Array, Index
 
 _compiled: Callable[..., Any] = njit(
     cache=True, nogil=True, fastmath={'reassoc', 'contract', 'nsz', 'arcp'},
     error_model='numpy')
 
 
+class TreeArrays(NamedTuple):
+    """The arrays of a `CliqueTree`."""
+
+    table: Index
+    """(cliques, 7)"""
+    integers: Index
+    values: Array
+    place: Index
+    """(nodes,): scratch, -1 between calls."""
+
+
 @_compiled
-def eliminate_front(clique, table, integers, values, b, front):  # type: ignore[no-untyped-def]
+def eliminate_front(clique, tree, b, front):  # type: ignore[no-untyped-def]
     """Factor of a front, whose lower triangle holds the clique's own terms; False if not PD."""
+    table, integers, values = tree.table, tree.integers, tree.values
     n, m = table[clique, 0] * b, table[clique, 1] * b
     child = table[clique, 5]
     while child >= 0:
@@ -82,8 +96,9 @@ def eliminate_front(clique, table, integers, values, b, front):  # type: ignore[
 
 
 @_compiled
-def forward(cliques, rhs, table, integers, values, energy, moved, b):  # type: ignore[no-untyped-def]
+def forward(cliques, rhs, tree, energy, moved, b):  # type: ignore[no-untyped-def]
     """z, passed and energy of cliques, children first, from rhs of their inner nodes."""
+    table, integers, values = tree.table, tree.integers, tree.values
     most = 0
     for clique in cliques:
         most = max(most, (table[clique, 0] + table[clique, 1]) * b)
@@ -140,8 +155,9 @@ def forward(cliques, rhs, table, integers, values, energy, moved, b):  # type: i
 
 
 @_compiled
-def descend(roots, limit, table, integers, values, energy, moved, step, b, count):  # type: ignore[no-untyped-def]
+def descend(roots, limit, tree, energy, moved, step, b, count):  # type: ignore[no-untyped-def]
     """Cliques entered, parents first; the steps of their inner nodes are left in `step`."""
+    table, integers, values = tree.table, tree.integers, tree.values
     most = 0
     for clique in range(count):
         most = max(most, max(table[clique, 0], table[clique, 1]) * b)

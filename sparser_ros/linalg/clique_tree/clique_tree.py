@@ -1,16 +1,16 @@
 """A sparse Cholesky factor as a tree of cliques, of which parts can be replaced.
 
-H delta = r for a matrix of b x b blocks, a node for each. Besides its columns L of the factor
-every clique keeps what its subtree comes to on its outer nodes: the Schur complement `schur` of its
-terms, the sum `update` of L L^T over the subtree, that of -L z, `passed`, and the decrement
-`energy`, the sum of |z|^2, where z = L^-1 r. An ancestor can therefore be eliminated anew without
-a look at the subtrees below it, and when outer nodes are displaced by x, with the subtree left
-where it is,
+The system is H delta = r with a matrix of b x b blocks, one node per block row. Besides its columns
+L of the factor every clique stores four sums over its subtree, on its outer nodes: the Schur
+complement `schur` of the subtree's terms, `update`, the sum of L L^T, `passed`, the sum of -L z,
+and the decrement `energy`, the sum of |z|^2, where z = L^-1 r. An ancestor can therefore be
+eliminated again without visiting the subtrees below it, and when outer nodes are displaced by x
+while the subtree is not updated,
 
     update stays,   passed -> passed + update x,   energy -> energy + 2 passed.x + x.update x
 
-hold exactly for a fixed H. So it is known, in units of the cost, what following such a
-displacement would gain, and subtrees where that is nothing to speak of are not entered.
+hold exactly for a fixed H. Hence the gain of updating a subtree after such a displacement is known
+beforehand, in units of the cost, and subtrees whose gain is below a limit are not entered.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ..sparse.cholesky import NotPositiveDefiniteError
 from ..sparse.elimination import Elimination, eliminate
-from .clique_kernels import descend, forward
+from .clique_kernels import TreeArrays, descend, forward
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
-_WASTE = 1.5
-"""Values kept, over those in use, from where everything is ordered and laid out anew."""
+_WASTED_RATIO = 1.5
+"""Floats stored, those of replaced cliques included, over floats in use, above which everything is
+ordered and laid out again; it bounds the memory."""
 
 
 class CliqueTree:
@@ -76,7 +75,7 @@ class CliqueTree:
     @property
     def wasted(self) -> bool:
         """Whether so much has been replaced that all is better laid out anew."""
-        return self._filled > _WASTE * self._live
+        return self._filled > _WASTED_RATIO * self._live
 
     def inner_nodes(self, cliques: Index) -> Index:
         """The inner nodes of cliques, one clique after the other."""
@@ -194,18 +193,21 @@ class CliqueTree:
 
     # -- numbers
 
+    @property
+    def _arrays(self) -> TreeArrays:
+        return TreeArrays(self.table, self.integers, self.values, self.place)
+
     def factorise(self, cliques: Index, form: Callable[..., bool], *terms: Any) -> None:
         """Columns of the factor, children first; those of children not among them are there.
 
-        `form(cliques, table, integers, values, place, *terms)` factors the fronts one by one.
+        `form(cliques, arrays, *terms)` factors the fronts one by one.
         """
-        if not form(cliques, self.table, self.integers, self.values, self.place, *terms):
+        if not form(cliques, self._arrays, *terms):
             raise NotPositiveDefiniteError('a pivot is not positive')
 
     def forward(self, cliques: Index, rhs: Array) -> None:
         """Eliminate right-hand sides (inner nodes of the cliques, b), children first."""
-        forward(
-            cliques, rhs, self.table, self.integers, self.values, self.energy, self.moved, self.b)
+        forward(cliques, rhs, self._arrays, self.energy, self.moved, self.b)
 
     def descend(self, limit: float) -> tuple[Index, Index, Array]:
         """(cliques entered, parents first; their inner nodes; steps (nodes, b) of these).
@@ -213,8 +215,8 @@ class CliqueTree:
         A subtree is left as it is where entering it would gain `limit` at most.
         """
         entered = descend(
-            np.array(self.roots, dtype=np.int64), limit, self.table, self.integers, self.values,
-            self.energy, self.moved, self._step, self.b, self._count)
+            np.array(self.roots, dtype=np.int64), limit, self._arrays, self.energy, self.moved,
+            self._step, self.b, self._count)
         nodes = self.inner_nodes(entered)
         steps = self._step[nodes]
         self._step[nodes] = 0

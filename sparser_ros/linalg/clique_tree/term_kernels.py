@@ -1,11 +1,10 @@
-"""Kernels over terms of carried points: squares, gradients, Hessian blocks, steps of the bodies.
+"""Kernels over terms of the cost: squares, gradients, Hessian blocks, steps of the bodies.
 
-A body is a pose (rotation R, position t) or a point (R = I, never turned). A term holds two
-carried points p = c t + R a, each of a body or of the ground (a alone); its square is
-w |p_1 - p_0|^2, or w (|p_1 - p_0| - distance)^2 where a distance is given (else it is negative).
-Tangents are in the frame of the body, R exp(omega), t + R v, rotation first: what a rigid motion
-of many bodies does to their terms' blocks is then nothing. `head` and `following` chain the terms
-of each body: 2 x term + side, -1 at the end.
+A body is a pose (rotation R, position t) or a point (R = I, never turned). A term has two ends,
+each a vector p = c t + R a of a body, or a constant a in the map; c = 1 makes it a point fixed to
+the body, c = 0 a direction. The term's square is w |p_1 - p_0|^2, or, with a measured distance,
+w (|p_1 - p_0| - distance)^2. Tangents are in the frame of the body, R exp(omega), t + R v,
+rotation first: a rigid motion of many bodies leaves the Hessian blocks of their terms unchanged.
 
 `axes` is a tuple of d zeros. Its length is part of its type, so that d is a constant where loops
 are compiled. Closures over d would do that too, but numba caches none that calls another.
@@ -16,14 +15,52 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from ...array_types import Array, Index, Mask
 from .clique_kernels import eliminate_front
 
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
+
+
+class TermColumns(NamedTuple):
+    """Terms in columns of equal length k."""
+
+    ends: Index
+    """(k, 2): bodies, -1 = the map."""
+    arms: Array
+    """(k, 2, d): a, in the frames of the ends."""
+    position_factor: Array
+    """(k,): c, 1 for points fixed to bodies, 0 for directions."""
+    distance: Array
+    """(k,): measured distance in metres, negative where the two ends should coincide."""
+    weight: Array
+    """(k,): w, the precision, times the robust weight where that counts."""
+
+
+class TermChains(NamedTuple):
+    """The terms of each body as linked lists of links 2 x term + side, -1 at the end."""
+
+    head: Index
+    """(bodies,): first link of each body."""
+    following: Index
+    """(k, 2): the link after each."""
+
+
+class Bodies(NamedTuple):
+    """Where the bodies are."""
+
+    rotation: Array
+    """(bodies, d, d)"""
+    position: Array
+    """(bodies, d)"""
+    point: Mask
+    """(bodies,): points, whose rotation is the identity."""
+    variable: Mask
+    """(bodies,): the others are constants."""
 
 
 @_compiled
@@ -33,7 +70,7 @@ def _turns(axes):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _jacobian(axes, turn, arm, carried, out):  # type: ignore[no-untyped-def]
+def _jacobian(axes, turn, arm, position_factor, out):  # type: ignore[no-untyped-def]
     """out (d, b): derivative of c t + R a."""
     d, q = len(axes), _turns(axes)
     for r in range(d):
@@ -44,33 +81,36 @@ def _jacobian(axes, turn, arm, carried, out):  # type: ignore[no-untyped-def]
             out[r, 1] = turn[r, 0] * arm[2] - turn[r, 2] * arm[0]
             out[r, 2] = turn[r, 1] * arm[0] - turn[r, 0] * arm[1]
         for c in range(d):
-            out[r, q + c] = carried * turn[r, c]
+            out[r, q + c] = position_factor * turn[r, c]
 
 
 @_compiled
-def _difference(axes, k, ends, arms, carried, rotation, position, out):  # type: ignore[no-untyped-def]
+def _difference(axes, k, terms, bodies, out):  # type: ignore[no-untyped-def]
     """out (d,): p_1 - p_0 of a term."""
     d = len(axes)
+    ends, arms, position_factor = terms.ends, terms.arms, terms.position_factor
+    rotation, position = bodies.rotation, bodies.position
     for r in range(d):
         out[r] = 0.0
         for side in range(2):
             i = ends[k, side]
             p = arms[k, side, r]
             if i >= 0:
-                p = carried[k] * position[i, r]
+                p = position_factor[k] * position[i, r]
                 for c in range(d):
                     p += rotation[i, r, c] * arms[k, side, c]
             out[r] += p if side else -p
 
 
 @_compiled
-def squares(axes, terms, ends, arms, carried, distance, weight, rotation, position, out):  # type: ignore[no-untyped-def]
-    """out[k]: weighted squares of the listed terms; the sum of their changes is returned."""
+def squares(axes, chosen, terms, bodies, out):  # type: ignore[no-untyped-def]
+    """out[k]: weighted squares of the chosen terms; the sum of their changes is returned."""
     d = len(axes)
+    distance, weight = terms.distance, terms.weight
     v = np.empty(d)
     change = 0.0
-    for k in terms:
-        _difference(axes, k, ends, arms, carried, rotation, position, v)
+    for k in chosen:
+        _difference(axes, k, terms, bodies, v)
         s = 0.0
         for r in range(d):
             s += v[r] * v[r]
@@ -102,11 +142,12 @@ def _residual(axes, k, v, distance, u):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def gradient(  # type: ignore[no-untyped-def]
-    axes, nodes, head, following, ends, arms, carried, distance, weight, rotation, position, out
-):
+def gradient(axes, nodes, chains, terms, bodies, out):  # type: ignore[no-untyped-def]
     """out (nodes, b): half the derivative of the sum of all squares."""
     d = len(axes)
+    head, following = chains
+    arms, position_factor, weight = terms.arms, terms.position_factor, terms.weight
+    rotation = bodies.rotation
     b = _turns(axes) + d
     v, u, jac = np.empty(d), np.empty(d), np.empty((d, b))
     for m in range(len(nodes)):
@@ -116,9 +157,9 @@ def gradient(  # type: ignore[no-untyped-def]
         link = head[i]
         while link >= 0:
             k, side = link // 2, link % 2
-            _difference(axes, k, ends, arms, carried, rotation, position, v)
-            _residual(axes, k, v, distance, u)
-            _jacobian(axes, rotation[i], arms[k, side], carried[k], jac)
+            _difference(axes, k, terms, bodies, v)
+            _residual(axes, k, v, terms.distance, u)
+            _jacobian(axes, rotation[i], arms[k, side], position_factor[k], jac)
             w = weight[k] if side else -weight[k]
             for r in range(d):
                 for x in range(b):
@@ -152,18 +193,18 @@ def _add_product(axes, sign, left, right, front, row, column):  # type: ignore[n
 
 
 @_compiled
-def _assemble(  # type: ignore[no-untyped-def]
-    axes, nodes, inner, place, head, following, ends, arms, carried, distance, weight, rotation,
-    position, point, variable, front
-):
-    """Add what is convex of a clique's own terms to its front, lower triangle and diagonal.
+def _assemble(axes, nodes, inner, place, chains, terms, bodies, front):  # type: ignore[no-untyped-def]
+    """Add the convex part of a clique's own terms to its front, lower triangle and diagonal.
 
-    Own are those of an inner node whose other end is in the front or constant. All of a term
-    is added at once, so that what is positive semidefinite stays so wherever bodies have
-    moved since.
+    Its own terms are those of an inner node whose other end is in the front or constant. All
+    blocks of a term are added at once, so that their sum is positive semidefinite also where
+    bodies have moved since the last front was formed.
     """
     d, q = len(axes), _turns(axes)
     b = q + d
+    head, following = chains
+    ends, arms, position_factor, distance, weight = terms
+    rotation, _, point, variable = bodies
     v, u = np.empty(d), np.empty(d)
     spread = np.empty((d, b))
     own, other, turned = np.empty((d, b)), np.empty((d, b)), np.empty((d, b))
@@ -177,11 +218,12 @@ def _assemble(  # type: ignore[no-untyped-def]
             at = place[j] if j >= 0 and j != i else -1
             if (j == i and side) or (at < 0 and j >= 0 and j != i and variable[j]):
                 continue
-            _difference(axes, k, ends, arms, carried, rotation, position, v)
+            _difference(axes, k, terms, bodies, v)
             c = max(_residual(axes, k, v, distance, u), 0.0)
-            _jacobian(axes, rotation[i], arms[k, side], carried[k], own)
+            _jacobian(axes, rotation[i], arms[k, side], position_factor[k], own)
             if j >= 0:
-                _jacobian(axes, rotation[j], arms[k, 1 - side], carried[k], other)
+                _jacobian(
+                    axes, rotation[j], arms[k, 1 - side], position_factor[k], other)
             if j == i:
                 # Both ends on one body: one Jacobian, on the diagonal.
                 for r in range(d):
@@ -202,33 +244,30 @@ def _assemble(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def form(  # type: ignore[no-untyped-def]
-    axes, cliques, table, integers, values, place, head, following, ends, arms, carried, distance,
-    weight, rotation, position, point, variable, damping
-):
+def form(axes, cliques, tree, chains, terms, bodies, damping):  # type: ignore[no-untyped-def]
     """Factor the fronts of cliques, children first; False where one is not PD."""
     b = _turns(axes) + len(axes)
+    table, integers, place = tree.table, tree.integers, tree.place
     for clique in cliques:
         inner, at = table[clique, 0], table[clique, 2]
         nodes = integers[at : at + inner + table[clique, 1]]
         front = np.zeros((len(nodes) * b, len(nodes) * b))
         for m in range(len(nodes)):
             place[nodes[m]] = m
-        _assemble(
-            axes, nodes, inner, place, head, following, ends, arms, carried, distance, weight,
-            rotation, position, point, variable, front)
+        _assemble(axes, nodes, inner, place, chains, terms, bodies, front)
         for m in range(len(nodes)):
             place[nodes[m]] = -1
         for x in range(inner * b):
             front[x, x] *= 1 + damping
-        if not eliminate_front(clique, table, integers, values, b, front):
+        if not eliminate_front(clique, tree, b, front):
             return False
     return True
 
 
 @_compiled
-def neighbours(nodes, place, head, following, ends, out):  # type: ignore[no-untyped-def]
-    """Pairs of places of nodes that share a term; returns their number, or -1: no room."""
+def neighbours(nodes, place, chains, ends, out):  # type: ignore[no-untyped-def]
+    """Pairs of places of nodes that share a term; returns their number, -1 if `out` is full."""
+    head, following = chains
     count = 0
     for i in nodes:
         link = head[i]
@@ -248,8 +287,9 @@ def neighbours(nodes, place, head, following, ends, out):  # type: ignore[no-unt
 
 
 @_compiled
-def chain(first, last, head, following, ends):  # type: ignore[no-untyped-def]
+def chain(first, last, chains, ends):  # type: ignore[no-untyped-def]
     """Add terms first .. last - 1 to the chains of their bodies."""
+    head, following = chains
     for k in range(first, last):
         for side in range(2):
             i = ends[k, side]
@@ -260,9 +300,12 @@ def chain(first, last, head, following, ends):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def touched(nodes, head, following, mark, out):  # type: ignore[no-untyped-def]
-    """The terms of nodes, each once; returns their number, or -1: no room. `mark` is scratch.
+def touched(nodes, chains, mark, out):  # type: ignore[no-untyped-def]
+    """The terms of nodes, each once; returns their number, -1 if `out` is full.
+
+    `mark` (terms,) is scratch, False between calls.
     """
+    head, following = chains
     count = 0
     fits = True
     for i in nodes:
@@ -283,8 +326,9 @@ def touched(nodes, head, following, mark, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def move(axes, nodes, steps, rotation, position, total):  # type: ignore[no-untyped-def]
+def move(axes, nodes, steps, bodies, total):  # type: ignore[no-untyped-def]
     """R <- R exp(omega), t <- t + R v; rotations stay orthonormal to rounding errors."""
+    rotation, position = bodies.rotation, bodies.position
     d, q = len(axes), _turns(axes)
     b = q + d
     turn, old = np.empty((d, d)), np.empty((d, d))

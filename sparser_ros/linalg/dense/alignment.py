@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from .rotations import nearest_rotation
-
-Array = NDArray[np.float64]
 
 
 def align(

@@ -1,5 +1,7 @@
 """Compiled kernels of the solver's inner loop, specialised by block height d and columns p.
 
+They compute the formulas of solver/manifold/formulas.py, against which they are tested.
+
 numpy's batched products cost about a microsecond per 3x5 block; these loops are fused, allocate
 nothing and release the GIL. Arrays are C-ordered (rows, p). Layout of the rows of Y: n blocks of
 d rows (rotations), k single rows (bearings), then rows that are held fixed.
@@ -196,21 +198,3 @@ def dot(a, b):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         s += x[i] * y[i]
     return s
-
-
-@_compiled
-def axpy(alpha, x, y):  # type: ignore[no-untyped-def]
-    """y += alpha x, in place."""
-    a = x.ravel()
-    b = y.ravel()
-    for i in range(a.size):
-        b[i] += alpha * a[i]
-
-
-@_compiled
-def xpby(x, beta, y):  # type: ignore[no-untyped-def]
-    """y = beta y - x, in place: the next CG direction from the preconditioned residual."""
-    a = x.ravel()
-    b = y.ravel()
-    for i in range(a.size):
-        b[i] = beta * b[i] - a[i]

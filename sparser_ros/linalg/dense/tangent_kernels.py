@@ -3,7 +3,7 @@
 A node is a pose (its rotation's q coordinates, then its position's p) or a landmark (p). Bearings
 couple with at most two nodes and not with each other, and along the orthonormal directions of a
 sphere their own Hessian is a multiple of the identity: eliminating them costs next to nothing and
-fills nothing.
+fills nothing. What is assembled is the formula `tangent_hessian` of solver/manifold/formulas.py.
 """
 
 from __future__ import annotations
@@ -11,13 +11,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from ...array_types import Array, Index
+
 _compiled: Callable[..., Any] = njit(
     cache=True, nogil=True, fastmath={'reassoc', 'contract', 'nsz', 'arcp'}, error_model='numpy')
+
+
+class Bearings(NamedTuple):
+    """The k bearings at a point, and what their elimination takes."""
+
+    nodes: Index
+    """(k, 2): nodes that they couple with, -1 = none."""
+    normal: Array
+    """(k, p - 1, p): orthonormal tangents."""
+    pivots: Array
+    """(k,): their Hessians, multiples of the identity."""
+    coupling: Array
+    """(k, 2, p - 1, b): Hessian between a bearing and its nodes, filled in by `eliminate`."""
 
 
 @_compiled
@@ -42,9 +57,10 @@ def bearing_nodes(indptr, indices, node, first, k):  # type: ignore[no-untyped-d
 def block_slots(starts, rows, of, indptr, indices):  # type: ignore[no-untyped-def]
     """Block of each entry of a symmetric CSR pattern, row r in block of[r] (-1 = in none).
 
-    Only blocks on and below the diagonal are stored; entries above it have none (-1).
+    Only blocks on and below the diagonal are stored; entries above it have none (-1), nor have
+    those of a block outside the pattern (-2).
     """
-    where = np.empty(len(starts) - 1, dtype=np.int64)
+    where = np.full(len(starts) - 1, -1, dtype=np.int64)
     slots = np.full(len(indices), -1, dtype=np.int64)
     for r in range(len(indptr) - 1):
         j = of[r]
@@ -55,7 +71,7 @@ def block_slots(starts, rows, of, indptr, indices):  # type: ignore[no-untyped-d
         for e in range(indptr[r], indptr[r + 1]):
             i = of[indices[e]]
             if i >= j:
-                slots[e] = where[i]
+                slots[e] = where[i] if starts[j] <= where[i] < starts[j + 1] else -2
     return slots
 
 
@@ -122,8 +138,9 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
     b = q + p
 
     @_compiled
-    def assemble(indptr, indices, data, n, turns, slots, out):  # type: ignore[no-untyped-def]
-        """out[slot] += T_s^T Q_sr T_r for all entries that have a slot."""
+    def assemble(matrix, turns, slots, out):  # type: ignore[no-untyped-def]
+        """out[slot] += T_s^T Q_sr T_r for all entries of the CSR matrix Q that have a slot."""
+        indptr, indices, data, n = matrix.indptr, matrix.indices, matrix.data, len(turns)
         for r in range(len(indptr) - 1):
             rotation = r < n * d
             i, a = r // d, r % d
@@ -172,10 +189,11 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                     out[slots[i], x, y] -= s
 
     @_compiled
-    def eliminate(  # type: ignore[no-untyped-def]
-        indptr, indices, data, n, k, node, nodes, turns, normal, pivots, pairs, coupling, out
-    ):
+    def eliminate(matrix, node, turns, bearings, pairs, out):  # type: ignore[no-untyped-def]
         """Subtract what each bearing's elimination leaves: out -= H_iu H_uj / pivot."""
+        indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+        nodes, normal, pivots, coupling = bearings
+        n, k = len(turns), len(pivots)
         for u in range(k):
             for s in range(2):
                 for x in range(p - 1):
@@ -214,8 +232,10 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                             out[slot, y, z] -= f * v
 
     @_compiled
-    def coordinates(v, n, k, turns, normal, pivots, nodes, coupling, x, z):  # type: ignore[no-untyped-def]
+    def coordinates(v, turns, bearings, x, z):  # type: ignore[no-untyped-def]
         """Tangent coordinates of an ambient v, bearings' z (k, p - 1) eliminated from x."""
+        nodes, normal, pivots, coupling = bearings
+        n, k = len(turns), len(pivots)
         for i in range(n):
             for a in range(b):
                 x[i * b + a] = 0.0
@@ -240,8 +260,10 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                             x[i * b + y] -= f * t * coupling[u, s, a, y]
 
     @_compiled
-    def ambient(x, z, n, k, turns, normal, pivots, nodes, coupling, out):  # type: ignore[no-untyped-def]
+    def ambient(x, z, turns, bearings, out):  # type: ignore[no-untyped-def]
         """The ambient vector of tangent coordinates x; z still holds right-hand sides."""
+        nodes, normal, pivots, coupling = bearings
+        n, k = len(turns), len(pivots)
         for i in range(n):
             for a in range(d):
                 for c in range(p):

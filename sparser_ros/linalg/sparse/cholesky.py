@@ -1,7 +1,13 @@
-"""Sparse Cholesky factorisation with the symbolic analysis kept: one face for both APIs.
+"""Sparse Cholesky factorisation with the symbolic analysis kept, and orders of elimination.
 
-scikit-sparse 0.4 (SuiteSparse 5 to 7) and >= 0.5 (SuiteSparse >= 7.4) differ in every name;
-without either, SuperLU stands in, 30 times slower, and says so.
+This is the only module that imports scikit-sparse. Its versions 0.4 (SuiteSparse 5 to 7) and
+>= 0.5 (SuiteSparse >= 7.4) differ in every name; without either, SuperLU factorises instead, 30
+times slower, and a warning says so.
+
+CHOLMOD reads the lower triangle of a matrix. It does not compare that with the pattern that it
+analysed: supernodal factorisations leave entries out that the analysis does not cover, so that
+L L^T is another matrix, and simplicial ones insert them column by column, up to a hundred times
+slower. `factorize` refuses such matrices.
 """
 
 from __future__ import annotations
@@ -13,33 +19,64 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...config import SolverError
 from .sparse_kernels import sparse_kernels
-from .symbolic import elimination_tree, permuted_pattern
+from .symbolic import elimination_tree, first_uncovered, permuted_pattern
 
 try:
     from sksparse import cholmod
 except ImportError:
     cholmod = None
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 log = logging.getLogger(__name__)
 
-_DENSE = 200
-"""Multiplications per entry of the factor from where BLAS on supernodes beats single entries.
+_SUPERNODAL_MULTIPLICATIONS = 200
+"""Multiplications per entry of the factor, from which CHOLMOD works on supernodes with BLAS.
 
-CHOLMOD's own choice changes over at 40, where padded supernodes take three times as long to
-factorise, and twice as long to solve with."""
+CHOLMOD's own choice changes over at 40; between the two, supernodes padded with zeros took three
+times as long to factorise as single columns and twice as long to solve with (measured on factors
+of pose graphs)."""
 
 
 class NotPositiveDefiniteError(SolverError):
     """The matrix has a non-positive pivot."""
 
 
+class OrderingUnavailableError(SolverError):
+    """CHOLMOD cannot compute this ordering, usually because it was built without METIS."""
+
+
+class UncoveredPatternError(ValueError):
+    """A matrix has entries where the analysed pattern has none; its factor would be wrong."""
+
+
 def cholmod_available() -> bool:
     """True when scikit-sparse is installed."""
     return cholmod is not None
+
+
+def supports_external_ordering() -> bool:
+    """True when CHOLMOD computes and accepts orders of elimination (scikit-sparse 0.4)."""
+    return hasattr(cholmod, 'analyze')
+
+
+def fill_reducing_order(pattern: sp.spmatrix, method: str = 'amd') -> Index:
+    """(n,): the rows of a symmetric pattern in CHOLMOD's order of elimination.
+
+    `method` is `amd` (minimum degree), `metis` or `nesdis` (nested dissection). Needs
+    `supports_external_ordering()`; raises OrderingUnavailableError where CHOLMOD lacks the method.
+    """
+    pattern = sp.csc_matrix(pattern, dtype=float)
+    return np.asarray(_analysed(pattern, 'simplicial', method).P(), dtype=np.int64)
+
+
+def _analysed(matrix: sp.csc_matrix, mode: str, method: str) -> Any:
+    """CHOLMOD's symbolic factor."""
+    try:
+        return cholmod.analyze(matrix, mode=mode, ordering_method=method)
+    except cholmod.CholmodError as error:
+        raise OrderingUnavailableError(f'CHOLMOD has no ordering {method}: {error}') from error
 
 
 class SymbolicCholesky:
@@ -53,44 +90,54 @@ class SymbolicCholesky:
     ) -> None:
         """`order` (n,) is that of elimination where it is known; else `ordering` names a method.
 
-        `order` afterwards is what was chosen, `counts` (n,) the entries of the factor's columns,
-        padding not counted; both None where CHOLMOD tells only afterwards, or is missing.
+        Values do not matter, only which entries are stored. `order` afterwards is what was
+        chosen, `counts` (n,) the entries of the factor's columns, padding not counted; both None
+        where CHOLMOD tells only afterwards, or is missing.
         """
         SymbolicCholesky.count += 1
         self.n = matrix.shape[0]
         self.order: Index | None = None
         self.counts: Index | None = None
         self._factor: Any = None
-        self._given: Index | None = None
+        self._prescribed = order if supports_external_ordering() else None
+        matrix = _lower_complete(self._reordered(sp.csc_matrix(matrix)))
+        # Copies: the caller may change its matrix in place.
+        self._indptr = np.array(matrix.indptr, dtype=np.int32)
+        self._indices = np.array(matrix.indices, dtype=np.int32)
         if cholmod is None:
             log.warning(
                 'scikit-sparse is not installed: SuperLU factorises instead, about 30 times '
                 'slower; install libsuitesparse-dev and scikit-sparse'
             )
-        elif hasattr(cholmod, 'analyze') and self.n:
-            self._given = order
-            self._analyse(sp.csc_matrix(matrix), ordering if order is None else 'natural')
+        elif supports_external_ordering() and self.n:
+            self._analyse(matrix, ordering if order is None else 'natural')
 
     def _analyse(self, matrix: sp.csc_matrix, ordering: str) -> None:
-        matrix = self._ordered(matrix)
-        self._factor = cholmod.analyze(matrix, mode='simplicial', ordering_method=ordering)
+        self._factor = _analysed(matrix, 'simplicial', ordering)
         order = self._factor.P().astype(np.int64)
         rank = np.empty_like(order)
         rank[order] = np.arange(self.n)
         _, self.counts = elimination_tree(
             *permuted_pattern(matrix.indptr, matrix.indices, order, rank))
-        if np.sum(self.counts**2.0) > _DENSE * np.sum(self.counts):
-            self._factor = cholmod.analyze(matrix, mode='supernodal', ordering_method=ordering)
+        if np.sum(self.counts**2.0) > _SUPERNODAL_MULTIPLICATIONS * np.sum(self.counts):
+            self._factor = _analysed(matrix, 'supernodal', ordering)
             order = self._factor.P().astype(np.int64)
-        self.order = order if self._given is None else self._given[order]
+        self.order = order if self._prescribed is None else self._prescribed[order]
 
-    def _ordered(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
-        """The matrix as CHOLMOD is to see it."""
-        return matrix if self._given is None else matrix[:, self._given][self._given]
+    def _reordered(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
+        """The matrix with its rows and columns in the prescribed order, if there is one."""
+        if self._prescribed is None:
+            return matrix
+        return sp.csc_matrix(matrix[:, self._prescribed][self._prescribed])
 
     def factorize(self, matrix: sp.spmatrix) -> CholeskyFactor:
-        """Factor of a matrix with this pattern; NotPositiveDefiniteError if it is not PD."""
-        matrix = sp.csc_matrix(matrix)
+        """Factor of a matrix whose entries all lie in the analysed pattern.
+
+        Raises NotPositiveDefiniteError if the matrix is not positive definite and
+        UncoveredPatternError if it has entries elsewhere; fewer entries do no harm.
+        """
+        matrix = self._reordered(sp.csc_matrix(matrix))
+        self._require_covered(matrix)
         if self.n == 0:
             empty = np.zeros(0, dtype=np.int32)
             return CholeskyFactor(np.zeros(1, dtype=np.int32), empty, np.zeros(0), empty)
@@ -100,11 +147,46 @@ class SymbolicCholesky:
             return _cholmod_05(matrix)
         factor = self._factor
         try:
-            factor.cholesky_inplace(self._ordered(matrix))
+            factor.cholesky_inplace(matrix)
             lower = factor.L()
         except cholmod.CholmodNotPositiveDefiniteError as error:
             raise NotPositiveDefiniteError(str(error)) from error
         return CholeskyFactor(lower.indptr, lower.indices, lower.data, self.order)
+
+    def _require_covered(self, matrix: sp.csc_matrix) -> None:
+        if matrix.shape != (self.n, self.n):
+            raise UncoveredPatternError(
+                f'a matrix of shape {matrix.shape} after the analysis of {self.n} rows')
+        count, row, column = first_uncovered(
+            *_pattern_of(matrix), self._indptr, self._indices)
+        if count:
+            raise UncoveredPatternError(uncovered_text(count, row, column))
+
+
+def _pattern_of(matrix: sp.csc_matrix) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    return (np.asarray(matrix.indptr, dtype=np.int32), np.asarray(matrix.indices, dtype=np.int32))
+
+
+def _lower_complete(matrix: sp.csc_matrix) -> sp.csc_matrix:
+    """The matrix, or its symmetric pattern where entries are stored above the diagonal only.
+
+    A sparse product leaves out what cancels to zero, which rounding decides on either side.
+    """
+    transposed = sp.csc_matrix(matrix.T)
+    count, _, _ = first_uncovered(*_pattern_of(transposed), *_pattern_of(matrix))
+    if not count:
+        return matrix
+    ones = (
+        sp.csc_matrix((np.ones(one.nnz), one.indices, one.indptr), shape=one.shape)
+        for one in (matrix, transposed))
+    return sp.csc_matrix(sum(ones))
+
+
+def uncovered_text(count: int, row: int, column: int) -> str:
+    """The message of UncoveredPatternError."""
+    return (
+        f'{count} entries of the matrix, the first in row {row} and column {column}, lie outside '
+        'the analysed pattern: analyse the pattern that is factorised')
 
 
 def factorize(matrix: sp.spmatrix) -> CholeskyFactor:

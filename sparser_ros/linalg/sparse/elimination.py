@@ -13,23 +13,28 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
-from numpy.typing import NDArray
 
-from ..block.block_cholesky import supports_external_ordering
-from .cholesky import cholmod
+from ...array_types import Index
+from .cholesky import (
+    OrderingUnavailableError,
+    fill_reducing_order,
+    supports_external_ordering,
+)
+from .elimination_kernels import Lists, MergeLimits, cliques_of
 
-Index = NDArray[np.int64]
+_MERGED_NODES_AT_MOST = 16
+"""Inner nodes of a merged clique that may hold `_MERGED_ZERO_SHARE` of zeros; 16 poses in the plane
+are 48 rows, a dense triangle of 9 kB."""
+_MERGED_NODES_ALWAYS = 4
+"""Inner nodes up to which cliques are merged whatever zeros this fills: walking over a clique
+costs more than the arithmetic of so few rows."""
+_MERGED_ZERO_SHARE = 0.4
+"""Largest share of zeros in a merged clique of more inner nodes than that."""
 
-_MOST, _FEW = 16, 4
-"""Inner nodes: so many may be merged with some zeros, so many with any."""
-_ZEROS = 0.4
-"""Largest share of zeros in a merged clique."""
+_NESTED_DISSECTION_NODES = 200
+"""Nodes above which METIS orders them instead of minimum degree. Below, there is
+next to nothing to dissect: CHOLMOD's own nested dissection stops at 200 nodes, too."""
 
-_LARGE = 200
-"""Nodes from where nested dissection takes over from minimum degree."""
-
-_compiled = njit(cache=True, nogil=True)
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,9 @@ def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimi
     element_at = np.searchsorted(first[by_first], np.arange(m + 1))
     starts = np.cumsum([0] + [len(one) for one in ranked])
     flat = np.concatenate([np.zeros(0, dtype=np.int64), *ranked])
-    top, at, rows = _cliques(
-        m, above.indptr, above.indices, element_at, starts, flat, _MOST, _FEW, _ZEROS)
+    limits = MergeLimits(_MERGED_NODES_AT_MOST, _MERGED_NODES_ALWAYS, _MERGED_ZERO_SHARE)
+    top, at, rows = cliques_of(
+        m, Lists(above.indptr, above.indices), Lists(starts, flat), element_at, limits)
     tops, clique_of_rank = np.unique(top, return_inverse=True)
     members = np.argsort(clique_of_rank, kind='stable')
     bounds = np.searchsorted(clique_of_rank[members], np.arange(len(tops) + 1))
@@ -102,71 +108,7 @@ def _order_of(pattern: sp.csc_matrix) -> Index:
     m = pattern.shape[0]
     if not m or not supports_external_ordering():
         return np.arange(m)
-    if m > _LARGE:
-        with suppress(cholmod.CholmodNotInstalledError):
-            return cholmod.analyze(pattern, mode='simplicial', ordering_method='metis').P()
-    return cholmod.analyze(pattern, mode='simplicial', ordering_method='amd').P()
-
-
-@_compiled
-def _listed(nodes, k, mark, listed, count):  # type: ignore[no-untyped-def]
-    """Append the nodes that are not marked k yet, and mark them; returns how many are listed."""
-    for i in nodes:
-        if mark[i] != k:
-            mark[i] = k
-            listed[count] = i
-            count += 1
-    return count
-
-
-@_compiled
-def _cliques(m, indptr, indices, element_at, starts, flat, most, few, zeros):  # type: ignore[no-untyped-def]
-    """(top node of each node's clique, at, rows): rows[at[k]:at[k + 1]] lie beyond node k.
-
-    Nodes are numbered as they are eliminated.
-    """
-    at = np.zeros(m + 1, dtype=np.int64)
-    rows = np.empty(8 * m + 64, dtype=np.int64)
-    youngest = np.full(m, -1, dtype=np.int64)
-    sibling = np.full(m, -1, dtype=np.int64)
-    into = np.full(m, -1, dtype=np.int64)
-    size = np.ones(m, dtype=np.int64)
-    filled = np.zeros(m, dtype=np.int64)
-    mark = np.full(m, -1, dtype=np.int64)
-    listed = np.empty(m, dtype=np.int64)
-    for k in range(m):
-        mark[k] = k
-        count = 0
-        count = _listed(indices[indptr[k] : indptr[k + 1]], k, mark, listed, count)
-        for t in range(element_at[k], element_at[k + 1]):
-            count = _listed(flat[starts[t] : starts[t + 1]], k, mark, listed, count)
-        child = youngest[k]
-        while child >= 0:
-            count = _listed(rows[at[child] : at[child + 1]], k, mark, listed, count)
-            child = sibling[child]
-        if at[k] + count > len(rows):
-            more = np.empty(2 * len(rows) + count, dtype=np.int64)
-            more[: at[k]] = rows[: at[k]]
-            rows = more
-        own = np.sort(listed[:count])
-        rows[at[k] : at[k] + count] = own
-        at[k + 1] = at[k] + count
-        if count:
-            parent = own[0]
-            sibling[k] = youngest[parent]
-            youngest[parent] = k
-        child = youngest[k]
-        while child >= 0:
-            n = size[child] + size[k]
-            extra = size[child] * (size[k] + count - (at[child + 1] - at[child]))
-            extra += filled[child] + filled[k]
-            entries = n * (n + 1) // 2 + n * count
-            if n <= few or extra == 0 or (n <= most and extra <= zeros * entries):
-                into[child] = k
-                size[k] = n
-                filled[k] = extra
-            child = sibling[child]
-    top = np.empty(m, dtype=np.int64)
-    for k in range(m - 1, -1, -1):
-        top[k] = k if into[k] < 0 else top[into[k]]
-    return top, at, rows
+    if m > _NESTED_DISSECTION_NODES:
+        with suppress(OrderingUnavailableError):
+            return fill_reducing_order(pattern, 'metis')
+    return fill_reducing_order(pattern)

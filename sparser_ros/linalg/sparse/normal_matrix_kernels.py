@@ -9,7 +9,7 @@ _compiled = njit(cache=True, nogil=True)
 
 
 @_compiled
-def gram_pattern(indptr, indices, size):  # type: ignore[no-untyped-def]
+def normal_pattern(indptr, indices, size):  # type: ignore[no-untyped-def]
     """CSR pattern (size, size) of A^T A, columns sorted, and A's entries by column.
 
     A has its entries in CSR, no column twice in a row. The entries of column i are
@@ -55,8 +55,12 @@ def gram_pattern(indptr, indices, size):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def gram_coefficients(indptr, indices, data, found, columns, starts, entry, row):  # type: ignore[no-untyped-def]
-    """CSR (entries of A^T A, rows of A): what each row of A adds to each entry."""
+def normal_coefficients(matrix, found, columns, starts, entry, row):  # type: ignore[no-untyped-def]
+    """CSR (entries of A^T A, rows of A): what each row of the CSR matrix A adds to each entry.
+
+    The other arguments are what `normal_pattern` returns.
+    """
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
     size = len(starts) - 1
     slot = np.empty(size, dtype=np.int64)
     first = np.zeros(found[size] + 1, dtype=np.int64)

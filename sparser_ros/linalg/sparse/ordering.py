@@ -6,20 +6,22 @@ import logging
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
-from numpy.typing import NDArray
 
-from .cholesky import SymbolicCholesky, cholmod
+from ...array_types import Index
+from .cholesky import OrderingUnavailableError, SymbolicCholesky
+from .ordering_kernels import CHAIN_ENTRIES, chains_of, independent_stars
 
 log = logging.getLogger(__name__)
-Index = NDArray[np.int64]
 
-_MANY = 20_000
-"""Nodes with three neighbours or more from where chains and stars are eliminated first. On smaller
-graphs AMD of the whole takes less time."""
-_WORTH = 40_000
-"""Multiplications with AMD for each node that METIS would order, from where METIS pays: it saves
-about half of them where they are many, and takes as long as 10 000 for each node."""
+_REDUCED_FROM_NODES = 20_000
+"""Nodes with three neighbours or more, from which chains and stars are eliminated before an order
+of the rest is sought. On smaller graphs AMD of the whole takes less time."""
+_METIS_FROM_MULTIPLICATIONS = 40_000
+"""Multiplications of a factorisation in AMD's order, for each node that METIS would order, from
+which METIS pays: it saves about half of them where they are many, and its ordering takes as long
+as 10 000 multiplications a node."""
+_STAR_ROUNDS = 2
+"""Times that stars are eliminated; the nodes left by then have many neighbours."""
 
 
 def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
@@ -29,12 +31,12 @@ def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
     large graphs that close everywhere METIS wins more than it costs. `b` is the size of the
     dense blocks of another matrix of this pattern that will be factorised in the same order.
     """
-    busy = np.count_nonzero(np.diff(matrix.indptr) > _IN_CHAIN)
-    reduced = Reduced(matrix) if busy >= _MANY else None
+    busy = np.count_nonzero(np.diff(matrix.indptr) > CHAIN_ENTRIES)
+    reduced = Reduced(matrix) if busy >= _REDUCED_FROM_NODES else None
     tried = SymbolicCholesky(matrix if reduced is None else reduced.core)
     if tried.counts is None or tried.order is None:
         return SymbolicCholesky(matrix)
-    if b**3 * np.sum(tried.counts**2.0) / 2 > _WORTH * busy:
+    if b**3 * np.sum(tried.counts**2.0) / 2 > _METIS_FROM_MULTIPLICATIONS * busy:
         return dissected(matrix, reduced)
     return tried if reduced is None else reduced.ordered(tried.order)
 
@@ -55,7 +57,7 @@ class Reduced:
 
     def __init__(self, matrix: sp.csc_matrix) -> None:
         self.matrix = matrix
-        chains, left, pairs = _chains(matrix.indptr, matrix.indices)
+        chains, left, pairs = chains_of(matrix.indptr, matrix.indices)
         self._before = [chains]
         core = sp.csc_matrix(matrix[:, left][left])
         rank = np.empty(matrix.shape[0], dtype=np.int64)
@@ -63,8 +65,8 @@ class Reduced:
         i, j = rank[pairs[:, 0]], rank[pairs[:, 1]]
         ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
         core = sp.csc_matrix(abs(core) + ends + ends.T)
-        for _ in range(_ROUNDS):
-            centres = _independent(core.indptr, core.indices)
+        for _ in range(_STAR_ROUNDS):
+            centres = independent_stars(core.indptr, core.indices)
             star, rest = np.flatnonzero(centres), np.flatnonzero(~centres)
             rays = core[:, star][rest]
             self._before.append(left[star])
@@ -82,69 +84,8 @@ def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
     for ordering in ('metis', 'nesdis'):
         try:
             return SymbolicCholesky(matrix, ordering)
-        except cholmod.CholmodError:
+        except OrderingUnavailableError:
             log.warning(
                 'CHOLMOD was built without the ordering %s: factors of large graphs will have '
                 'more entries and deeper elimination trees', ordering)
     return SymbolicCholesky(matrix)
-
-
-_IN_CHAIN = 3
-"""Entries in the column of a node with two neighbours."""
-_ROUNDS = 2
-"""Times that stars are eliminated; those left by then have many neighbours."""
-
-
-@njit(cache=True, nogil=True)
-def _independent(indptr, indices):  # type: ignore[no-untyped-def]
-    """(n,): nodes with at most three neighbours, no two of them next to each other."""
-    n = len(indptr) - 1
-    chosen, beside = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
-    for j in range(n):
-        if not beside[j] and indptr[j + 1] - indptr[j] <= _IN_CHAIN + 1:
-            chosen[j] = True
-            for e in range(indptr[j], indptr[j + 1]):
-                beside[indices[e]] = True
-    return chosen
-
-
-@njit(cache=True, nogil=True)
-def _chains(indptr, indices):  # type: ignore[no-untyped-def]
-    """Nodes with at most two neighbours, chain by chain; the others; pairs of those at ends.
-
-    From the pattern of a symmetric matrix with its diagonal. Of a ring one node is left.
-    """
-    n = len(indptr) - 1
-    core = np.empty(n, dtype=np.bool_)
-    for j in range(n):
-        core[j] = indptr[j + 1] - indptr[j] > _IN_CHAIN
-    order = np.empty(n, dtype=np.int64)
-    seen = core.copy()
-    pairs = np.empty((n, 2), dtype=np.int64)
-    count, paired = 0, 0
-    # Chains with a loose end, then those between two others, then rings.
-    for turn in range(3):
-        for s in range(n):
-            if turn == 0 and (core[s] or seen[s] or indptr[s + 1] - indptr[s] == _IN_CHAIN):
-                continue
-            if turn == 1 and not core[s]:
-                continue
-            if turn == 2:
-                if seen[s]:
-                    continue
-                core[s] = seen[s] = True
-            for first in range(indptr[s], indptr[s + 1]) if turn else range(1):
-                previous, at = s, (indices[first] if turn else s)
-                while not seen[at]:
-                    seen[at] = True
-                    order[count] = at
-                    count += 1
-                    following = at
-                    for e in range(indptr[at], indptr[at + 1]):
-                        if indices[e] != at and indices[e] != previous:
-                            following = indices[e]
-                    previous, at = at, following
-                if turn and previous != s and at != s and core[at]:
-                    pairs[paired, 0], pairs[paired, 1] = s, at
-                    paired += 1
-    return order[:count].copy(), np.flatnonzero(core), pairs[:paired].copy()

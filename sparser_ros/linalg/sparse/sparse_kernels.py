@@ -1,6 +1,7 @@
 """Compiled kernels over sparse matrices: products, factors and triangular solves.
 
-Specialised by columns p of the right-hand side, and by the height b of blocks; see kernels.py.
+Specialised by columns p of the right-hand side, and by the height b of blocks, so that loops over
+them have constant bounds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from numba.cpython.unsafe.tuple import tuple_setitem
 from ..dense.manifold_kernels import FAST
 
 _REGISTERS = 15
-"""Numbers that a loop keeps in registers: as a tuple, since an array would go through memory."""
+"""Numbers that a loop keeps in registers, of the 16 vector registers of x86-64 all but one: as a
+tuple, since an array would go through memory."""
 _with_item: Callable[..., Any] = tuple_setitem
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
 
@@ -196,28 +198,29 @@ def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def bordered(ap, ai, ax, bp, bi, bx, cp, ci, cx, dp, di, dx):  # type: ignore[no-untyped-def]
-    """The CSR matrix [[A, B], [C, D]] of CSR matrices, A square."""
-    n, m = len(ap) - 1, len(dp) - 1
-    indptr = np.zeros(n + m + 1, dtype=ap.dtype)
-    indices = np.empty(len(ai) + len(bi) + len(ci) + len(di), dtype=ai.dtype)
-    data = np.empty(len(indices))
+def bordered(A, B, C, D):  # type: ignore[no-untyped-def]
+    """The CSR matrix [[A, B], [C, D]] of CSR matrices (`records.Csr`), A square."""
+    n, m = len(A.indptr) - 1, len(D.indptr) - 1
+    indptr = np.zeros(n + m + 1, dtype=A.indptr.dtype)
+    entries = len(A.indices) + len(B.indices) + len(C.indices) + len(D.indices)
+    indices = np.empty(entries, dtype=A.indices.dtype)
+    data = np.empty(entries)
     at = 0
     for r in range(n + m):
         if r < n:
-            at = _append(ap[r], ap[r + 1], ai, ax, 0, indices, data, at)
-            at = _append(bp[r], bp[r + 1], bi, bx, n, indices, data, at)
+            at = _append(A, r, 0, indices, data, at)
+            at = _append(B, r, n, indices, data, at)
         else:
-            at = _append(cp[r - n], cp[r - n + 1], ci, cx, 0, indices, data, at)
-            at = _append(dp[r - n], dp[r - n + 1], di, dx, n, indices, data, at)
+            at = _append(C, r - n, 0, indices, data, at)
+            at = _append(D, r - n, n, indices, data, at)
         indptr[r + 1] = at
     return indptr, indices, data
 
 
 @_compiled
-def _append(first, last, columns, values, shift, indices, data, at):  # type: ignore[no-untyped-def]
-    """Copy entries to place `at`, their columns shifted; the place after them."""
-    for e in range(first, last):
-        indices[at], data[at] = shift + columns[e], values[e]
+def _append(matrix, row, shift, indices, data, at):  # type: ignore[no-untyped-def]
+    """Copy a row's entries to place `at`, their columns shifted; the place after them."""
+    for e in range(matrix.indptr[row], matrix.indptr[row + 1]):
+        indices[at], data[at] = shift + matrix.indices[e], matrix.data[e]
         at += 1
     return at

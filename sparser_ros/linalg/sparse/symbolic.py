@@ -47,6 +47,26 @@ def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def first_uncovered(indptr, indices, known_indptr, known_indices):  # type: ignore[no-untyped-def]
+    """(count, row, column): entries of a lower triangle that a known one lacks, and the first.
+
+    Both are square CSC patterns of the same size; what lies above the diagonals is passed over.
+    """
+    stored_in = np.full(len(indptr) - 1, -1, dtype=np.int64)
+    count, row, column = 0, -1, -1
+    for j in range(len(indptr) - 1):
+        for e in range(known_indptr[j], known_indptr[j + 1]):
+            stored_in[known_indices[e]] = j
+        for e in range(indptr[j], indptr[j + 1]):
+            i = indices[e]
+            if i >= j and stored_in[i] != j:
+                if count == 0:
+                    row, column = i, j
+                count += 1
+    return count, row, column
+
+
+@_compiled
 def elimination_parents(starts, rows):  # type: ignore[no-untyped-def]
     """(m,): parent of each column in the elimination tree, -1 at roots.
 

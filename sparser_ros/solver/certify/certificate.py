@@ -13,22 +13,31 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from ...array_types import Array
 from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
+from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
-
-Array = NDArray[np.float64]
 
 RELATIVE_GAP = 1e-6
 """Share of the cost within which a solution counts as optimal."""
 _ROUNDING = 1e-12
+"""Rounding error of a cost, over tr Q_cc: costs are sums of as many terms of both signs."""
 _TIGHTENINGS = 2
-_MARGIN = 10.0
+"""Times that a proven gap is divided by ten, one factorisation each, for a sharper bound."""
+_PINNED_MARGIN = 10.0
+"""Margin of the test with one block held, over the shift of the plain test: the gap falls with
+the margin, which the least eigenvalue of S without the gauge must exceed."""
 _GROWTHS = 14
+"""Times that the gap of a failed test is multiplied by ten before there is no bound: from 1e-6 to
+1e8 of the cost."""
 _DIRECTIONS = 5
+"""Most directions of escape; each becomes a column."""
+_LANCZOS_VECTORS = 24
+_LANCZOS_TOLERANCE = 1e-4
+"""Relative error of the least eigenvalues; a factorisation proves the bound afterwards."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,21 @@ class Certifier:
         on_rows = np.zeros(self.full.shape[0])
         on_rows[: self.rows] = 1
         self.identity = sp.diags(on_rows).tocsc()
-        self.symbolic = SymbolicCholesky(self.full)
+        self.symbolic = SymbolicCholesky(self._pattern())
         self.rounding = _ROUNDING * float(schur.Q_cc.diagonal().sum())
+
+    def _pattern(self) -> sp.csc_matrix:
+        """Where S may have entries: those of Q, and all of each rotation's and the fixed block.
+
+        Q alone is not enough: where noise is isotropic its d x d rotation blocks are diagonal,
+        while those of Lambda are full.
+        """
+        manifold, full = self.manifold, self.full
+        Q = sp.csc_matrix((np.ones(full.nnz), full.indices, full.indptr), shape=full.shape)
+        blocks, scalars = np.ones((manifold.n, manifold.d, manifold.d)), np.ones(manifold.k)
+        multipliers = block_diagonal(manifold, blocks, scalars, np.ones((manifold.d,) * 2))
+        multipliers.resize(full.shape)
+        return (Q + multipliers).tocsc()
 
     def tolerance(self, cost: float) -> float:
         """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
@@ -140,7 +162,7 @@ class Certifier:
             diagonal = self.schur.Q_cc.diagonal()[: n * d]
             start = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
         keep = np.delete(np.arange(self.full.shape[0]), np.arange(start, start + d))
-        margin = _MARGIN * tolerance / self.rows
+        margin = _PINNED_MARGIN * tolerance / self.rows
         held = (S - margin * self.identity)[keep][:, keep].tocsc()
         try:
             SymbolicCholesky(held).factorize(held)
@@ -162,7 +184,8 @@ class Certifier:
         wanted = max(min(_DIRECTIONS, self.rows - 2), 1)
         try:
             values, vectors = eigsh(
-                operator, k=wanted, which='LA', v0=start, tol=1e-4, ncv=min(24, self.rows))
+                operator, k=wanted, which='LA', v0=start, tol=_LANCZOS_TOLERANCE,
+                ncv=min(_LANCZOS_VECTORS, self.rows))
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
             if not len(values):
@@ -182,14 +205,21 @@ class Certifier:
 
 def multiplier_matrix(manifold: Manifold, y: Array, gradient: Array) -> sp.csr_matrix:
     """Lambda = blockdiag sym(G_b Y_b^T) on all rows of X_c, the homogenising block included."""
+    d = manifold.d
+    return block_diagonal(
+        manifold, *manifold.multipliers(y, gradient), symmetric_part(gradient[-d:] @ y[-d:].T))
+
+
+def block_diagonal(
+    manifold: Manifold, blocks: Array, scalars: Array, homogenising: Array
+) -> sp.csr_matrix:
+    """(rows, rows) from blocks (n, d, d) of rotations, (k,) of bearings and the (d, d) fixed one,
+    which is left out where the manifold has none."""
     n, d = manifold.n, manifold.d
-    blocks, scalars = manifold.multipliers(y, gradient)
     parts: list[sp.spmatrix] = [
         sp.bsr_matrix((blocks, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
         sp.diags(scalars),
     ]
     if manifold.homogenised:
-        block = gradient[-d:] @ y[-d:].T
-        parts.append(sp.csr_matrix((block + block.T) / 2))
+        parts.append(sp.csr_matrix(homogenising))
     return sp.block_diag(parts, format='csr')
-

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ...array_types import Array, Index
 from ...config import SolverError
 from ...graph import Estimate, Graph, PointResidual, RotationResidual
 from ...graph.measurements import turned_arms
@@ -28,9 +29,6 @@ from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
 from ...linalg.dense.rotations import hat
 from ...linalg.sparse.cholesky import NotPositiveDefiniteError, factorize
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _COLUMNS = 6
 """Right-hand sides solved at once."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from numpy.typing import NDArray
-
+from ...array_types import Array
 from ..optimize.trust_region import TrustRegionRun
 from .certificate import Certifier
 from .staircase import Climb
 
-Array = NDArray
-
-_WORTH_POLISHING = 1e-2
-"""Share of the cost; a larger gap is no lack of polish."""
+_POLISHING_GAP = 1e-2
+"""Gap of a failed certificate, over the cost, below which polishing may still close it; a larger
+one means another minimum."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ def assess(
     solve) the bound is what the failed test still proves. Costs are never below zero.
     """
     certificate = certifier.test(refined.y)
-    if not certificate.certified and certificate.gap <= _WORTH_POLISHING * abs(refined.cost):
+    if not certificate.certified and certificate.gap <= _POLISHING_GAP * abs(refined.cost):
         refined = polish(refined.y)
         certificate = certifier.test(refined.y)
     least, lower = certificate.lambda_min, certificate.lower_bound

@@ -4,27 +4,45 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from ..optimize.compute_backend import ComputeBackend
-from ..optimize.trust_region import Preconditioner, StoppingRule, TrustRegionRun
+from ..optimize.interfaces import Observer, Preconditioner, StoppingRule
+from ..optimize.truncated_cg import CGStop
+from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
 
-Array = NDArray[np.float64]
 
-_MANY = 1_000_000
-_POLISH = ((1e-5, 0.1, _MANY), (1e-7, 1e-2, _MANY), *12 * ((0.0, math.inf, 1),))
-"""Polishing rounds at each rank: tolerance on the cost, the share of the cost above which a gap
-after that round is a saddle to leave, not lack of polish, and the most steps."""
-_HALVINGS = 40
+@dataclass(frozen=True)
+class PolishingRound:
+    """One run of the trust region between two certificates."""
+
+    cost_tolerance: float
+    saddle_gap: float
+    """Share of the cost above which a gap after this round means a saddle to leave; a smaller one
+    may be lack of polish."""
+    single_step: bool = False
+
+
+_ROUNDS = (
+    PolishingRound(1e-5, 0.1), PolishingRound(1e-7, 1e-2),
+    *12 * (PolishingRound(0.0, math.inf, single_step=True),))
+"""At each rank. Rough runs come first, since a saddle shows in their certificates already. The
+last rounds end after every accepted step: each takes long, and one may be enough."""
 _CG_STEPS = 500
+"""Most CG steps of an iteration: near a saddle the Hessian is nearly singular, and CG would use
+any number."""
+_HALVINGS = 40
+"""Step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a unit row."""
+_DESCENT_NOISE = 1e-13
+"""Decrease of the cost, over the cost, that is a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +53,7 @@ class Climb:
     certificate: Certificate
     iterations: int
     cg_steps: int
+    cg_stops: Counter[CGStop]
 
 
 def climb(
@@ -45,44 +64,75 @@ def climb(
     *,
     max_rank: int,
     certifier: Certifier | None = None,
-    observer: Callable[[int, float, Array], None] | None = None,
-    machine: ComputeBackend | None = None,
+    observer: Observer | None = None,
+    backend: ComputeBackend | None = None,
 ) -> Climb:
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
     A deadline in `rule` ends the climb with the best point so far and its certificate.
     """
-    certifier = Certifier(schur) if certifier is None else certifier
-    machine = machine or ComputeBackend()
-    manifold = schur.problem.manifold
-    rule = replace(rule, max_cg_steps=min(rule.max_cg_steps, _CG_STEPS))
-    iterations = cg_steps = 0
+    stairs = _Staircase(
+        schur, preconditioner, replace(rule, max_cg_steps=min(rule.max_cg_steps, _CG_STEPS)),
+        certifier or Certifier(schur), observer, backend or ComputeBackend())
     while True:
-        radius = math.inf
-        for tolerance, saddle_gap, accepted in _POLISH:
-            run = machine.minimise(
-                schur, manifold, y, preconditioner,
-                replace(rule, cost_tolerance=tolerance, max_accepted=accepted), observer, radius,
-                long=True)
-            # The last rounds go step by step: each is long, and one may be enough.
-            y, radius = run.y, run.radius
-            iterations, cg_steps = iterations + run.iterations, cg_steps + run.cg_steps
-            certificate = certifier.test(y)
-            saddle = certificate.gap > saddle_gap * abs(run.cost)
-            late = time.perf_counter() > rule.deadline or run.status is SolveStatus.TIME_LIMIT
-            settled = accepted == 1 and run.status is not SolveStatus.MAX_ITERATIONS
-            if certificate.certified or saddle or late or settled:
-                break
+        run, certificate = stairs.polish(y)
+        rank = run.y.shape[1]
         if (
-            certificate.certified or late or certificate.directions is None
-            or y.shape[1] >= max_rank
+            certificate.certified or stairs.late(run) or certificate.directions is None
+            or rank >= max_rank
         ):
-            return Climb(run, certificate, iterations, cg_steps)
-        steps = certificate.directions[:, : max_rank - y.shape[1]]
-        higher = escape(schur, manifold, y, steps)
+            return stairs.top(run, certificate)
+        steps = certificate.directions[:, : max_rank - rank]
+        higher = escape(schur, schur.problem.manifold, run.y, steps)
         if higher is None:
-            return Climb(run, certificate, iterations, cg_steps)
+            return stairs.top(run, certificate)
         y = higher
+
+
+class _Staircase:
+    """What the ranks of one climb share, and figures that add up."""
+
+    def __init__(
+        self, schur: SchurOperator, preconditioner: Preconditioner, rule: StoppingRule,
+        certifier: Certifier, observer: Observer | None, backend: ComputeBackend,
+    ) -> None:
+        self.schur, self.preconditioner, self.rule = schur, preconditioner, rule
+        self.certifier, self.observer, self.backend = certifier, observer, backend
+        self.iterations = self.cg_steps = 0
+        self.cg_stops: Counter[CGStop] = Counter()
+
+    def late(self, run: TrustRegionRun) -> bool:
+        """Whether the deadline has passed."""
+        return time.perf_counter() > self.rule.deadline or run.status is SolveStatus.TIME_LIMIT
+
+    def polish(self, y: Array) -> tuple[TrustRegionRun, Certificate]:
+        """Runs at the rank of y until the point is certified, a saddle, or as good as it gets."""
+        radius = math.inf
+        for one in _ROUNDS:
+            run = self._minimise(y, one, radius)
+            y, radius = run.y, run.radius
+            certificate = self.certifier.test(y)
+            saddle = certificate.gap > one.saddle_gap * abs(run.cost)
+            settled = one.single_step and run.status is not SolveStatus.MAX_ITERATIONS
+            if certificate.certified or saddle or self.late(run) or settled:
+                break
+        return run, certificate
+
+    def _minimise(self, y: Array, one: PolishingRound, radius: float) -> TrustRegionRun:
+        rule = replace(self.rule, cost_tolerance=one.cost_tolerance)
+        if one.single_step:
+            rule = replace(rule, max_accepted=1)
+        run = self.backend.minimise(
+            self.schur, self.schur.problem.manifold, y, self.preconditioner, rule, self.observer,
+            radius, long=True)
+        self.iterations += run.iterations
+        self.cg_steps += run.cg_steps
+        self.cg_stops += run.cg_stops
+        return run
+
+    def top(self, run: TrustRegionRun, certificate: Certificate) -> Climb:
+        """The end of the climb."""
+        return Climb(run, certificate, self.iterations, self.cg_steps, self.cg_stops)
 
 
 def escape(
@@ -100,7 +150,7 @@ def escape(
     step[:, p:] = directions / np.abs(directions).max(axis=0, initial=1e-300)
     start = schur(lifted)
     cost = float(np.sum(lifted * start))
-    length, best, lowest = 1.0, None, -1e-13 * abs(cost)
+    length, best, lowest = 1.0, None, -_DESCENT_NOISE * abs(cost)
     for _ in range(_HALVINGS):
         candidate = manifold.retract(lifted, length * step)
         change = float(np.sum((candidate - lifted) * (start + schur(candidate))))

@@ -1,16 +1,17 @@
-"""A trajectory of rank d kept at its optimum while measurements come: work for what changes only.
+"""A trajectory of rank d kept at its optimum while measurements come in.
 
-The cost is quadratic in X, so nothing is ever linearised away: the terms of all measurements stay,
-their gradient is formed anew, exactly, wherever something moved, and the factor of the Hessian
-(`linalg/clique_tree`) serves to find steps. It is that of the Hessian's convex part where it was
-formed last, and is formed anew wherever steps fall short of what it promised. With a robust kernel
-the objective is sum rho, and weights move with the residuals (term_weights.py).
+The cost is quadratic in X, so no measurement is linearised once for all: the terms of all
+measurements are kept, their gradient is computed again, exactly, for every body that moved, and
+the factor of the Hessian (`linalg/clique_tree`) only serves to find steps. It is the factor of the
+Hessian's convex part at the point where it was formed last, and is formed again where steps gain
+less than it predicted. With a robust kernel the objective is sum rho, and weights follow the
+residuals (term_weights.py). The work of an update is that of the parts of the tree that change.
 
 An update ends when the decrement, the squared norm of the gradient in the inverse Hessian, is
 within its tolerance. Since the cost has no factor 1/2, every coordinate is then within the square
-root of the decrement, in its own standard deviations, of the optimum. Where nothing was entered
-because next to nothing had moved, the gradient is that of the quadratic model; and as the factor
-may be older than the gradient, a decrement is an estimate (in tests within a third).
+root of the decrement, in its own standard deviations, of the optimum. The decrement is an
+estimate, since the factor may be older than the gradient and since subtrees that were not entered
+contribute the gradient of the quadratic model (in tests the estimate is within a third).
 """
 
 from __future__ import annotations
@@ -18,31 +19,37 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...config import RobustConfig
 from ...linalg.blas import single_threaded_blas
 from ...linalg.clique_tree.clique_tree import CliqueTree, room
-from ...linalg.clique_tree.term_kernels import term_kernels
+from ...linalg.clique_tree.term_kernels import Bodies, TermChains, TermColumns, term_kernels
 from .term_weights import TermWeights, measured
 from .terms import Kind, Terms
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-
-_MOST_STEPS = 20
-_MOST_TRIALS, _LONGEST, _NEAR = 4, 3.0, 0.2
-"""Of lengths of a step; a length as near as that to the best one will do."""
-_SLOW = 0.1
-"""Share of the decrement that a step may leave before the factor is formed anew."""
-_SHORT = 0.5
-"""Share of a step below which the factor is formed anew: elsewhere, too, it is far off."""
-_LEFT = 0.02
-"""Share of the tolerance that not entering one subtree may cost."""
+_MAX_STEPS = 20
+"""Newton steps of one update; what they leave is taken up by the next update."""
+_MAX_TRIALS = 4
+"""Lengths of one step that are tried."""
+_MAX_LENGTH = 3.0
+"""Longest step, in steps of the quadratic model."""
+_LENGTH_TOLERANCE = 0.2
+"""Relative deviation of a tried length from the best one of a parabola through the cost, within
+which the tried one is kept: by the parabola it loses 6 % of the gain at most."""
+_REFORM_DECREMENT_RATIO = 0.1
+"""Decrement after a step, over that before it, above which the cliques entered are factorised
+again. A step with the exact Hessian leaves far less near an optimum."""
+_REFORM_LENGTH = 0.5
+"""Length of an accepted step below which the cliques entered are factorised again: the Hessian
+differs as much from the model elsewhere."""
+_SKIPPED_GAIN = 0.02
+"""Gain of entering a subtree, over the tolerance of the update, up to which it is not entered."""
 _DAMPING = 1e-10
-_REGROWN = 2.0
-"""OdometrySegments, over those at the last ordering of all, from where all are ordered anew."""
+"""Added to the diagonal of a front, relative to it, so that rounding keeps it positive definite."""
+_REORDER_GROWTH = 2.0
+"""Variables, over those at the last ordering of the whole tree, from which all are ordered again:
+orderings of the whole then cost as much as one of the last, in sum."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +59,13 @@ class Update:
     converged: bool
     steps: int
     cliques: int
-    """Cliques formed or entered, each as often as it was."""
+    """Cliques formed or entered, with repetitions."""
     decrement: float
-    """Estimate of the cost that is left to gain."""
+    """Estimate of the cost that further steps could gain."""
 
 
 class IncrementalSolver:
-    """Bodies, terms and the factor; bodies that are no variables stay where they are put."""
+    """Bodies, terms and the factor; bodies that are not variables are constants."""
 
     def __init__(self, dimension: int, robust: RobustConfig) -> None:
         d = dimension
@@ -83,12 +90,12 @@ class IncrementalSolver:
         self.cost = 0.0
         """The objective: with a robust kernel the sum of rho."""
 
-    # -- what there is
+    # -- bodies and terms
 
     def add_bodies(
         self, rotation: Array, position: Array, point: bool, variable: Mask
     ) -> Index:
-        """New poses, or points, where they are supposed to be; returns their numbers."""
+        """Add poses, or points, at their initial values; returns their numbers."""
         n, first = len(position), self.n_bodies
         self.n_bodies += n
         last = self.n_bodies
@@ -106,6 +113,7 @@ class IncrementalSolver:
         return numbers
 
     def add_terms(self, terms: Terms) -> None:
+        """Add measurements between bodies that are known already."""
         first, last = self.n_terms, self.n_terms + len(terms)
         self.n_terms = last
         columns = {}
@@ -116,7 +124,7 @@ class IncrementalSolver:
         self._following = room(self._following, last)
         self._squares = room(self._squares, last)
         self._mark = room(self._mark, last)
-        self._kernel.chain(first, last, self._head, self._following, self._terms.ends)
+        self._kernel.chain(first, last, self._chains, self._terms.ends)
         self._squares[first:last] = 0
         self._weights.append(terms, last)
         self.cost += self._measure(np.arange(first, last))
@@ -144,13 +152,14 @@ class IncrementalSolver:
     # -- updates
 
     def update(self, newest: Index, tolerance: float) -> Update:
-        """Move everything to the optimum; `newest` lists bodies that new ones will be tied to."""
+        """Move everything to the optimum; `newest` lists the bodies that the next measurements
+        will touch, which are eliminated last so that few cliques change then."""
         with single_threaded_blas():
             return self._update(newest, tolerance)
 
     def _update(self, newest: Index, tolerance: float) -> Update:
         touched, fresh = np.unique(_joined(self._ends)), _joined(self._new)
-        if self._variables >= _REGROWN * self._ordered or self._tree.wasted:
+        if self._variables >= _REORDER_GROWTH * self._ordered or self._tree.wasted:
             removed = self._tree.everything()
             self._ordered = self._variables
         else:
@@ -158,8 +167,8 @@ class IncrementalSolver:
         formed = self._tree.restructure(removed, fresh, newest, self._neighbours)
         self._new, self._ends = [], []
         self._refresh(formed, anew=True)
-        cliques, limit, steps = len(formed), _LEFT * tolerance, 0
-        for steps in range(_MOST_STEPS):
+        cliques, limit, steps = len(formed), _SKIPPED_GAIN * tolerance, 0
+        for steps in range(_MAX_STEPS):
             before = self._tree.decrement
             if before <= tolerance:
                 return Update(True, steps, cliques, before)
@@ -170,15 +179,15 @@ class IncrementalSolver:
                 break
             self._refresh(entered[::-1], False)
             after = self._tree.decrement
-            if after > max(_SLOW * before, tolerance) or length < _SHORT:
+            if after > max(_REFORM_DECREMENT_RATIO * before, tolerance) or length < _REFORM_LENGTH:
                 self._refresh(entered[::-1], True)
                 limit *= 0.1 if after > 0.5 * before else 1.0
         return Update(False, steps, cliques, self._tree.decrement)
 
     def _move(self, nodes: Index, by: Array, gain: float) -> float:
-        """Take a step that is to gain so much, or the share of it that fits the cost better.
+        """Take a step of predicted gain `gain`, or the multiple of it that fits the cost better.
 
-        The share taken is returned, 0 where none is found.
+        Returns the multiple, 0 where none lowers the cost.
         """
         terms = self._touched(nodes)
         before = (
@@ -186,12 +195,12 @@ class IncrementalSolver:
             self._squares[terms])
         weights = self._weights.saved(terms)
         length = 1.0
-        for _ in range(_MOST_TRIALS):
-            self._kernel.move(nodes, length * by, self.rotation, self.position, self._tree.moved)
+        for _ in range(_MAX_TRIALS):
+            self._kernel.move(nodes, length * by, self._bodies, self._tree.moved)
             change = self._measure(terms)
             curvature = (change + 2 * length * gain) / length**2
-            best = min(gain / curvature, _LONGEST) if curvature > 0 else _LONGEST
-            if change <= 0 and abs(best - length) < _NEAR * length:
+            best = min(gain / curvature, _MAX_LENGTH) if curvature > 0 else _MAX_LENGTH
+            if change <= 0 and abs(best - length) < _LENGTH_TOLERANCE * length:
                 self.cost += change
                 return length
             if change <= 0 and length != 1:
@@ -204,42 +213,48 @@ class IncrementalSolver:
         return 0.0
 
     def _refresh(self, cliques: Index, anew: bool) -> None:
-        """Gradients of cliques, children first, and their columns where formed `anew`."""
+        """Gradients of cliques, children first; with `anew` their factors as well."""
         if anew:
             self._form(cliques)
-        t = self._terms
         nodes = self._tree.inner_nodes(cliques)
         gradient = np.empty((len(nodes), self._tree.b))
-        self._kernel.gradient(
-            nodes, self._head, self._following, t.ends, t.arms, t.carried, t.distance,
-            self._weights.values, self.rotation, self.position, gradient)
+        self._kernel.gradient(nodes, self._chains, self._weighted, self._bodies, gradient)
         self._tree.forward(cliques, -gradient)
 
     def _form(self, cliques: Index) -> None:
-        """Columns of cliques, of what is convex in the Hessian.
+        """Factorise cliques of the convex part of the Hessian.
 
-        Where bodies stand closer than their range was measured, it bends the cost downwards across
-        its direction. With that, weak directions look softer than they are, and steps overshoot.
+        A range that is longer than its bodies are apart has negative curvature across its
+        direction. With that, weak directions seem softer than they are, and steps overshoot.
         """
-        t = self._terms
         self._tree.factorise(
-            cliques, self._kernel.form, self._head, self._following, t.ends, t.arms, t.carried,
-            t.distance, self._weights.values, self.rotation, self.position, self._point,
-            self._variable, _DAMPING)
+            cliques, self._kernel.form, self._chains, self._weighted, self._bodies, _DAMPING)
 
     def _measure(self, terms: Index) -> float:
-        """Squares and weights of terms as bodies stand now; the change of the objective."""
+        """Squares and weights of terms at the present poses; the change of the objective."""
         t = self._terms
         change = float(self._kernel.squares(
-            terms, t.ends, t.arms, t.carried, t.distance, t.weight, self.rotation, self.position,
-            self._squares))
+            terms, t.columns(t.weight), self._bodies, self._squares))
         return change if self._weights.trusting else self._weights.follow(
             terms, t, self._squares)
+
+    @property
+    def _bodies(self) -> Bodies:
+        return Bodies(self.rotation, self.position, self._point, self._variable)
+
+    @property
+    def _chains(self) -> TermChains:
+        return TermChains(self._head, self._following)
+
+    @property
+    def _weighted(self) -> TermColumns:
+        """The terms with their robust weights."""
+        return self._terms.columns(self._weights.values)
 
     def _touched(self, nodes: Index) -> Index:
         out = np.empty(8 * len(nodes) + 64, dtype=np.int64)
         while True:
-            count = self._kernel.touched(nodes, self._head, self._following, self._mark, out)
+            count = self._kernel.touched(nodes, self._chains, self._mark, out)
             if count >= 0:
                 return out[:count]
             out = np.empty(4 * len(out), dtype=np.int64)
@@ -248,7 +263,7 @@ class IncrementalSolver:
         out = np.empty((8 * len(nodes) + 64, 2), dtype=np.int64)
         while True:
             count = self._kernel.neighbours(
-                nodes, place, self._head, self._following, self._terms.ends, out)
+                nodes, place, self._chains, self._terms.ends, out)
             if count >= 0:
                 return out[:count]
             out = np.empty((4 * len(out), 2), dtype=np.int64)

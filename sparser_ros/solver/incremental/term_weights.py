@@ -1,32 +1,29 @@
-"""Robust weights of carried terms, kept up to date wherever residuals change."""
+"""Robust weights of the terms, updated wherever residuals change."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...config import RobustConfig
 from ...linalg.clique_tree.clique_tree import room
 from ..robust.kernels import KERNELS, floored
 from .terms import Terms
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 class TermWeights:
     """rho and w = rho'(s) of measurements, s the sum of the squares of a measurement's terms.
 
     The objective is sum rho(s), whose gradient is that of sum w s at the weights of the same
-    point. The Hessian of sum w s bounds its own from above (rho is concave), so that steps found
-    with weights that were right when the factor was formed still descend.
+    point. The Hessian of sum w s bounds its own from above (rho is concave), so that steps
+    computed with the weights of an older factor still descend.
     """
 
     def __init__(self, config: RobustConfig) -> None:
         self._kernel, self._floor = KERNELS[config.kernel], config.weight_floor
         self.trusting = config.kernel == 'none'
         self.values: Array = np.zeros(0)
-        """(terms,): what each term's square is multiplied with, precision included."""
+        """(terms,): factor of each term's square: its precision times the robust weight."""
         self._rho: Array = np.zeros(0)
         """Of each measurement, at its first term."""
         self._weight: Array = np.zeros(0)
@@ -64,11 +61,11 @@ class TermWeights:
         return self._weight[leads]
 
     def saved(self, chosen: Index) -> tuple[Array, ...]:
-        """What `follow` may change of these terms."""
+        """Values at these terms, for `restore`."""
         return tuple(column[chosen] for column in self._columns)
 
     def restore(self, chosen: Index, saved: tuple[Array, ...]) -> None:
-        """Take `follow` back."""
+        """Undo `follow`."""
         for column, before in zip(self._columns, saved, strict=True):
             column[chosen] = before
 

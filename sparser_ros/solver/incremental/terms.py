@@ -1,8 +1,9 @@
-"""Measurements as terms of carried points: what the incremental solver knows of them.
+"""Measurements as terms of the cost, in the form that the incremental solver works on.
 
-At rank d, with bearings at their best direction, every residual is the difference of two points
-that bodies carry, or their distance less the measured one (linalg/clique_tree/term_kernels.py). A
-relative rotation is one term for each axis: kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
+At rank d, with bearings at their best direction, every residual is the difference of two vectors
+c t + R a, each of a body (pose or landmark), or the distance of two such points less the measured
+one (linalg/clique_tree/term_kernels.py). A relative rotation is one term for each axis:
+kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
 """
 
 from __future__ import annotations
@@ -13,22 +14,21 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...config import RobustConfig
 from ...graph import Kind, MeasurementTables, PointResidual, RotationResidual
 from ...graph.measurements import Residual
+from ...linalg.clique_tree.term_kernels import TermColumns
 from ..robust.kernels import thresholds
 
 __all__ = ['GROUND', 'Kind', 'Terms', 'terms_of']
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
 GROUND = -1
-"""Body number of the map frame, which never moves."""
+"""End of a term that is fixed in the map: known beacons, priors and position fixes."""
 
 
 _Columns = tuple[Index, Array, Array, Array, Array]
-"""Ends, arms, carried, distance and weight of the terms that one residual gives."""
+"""Ends, arms, position factor, distance and weight of the terms that one residual gives."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,28 @@ class Terms:
     """Terms in columns of equal length; ends are bodies, or GROUND."""
 
     ends: Index
-    """(k, 2)."""
+    """(k, 2)"""
     arms: Array
-    """(k, 2, d): points in the frames of the ends."""
-    carried: Array
-    """(k,): 1 where the points stand at the bodies' positions, 0 for differences of points."""
+    """(k, 2, d): a, in the frames of the ends."""
+    position_factor: Array
+    """(k,): c, 1 for points fixed to bodies, 0 for directions."""
     distance: Array
-    """(k,): -1 = the points should coincide."""
+    """(k,): measured distance in metres, -1 where the two ends should coincide."""
     weight: Array
     """(k,): precision."""
     kind: NDArray[np.int8]
     members: NDArray[np.int8]
-    """(k,): at the first term of a measurement how many it has, which follow each other; else 0."""
+    """(k,): at the first term of a measurement the number of its terms, which follow each other;
+    else 0."""
     threshold: Array
     """(k,): c^2 of a robust kernel for the measurement, infinite where it is trusted."""
 
     def __len__(self) -> int:
         return len(self.weight)
+
+    def columns(self, weight: Array) -> TermColumns:
+        """What the kernels read, with these weights (k,)."""
+        return TermColumns(self.ends, self.arms, self.position_factor, self.distance, weight)
 
     @classmethod
     def none(cls, dimension: int) -> Terms:
@@ -85,14 +90,15 @@ def _terms(
     blocks = [
         _axes(part, dimension, body) if isinstance(part, RotationResidual)
         else _points(part, dimension, body) for part in ordered]
-    ends, arms, carried, distance, weight = (
+    ends, arms, position_factor, distance, weight = (
         np.concatenate(column, axis=1) for column in zip(*blocks, strict=True))
     size = weight.shape[1]
     members = np.zeros(weight.shape, dtype=np.int8)
     members[:, 0] = size
     return Terms(
-        ends.reshape(-1, 2), arms.reshape(-1, 2, dimension), carried.ravel(), distance.ravel(),
-        weight.ravel(), np.repeat(kinds, size), members.ravel(), np.repeat(threshold, size))
+        ends.reshape(-1, 2), arms.reshape(-1, 2, dimension), position_factor.ravel(),
+        distance.ravel(), weight.ravel(), np.repeat(kinds, size), members.ravel(),
+        np.repeat(threshold, size))
 
 
 def _points(part: PointResidual, d: int, body: Callable[[Index], Index]) -> _Columns:

@@ -2,7 +2,8 @@
 
 One point Y is a C-ordered (rows, p) array: n rotation blocks R_i^T of d rows, k bearing rows,
 and, where the problem has absolute data, d rows held at [I_d 0] (docs/method.md, section 1; paper,
-appendix A).
+appendix A). The methods run compiled kernels, on the CPU or a GPU; what they compute is written as
+formulas in formulas.py.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...linalg.arrays import arrays_of
 from ...linalg.dense.rotations import nearest_rotation
-
-Array = NDArray[np.float64]
+from .formulas import nearest_rotations
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,7 @@ class Manifold:
         """Closest point of the manifold (Frobenius norm)."""
         d, n, p = self.d, self.n, y.shape[1]
         out = np.empty_like(y)
-        u, _, vt = np.linalg.svd(y[: n * d].reshape(n, d, p), full_matrices=False)
-        out[: n * d] = (u @ vt).reshape(n * d, p)
+        out[: n * d] = nearest_rotations(y[: n * d].reshape(n, d, p)).reshape(n * d, p)
         bearings = y[n * d : n * d + self.k]
         norm = np.linalg.norm(bearings, axis=1, keepdims=True)
         unit = np.zeros(p)

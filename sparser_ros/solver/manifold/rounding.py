@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...linalg.dense.rotations import nearest_rotation
 from .manifold import Manifold
-
-Array = NDArray[np.float64]
 
 
 def reduce_rank(manifold: Manifold, y: Array, rank: int) -> Array:

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from ...array_types import Array
 from ...linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
-from ...linalg.sparse.cholesky import SymbolicCholesky
+from ...linalg.records import csr
+from ...linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
 from ...linalg.sparse.ordering import sparsest
 from ...linalg.sparse.sparse_kernels import bordered
 from .problem import QuadraticProblem
@@ -48,7 +49,12 @@ class SchurOperator:
         M = sp.csc_matrix((self.M.data, self.M.indices, self.M.indptr), shape=self.M.shape)
         if self.symbolic is None:
             self.symbolic = sparsest(M, self.problem.manifold.d + 1)
-        self.factor = self.symbolic.factorize(M)
+        try:
+            self.factor = self.symbolic.factorize(M)
+        except UncoveredPatternError:
+            # Entries that cancelled at the first weights were left out of the first products.
+            self.symbolic = sparsest(M, self.problem.manifold.d + 1)
+            self.factor = self.symbolic.factorize(M)
         self._placed.clear()
         self._full: sp.csr_matrix | None = None
 
@@ -65,7 +71,11 @@ class SchurOperator:
         matrix = self.M.tocsc()
         if arrays.name not in self._symbolic:
             self._symbolic[arrays.name] = arrays.symbolic(matrix)
-        return self._symbolic[arrays.name].factorize(matrix)
+        try:
+            return self._symbolic[arrays.name].factorize(matrix)
+        except UncoveredPatternError:
+            self._symbolic[arrays.name] = arrays.symbolic(matrix)
+            return self._symbolic[arrays.name].factorize(matrix)
 
     def _products(
         self, omega: Array
@@ -124,7 +134,6 @@ class SchurOperator:
         if self._full is None:
             parts = self.Q_cc, self.B, self.B_T, self.M
             size = self.Q_cc.shape[0] + self.M.shape[0]
-            indptr, indices, data = bordered(*(
-                array for part in parts for array in (part.indptr, part.indices, part.data)))
+            indptr, indices, data = bordered(*(csr(part) for part in parts))
             self._full = sp.csr_matrix((data, indices, indptr), shape=(size, size))
         return self._full

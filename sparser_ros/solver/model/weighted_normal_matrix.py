@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array
-from ...linalg.sparse.normal_matrix_kernels import gram_coefficients, gram_pattern
+from ...linalg.records import csr
+from ...linalg.sparse.normal_matrix_kernels import normal_coefficients, normal_pattern
 
 
 class WeightedNormalMatrix:
@@ -21,9 +22,9 @@ class WeightedNormalMatrix:
         joined = sp.hstack([A, C], format='csr')
         joined.sum_duplicates()
         m, size = joined.shape
-        indptr, columns, *by_column = gram_pattern(joined.indptr, joined.indices, size)
-        first, rows, values = gram_coefficients(
-            joined.indptr, joined.indices, joined.data, indptr, columns, *by_column)
+        indptr, columns, *by_column = normal_pattern(joined.indptr, joined.indices, size)
+        first, rows, values = normal_coefficients(
+            csr(joined), indptr, columns, *by_column)
         self._coefficients = sp.csr_matrix((values, rows, first), shape=(len(columns), m))
         self.full = sp.csr_matrix(
             (np.zeros(len(columns)), columns, indptr), shape=(size, size))

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -87,7 +87,7 @@ class ComputeBackend:
                 with arrays.active():
                     run = minimise(
                         operator, manifold, arrays.put(y), preconditioner, rule, observer, radius)
-                    run.y = arrays.get(run.y)
+                    run = replace(run, y=arrays.get(run.y))
             except arrays.errors as error:
                 self._fall_back(error, time.perf_counter() - begin)
             else:

@@ -1,4 +1,4 @@
-"""The paper's four ways of handling the free variables X_f, in one trust region (section VI).
+"""The paper's four ways of handling the free variables X_f, in one trust region (section 7.1).
 
 | name | variables | operator |
 |---|---|---|
@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import SolverError
 from ...linalg.arrays import HOST
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from .compute_backend import ComputeBackend
-from .trust_region import Preconditioner, StoppingRule, TrustRegionRun
-
-Array = NDArray[np.float64]
+from .interfaces import Observer, Preconditioner, StoppingRule
+from .trust_region import TrustRegionRun
 
 DENSE_LIMIT_BYTES = 4 * 2**30
 """Largest explicit Schur complement."""
@@ -53,16 +52,15 @@ class Schur:
 
     def minimise(
         self, y: Array, preconditioner: Preconditioner, rule: StoppingRule,
-        observer: Callable[[int, float, Array], None] | None = None,
-        machine: ComputeBackend | None = None, *, radius: float = math.inf, long: bool = False,
+        observer: Observer | None = None,
+        backend: ComputeBackend | None = None, *, radius: float = math.inf, long: bool = False,
     ) -> TrustRegionRun:
-        """The trust region from X_c = y to X_c, on the CPU if no machine is given."""
-        machine = machine or ComputeBackend()
-        run = machine.minimise(
+        """The trust region from X_c = y to X_c, on the CPU if no backend is given."""
+        backend = backend or ComputeBackend()
+        run = backend.minimise(
             self, self.manifold, self.enter(y), preconditioner, rule, observer, radius,
             long=long)
-        run.y = self.leave(run.y)
-        return run
+        return replace(run, y=self.leave(run.y))
 
 
 class Dense(Schur):

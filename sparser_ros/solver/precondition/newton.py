@@ -15,12 +15,14 @@ from ...config import SolverError
 from ...linalg.arrays import HOST, Arrays
 from ...linalg.block.block_cholesky import BlockCholesky, BlockFactor, ScalarFactor, block_pattern
 from ...linalg.dense.tangent_kernels import (
+    Bearings,
     bearing_nodes,
     block_slots,
     complements,
     pair_slots,
     tangent_kernels,
 )
+from ...linalg.records import csr
 from ...linalg.sparse.cholesky import NotPositiveDefiniteError
 from .. import thresholds
 from ..manifold.manifold import Manifold
@@ -123,8 +125,7 @@ class NewtonPreconditioner:
         self.normal = np.empty((k, p - 1, p))
         complements(y[n * d : n * d + k], self.normal)
         gauss = np.zeros((len(self.symbolic.rows), q + p, q + p))
-        self.kernel.assemble(
-            full.indptr, full.indices, full.data, n, self.turns, self.slots, gauss)
+        self.kernel.assemble(csr(full), self.turns, self.slots, gauss)
         return gauss
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
@@ -161,30 +162,27 @@ class NewtonPreconditioner:
         assert self.symbolic is not None
         if not np.all(pivots > 0):
             raise NotPositiveDefiniteError('a pivot is not positive')
-        full, manifold = self.full, self.manifold
         b = self.symbolic.b
         at = np.arange(b)
         blocks[self.diagonal[:, None], at, at] += np.where(self.used, shift, 1.0)
-        self.pivots = pivots
-        self.coupling = np.empty((manifold.k, 2, self.normal.shape[1], b))
+        coupling = np.empty((self.manifold.k, 2, self.normal.shape[1], b))
+        self.bearings = Bearings(self.nodes, self.normal, pivots, coupling)
         self.kernel.eliminate(
-            full.indptr, full.indices, full.data, manifold.n, manifold.k, self.node, self.nodes,
-            self.turns, self.normal, pivots, self.pairs, self.coupling, blocks)
+            csr(self.full), self.node, self.turns, self.bearings, self.pairs, blocks)
         self.factor = self.symbolic.factorize(blocks, np.arange(self.n_nodes * b))
 
     def apply(self, v: Array, out: Array) -> Array:
-        n, k, p = self.manifold.n, self.manifold.k, v.shape[1]
+        k, p = self.manifold.k, v.shape[1]
         assert self.factor is not None
         x, z = np.empty(self.factor.n), np.empty((k, p - 1))
-        parts = self.turns, self.normal, self.pivots, self.nodes, self.coupling
-        self.kernel.coordinates(v, n, k, *parts, x, z)
+        self.kernel.coordinates(v, self.turns, self.bearings, x, z)
         # Rows beyond X_c are X_f, where a formulation keeps it as a variable.
         points = self.node[self.manifold.rows :]
         whole = v.shape[0] > self.manifold.rows
         if whole:
             x.reshape(self.n_nodes, -1)[points, -p:] += v[self.manifold.rows :]
         x = self.factor.solve(x)
-        self.kernel.ambient(x, z, n, k, *parts, out)
+        self.kernel.ambient(x, z, self.turns, self.bearings, out)
         if whole:
             out[self.manifold.rows :] = x.reshape(self.n_nodes, -1)[points, -p:]
         return out

@@ -7,8 +7,12 @@ import scipy.sparse as sp
 
 from ...array_types import Array, Index
 from ...linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
-from ...linalg.block.block_cholesky import RowBlockCholesky, supports_external_ordering
-from ...linalg.sparse.cholesky import SymbolicCholesky
+from ...linalg.block.block_cholesky import RowBlockCholesky
+from ...linalg.sparse.cholesky import (
+    SymbolicCholesky,
+    UncoveredPatternError,
+    supports_external_ordering,
+)
 from ...linalg.sparse.sparse_kernels import add_diagonal
 from .. import thresholds
 from ..model.schur import SchurOperator
@@ -76,7 +80,13 @@ class RegularisedQ:
     def factor(self, arrays: Arrays = HOST) -> Factor:
         """The factor for a backend, made when it is first needed."""
         if arrays.name not in self._factors:
-            self._factors[arrays.name] = self.symbolic(arrays).factorize(self.matrix)
+            try:
+                factor = self.symbolic(arrays).factorize(self.matrix)
+            except UncoveredPatternError:
+                # Entries that cancelled at the first weights were left out of the first matrix.
+                del self._symbolic[arrays.name]
+                factor = self.symbolic(arrays).factorize(self.matrix)
+            self._factors[arrays.name] = factor
         return self._factors[arrays.name]
 
     def symbolic(self, arrays: Arrays = HOST) -> Symbolic:

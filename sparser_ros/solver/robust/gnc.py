@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,9 @@ from ...array_types import Array
 from ...config import RobustConfig
 from .. import thresholds
 from ..optimize.compute_backend import ComputeBackend
-from ..optimize.trust_region import StoppingRule, TrustRegionRun
+from ..optimize.interfaces import StoppingRule
+from ..optimize.truncated_cg import CGStop
+from ..optimize.trust_region import TrustRegionRun
 from ..precondition.inlier import InlierPreconditioner
 from ..precondition.newton import NewtonPreconditioner
 from ..result import SolveStatus
@@ -69,6 +72,7 @@ class Graduation:
             max_accepted=numbers.robust_inner_steps,
             cost_tolerance=numbers.robust_inner_tolerance)
         self._iterations = self._cg_steps = 0
+        self._cg_stops: Counter[CGStop] = Counter()
         self._last = SolveStatus.MAX_ITERATIONS
         """How the last inner solve ended; TIME_LIMIT where the deadline left it out."""
         self._cost = math.inf
@@ -116,7 +120,8 @@ class Graduation:
         reweighting = self.reweighting
         return RobustRun(
             TrustRegionRun(
-                end.y, self._cost, status, iterations=self._iterations, cg_steps=self._cg_steps),
+                end.y, self._cost, status, iterations=self._iterations, cg_steps=self._cg_steps,
+                cg_stops=Counter(self._cg_stops)),
             end.squares, reweighting.weights_at(end.squares), reweighting.cost(end.squares),
             self.reweightings)
 
@@ -177,6 +182,7 @@ class Graduation:
         run = self._minimise(point.y, rule)
         self._iterations += run.iterations
         self._cg_steps += run.cg_steps
+        self._cg_stops += run.cg_stops
         self._cost, self._last = run.cost, run.status
         squares, y = self.reweighting.settle(run.y)
         if self.observer is not None:

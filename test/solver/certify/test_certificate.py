@@ -9,9 +9,11 @@ from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmark.synthetic import space_lattice
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
 from sparser_ros.solver import solve
 from sparser_ros.solver.certify.certificate import Certifier, multiplier_matrix
 from sparser_ros.solver.certify.staircase import climb, escape
@@ -191,3 +193,22 @@ def test_a_robust_solve_is_certified_at_its_final_weights():
     stats = solve(graph, config).stats
     assert np.all(stats.weights['relative_poses'][false] < 0.1)
     assert stats.certified
+
+
+def test_the_factorised_matrix_is_S_where_rotation_blocks_of_Q_are_diagonal():
+    """Poses that nothing points from: Q has kappa I there, S = Q - Lambda has a full block."""
+    graph = space_lattice(64, 150)
+    schur, manifold, certifier = parts(graph)
+    run = minimise(
+        schur, manifold, manifold.random_point(3, np.random.default_rng(0)), RegularisedQ(schur),
+        RULE)
+    S = certifier.matrix(run.y, schur(run.y))
+    uncovered = abs(S).sign() - abs(S).sign().multiply(abs(certifier.full).sign())
+    assert uncovered.count_nonzero() >= 6 * 32
+    shift = 1e3 * abs(S).sum(axis=0).max()
+    factor = certifier.factor(S, shift)
+    rhs = np.random.default_rng(1).normal(size=(S.shape[0], 2))
+    shifted = S + shift * certifier.identity
+    assert np.allclose(shifted @ factor.solve(rhs), rhs, atol=1e-9)
+    with pytest.raises(UncoveredPatternError):
+        SymbolicCholesky(certifier.full).factorize(shifted)

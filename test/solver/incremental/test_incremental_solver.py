@@ -99,11 +99,9 @@ def test_terms_are_the_cost_and_its_derivative(d, seed, kernel):
     found = np.sum(solver.squares(
         solver.measurements((Kind.RANGE, Kind.SIGHTING), 0, solver.n_terms)))
     assert found == pytest.approx(np.sum(by_table['ranges']) + np.sum(by_table['sightings']))
-    t, every = solver._terms, np.arange(solver.n_bodies)
+    every = np.arange(solver.n_bodies)
     gradient = np.empty((solver.n_bodies, solver._tree.b))
-    solver._kernel.gradient(
-        every, solver._head, solver._following, t.ends, t.arms, t.carried, t.distance,
-        solver._weights.values, solver.rotation, solver.position, gradient)
+    solver._kernel.gradient(every, solver._chains, solver._weighted, solver._bodies, gradient)
     expected = dense_gradient(graph, values, objective)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(gradient, expected, atol=1e-5 * scale)

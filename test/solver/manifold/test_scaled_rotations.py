@@ -42,8 +42,8 @@ def test_retraction_keeps_the_shape_and_agrees_to_first_order(d, p):
     scale = manifold.scales(z)
     assert np.all(scale[[0, 2]] == 1)
     blocks = z[: 4 * d].reshape(4, d, p)
-    gram = blocks @ np.swapaxes(blocks, 1, 2)
-    assert np.allclose(gram, scale[:, None, None] ** 2 * np.eye(d), atol=1e-12)
+    product = blocks @ np.swapaxes(blocks, 1, 2)
+    assert np.allclose(product, scale[:, None, None] ** 2 * np.eye(d), atol=1e-12)
     errors = [np.abs(manifold.retract(y, t * v) - y - t * v).max() for t in (1e-3, 1e-4)]
     assert errors[1] < 2e-2 * errors[0]
 

@@ -1,0 +1,112 @@
+"""Analyses refuse matrices that they do not cover, for CHOLMOD would factorise other ones."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from matrices import graph_matrix
+
+from sparser_ros.linalg.block.block_cholesky import RowBlockCholesky
+from sparser_ros.linalg.sparse.cholesky import (
+    OrderingUnavailableError,
+    SymbolicCholesky,
+    UncoveredPatternError,
+    factorize,
+    fill_reducing_order,
+    supports_external_ordering,
+)
+
+# Sparse ones are factorised column by column, dense ones on supernodes.
+DENSITIES = (0.1, 20.0)
+
+
+def dense(n: int) -> sp.csc_matrix:
+    random = np.random.default_rng(n)
+    a = random.normal(size=(n, n))
+    return sp.csc_matrix(a @ a.T + n * np.eye(n))
+
+
+def analyses(matrix: sp.csc_matrix):  # type: ignore[no-untyped-def]
+    n = matrix.shape[0]
+    return [
+        SymbolicCholesky(matrix), SymbolicCholesky(matrix, order=np.arange(n)[::-1].copy()),
+        RowBlockCholesky(matrix, np.arange(n), 1)]
+
+
+def with_entry(matrix: sp.csc_matrix, i: int, j: int) -> sp.csc_matrix:
+    extra = sp.coo_matrix(([1e-3, 1e-3], ([i, j], [j, i])), shape=matrix.shape)
+    return sp.csc_matrix(matrix + extra)
+
+
+@pytest.mark.parametrize('density', DENSITIES)
+def test_a_matrix_outside_the_analysed_pattern_is_refused(density):
+    matrix = graph_matrix(3, 300, density)
+    matrix = sp.csc_matrix(matrix)
+    i, j = np.argwhere(matrix.toarray() == 0)[-1]
+    for symbolic in analyses(matrix):
+        with pytest.raises(UncoveredPatternError, match='outside the analysed pattern'):
+            symbolic.factorize(with_entry(matrix, i, j))
+        # The analysis is none the worse for it.
+        rhs = np.ones((300, 2))
+        assert np.allclose(matrix @ symbolic.factorize(matrix).solve(rhs), rhs, atol=1e-8)
+
+
+def test_entries_dropped_without_a_word_by_supernodes_are_why():
+    """CHOLMOD itself factorises the matrix less its uncovered entries, and says nothing."""
+    if not supports_external_ordering():
+        pytest.skip('this CHOLMOD is not told orders')
+    blocks = sp.csc_matrix(sp.block_diag([dense(300), dense(300)]))
+    symbolic = SymbolicCholesky(blocks)
+    joined = with_entry(blocks, 0, 599)
+    symbolic._factor.cholesky_inplace(joined)
+    lower, order = symbolic._factor.L(), symbolic._factor.P()
+    product = (lower @ lower.T).tocsc()
+    assert abs(product - blocks[order][:, order]).max() < 1e-10
+    assert abs(product - joined[order][:, order]).max() > 1e-4
+    with pytest.raises(UncoveredPatternError):
+        symbolic.factorize(joined)
+
+
+@pytest.mark.parametrize('density', DENSITIES)
+def test_fewer_entries_do_no_harm(density):
+    matrix = graph_matrix(5, 200, density)
+    thin = sp.csc_matrix(sp.diags(matrix.diagonal() + 1.0))
+    rhs = np.random.default_rng(0).normal(size=(200, 3))
+    for symbolic in analyses(matrix):
+        assert np.allclose(thin @ symbolic.factorize(thin).solve(rhs), rhs, atol=1e-12)
+
+
+def test_a_change_of_the_analysed_matrix_in_place_leaves_the_analysis_alone():
+    matrix = graph_matrix(1, 100, 0.5)
+    symbolic, whole = SymbolicCholesky(matrix), matrix.copy()
+    matrix.data[matrix.indices != np.repeat(np.arange(100), np.diff(matrix.indptr))] = 0
+    matrix.eliminate_zeros()
+    rhs = np.ones((100, 1))
+    assert np.allclose(whole @ symbolic.factorize(whole).solve(rhs), rhs, atol=1e-9)
+
+
+def test_another_size_is_refused():
+    symbolic = SymbolicCholesky(graph_matrix(1, 30, 0.5))
+    with pytest.raises(UncoveredPatternError, match='30 rows'):
+        symbolic.factorize(graph_matrix(1, 31, 0.5))
+
+
+def test_orders_by_name():
+    if not supports_external_ordering():
+        pytest.skip('this CHOLMOD is not told orders')
+    matrix = graph_matrix(1, 60, 0.5)
+    order = fill_reducing_order(matrix)
+    assert np.sort(order).tolist() == list(range(60))
+    assert factorize(matrix).order.tolist() == order.tolist()
+
+
+def test_a_missing_ordering_has_an_error_of_its_own(monkeypatch):
+    if not supports_external_ordering():
+        pytest.skip('this CHOLMOD is not told orders')
+    from sparser_ros.linalg.sparse import cholesky
+
+    def missing(*_arguments, **_options):  # type: ignore[no-untyped-def]
+        raise cholesky.cholmod.CholmodNotInstalledError('no METIS here')
+
+    monkeypatch.setattr(cholesky.cholmod, 'analyze', missing)
+    with pytest.raises(OrderingUnavailableError, match='no METIS here'):
+        fill_reducing_order(graph_matrix(1, 60, 0.5), 'metis')
