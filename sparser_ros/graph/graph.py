@@ -55,7 +55,7 @@ class Graph(MeasurementTables):
     landmarks: Landmarks
     name: str = field(default='', compare=False)
     free_scale: tuple[int, ...] = ()
-    """Poses whose sightings are right up to one unknown factor per pose (paper, table I, row 3)."""
+    """Poses whose sightings are right up to one unknown factor per pose (paper, table 1, row 3)."""
     measurements: Mapping[str, Table] = field(default_factory=dict)
     """Tables by name; those that are not given are empty."""
 

@@ -1,4 +1,4 @@
-"""A robust trajectory: the planned start, then graduated reweighting (paper, section V)."""
+"""A robust trajectory: the planned start, then graduated reweighting (paper, section 6)."""
 
 from __future__ import annotations
 

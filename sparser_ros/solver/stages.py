@@ -70,7 +70,7 @@ def spectral(context: SolveContext, *, frozen: bool) -> SpectralStart:
 def relax(
     context: SolveContext, y: Array, tolerance: float, radius: float = math.inf
 ) -> TrustRegionRun:
-    """Low-rank relaxation by the matrix-free trust region (paper, section VI).
+    """Low-rank relaxation by the matrix-free trust region (paper, section 7.1).
 
     `tolerance` multiplies the configured cost tolerance. A relaxation that is continued starts
     with the trust radius of its last run.

@@ -44,7 +44,7 @@ class Thresholds:
     # Plan: rank, thinning.
     relaxation_rank: int = _number(
         5, 'ranges', 'rank of the relaxation of a random start; more columns leave fewer bad '
-        'minima and cost more', unit='columns', source='paper, section VI')
+        'minima and cost more', unit='columns', source='paper, section 7.1')
     staircase_highest_rank: int = _number(
         12, 'certify', 'rank at which the Riemannian staircase ends', unit='columns')
     thinning_factor_limit: int = _number(
@@ -145,7 +145,7 @@ class Thresholds:
         'rotation that no measurement turns has a zero row')
     regularised_condition: float = _number(
         1e6, 'relaxation', 'bound on the condition number of Q + mu I of graphs with ranges '
-        '(outfinite: 1 200 CG steps; 2 100 at 1e5)', source='paper, section VI')
+        '(outfinite: 1 200 CG steps; 2 100 at 1e5)', source='paper, section 7.1')
     regularised_diagonal_share: float = _number(
         1e-6, 'pose-relaxation', 'share of diag(Q) added to Q of graphs without ranges '
         '(parking-garage: 200 CG steps; 330 with a multiple of the identity)')

@@ -45,7 +45,7 @@ class MeasurementType:
     absolute: bool = False
     """True where it fixes the map frame."""
     free_scale: bool = False
-    """True where it is right also up to one factor per pose (paper, table I, row 3)."""
+    """True where it is right also up to one factor per pose (paper, table 1, row 3)."""
 
     def kinds(self, table: Table) -> NDArray[np.int8]:
         """(k,): kind of every row."""

@@ -1,4 +1,4 @@
-"""Ranges between antennas (paper, table I, row 3, with lever arms)."""
+"""Ranges between antennas (paper, table 1, row 4, with lever arms)."""
 
 from __future__ import annotations
 

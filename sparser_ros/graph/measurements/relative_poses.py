@@ -1,4 +1,4 @@
-"""Relative poses: odometry and loop closures (paper, table I, rows 1 and 2)."""
+"""Relative poses: odometry and loop closures (paper, table 1, rows 1 and 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two residuals that all measurements are made of (paper, table I, with lever arms).
+"""The two residuals that all measurements are made of (paper, table 1, with lever arms).
 
 Both are linear in X: rows of A, squared residuals, terms of the incremental solver, thresholds of
 robust kernels and Jacobians follow from them. First sides may be the map frame: absolute data.
@@ -18,7 +18,7 @@ from ..keys import point_index
 class PointResidual:
     """Antenna of the second end minus antenna of the first, which coincide or are a distance apart.
 
-    (t_j + l_j^T R_j^T) - (t_i + l_i^T R_i^T) - d~ u_k (paper, table I, rows 2 and 3).
+    (t_j + l_j^T R_j^T) - (t_i + l_i^T R_i^T) - d~ u_k (paper, table 1, rows 2 and 4).
     """
 
     first: Index | None
@@ -62,7 +62,7 @@ class PointResidual:
 
 @dataclass(frozen=True)
 class RotationResidual:
-    """R_j^T - R~^T R_i^T of two poses (paper, table I, row 1); first = None: R_j^T - R~^T."""
+    """R_j^T - R~^T R_i^T of two poses (paper, table 1, row 1); first = None: R_j^T - R~^T."""
 
     first: Index | None
     """(k,): poses; None = the map frame."""

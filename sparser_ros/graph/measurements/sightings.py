@@ -1,4 +1,4 @@
-"""Sightings of points from poses (paper, table I, row 2)."""
+"""Sightings of points from poses (paper, table 1, row 2)."""
 
 from __future__ import annotations
 

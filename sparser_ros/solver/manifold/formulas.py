@@ -87,7 +87,7 @@ def retract_bearings(u: Array, v: Array) -> Array:
     return np.asarray((u + v) / np.linalg.norm(u + v, axis=1, keepdims=True))
 
 
-# -- scaled rotations: {S: S S^T = s^2 I_d, s > 0} (paper, table I, row 3)
+# -- scaled rotations: {S: S S^T = s^2 I_d, s > 0} (paper, table 1, row 3)
 
 
 def scales(y: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Rotations with a scale of their own: blocks s R^T, s > 0 (paper, table I, row 3).
+"""Rotations with a scale of their own: blocks s R^T, s > 0 (paper, table 1, row 3).
 
 A camera whose depths are right up to a factor sees t~ as s R t~. The block of X_c is then s R^T:
 its rows are orthogonal and of one length. Such blocks S have the constraint S S^T = tr(S S^T)/d I,

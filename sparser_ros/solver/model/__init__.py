@@ -1,1 +1,1 @@
-"""The quadratic problem and its Schur complement (paper, sections III and IV)."""
+"""The quadratic problem and its Schur complement (paper, sections 3 to 5)."""

@@ -1,4 +1,4 @@
-"""C, a basis of the column space of A_f by choice of columns: A_f = C R (paper, section IV).
+"""C, a basis of the column space of A_f by choice of columns: A_f = C R (paper, section 5.1).
 
 Where every row holds one free variable or the difference of two, A_f is the incidence matrix of a
 graph and its components say which columns to leave out. Any other A_f goes through a sparse QR
@@ -42,7 +42,7 @@ def incidence_like(A_f: sp.csr_matrix) -> bool:
 
 
 def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
-    """Columns that span the range of an incidence matrix (paper, section IV-B and appendix C).
+    """Columns that span the range of an incidence matrix (paper, section 5.2 and appendix C).
 
     Points are joined by the rows that hold two of them. A component that some row grounds (a lone
     entry) keeps every column; any other loses its first, the translation gauge.

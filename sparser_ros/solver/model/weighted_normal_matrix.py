@@ -2,7 +2,7 @@
 
 Entry (i, j) of Q is sum_r omega_r a_ri a_rj, linear in the weights. The coefficients form a fixed
 sparse matrix (entries of Q, rows of A); its product with the weights refreshes all values in
-place (paper, section V-B: patterns of M, B and Q_cc do not depend on the weights).
+place (paper, section 6.2: patterns of M, B and Q_cc do not depend on the weights).
 """
 
 from __future__ import annotations

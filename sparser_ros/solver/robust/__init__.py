@@ -1,1 +1,1 @@
-"""Robust kernels, reweighting and graduated non-convexity (paper, section V)."""
+"""Robust kernels, reweighting and graduated non-convexity (paper, section 6)."""

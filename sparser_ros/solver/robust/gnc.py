@@ -1,4 +1,4 @@
-"""Graduated non-convexity: reweighted solves while the kernel narrows (paper, section V).
+"""Graduated non-convexity: reweighted solves while the kernel narrows (paper, section 6).
 
 Iteratively reweighted least squares (algorithm 2) at kernel widths mu c^2, mu falling to 1: at
 first almost every measurement has full weight, at the end inliers alone. Inner solves start from

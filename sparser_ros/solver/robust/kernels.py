@@ -1,7 +1,7 @@
 """Robust kernels rho(s) of squared whitened residuals, and the measurements they apply to.
 
 Iteratively reweighted least squares minimises sum rho(s_k) by weights w_k = rho'(s_k) (paper,
-section V, with one slip: its equation for the weights divides by s once more, which would give
+section 6, with one slip: its equation for the weights divides by s once more, which would give
 perfect measurements infinite weight).
 """
 
