@@ -12,7 +12,7 @@ from sparser_ros.backend.session.frame import Frame, frame_of
 from sparser_ros.backend.session.gauge import at_origin
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend import BackendConfig
+from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.graph import Estimate
 from sparser_ros.linalg.dense.rotations import nearest_rotation
 from sparser_ros.solver import solve

@@ -23,7 +23,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.frontend import Frontend
 from sparser_ros.io.simulation import START_NS
-from sparser_ros.io.stamps import SECOND
+from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.linalg.dense.alignment import align
 

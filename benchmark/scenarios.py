@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import ClosureSample, OdometrySample, RangeSample
 from sparser_ros.io.sensor_bag import isotropic
 from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.io.simulation_output import node_config
-from sparser_ros.io.stamps import SECOND
+from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.io.tum import quats, xyz
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sparser_ros.config import FlatOption, SparserConfig, walk
-from sparser_ros.config.inputs import ClosureInput, RadioSpec, RangeInput
+from sparser_ros.config.inputs_config import ClosureInput, RadioSpec, RangeInput
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'parameters.md'
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import ConfigError, build, walk
-from ..config.simulation import SimulationConfig
+from ..config.simulation_config import SimulationConfig
 from .bag_options import add_bag_options
 from .exit_codes import SOLVED
 

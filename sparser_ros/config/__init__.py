@@ -1,10 +1,10 @@
 """Every default, unit, bound and description, and the errors users see; imports nothing."""
 
-from .backend import BackendConfig
+from .backend_config import BackendConfig
 from .errors import ConfigError, FormatError, GraphError, SolverError, SparserError
-from .node import NodeConfig
+from .node_config import NodeConfig
 from .option import FlatOption, OptionInfo, build, check, option, section, walk
-from .solver import RobustConfig, SolverConfig
+from .solver_config import RobustConfig, SolverConfig
 from .sparser import SparserConfig
 
 __all__ = [

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from .backend import BackendConfig
+from .backend_config import BackendConfig
 from .errors import ConfigError
-from .frontend import (
+from .frontend_config import (
     BoundsConfig,
     ClosuresConfig,
     FixesConfig,
@@ -22,10 +22,10 @@ from .frontend import (
     RangesConfig,
     StampsConfig,
 )
-from .inputs import FIELD_NAMES, ClosureInput, RadioSpec, RangeInput, check_vector, named
-from .node import NodeConfig
+from .inputs_config import FIELD_NAMES, ClosureInput, RadioSpec, RangeInput, check_vector, named
+from .node_config import NodeConfig
 from .option import build, option, section, walk
-from .solver import LiveSolverConfig, SolverConfig
+from .solver_config import LiveSolverConfig, SolverConfig
 
 ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
 """Parameters that rclpy itself owns; they may stand in the same file."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import FormatError
-from ..config.simulation import SimulationConfig
+from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
 from ..graph import Graph
 from ..io import graph_bag, graph_file, ros_yaml, simulation_output

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..config import SparserConfig
 from .absolute import ClosureGate, FixGate, PendingClosure, PendingFix
 from .counters import KindCounters
-from .odometry import Attachment, Track
+from .odometry import Attachment, OdometryTrack
 from .samples import ClosureSample, FixSample
 from .stamps import MAX_STAMP_NS, DataClock, nanoseconds, offset_ns
 from .waiting import Waiting, WaitingList
@@ -22,7 +22,7 @@ MAX_KNOWN = 100000
 class ClosureIntake:
     """Loop closures on their way to keyframes."""
 
-    def __init__(self, config: SparserConfig, gate: ClosureGate, tracks: list[Track],
+    def __init__(self, config: SparserConfig, gate: ClosureGate, tracks: list[OdometryTrack],
                  clock: DataClock, counters: KindCounters) -> None:
         self._config = config
         self._robots = {name: number for number, name in enumerate(config.robots)}
@@ -79,7 +79,7 @@ class ClosureIntake:
 class FixIntake:
     """Absolute positions and poses on their way to keyframes."""
 
-    def __init__(self, config: SparserConfig, gate: FixGate, tracks: list[Track],
+    def __init__(self, config: SparserConfig, gate: FixGate, tracks: list[OdometryTrack],
                  clock: DataClock, counters: KindCounters) -> None:
         self._robots = {name: number for number, name in enumerate(config.robots)}
         self._gate = gate

@@ -6,7 +6,7 @@ import difflib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 
-from ..config.frontend import RangesConfig
+from ..config.frontend_config import RangesConfig
 from ..graph.finding import Finding
 from .counters import KindCounters
 from .radios import Radios

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ..graph import Increment, Landmarks, Poses
 from .absolute import ClosureGate, FixGate, PendingClosure, PendingFix
 from .bounds import Bounds
-from .columns import Columns
+from .columns import MeasurementRows
 from .motion import Geometry, Vector
-from .odometry import Attachment, Track
+from .odometry import Attachment, OdometryTrack
 from .radios import Radio, Radios
 from .range_filter import PendingRange
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 class Assembly:
     """The variables handed out so far, and the rows of the increment being made."""
 
-    def __init__(self, robots: Sequence[str], space: Geometry, tracks: list[Track],
+    def __init__(self, robots: Sequence[str], space: Geometry, tracks: list[OdometryTrack],
                  radios: Radios, closure_gate: ClosureGate, fix_gate: FixGate, bounds: Bounds
                  ) -> None:
         self._robots = tuple(robots)
@@ -40,7 +40,7 @@ class Assembly:
 
     def begin(self) -> None:
         """Start an increment: number the new keyframes, so that measurements can name them."""
-        self._columns = Columns(self._space)
+        self._columns = MeasurementRows(self._space)
         self._new_landmarks: list[str] = []
         self._poses = self._take_poses()
 

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..config.frontend import StampsConfig
+from ..config.frontend_config import StampsConfig
 from ..graph.finding import Finding
 
 WINDOW = 51

@@ -13,7 +13,7 @@ from .motion import Geometry, Pose, Vector
 Array = NDArray[np.float64]
 
 
-class Columns:
+class MeasurementRows:
     """New measurements since the last increment; endpoints are final already."""
 
     def __init__(self, space: Geometry) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..config import SparserConfig
-from ..config.inputs import (
+from ..config.inputs_config import (
     CLOSURE_TYPES,
     KEYFRAME_TYPES,
     RANGE_TYPES,

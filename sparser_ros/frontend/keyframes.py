@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..config.frontend import KeyframesConfig
+from ..config.frontend_config import KeyframesConfig
 from .motion import Geometry, Pose
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config.frontend import OdometryConfig
+from ..config.frontend_config import OdometryConfig
 from .motion import Pose, Vector, rotation_rows
 
 Array = NDArray[np.float64]

@@ -41,7 +41,7 @@ class Attachment:
     offset: Pose
 
 
-class Track:
+class OdometryTrack:
     """Poses of one robot in its odometry frame, in time order."""
 
     def __init__(self, robot: int, config: SparserConfig, space: Geometry, noise: Noise) -> None:

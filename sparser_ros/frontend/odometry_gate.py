@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..config.frontend import OdometryConfig
+from ..config.frontend_config import OdometryConfig
 from ..graph.finding import Finding
 from .motion import Geometry
 from .reorder import ReorderBuffer

@@ -14,7 +14,7 @@ from .counters import KindCounters
 from .events import EventLog
 from .motion import Geometry
 from .noise import noise_model
-from .odometry import Track
+from .odometry import OdometryTrack
 from .odometry_gate import Believed, OdometryGate
 from .samples import OdometrySample
 from .stamps import DataClock, nanoseconds
@@ -66,7 +66,7 @@ class OdometryIntake:
         self._events = events
         self._back_ns = nanoseconds(config.stamps.backward_jump_s)
         noise = noise_model(config.dimension)
-        self.tracks = [Track(number, config, space, noise)
+        self.tracks = [OdometryTrack(number, config, space, noise)
                        for number in range(len(config.robots))]
         self._gates = [
             OdometryGate(robot, config.odometry, space, functools.partial(self._accept, number),

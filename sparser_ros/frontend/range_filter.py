@@ -105,21 +105,13 @@ class RangeFilter:
         return history
 
     def _checked(self, sample: RangeSample, stamp_ns: int) -> PendingRange | str:
+        """The range with its noise and antennas, or the reason why it is refused."""
+        ends = self._ends(sample)
+        if isinstance(ends, str):
+            return ends
+        source, target = ends
         o = self._options
-        raw = sample.range_m
-        if not math.isfinite(raw):
-            return 'not_finite'
-        if raw <= 0:
-            return 'not_positive'
-        if sample.source == sample.target:
-            return 'self_range'
-        source, target = self._radios.find(sample.source), self._radios.find(sample.target)
-        if source is None or target is None or not sample.source or not sample.target:
-            return 'unknown_radio'
-        reason = self._useless(source, target)
-        if reason:
-            return reason
-        distance = o.scale * raw - o.bias_m - source.bias_m - target.bias_m
+        distance = o.scale * sample.range_m - o.bias_m - source.bias_m - target.bias_m
         if distance < o.min_m or distance <= 0:
             return 'too_short'
         if distance > o.max_m:
@@ -142,6 +134,19 @@ class RangeFilter:
             distance, variance = flat
         return PendingRange(stamp_ns, sample.source, sample.target, sample.frame_id,
                             (source, target), distance, self._bounds.variance('ranges', variance))
+
+    def _ends(self, sample: RangeSample) -> tuple[Radio, Radio] | str:
+        """Both radios of a range, or the reason why it is no range between two known ones."""
+        if not math.isfinite(sample.range_m):
+            return 'not_finite'
+        if sample.range_m <= 0:
+            return 'not_positive'
+        if sample.source == sample.target:
+            return 'self_range'
+        source, target = self._radios.find(sample.source), self._radios.find(sample.target)
+        if source is None or target is None or not sample.source or not sample.target:
+            return 'unknown_radio'
+        return self._useless(source, target) or (source, target)
 
     def _useless(self, source: Radio, target: Radio) -> str:
         """Why a range between two radios says nothing, or ''."""

@@ -11,7 +11,7 @@ from .admission import Misspelt, RateLimit, Strangers
 from .bounds import Bounds
 from .counters import KindCounters
 from .events import EventLog
-from .odometry import Attachment, Track
+from .odometry import Attachment, OdometryTrack
 from .radios import Radio, Radios
 from .range_filter import PendingRange, RangeFilter
 from .samples import RangeSample
@@ -23,8 +23,10 @@ from .waiting import Waiting, WaitingList
 class RangeIntake:
     """All ranges on their way to keyframes."""
 
-    def __init__(self, config: SparserConfig, radios: Radios, tracks: list[Track], bounds: Bounds,
-                 clock: DataClock, counters: KindCounters, events: EventLog) -> None:
+    def __init__(
+        self, config: SparserConfig, radios: Radios, tracks: list[OdometryTrack], bounds: Bounds,
+        clock: DataClock, counters: KindCounters, events: EventLog,
+    ) -> None:
         self._robots = {name: number for number, name in enumerate(config.robots)}
         self._radios = radios
         self._tracks = tracks

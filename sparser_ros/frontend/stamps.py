@@ -6,7 +6,7 @@ import bisect
 from collections import deque
 from collections.abc import Mapping
 
-from ..config.frontend import StampsConfig
+from ..config.frontend_config import StampsConfig
 from .clocks import Source, SourceClocks
 
 WINDOW = 101

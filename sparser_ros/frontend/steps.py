@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config.frontend import OdometryConfig
+from ..config.frontend_config import OdometryConfig
 from .motion import Geometry, Pose
 
 Array = NDArray[np.float64]

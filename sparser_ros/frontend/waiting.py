@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from .counters import KindCounters
-from .odometry import Attachment, Track
+from .odometry import Attachment, OdometryTrack
 
 T = TypeVar('T')
 _log = logging.getLogger(__name__)
@@ -34,7 +34,9 @@ class Waiting(Generic[T]):
 class WaitingList(Generic[T]):
     """Attaches measurements as soon as odometry allows, or drops them after the timeout."""
 
-    def __init__(self, tracks: list[Track], timeout_ns: int, counters: KindCounters) -> None:
+    def __init__(
+        self, tracks: list[OdometryTrack], timeout_ns: int, counters: KindCounters
+    ) -> None:
         self._tracks = tracks
         self._timeout_ns = timeout_ns
         self._counters = counters

@@ -18,7 +18,7 @@ from ..graph import Graph
 from . import atomic
 from .g2o_reader import USAGE, G2oReader
 from .g2o_writer import value_texts, write
-from .records import read_lines, replace_values
+from .line_records import read_lines, replace_values
 
 __all__ = ['read', 'rewrite_vertices', 'write']
 

@@ -20,7 +20,7 @@ from ..graph import (
 )
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
-from .records import Block, Lines, as_blocks, read_records, symmetric
+from .line_records import Block, Lines, as_blocks, read_records, symmetric
 
 _I2 = 'I11 I12 I22'
 _I3 = 'I11 I12 I13 I22 I23 I33'

@@ -12,8 +12,8 @@ from ..config import GraphError
 from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
 from . import atomic
+from .line_records import upper_diagonal
 from .pyfg_writer import pose_values, value_texts
-from .records import upper_diagonal
 
 __all__ = ['value_texts', 'write']
 
@@ -27,10 +27,10 @@ def write(path: Path | str, graph: Graph) -> None:
         raise GraphError('a .g2o file cannot hold several robots; write a .pyfg file')
     if np.any(graph.sightings.point >= 0):
         raise GraphError('a .g2o file cannot hold sightings of poses; write a .pyfg file')
-    atomic.write_text(path, '\n'.join(_Writer(graph).records()) + '\n')
+    atomic.write_text(path, '\n'.join(_G2oWriter(graph).records()) + '\n')
 
 
-class _Writer:
+class _G2oWriter:
     """One graph on its way to lines."""
 
     def __init__(self, graph: Graph) -> None:

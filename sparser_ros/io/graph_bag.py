@@ -17,7 +17,7 @@ from ..config import GraphError
 from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
 from .chain import compose
-from .graph_config import Radios
+from .graph_config import RadioNames
 from .graph_stamps import pose_stamps, range_stamps
 from .sensor_bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .tum import quats, safe_name, xyz
@@ -44,7 +44,7 @@ def write(
     """Write the messages of a graph; GraphError where odometry does not join all poses."""
     stamp_ns = pose_stamps(graph)
     odometry = _odometry(graph)
-    radios = Radios(graph)
+    radios = RadioNames(graph)
     times = range_stamps(graph, stamp_ns)
     report = BagReport(
         sightings_left_out=len(graph.sightings),
@@ -119,7 +119,7 @@ def _write_odometry(
 # -- measurements ----------------------------------------------------------------------------
 
 
-def _write_ranges(bag: SensorBagWriter, graph: Graph, radios: Radios, stamp_ns: Index) -> int:
+def _write_ranges(bag: SensorBagWriter, graph: Graph, radios: RadioNames, stamp_ns: Index) -> int:
     ranges = graph.ranges
     variance = 1 / ranges.precision
     for k in np.argsort(stamp_ns, kind='stable').tolist():

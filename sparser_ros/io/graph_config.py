@@ -15,7 +15,7 @@ MOST_ANTENNAS = 16
 """Distinct lever arms of a robot above which its graph was made from keyframes, not antennas."""
 
 
-class Radios:
+class RadioNames:
     """Radio names of the ends of ranges: robot or beacon, with a number per antenna."""
 
     def __init__(self, graph: Graph) -> None:
@@ -74,7 +74,7 @@ def node_config(graph: Graph) -> dict[str, Any]:
     config: dict[str, Any] = {
         'dimension': graph.dimension,
         'robots': list(graph.robots),
-        'radios': Radios(graph).specs(),
+        'radios': RadioNames(graph).specs(),
         'odometry_noise': 'pose_increment',
         'keyframes': {'every_message': True},
         'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),

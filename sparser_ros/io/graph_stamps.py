@@ -13,7 +13,7 @@ import numpy as np
 
 from ..array_types import Index, Mask
 from ..graph import Graph
-from .stamps import SECOND
+from .stamp_text import SECOND
 
 SYNTHETIC_STEP_NS = SECOND // 10
 REPEATED_STEP_NS = SECOND // 10_000

@@ -22,10 +22,10 @@ from pathlib import Path
 from ..config import GraphError
 from ..graph import Graph
 from . import atomic
+from .line_records import replace_values
 from .pyfg_grammar import grammar_of, sidecar_path
 from .pyfg_reader import PyfgReader, long_names
 from .pyfg_writer import value_texts, write
-from .records import replace_values
 
 __all__ = ['read', 'rewrite_vertices', 'write']
 

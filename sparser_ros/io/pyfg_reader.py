@@ -23,9 +23,9 @@ from ..graph import (
 )
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
+from .line_records import Block, Lines, as_blocks, read_records, symmetric
 from .pyfg_grammar import grammar_of, sidecar_path
-from .records import Block, Lines, as_blocks, read_records, symmetric
-from .stamps import parse_stamps
+from .stamp_text import parse_stamps
 
 
 class PyfgReader:

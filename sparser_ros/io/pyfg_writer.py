@@ -15,9 +15,9 @@ from ..graph import Graph, RelativePoses
 from ..graph.precision import rotation_variance, translation_variance
 from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
+from .line_records import upper_diagonal
 from .pyfg_grammar import Grammar, grammar_of, sidecar_path
-from .records import upper_diagonal
-from .stamps import format_stamp
+from .stamp_text import format_stamp
 
 
 def write(path: Path | str, graph: Graph) -> None:
@@ -29,7 +29,7 @@ def write(path: Path | str, graph: Graph) -> None:
     written, GraphError for a graph that the format cannot hold.
     """
     robots, landmarks = _short_robots(graph.robots), _short_landmarks(graph.landmarks.names)
-    text = '\n'.join(_Writer(graph.validate(), robots, landmarks).records()) + '\n'
+    text = '\n'.join(_PyfgWriter(graph.validate(), robots, landmarks).records()) + '\n'
     atomic.write_text(path, text)
     names = {
         'robots': {s: n for s, n in zip(robots, graph.robots, strict=True) if s != n},
@@ -57,7 +57,7 @@ def pose_values(rotation: Array, translation: Array) -> Array:
     return np.column_stack([translation, matrix_to_quat(rotation)])
 
 
-class _Writer:
+class _PyfgWriter:
     """One graph on its way to lines."""
 
     def __init__(self, graph: Graph, robots: Sequence[str], landmarks: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..array_types import Array
 from .bag import BagWriter
 from .messages import LOOP_CLOSURE, ODOMETRY, POSE_FIX, UWB_RANGE
-from .stamps import SECOND
+from .stamp_text import SECOND
 
 UNKNOWN_HEADING_VARIANCE = 1e6
 """rad^2: the orientation of a fix that has none."""

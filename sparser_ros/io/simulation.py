@@ -12,10 +12,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ..array_types import Array, Index, Mask
-from ..config.simulation import SimulationConfig
+from ..config.simulation_config import SimulationConfig
 from ..linalg.dense.rotations import angle_to_matrix
 from .chain import compose
-from .stamps import SECOND
+from .stamp_text import SECOND
 
 START_NS = 1_700_000_000 * SECOND
 """Stamp of the first message: November 2023, as a real recording has."""
@@ -55,7 +55,7 @@ class Motion:
 
 
 @dataclass(frozen=True)
-class Track:
+class SimulatedTrack:
     """What one robot's odometry says, and the truth at the same instants."""
 
     stamp_ns: Index
@@ -146,7 +146,7 @@ class Simulation:
         return np.column_stack(
             [distance * np.cos(angle), distance * np.sin(angle), height])[:, :d]
 
-    def _track(self, motion: Motion, random: np.random.Generator) -> Track:
+    def _track(self, motion: Motion, random: np.random.Generator) -> SimulatedTrack:
         config, d = self.config, self.config.dimension
         period = SECOND / config.odometry_rate
         n = max(2, int(self.duration_s * config.odometry_rate))
@@ -165,8 +165,9 @@ class Simulation:
         step_translation = step_translation + np.sqrt(move)[:, None] * random.normal(size=(n, d))
         step_rotation = step_rotation @ _noise(np.sqrt(turn), d, random)
         composed, position = compose(step_rotation, step_translation, start)
-        return Track(stamp_ns, composed, position, step_rotation, step_translation, move, turn,
-                     rotation, translation)
+        return SimulatedTrack(
+            stamp_ns, composed, position, step_rotation, step_translation, move, turn, rotation,
+            translation)
 
     def _exchanges(self, random: np.random.Generator) -> Exchanges:
         """Each robot ranges beacons and robots in turn, with dropouts, noise and outliers."""
@@ -178,7 +179,7 @@ class Simulation:
             if not len(peers) or not count:
                 continue
             slot = np.arange(count)
-            # Radios share time slots, so ranges of one pair are well apart in time.
+            # RadioNames share time slots, so ranges of one pair are well apart in time.
             share = (robot + random.uniform(0.1, 0.5, count)) / robots
             seconds = (slot + share) / config.range_rate
             parts.append(np.column_stack([

@@ -10,7 +10,7 @@ from ..array_types import Array, Index
 from ..graph import Estimate, Graph
 from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
-from .stamps import SECOND, format_stamp
+from .stamp_text import SECOND, format_stamp
 
 
 def write(

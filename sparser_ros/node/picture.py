@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..backend.session.solution import Location, Solution
 from ..graph import Ranges, RelativePoses, antennas
-from .keyframes import Keyframes
+from .keyframe_arrays import Keyframes
 from .transforms import Transform, lifted, planar_quats, spatial
 
 Array = NDArray[np.float64]
@@ -18,7 +18,7 @@ Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class DrawnTrajectory:
     """Keyframes of one located robot in `map`."""
 
     stamps_ns: Index
@@ -67,12 +67,12 @@ def newest_rows(solution: Solution, keyframes: Keyframes) -> dict[str, int]:
 
 def trajectory(
     solution: Solution, keyframes: Keyframes, robot: str, max_poses: int
-) -> Trajectory:
+) -> DrawnTrajectory:
     """Path of one robot, thinned evenly to `max_poses`, first and newest kept."""
     rows = keyframes.rows(robot, len(solution.estimate.translation))
     if len(rows) > max_poses:
         rows = rows[np.linspace(0, len(rows) - 1, max_poses).round().astype(np.int64)]
-    return Trajectory(
+    return DrawnTrajectory(
         keyframes.stamps_ns(rows),
         spatial(solution.estimate.translation[rows]),
         planar_quats(solution.estimate.rotation[rows]),

@@ -12,7 +12,7 @@ from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from ..frontend.frontend import Frontend
 from ..graph import Graph, Increment, Ranges, RelativePoses
-from .keyframes import Keyframes
+from .keyframe_arrays import Keyframes
 
 
 @dataclass

@@ -18,11 +18,11 @@ from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from .cdr import path_bytes
 from .conversions import fill_pose, time_message, topic_token
+from .marker_scene import beacon_markers, scene_markers
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
 from .picture import corrections, map_to_odom, trajectory
 from .pipeline import Pipeline
 from .qos import LATCHED, STATUS, TRANSFORMS
-from .scene import beacon_markers, scene_markers
 from .transforms import MapToOdom, lifted
 
 

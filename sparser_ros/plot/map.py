@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array, Index, Mask
-from ..config.backend import BackendConfig
+from ..config.backend_config import BackendConfig
 from ..graph import Estimate, Graph
 from .figure import COLOURS, FAINT, REJECTED, figure
 

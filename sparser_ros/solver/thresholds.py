@@ -2,7 +2,7 @@
 
 Code reads them by `current()`. `override` changes some for the length of a `with` block, in this
 thread only, which is how `sparser bench sensitivity` sweeps them. Options that users may set are in
-`config/solver.py`; sensitivities are those of docs/development/sensitivity.md.
+`config/solver_config.py`; sensitivities are those of docs/development/sensitivity.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 
 from benchmark import integrity
 from benchmark.scenarios import FAULTS, Draw, samples_of, scenario
-from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.simulation_output import node_config
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.cli.main import main
-from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import graph_file, pyfg, simulation_output
 from sparser_ros.io.generators import sensor_network

@@ -16,7 +16,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
 
 from sparser_ros.config import ConfigError, SolverConfig
-from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.demo import demo
 from sparser_ros.graph import estimate_of
 from sparser_ros.io import pyfg

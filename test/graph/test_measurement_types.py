@@ -10,7 +10,6 @@ from helpers import world
 
 from sparser_ros.backend.process.codec import decode, decode_increment, encode_increment
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.subgraph import extract
 from sparser_ros.config import GraphError, RobustConfig, SolverConfig
 from sparser_ros.graph import (
     MEASUREMENT_TYPES,
@@ -23,6 +22,7 @@ from sparser_ros.graph import (
     register,
     squared_residuals,
 )
+from sparser_ros.graph.subgraph import extract
 from sparser_ros.io import report
 from sparser_ros.solver import solve
 from sparser_ros.solver.incremental.incremental_solver import IncrementalSolver

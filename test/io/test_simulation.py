@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import estimate_of, range_residuals, squared_residuals
 from sparser_ros.io import simulation_output
 from sparser_ros.io.bag import BagReader

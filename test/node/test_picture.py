@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from sparser_ros.backend.session.solution import Location, Rejected, RobotLocation
-from sparser_ros.config.node import PublishConfig
+from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
-from sparser_ros.node.keyframes import GrowingArray, Keyframes
+from sparser_ros.node.keyframe_arrays import GrowingArray, Keyframes
+from sparser_ros.node.marker_scene import beacon_markers, scene_markers
 from sparser_ros.node.markers import MAX_POINTS, line_list
 from sparser_ros.node.picture import corrections, map_to_odom, newest, trajectory
-from sparser_ros.node.scene import beacon_markers, scene_markers
 from sparser_ros.node.transforms import lifted
 
 RNG = np.random.default_rng(5)

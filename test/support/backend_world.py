@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparser_ros.config import SolverConfig
-from sparser_ros.config.backend import BackendConfig
+from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import (
     Estimate,

@@ -18,7 +18,7 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
-from sparser_ros.config.simulation import SimulationConfig
+from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.tum import quats, xyz
 from sparser_ros.linalg.dense.rotations import quat_to_matrix

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
+from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.dense.rotations import hat
-from ..session.odometry_segments import find_segments
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from ...graph import Estimate
-from ..session.odometry_segments import OdometrySegments
+from ...graph.odometry_segments import OdometrySegments
 from .joints import turned
 from .pieces import Pieces
 from .rigid_problem import RigidProblem

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...config.backend import ObservabilityConfig
+from ...config.backend_config import ObservabilityConfig
 from ...graph import Estimate, Graph
+from ...graph.odometry_segments import OdometrySegments
 from ...linalg.blas import single_threaded_blas
-from ..session.odometry_segments import OdometrySegments
-from ..session.solution import Location
 from .alternatives import Comparison, compare
 from .bends import bends
+from .location import Location
 from .pieces import Pieces, cut
 from .proposals import proposals
 from .rigid_model import RobustWeights, rejected_share, rigid_problem
@@ -37,7 +37,7 @@ MOST_RANGES = (500, 1500)
 
 
 @dataclass(frozen=True)
-class Hypothesis:
+class AlternativePlacement:
     """Another placement of everything, as a start for a solve that may prefer it."""
 
     estimate: Estimate
@@ -78,7 +78,7 @@ class Observability:
     ambiguous: frozenset[int] = field(default_factory=frozenset)
     """Variables with an alternative within the margin."""
     alternatives: tuple[Alternative, ...] = ()
-    hypotheses: tuple[Hypothesis, ...] = ()
+    hypotheses: tuple[AlternativePlacement, ...] = ()
     """Other placements of everything that fit about as well, best first."""
     gap: float = float('inf')
     """Chi-square of the best alternative that was looked at, excluded or not."""
@@ -207,7 +207,7 @@ def _linked(problem: RigidProblem, variable: int) -> int:
 
 def _alternatives(
     case: _Case, sigma: Uncertainty, asked: set[int]
-) -> tuple[tuple[Alternative, ...], tuple[Hypothesis, ...], float]:
+) -> tuple[tuple[Alternative, ...], tuple[AlternativePlacement, ...], float]:
     """What the placement of `asked` variables could be instead, best first."""
     count, config = len(case.segments), case.config
     movable = [
@@ -222,7 +222,7 @@ def _alternatives(
         case.whole, case.fine, case.pieces, starts, case.gauge, sigma.variance_factor,
         config.alert_limit_m)
     found: list[Alternative] = []
-    hypotheses: list[Hypothesis] = []
+    hypotheses: list[AlternativePlacement] = []
     least = float('inf')
     looked = [_differences(case, sigma, compared, rival.placement, asked)
               for rival in compared.rivals]
@@ -245,7 +245,7 @@ def _alternatives(
             found.append(Alternative(
                 variable, kind, rotation, shift, gaps[variable], f'{words}, {by}',
                 len(hypotheses)))
-        hypotheses.append(Hypothesis(_moved(case, rival.placement), rival.gap, words))
+        hypotheses.append(AlternativePlacement(_moved(case, rival.placement), rival.gap, words))
     found.sort(key=lambda one: one.gap)
     return tuple(found), tuple(hypotheses), least
 

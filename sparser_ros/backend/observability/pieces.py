@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
+from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec
-from ..session.odometry_segments import OdometrySegments
 from .joints import Joints, no_joints, turned
 
 Array = NDArray[np.float64]

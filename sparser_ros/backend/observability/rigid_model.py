@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
+from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
 from ...graph.residuals import antennas
-from ..session.odometry_segments import OdometrySegments
 from .joints import Joints, no_joints
 from .rigid_problem import GROUND, Pairs, RigidProblem
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate
-from ..session.odometry_segments import OdometrySegments
+from ...graph.odometry_segments import OdometrySegments
 from .joints import turned
 from .pieces import Pieces
 from .rigid_problem import RigidProblem

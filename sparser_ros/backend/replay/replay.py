@@ -22,7 +22,7 @@ from ...io import report
 from ...io.bag import BagReader
 from ..session.session import Session
 from ..session.solution import Location, Solution
-from .truth import Track, compare
+from .truth import TruthTrack, compare
 
 Progress = Callable[[float, Solution | None], None]
 """Called with the share of the bag that is read, and the newest solution."""
@@ -40,7 +40,7 @@ class Replay:
     unused_topics: tuple[str, ...] = ()
     history: list[dict[str, Any]] = field(default_factory=list)
     """One entry per solve: data time, cost, full or warm, located robots."""
-    tracks: dict[str, Track] = field(default_factory=dict)
+    tracks: dict[str, TruthTrack] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -73,7 +73,7 @@ def run(
     inputs = Inputs(config)
     routes = {topic: inputs.match(topic, kind) for topic, kind in bag.topics.items()}
     truth = {topic: robot for robot, topic in config.backend.truth_topics.items()}
-    state.tracks = {robot: Track([], [], []) for robot in truth.values()}
+    state.tracks = {robot: TruthTrack([], [], []) for robot in truth.values()}
     state.unused_topics = tuple(sorted(
         topic for topic, route in routes.items() if route is None and topic not in truth))
     wanted = [topic for topic in bag.topics if topic not in state.unused_topics]

@@ -25,7 +25,7 @@ MOST_GAP_NS = 500_000_000
 
 
 @dataclass
-class Track:
+class TruthTrack:
     """Recorded poses of one robot, in the order of arrival."""
 
     stamps_ns: list[int]
@@ -66,7 +66,7 @@ class Track:
 
 
 def compare(
-    graph: Graph, solution: Solution, tracks: Mapping[str, Track]
+    graph: Graph, solution: Solution, tracks: Mapping[str, TruthTrack]
 ) -> dict[str, Any]:
     """Errors of located robots against their tracks; {} where nothing can be compared."""
     where = {robot.robot: robot.location for robot in solution.robots}

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
+from ...graph.odometry_segments import OdometrySegments, connected_part, find_segments
+from ...graph.subgraph import Subgraph, extract
 from .gauge import anchors_determine, first_segment, gauge_robot, spans, without_anchors
-from .odometry_segments import OdometrySegments, connected_part, find_segments
-from .subgraph import Subgraph, extract
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig

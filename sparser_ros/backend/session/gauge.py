@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import ConfigError
-from ...config.backend import BackendConfig
+from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph
+from ...graph.odometry_segments import OdometrySegments
 from ...linalg.dense.rotations import angle_to_matrix
-from .odometry_segments import OdometrySegments
 
 Array = NDArray[np.float64]
 

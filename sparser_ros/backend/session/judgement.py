@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, examine
 from ..observability.observability import Observability, observe
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
-from .odometry_segments import OdometrySegments, find_segments, measured_pairs
 from .quarantine import FAILURES
 from .solution import Location
 from .verdict import SegmentVerdict

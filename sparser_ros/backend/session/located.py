@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph import Estimate, Graph
+from ...graph.subgraph import extract
 from .solution import Location, Solution
-from .subgraph import extract
 
 
 def located_part(graph: Graph, solution: Solution) -> tuple[Graph, Estimate]:

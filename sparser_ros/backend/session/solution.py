@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum, unique
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,27 +10,9 @@ from numpy.typing import NDArray
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
+from ..observability.location import Location
 
 Array = NDArray[np.float64]
-
-
-@unique
-class Location(Enum):
-    """How far the measurements determine a robot in `map`."""
-
-    LOCATED = 'located'
-    """Position and heading: path, pose and TF are published."""
-    AMBIGUOUS = 'ambiguous'
-    """Two or more placements fit about as well; `missing` names them, no pose and no TF."""
-    POSITION_ONLY = 'position_only'
-    """Heading undetermined: a position is published, no TF."""
-    UNLOCATED = 'unlocated'
-    """Connected, perhaps, but not determined; nothing is published in map."""
-
-    @property
-    def placed(self) -> bool:
-        """Whether the robot has one position in map."""
-        return self in (Location.LOCATED, Location.POSITION_ONLY)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment
 from ...graph.finding import Finding
+from ...graph.odometry_segments import OdometrySegments, find_segments
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, trust
 from .frame import Frame, frame_of, pinned
 from .graph_store import GraphStore, merged
 from .incremental_map import IncrementalMap, can_be_incremental
-from .odometry_segments import OdometrySegments, find_segments
 from .quarantine import FAILURES
 from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
-from .odometry_segments import OdometrySegments
 from .solution import Location, RobotLocation
 from .verdict import SegmentVerdict, Verdict
 

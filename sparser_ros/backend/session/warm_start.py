@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
+from ...graph.odometry_segments import OdometrySegments
 from ..observability.registration import Candidates, candidates, evidence_of
 from ..observability.rigid_model import rigid_problem
-from .odometry_segments import OdometrySegments
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment, squared_residuals
+from ...graph.subgraph import Subgraph
 from ...solver.result import SolveStats, SolveStatus
 from .frame import Frame, frame_of
 from .gauge import at_origin
 from .runner import run
-from .subgraph import Subgraph
 from .warm_start import continued
 
 if TYPE_CHECKING:

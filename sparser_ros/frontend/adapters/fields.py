@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...config.inputs import RangeInput
+from ...config.inputs_config import RangeInput
 from ..decode import RangeSample, Refused, Sample, stamp
 
 NAN = float('nan')

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...config.inputs import ClosureInput
+from ...config.inputs_config import ClosureInput
 from ..decode import covariance
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...config.inputs import ClosureInput
+from ...config.inputs_config import ClosureInput
 from ..decode import ClosureSample, Refused, Sample, covariance, point, quaternion
 from .keyframe_ids import NO_COVARIANCE, KeyframeIds
 

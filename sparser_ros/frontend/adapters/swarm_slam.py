@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...config.inputs import ClosureInput
+from ...config.inputs_config import ClosureInput
 from ..decode import ClosureSample, Refused, Sample, point, quaternion, stamp
 from .keyframe_ids import NO_COVARIANCE, KeyframeIds
 

@@ -48,7 +48,7 @@ Weights = Annotated[Array, Column(unit='m^-2', positive=True)]
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length; concatenation and selection act on all of them."""
+    """VariableColumns of equal length; concatenation and selection act on all of them."""
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))

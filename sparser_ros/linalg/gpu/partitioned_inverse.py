@@ -128,7 +128,7 @@ class _Pattern:
 
 
 @dataclass(frozen=True)
-class Csr:
+class DeviceCsr:
     """Rows of a sparse matrix, int32 indices."""
 
     indptr: NDArray[np.int32]
@@ -151,16 +151,16 @@ class PartitionedInverse:
         across, inverse = plan.across, plan.inverse
         off = factor.data[across.entry]
         values = plan.values(factor)
-        self.F = Csr(across.row_starts, across.row_columns, off[across.by_row])
-        self.F_T = Csr(across.column_starts, across.column_rows, off)
-        self.G = Csr(inverse.row_starts, inverse.row_columns, values[inverse.by_row])
-        self.G_T = Csr(inverse.column_starts, inverse.column_rows, values)
+        self.F = DeviceCsr(across.row_starts, across.row_columns, off[across.by_row])
+        self.F_T = DeviceCsr(across.column_starts, across.column_rows, off)
+        self.G = DeviceCsr(inverse.row_starts, inverse.row_columns, values[inverse.by_row])
+        self.G_T = DeviceCsr(inverse.column_starts, inverse.column_rows, values)
 
-    def there(self) -> list[tuple[Csr, Csr, int, int]]:
+    def there(self) -> list[tuple[DeviceCsr, DeviceCsr, int, int]]:
         """(across, within, first, last) of every group in the order of L^-1."""
         return [(self.F, self.G, first, last) for first, last in self._ranges()]
 
-    def back(self) -> list[tuple[Csr, Csr, int, int]]:
+    def back(self) -> list[tuple[DeviceCsr, DeviceCsr, int, int]]:
         """The same in the order of L^-T."""
         return [(self.F_T, self.G_T, first, last) for first, last in reversed(self._ranges())]
 

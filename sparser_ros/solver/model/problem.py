@@ -14,7 +14,7 @@ from ..manifold.manifold import Manifold
 from ..manifold.scaled_rotations import manifold_of
 from ..thresholds import current
 from .column_basis import column_basis
-from .residual_rows import Columns, ResidualRows, ground_fixed, residual_rows
+from .residual_rows import ResidualRows, VariableColumns, ground_fixed, residual_rows
 
 
 class QuadraticProblem:
@@ -27,13 +27,14 @@ class QuadraticProblem:
     """
 
     def __init__(
-        self, graph: Graph, build: Callable[[Graph, Columns], list[ResidualRows]] = residual_rows
+        self, graph: Graph,
+        build: Callable[[Graph, VariableColumns], list[ResidualRows]] = residual_rows,
     ) -> None:
         self.graph = graph
         self._ranged = [part for part in graph.point_residuals() if part.distance is not None]
         d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
         self.manifold: Manifold = manifold_of(d, n, k, graph.anchored, graph.free_scale)
-        at = Columns(d, n, k)
+        at = VariableColumns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
         fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
         blocks = build(graph, at)

@@ -18,7 +18,7 @@ from ...graph import Graph, PointResidual, RotationResidual
 
 
 @dataclass(frozen=True)
-class Columns:
+class VariableColumns:
     """Columns of the variables in A_c: n rotation blocks of d, k bearings, d homogenising."""
 
     d: int
@@ -74,7 +74,7 @@ def _append(
     )
 
 
-def residual_rows(graph: Graph, at: Columns) -> list[ResidualRows]:
+def residual_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
     """The rows of all measurements, type by type, residual by residual; none is empty."""
     blocks = []
     bearings = 0
@@ -89,7 +89,7 @@ def residual_rows(graph: Graph, at: Columns) -> list[ResidualRows]:
     return [block for block in blocks if len(block)]
 
 
-def rotation_rows(table: str, residual: RotationResidual, at: Columns) -> ResidualRows:
+def rotation_rows(table: str, residual: RotationResidual, at: VariableColumns) -> ResidualRows:
     """R_j^T - R~^T R_i^T, weight kappa (table I, row 1); the map frame's R_i is I (appendix C)."""
     m, d = len(residual), at.d
     rows = np.arange(m * d).reshape(m, d)
@@ -101,7 +101,7 @@ def rotation_rows(table: str, residual: RotationResidual, at: Columns) -> Residu
 
 
 def point_rows(
-    table: str, residual: PointResidual, at: Columns, points: Callable[[Index], Index],
+    table: str, residual: PointResidual, at: VariableColumns, points: Callable[[Index], Index],
     bearings: int,
 ) -> ResidualRows:
     """(t_j + l_j^T R_j^T) - (t_i + l_i^T R_i^T) - d~ u_k, weight tau or 1/sigma^2 (table I).
@@ -126,7 +126,7 @@ def point_rows(
     return block
 
 
-def ground_fixed(block: ResidualRows, positions: Array, fixed: Mask, at: Columns) -> None:
+def ground_fixed(block: ResidualRows, positions: Array, fixed: Mask, at: VariableColumns) -> None:
     """Move entries of known points from A_f to the homogenising columns of A_c.
 
     positions: (points, d); fixed: (points,) mask. A known point a stands in the row as a^T I.

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ...array_types import Array
 from ...linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
-from ...linalg.records import csr
+from ...linalg.kernel_records import csr
 from ...linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
 from ...linalg.sparse.ordering import sparsest
 from ...linalg.sparse.sparse_kernels import bordered

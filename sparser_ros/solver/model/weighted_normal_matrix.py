@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array
-from ...linalg.records import csr
+from ...linalg.kernel_records import csr
 from ...linalg.sparse.normal_matrix_kernels import normal_coefficients, normal_pattern
 
 

@@ -22,7 +22,7 @@ from ...linalg.dense.tangent_kernels import (
     pair_slots,
     tangent_kernels,
 )
-from ...linalg.records import csr
+from ...linalg.kernel_records import csr
 from ...linalg.sparse.cholesky import NotPositiveDefiniteError
 from .. import thresholds
 from ..manifold.manifold import Manifold

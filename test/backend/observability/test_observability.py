@@ -5,10 +5,10 @@ import pytest
 from backend_world import World, config, graph_of
 
 from sparser_ros.backend.observability.observability import observe
-from sparser_ros.backend.session.odometry_segments import find_segments
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.config.backend import ObservabilityConfig
+from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.graph import Estimate, Ranges, RelativePoses, empty
+from sparser_ros.graph.odometry_segments import find_segments
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
 LOCATED, POSITION, UNLOCATED = Location.LOCATED, Location.POSITION_ONLY, Location.UNLOCATED

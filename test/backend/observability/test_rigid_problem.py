@@ -6,7 +6,7 @@ from backend_world import World, graph_of
 
 from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
-from sparser_ros.backend.session.odometry_segments import find_segments
+from sparser_ros.graph.odometry_segments import find_segments
 
 
 @pytest.mark.parametrize('dimension', [2, 3])

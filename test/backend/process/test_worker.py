@@ -14,7 +14,7 @@ from backend_world import World, config
 
 from sparser_ros.backend.process.journal import load
 from sparser_ros.backend.process.worker import SolverWorker
-from sparser_ros.config.backend import AuditConfig, WatchdogConfig
+from sparser_ros.config.backend_config import AuditConfig, WatchdogConfig
 
 PATIENCE_S = 300
 QUIET = AuditConfig(period_s=0.0)

@@ -16,7 +16,7 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.verdict import VerdictKind
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend import AuditConfig
+from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.solver import solve
 

@@ -11,7 +11,7 @@ from benchmark.stream import increments_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend import AuditConfig
+from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import PosePriors, RelativePoses, cost
 
 FOLLOWED = 'incremental'

@@ -11,7 +11,7 @@ from sparser_ros.backend.session.graph_store import merged
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserError
-from sparser_ros.config.backend import AuditConfig
+from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import PosePriors, cost
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, matrix_to_angle
 

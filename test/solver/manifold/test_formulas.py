@@ -9,7 +9,7 @@ from tangents import tangent_basis
 
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.dense.tangent_kernels import Bearings, complements, tangent_kernels
-from sparser_ros.linalg.records import csr
+from sparser_ros.linalg.kernel_records import csr
 from sparser_ros.solver.manifold import formulas
 from sparser_ros.solver.manifold.manifold import Manifold
 from sparser_ros.solver.manifold.scaled_rotations import manifold_of

@@ -14,7 +14,7 @@ from sparser_ros.solver.model.column_basis import (
     independent_columns,
 )
 from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.residual_rows import Columns, ResidualRows, residual_rows
+from sparser_ros.solver.model.residual_rows import ResidualRows, VariableColumns, residual_rows
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize.formulations import FORMULATIONS, formulate
 from sparser_ros.solver.optimize.trust_region import StoppingRule
@@ -62,7 +62,7 @@ def test_fixed_points_have_no_column():
     assert len(kept) == 2
 
 
-def smooth_motion(graph, at: Columns) -> ResidualRows:
+def smooth_motion(graph, at: VariableColumns) -> ResidualRows:
     """t_k+1 - 2 t_k + t_k-1 of one robot, weight 3: blind to position and to velocity."""
     k = np.flatnonzero((graph.poses.index[1:-1] > 0) & (graph.poses.index[2:] > 0)) + 1
     rows = np.arange(len(k))
@@ -72,7 +72,7 @@ def smooth_motion(graph, at: Columns) -> ResidualRows:
     return block
 
 
-def heading_steps(graph, at: Columns) -> ResidualRows:
+def heading_steps(graph, at: VariableColumns) -> ResidualRows:
     """t_k+1 - 2 t_k + t_k-1 - 0.1 (1 0 ...) R_k^T, weight 2, the only translation residual."""
     block = smooth_motion(graph, at)
     block.weight[:] = 2.0
@@ -91,7 +91,7 @@ def test_any_linear_residual_is_solved_exactly(build, absolute):
     problem = QuadraticProblem(graph, build)
     schur = SchurOperator(problem)
     A_f = np.zeros((len(problem.omega), problem.n_points))
-    at = Columns(graph.dimension, graph.n_poses, len(graph.ranges))
+    at = VariableColumns(graph.dimension, graph.n_poses, len(graph.ranges))
     blocks = build(graph, at)
     start = 0
     for block in blocks:

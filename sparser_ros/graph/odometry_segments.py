@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from ...graph import Graph, is_landmark
+from . import Graph, is_landmark
 
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]

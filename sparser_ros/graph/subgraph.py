@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...graph import Estimate, Graph, Landmarks, Table, is_landmark
+from . import Estimate, Graph, Landmarks, Table, is_landmark
 
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ..backend.session.graph_store import concatenated
 from ..backend.session.solution import Location, Solution
-from ..config.node import PublishConfig
+from ..config.node_config import PublishConfig
 from ..graph import Ranges, RelativePoses
-from .keyframes import Keyframes
+from .keyframe_arrays import Keyframes
 from .markers import SPHERE, TEXT, Color, Marker, line_list
 from .picture import drawable, newest, range_segments
 from .transforms import spatial
