@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment, is_landmark
-from ...linalg.block.block_cholesky import supports_external_ordering
+from ...linalg.sparse.cholesky import supports_external_ordering
 from ...solver.incremental.incremental_solver import IncrementalSolver, Update
 from ...solver.incremental.terms import Kind, terms_of
 from ...solver.result import SolveStats, SolveStatus
