@@ -16,7 +16,7 @@ from sparser_ros.linalg.dense.rotations import (
     rotvec_to_matrix,
 )
 from sparser_ros.solver import solve
-from sparser_ros.solver.certify.covariance import _Linearised, marginal_covariance
+from sparser_ros.solver.certify.covariance import Linearised, marginal_covariance
 
 DIMENSIONS = st.sampled_from((2, 3))
 
@@ -48,7 +48,7 @@ def chi_square_cost(graph: Graph, estimate: Estimate) -> float:
 def test_information_is_half_the_hessian_of_the_cost_at_zero_residuals(seed, d, absolute):
     graph = world(seed, d, length=3, closures=3, ranges=8, absolute=absolute)
     truth = estimate_of(graph)
-    linear = _Linearised(graph, truth, {})
+    linear = Linearised(graph, truth, {})
     information = linear.information().toarray()
     random = np.random.default_rng(seed)
     for _ in range(5):
@@ -64,7 +64,7 @@ def test_information_is_half_the_hessian_of_the_cost_at_zero_residuals(seed, d, 
 def test_marginals_are_blocks_of_the_dense_inverse(seed, d, absolute):
     graph = world(seed, d, absolute=absolute, ranges=40, noise=0.3)
     truth = estimate_of(graph)
-    linear = _Linearised(graph, truth, {})
+    linear = Linearised(graph, truth, {})
     free = linear.free(None)
     size = linear.step
     if absolute:
