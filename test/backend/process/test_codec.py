@@ -1,6 +1,7 @@
 """Increments add up, and cross pipe and disk unchanged."""
 
 import dataclasses
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -96,4 +97,5 @@ def test_every_cut_of_a_message_is_refused(increments):
 
 def test_the_configuration_survives_encoding():
     before = config(dimension=3, robots=('01', '/ns/B'), gauge_robot='01', map_change_m=0.5)
-    assert config_from(config_text(before)) == before
+    # Sections come back as the kinds that a node has; every value is the same.
+    assert asdict(config_from(config_text(before))) == asdict(before)

@@ -39,6 +39,16 @@ def solution_of(worker, sequence):
     return until(newest, f'a solution that includes increment {sequence}')
 
 
+def audited_by(worker, sequence):
+    """A solution whose map an audit of that increment, or a later one, has placed."""
+    def newest():
+        solution = worker.poll()
+        found = solution is not None and solution.audited_sequence >= sequence
+        return solution if found else None
+
+    return until(newest, f'an audit of increment {sequence}')
+
+
 def alive(pid):
     try:
         state = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
@@ -87,15 +97,15 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
     with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.submit(increments[1])
-        worker.request_solve()
-        before = solution_of(worker, 1)
+        worker.request_solve(full=True)
+        before = audited_by(worker, 1)
         first = worker.state.pid
         worker.submit(increments[2])
         worker.request_solve(full=True)
         os.kill(first, signal.SIGKILL)
         worker.submit(increments[3])
         worker.request_solve()
-        solution = solution_of(worker, 3)
+        solution = audited_by(worker, 3)
         assert worker.state.restarts == 1
         assert worker.state.pid != first
         assert len(solution.estimate.translation) == 80
