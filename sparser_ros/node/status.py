@@ -92,7 +92,11 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     message.solution_age_s, message.data_age_s = figures.solution_age_s, figures.data_age_s
     message.cost = message.cost_relaxed = message.suboptimality = math.nan
     message.findings = [one.text for one in figures.findings]
-    texts = [worker.text, *message.findings] if worker.restarting else list(message.findings)
+    texts = list(message.findings)
+    if worker.restarting:
+        texts.insert(0, worker.text)
+    elif worker.auditor_missing and worker.auditor_missing not in texts:
+        texts.append(worker.auditor_missing)
     if solution is not None:
         _add_solution(message, solution)
         if not solution.status.solved:

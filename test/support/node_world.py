@@ -27,6 +27,8 @@ from sparser_ros.node.node import SparserNode
 from sparser_ros.node.transforms import Transform
 
 SECOND = 10**9
+START_S = 300
+"""Patience with a start, in s: tracker, then auditor compile their kernels, on a busy machine."""
 SCENE = SimulationConfig(
     robots=2, beacons=4, minutes=0.8, odometry_rate=4.0, range_rate=8.0, outliers=0.0,
     truth_rate=0.0, radius=15.0, range_sigma=0.05, range_sigma_per_m=0.0, seed=3)
@@ -164,6 +166,18 @@ class World:
                 return False
             self.executor.spin_once(timeout_sec=0.05)
         return True
+
+    def solved(self):
+        """Wait until a solution includes all data."""
+        pipeline = self.node.pipeline
+        assert self.until(lambda: pipeline.solution is not None and pipeline.flushed
+                          and pipeline.up_to_date, START_S), pipeline.worker.state
+        return pipeline.solution
+
+    def located(self, count=2):
+        """Wait until so many robots are located: an audit must have placed them."""
+        assert self.until(lambda: self.heard['/sparser/status']
+                          and self.status.robots_located == count, START_S), self.status
 
     def send(self, topic, message):
         """Publish one message."""
