@@ -74,7 +74,7 @@ def test_chain_gives_the_optimised_pose(lived):
                    np.abs(chained.rotation - optimised.rotation).max())
 
     # TF follows a path by up to 50 ms.
-    assert lived.until(lambda: max(map(error, 'AB')) < 1e-6, 5)
+    assert lived.until(lambda: max(map(error, 'AB')) < 1e-6)
 
 
 def test_paths_fit_the_truth(lived):
@@ -103,7 +103,7 @@ def test_pose_topic_is_in_map_with_stated_noise(lived):
 
 
 def test_beacons_and_markers(lived):
-    assert lived.until(lambda: lived.heard['/sparser/markers'], 10)
+    assert lived.until(lambda: lived.heard['/sparser/markers'])
     named = [m for m in lived.heard['/sparser/beacons'][-1].markers if m.ns == 'beacons']
     assert sorted(m.text for m in named) == ['L0', 'L1', 'L2', 'L3']
     scene = {m.ns for m in lived.heard['/sparser/markers'][-1].markers}
@@ -163,7 +163,7 @@ def test_pause_keeps_data_and_solve_answers(lived):
     assert response.success, response.message
     assert lived.node.pipeline.solution.sequence > before
     assert lived.call('pause', False).success
-    assert lived.until(lambda: lived.status.state != lived.status.STATE_PAUSED, 5)
+    assert lived.until(lambda: lived.status.state != lived.status.STATE_PAUSED)
 
 
 def test_killed_solver_is_replaced_and_nothing_is_lost(lived):
@@ -179,12 +179,12 @@ def test_killed_solver_is_replaced_and_nothing_is_lost(lived):
         lambda: lived.node.pipeline.worker.state.restarts == 1
         and lived.node.pipeline.up_to_date and lived.node.pipeline.flushed, START_S)
     assert lived.node.pipeline.worker.state.pid not in (pid, None)
-    assert lived.until(lambda: lived.status.worker_restarts == 1 and lived.status.waiting == 0, 10)
+    assert lived.until(lambda: lived.status.worker_restarts == 1 and lived.status.waiting == 0)
     lived.located()
     for robot in 'AB':
         assert lived.until(
             lambda robot=robot: len(lived.heard[f'/sparser/path/{robot}'][-1].poses) == sum(
-                name == robot for name, _ in lived.scene.odometry), 10)
+                name == robot for name, _ in lived.scene.odometry))
 
 
 def test_reset_withdraws_everything(lived):
@@ -199,5 +199,5 @@ def test_reset_withdraws_everything(lived):
     old = lived.transforms()[-1][0]
     lived.play(lived.scene.events)
     lived.located()
-    assert lived.until(lambda: len(lived.heard['/tf']) > count, 5)
+    assert lived.until(lambda: len(lived.heard['/tf']) > count)
     assert lived.transforms()[-1][0] > old
