@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..backend.process.worker import WorkerState
 from ..graph.finding import Finding
@@ -44,11 +44,10 @@ class Alarms:
         self.staleness.progress(pipeline.paused or pipeline.up_to_date)
         self._stale = self.staleness.stale(pipeline.config.node.stale_after_s)
         solution = pipeline.solution
-        self.findings = self._board.ordered((
+        self.findings = self._board.ordered(without_echoes((
             *failures(pipeline.worker.state), *self._errors(), *self._stale.values(),
-            *getattr(pipeline.frontend, 'findings', ()),
-            *(() if solution is None else getattr(solution, 'findings', ())),
-            *self._watch.findings), self._steady())
+            *pipeline.frontend.findings, *(() if solution is None else solution.findings),
+            *self._watch.findings)), self._steady())
 
     def clear(self) -> None:
         """Forget ages after a reset."""
@@ -69,5 +68,22 @@ class Alarms:
 
 
 def failures(worker: WorkerState) -> list[Finding]:
-    """A solve or an audit that failed, until another one succeeds."""
-    return [Finding('solve_failed', 'solver', worker.failed)] if worker.failed else []
+    """A solve or an audit that failed, until another one succeeds; an auditor that was lost."""
+    found = [Finding('solve_failed', 'solver', worker.failed)] if worker.failed else []
+    if worker.auditor_missing and worker.restarts:
+        found.append(Finding('auditor_lost', 'auditor', worker.auditor_missing))
+    return found
+
+
+def without_echoes(found: Sequence[Finding]) -> list[Finding]:
+    """The findings without those that only repeat that data have stopped.
+
+    `data_stale` says it for all inputs, `odometry_stale` for one robot: the front-end's word on
+    the same robot, and that of the watch on the same topics, would follow a few seconds later.
+    """
+    kinds = {one.kind for one in found}
+    robots = {one.subject for one in found if one.kind == 'odometry_stale'}
+    return [
+        one for one in found
+        if not (one.kind in ('input_silent', 'odometry_silent') and 'data_stale' in kinds)
+        and not (one.kind == 'odometry_silent' and one.subject in robots)]

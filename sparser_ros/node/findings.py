@@ -11,12 +11,14 @@ MOST_TEXT = 600
 NEW_S = 5.0
 """So long a finding counts as new and is named first."""
 _WORST_FIRST = (
-    'solve_failed', 'audit_failed', 'monitor_failed', 'callback_error', 'quarantined',
-    'solution_stale', 'data_stale', 'odometry_stale', 'map_changed', 'radios_swapped',
-    'beacons_swapped', 'odometry_jump', 'odometry_outlier', 'beacon_misplaced', 'odometry_scale',
-    'odometry_turn', 'ranges_rejected', 'range_burst', 'range_bias', 'odometry_noise',
-    'closures_rejected')
+    'solve_failed', 'audit_failed', 'auditor_lost', 'monitor_failed', 'callback_error',
+    'quarantined', 'solution_stale', 'data_stale', 'odometry_stale', 'map_changed',
+    'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_outlier',
+    'beacon_misplaced', 'odometry_scale', 'odometry_turn', 'ranges_rejected', 'range_burst',
+    'range_bias', 'odometry_noise', 'closures_rejected')
 """Faults of the node itself, what is old, what bends the map, then what costs accuracy."""
+_STOPS_ALL = ('solution_stale', 'data_stale')
+"""Kinds that stay before newer findings: nothing is published while they last."""
 _RANK = {kind: number for number, kind in enumerate(_WORST_FIRST)}
 
 
@@ -37,7 +39,8 @@ class FindingBoard:
         self._since_s = {key: self._since_s.get(key, now_s) for key in unique}
 
         def place(key: tuple[str, str]) -> tuple[bool, int]:
-            return now_s - self._since_s[key] > NEW_S, _RANK.get(key[0], len(_RANK))
+            old = now_s - self._since_s[key] > NEW_S and key[0] not in _STOPS_ALL
+            return old, _RANK.get(key[0], len(_RANK))
 
         return tuple(unique[key] for key in sorted(unique, key=place))
 

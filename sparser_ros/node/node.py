@@ -147,7 +147,8 @@ class SparserNode(Node):
     @property
     def _epoch(self) -> int:
         """Frames of `map` so far: those of the back-end, and one for every reset."""
-        return self._epochs_before + getattr(self.pipeline.solution, 'epoch', 0)
+        solution = self.pipeline.solution
+        return self._epochs_before + (0 if solution is None else solution.epoch)
 
     def _diagnose(self) -> None:
         # What is alive now mostly stays; frozen, it costs later collections no time: a full one

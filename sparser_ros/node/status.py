@@ -92,7 +92,11 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     message.solution_age_s, message.data_age_s = figures.solution_age_s, figures.data_age_s
     message.cost = message.cost_relaxed = message.suboptimality = math.nan
     message.findings = [one.text for one in figures.findings]
-    texts = [worker.text, *message.findings] if worker.restarting else list(message.findings)
+    texts = list(message.findings)
+    if worker.restarting:
+        texts.insert(0, worker.text)
+    elif worker.auditor_missing and worker.auditor_missing not in texts:
+        texts.append(worker.auditor_missing)
     if solution is not None:
         _add_solution(message, solution)
         if not solution.status.solved:
@@ -147,7 +151,8 @@ def diagnostics_message(
                for robot, moved in sorted(corrections_m.items())},
         }),
         _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
-            'ready': not worker.restarting, 'solving': worker.busy,
+            'ready': not worker.restarting, 'auditor': worker.auditor_missing or 'running',
+            'solving': worker.busy,
             'restarts': worker.restarts, 'pid': worker.pid,
             **({} if solution is None else _figures(solution)),
         }),

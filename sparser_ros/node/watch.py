@@ -49,16 +49,25 @@ class Watch:
             if (item.count or not item.optional)
             and now - (item.last_steady_s or self._begin) > limit]
         found = []
+        stopped = [item for item in silent if item.count]
+        if len(stopped) > 1 and len(stopped) == sum(
+                bool(item.count) for item in self._inputs.inputs.values()):
+            since = now - max(item.last_steady_s for item in stopped)
+            found.append(Finding(
+                'input_silent', 'all inputs',
+                f'all inputs have been silent for {since:.0f} s', since, 's'))
+            silent = [item for item in silent if not item.count]
         for item in silent[:NAMED]:
-            state = 'has been silent' if item.count else 'has said nothing'
+            kind, state = ('input_silent', 'has been silent') if item.count else (
+                'input_unheard', 'has said nothing')
             since = now - (item.last_steady_s or self._begin)
             heard = '' if item.publishers(self._node) else ' and nobody publishes it'
             found.append(Finding(
-                'silence', item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since,
-                's'))
+                kind, item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since, 's'))
         if len(silent) > NAMED:
             rest = len(silent) - NAMED
-            found.append(Finding('silence', 'others', f'{rest} other topics are silent as well'))
+            found.append(Finding(
+                'input_silent', 'other inputs', f'{rest} other topics are silent as well'))
         return found
 
     def _clock(self) -> list[Finding]:

@@ -17,6 +17,13 @@ def test_new_findings_come_first_then_the_worst():
     assert board.ordered([BIAS, SWAP, new], 5 * NEW_S) == (SWAP, BIAS, new)
 
 
+def test_that_nothing_is_published_stays_before_newer_findings():
+    board = FindingBoard()
+    stale = Finding('data_stale', 'all inputs', 'no data for 6 s', 6.0, 's')
+    board.ordered([stale], 0.0)
+    assert board.ordered([stale, BIAS], 2 * NEW_S) == (stale, BIAS)
+
+
 def test_equal_findings_are_said_once_and_one_that_returns_is_new():
     board = FindingBoard()
     board.ordered([BIAS], 0.0)

@@ -9,12 +9,12 @@ pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
 
 from dataclasses import replace
 
-from node_world import SCENE, Scene, World, transform_of
+from node_world import SCENE, START_S, Scene, World, transform_of
 
 from sparser_ros.io.simulation_output import node_config
 from sparser_ros.node.conversions import stamp_ns
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(2 * START_S)
 
 
 def test_known_beacons_fix_the_map_in_space():
@@ -25,9 +25,8 @@ def test_known_beacons_fix_the_map_in_space():
         for field, value in spec.items()}
     with World({'dimension': 3, **radios}) as world:
         world.play(scene.events)
-        assert world.until(lambda: world.node.pipeline.flushed
-                           and world.node.pipeline.up_to_date, 100)
-        assert world.until(lambda: world.status.robots_located == 2, 20), world.status.robot_missing
+        world.solved()
+        world.located()
         world.spin(0.5)
         for robot in 'AB':
             poses = world.heard[f'/sparser/path/{robot}'][-1].poses

@@ -5,11 +5,11 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
-from node_world import Scene, World
+from node_world import START_S, Scene, World
 
 from sparser_ros.backend.session.session import Session
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(2 * START_S)
 
 
 def test_a_solve_that_fails_is_answered_and_told(monkeypatch):
@@ -19,20 +19,20 @@ def test_a_solve_that_fails_is_answered_and_told(monkeypatch):
     with World({'backend.worker': 'thread', 'backend.auditor': 'inline',
                 'node.start_paused': True}) as world:
         world.play(Scene().events[:200])
-        assert world.until(lambda: world.heard['/sparser/status'], 20)
+        assert world.until(lambda: world.heard['/sparser/status'])
         before = Session.solve
         monkeypatch.setattr(Session, 'solve', broken)
-        answer = world.call('solve', timeout=120)
+        answer = world.call('solve')
         assert not answer.success and 'planted' in answer.message
         assert world.until(lambda: any(
-            'planted' in text for text in world.status.findings), 10)
+            'planted' in text for text in world.status.findings))
         world.call('pause', data=False)
-        assert world.until(lambda: world.status.state == world.status.STATE_ERROR, 10)
+        assert world.until(lambda: world.status.state == world.status.STATE_ERROR)
         assert 'planted' in world.status.text
         monkeypatch.setattr(Session, 'solve', before)
-        answer = world.call('solve', timeout=120)
+        answer = world.call('solve')
         assert 'planted' not in answer.message
-        assert world.until(lambda: 'planted' not in world.status.text, 10)
+        assert world.until(lambda: 'planted' not in world.status.text)
 
 
 def test_without_data_there_is_nothing_to_solve():

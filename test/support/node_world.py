@@ -27,6 +27,10 @@ from sparser_ros.node.node import SparserNode
 from sparser_ros.node.transforms import Transform
 
 SECOND = 10**9
+START_S = 300
+"""Patience with a start, in s: tracker, then auditor compile their kernels, on a busy machine."""
+PATIENCE_S = 120
+"""Patience with anything else, in s: six busy processes share two cores with the node."""
 SCENE = SimulationConfig(
     robots=2, beacons=4, minutes=0.8, odometry_rate=4.0, range_rate=8.0, outliers=0.0,
     truth_rate=0.0, radius=15.0, range_sigma=0.05, range_sigma_per_m=0.0, seed=3)
@@ -141,7 +145,7 @@ class World:
     def __enter__(self):
         assert self.until(lambda: all(
             self.publishers[topic].get_subscription_count() for topic in self.node.inputs.inputs
-            if topic in self.publishers), 10), 'the node did not subscribe'
+            if topic in self.publishers)), 'the node did not subscribe'
         return self
 
     def __exit__(self, *_):
@@ -156,7 +160,7 @@ class World:
         while (left := end - time.monotonic()) > 0:
             self.executor.spin_once(timeout_sec=left)
 
-    def until(self, condition, timeout):
+    def until(self, condition, timeout=PATIENCE_S):
         """Run until a condition holds; false when it does not in time."""
         end = time.monotonic() + timeout
         while not condition():
@@ -164,6 +168,18 @@ class World:
                 return False
             self.executor.spin_once(timeout_sec=0.05)
         return True
+
+    def solved(self):
+        """Wait until a solution includes all data."""
+        pipeline = self.node.pipeline
+        assert self.until(lambda: pipeline.solution is not None and pipeline.flushed
+                          and pipeline.up_to_date, START_S), pipeline.worker.state
+        return pipeline.solution
+
+    def located(self, count=2):
+        """Wait until so many robots are located: an audit must have placed them."""
+        assert self.until(lambda: self.heard['/sparser/status']
+                          and self.status.robots_located == count, START_S), self.status
 
     def send(self, topic, message):
         """Publish one message."""
@@ -176,11 +192,11 @@ class World:
             if number % batch == batch - 1:
                 self.spin(0.02)
 
-    def call(self, service, data=None, timeout=60.0):
+    def call(self, service, data=None, timeout=START_S):
         """Call a service of the node."""
         kind = Trigger if data is None else SetBool
         client = self.friend.create_client(kind, f'/sparser/{service}')
-        assert self.until(client.service_is_ready, 10), f'{service} is not offered'
+        assert self.until(client.service_is_ready), f'{service} is not offered'
         request = kind.Request() if data is None else kind.Request(data=data)
         future = client.call_async(request)
         assert self.until(future.done, timeout), f'{service} did not answer'

@@ -40,7 +40,7 @@ class AuditorLoop:
 
         warm_up(self._config.dimension, self._config.solver)
         if self._own_process:
-            # Not before: the node waits for both processes to start.
+            # Not before: robots are located only after the first audit.
             with contextlib.suppress(OSError):
                 os.nice(self._config.backend.audit.niceness)
         self._endpoint.send(encode(protocol.READY, {'pid': os.getpid()}))

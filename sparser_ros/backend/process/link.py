@@ -27,9 +27,8 @@ from .codec import Packet, decode, encode
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-STARTING = (
-    'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
-    'while data are kept')
+_START_LOOK_S = 0.1
+"""Period of the look whether the process may start: short against its start of seconds."""
 
 
 class Loop(Protocol):
@@ -44,6 +43,8 @@ class Role:
 
     name: str
     """For messages and threads: tracker, auditor."""
+    starting: str
+    """What to tell the user until the process is ready for the first time."""
     main: Callable[[Connection, str], None]
     """Entry point of the spawned process: pipe, configuration as JSON."""
     loop: Callable[..., Loop]
@@ -57,6 +58,10 @@ class LinkOwner(Protocol):
 
     def config(self) -> SparserConfig:
         """In force now."""
+        ...
+
+    def may_start(self, link: Link) -> bool:
+        """Whether the process may start now; asked again until it may."""
         ...
 
     def everything(self, link: Link) -> list[bytes]:
@@ -86,7 +91,7 @@ class Link:
         self._restarts, self._failures = -1, 0
         self.ready = False
         """Whether the process has said so; guarded by the owner's lock."""
-        self.text = STARTING
+        self.text = role.starting
         self._closing = threading.Event()
         self._wake_out, self._wake_in = os.pipe()
         os.set_blocking(self._wake_in, False)
@@ -145,6 +150,9 @@ class Link:
 
     def _serve(self) -> None:
         while not self._closing.is_set():
+            if not self._owner.may_start(self):
+                self._closing.wait(_START_LOOK_S)
+                continue
             try:
                 self._start()
                 self._exchange()

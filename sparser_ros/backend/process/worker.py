@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 _log = logging.getLogger(__name__)
+TRACKER = Role(
+    'tracker',
+    'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
+    'while data are kept', tracker_process.main, tracker_process.TrackerLoop)
+AUDITOR = Role(
+    'auditor', 'the auditor starts; robots are located after its first audit',
+    auditor_process.main, auditor_process.AuditorLoop)
+
 
 @dataclass(frozen=True)
 class WorkerState:
@@ -40,7 +48,9 @@ class WorkerState:
     busy: bool
     """A solve was asked for and is not answered yet."""
     restarting: bool
-    """The tracker process is starting (again)."""
+    """The tracker process is starting (again); the auditor may still be."""
+    auditor_missing: str
+    """Why there is no auditor now though one is wanted; '' = it runs, or none is wanted."""
     restarts: int
     """How often one of the processes died or hung and was started again."""
     settled: bool
@@ -69,12 +79,10 @@ class SolverWorker:
         self._last_activity = time.monotonic()
         self._journal = WaitingJournal(config.backend.journal)
         self._closed = False
-        self._tracker = Link(
-            Role('tracker', tracker_process.main, tracker_process.TrackerLoop), self)
+        self._tracker = Link(TRACKER, self)
         self._auditor: Link | None = None
         if config.backend.auditor == 'process':
-            self._auditor = Link(
-                Role('auditor', auditor_process.main, auditor_process.AuditorLoop), self)
+            self._auditor = Link(AUDITOR, self)
         for link in self._links:
             link.start()
 
@@ -157,15 +165,16 @@ class SolverWorker:
         with self.lock:
             newest = self._increments[-1].sequence if self._increments else -1
             ready = all(link.ready for link in self._links)
-            lost = [link.text for link in self._links if not link.ready]
+            tracker, auditor = self._tracker, self._auditor
+            missing = '' if auditor is None or auditor.ready else auditor.text
             return WorkerState(
-                pid=self._tracker.pid,
-                auditor_pid=None if self._auditor is None else self._auditor.pid,
-                busy=self._busy, restarting=not ready,
+                pid=tracker.pid, auditor_pid=None if auditor is None else auditor.pid,
+                busy=self._busy, restarting=not tracker.ready, auditor_missing=missing,
                 restarts=sum(link.restarts for link in self._links),
                 settled=ready and not self._busy and self._solved(newest)
                 and self._checked(newest),
-                failed=self._failed, text=lost[0] if lost else self._failed or 'running')
+                failed=self._failed,
+                text=(self._failed or 'running') if tracker.ready else tracker.text)
 
     def close(self) -> None:
         """End the processes; they are gone when this returns."""
@@ -206,6 +215,11 @@ class SolverWorker:
     def config(self) -> SparserConfig:
         """In force now."""
         return self._config
+
+    def may_start(self, link: Link) -> bool:
+        """The auditor starts after the tracker: both at once would compile the same kernels."""
+        with self.lock:
+            return link is self._tracker or self._tracker.ready
 
     def everything(self, link: Link) -> list[bytes]:
         """Everything a new process needs, in one go (called with the lock held)."""

@@ -200,7 +200,8 @@ def test_live_options_reach_the_processes(increments):
 def test_an_auditor_that_is_killed_is_started_again_and_audits(increments):
     with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
-        until(lambda: worker.state.auditor_pid and not worker.state.restarting, 'the processes')
+        until(lambda: worker.state.auditor_pid and not worker.state.auditor_missing,
+              'the processes')
         first = worker.state.auditor_pid
         os.kill(first, signal.SIGKILL)
         for one in increments[1:]:
@@ -210,6 +211,17 @@ def test_an_auditor_that_is_killed_is_started_again_and_audits(increments):
         assert worker.newest.audited_sequence == 3
         assert worker.state.restarts == 1 and worker.state.auditor_pid != first
     assert not alive(first)
+
+
+def test_the_auditor_starts_once_the_tracker_is_ready(increments):
+    """Both at once would compile the same kernels after an installation, each half as fast."""
+    with SolverWorker(config(audit=QUIET)) as worker:
+        while (state := worker.state).restarting:
+            assert state.auditor_pid is None and state.auditor_missing
+            time.sleep(0.01)
+        worker.submit(increments[0])
+        assert audited_by(worker, 0).audited_sequence == 0
+        assert worker.state.auditor_pid and not worker.state.auditor_missing
 
 
 def poisoned(increment):
