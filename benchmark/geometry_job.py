@@ -13,6 +13,7 @@ from sparser_ros.backend.session.gauge import at_origin
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
+from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate
 from sparser_ros.linalg.dense.rotations import nearest_rotation
 from sparser_ros.solver import solve
@@ -46,7 +47,7 @@ class Outcome:
 def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
     """Verdicts on all robots after so many seconds of the run."""
     now = field.until(second)
-    frame = frame_of(now.graph, now.graph.robots, CONFIG)
+    frame = frame_of(now.graph, SparserConfig(robots=list(now.graph.robots), backend=CONFIG))
     if frame is None:
         return []
     truth = now.truth
