@@ -100,7 +100,7 @@ def with_group(process, number):
 
 
 def test_interrupted_demo_leaves_no_process(graph_file, tmp_path):
-    out = tmp_path / 'out'
+    out, left = tmp_path / 'out', []
     process = demo_process(graph_file, '--rate', 1, '--out', out)
     try:
         end = time.monotonic() + PATIENCE_S
@@ -111,13 +111,15 @@ def test_interrupted_demo_leaves_no_process(graph_file, tmp_path):
         left = children(process.pid)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 130
+        end = time.monotonic() + PATIENCE_S
+        while any(map(running, left)):
+            assert time.monotonic() < end, 'processes of the demo outlive it'
+            time.sleep(0.1)
     finally:
         with_group(process, signal.SIGKILL)
-    assert process.returncode == 130
-    end = time.monotonic() + PATIENCE_S
-    while any(map(running, left)):
-        assert time.monotonic() < end, 'processes of the demo outlive it'
-        time.sleep(0.1)
+        for pid in filter(running, left):
+            os.kill(pid, signal.SIGKILL)
 
 
 def children(pid):

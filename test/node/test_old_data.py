@@ -45,7 +45,7 @@ def keep_alive(world, robots, condition, timeout=START_S):
 
 @pytest.fixture
 def world():
-    with World({'node.stale_after_s': 1.5}) as running:
+    with World({'node.stale_after_s': 1.5, 'node.no_data_warning_s': 2.5}) as running:
         running.scene, running.begin, running.last_beat = Scene(), time.monotonic(), 0.0
         running.play(running.scene.events)
         yield running
@@ -67,7 +67,11 @@ def test_the_tf_of_a_robot_whose_odometry_died_stops_and_it_is_named(world):
     # When all is silent nothing is broadcast, and the status says how old it is.
     assert world.until(lambda: any('no data' in text for text in world.status.findings))
     assert frames_of(world, 0.5) == set()
-    assert world.status.data_age_s > 1.5
+    assert world.until(lambda: world.status.data_age_s > 4.0)
+    assert world.status.state == world.status.STATE_DEGRADED
+    assert world.status.text.startswith('no data for')
+    # Once is enough: no robot and no topic repeats it.
+    assert 'silent' not in world.status.text and 'no odometry' not in world.status.text
 
 
 def test_a_solver_that_hangs_stops_tf_and_is_named(world):
