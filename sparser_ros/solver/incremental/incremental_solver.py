@@ -7,9 +7,12 @@ Hessian's convex part at the point where it was formed last, and is formed again
 less than it predicted. With a robust kernel the objective is sum rho, and weights follow the
 residuals (term_weights.py). The work of an update is that of the parts of the tree that change.
 
-An update ends when the decrement, the squared norm of the gradient in the inverse Hessian, is
-within its tolerance. Since the cost has no factor 1/2, every coordinate is then within the square
-root of the decrement, in its own standard deviations, of the optimum. The decrement is an
+An update ends when what is left to gain is within its tolerance. That is the decrement, the
+squared norm of the gradient in the inverse Hessian, over 1 - the rate of convergence (the sum of
+the geometric series of gains): in directions that the convex part makes far too stiff, such as
+the height of a beacon that few ranges determine, steps are short and the decrement alone is a
+small part of it. Since the cost has no factor 1/2, every coordinate is then within the square
+root of that, in its own standard deviations, of the optimum. The decrement is an
 estimate, since the factor may be older than the gradient and since subtrees that were not entered
 contribute the gradient of the quadratic model (in tests the estimate is within a third).
 """
@@ -43,6 +46,9 @@ again. A step with the exact Hessian leaves far less near an optimum."""
 _REFORM_LENGTH = 0.5
 """Length of an accepted step below which the cliques entered are factorised again: the Hessian
 differs as much from the model elsewhere."""
+_SLOWEST_RATE = 0.98
+"""Bound of the rate of convergence that is believed; what is left to gain is then 50 decrements.
+A decrement at the level of rounding errors no longer falls and must not keep an update going."""
 _SKIPPED_GAIN = 0.02
 """Gain of entering a subtree, over the tolerance of the update, up to which it is not entered."""
 _DAMPING = 1e-10
@@ -87,6 +93,8 @@ class IncrementalSolver:
         self._ends: list[Index] = []
         self._ordered = 0
         self._variables = 0
+        self._rate = 0.0
+        """Decrement after the last step over that before it: the rate of linear convergence."""
         self.cost = 0.0
         """The objective: with a robust kernel the sum of rho."""
 
@@ -170,7 +178,7 @@ class IncrementalSolver:
         cliques, limit, steps = len(formed), _SKIPPED_GAIN * tolerance, 0
         for steps in range(_MAX_STEPS):
             before = self._tree.decrement
-            if before <= tolerance:
+            if before <= tolerance * (1 - self._rate):
                 return Update(True, steps, cliques, before)
             entered, nodes, by = self._tree.descend(limit)
             cliques += len(entered)
@@ -179,6 +187,7 @@ class IncrementalSolver:
                 break
             self._refresh(entered[::-1], False)
             after = self._tree.decrement
+            self._rate = min(after / before, _SLOWEST_RATE)
             if after > max(_REFORM_DECREMENT_RATIO * before, tolerance) or length < _REFORM_LENGTH:
                 self._refresh(entered[::-1], True)
                 limit *= 0.1 if after > 0.5 * before else 1.0
