@@ -13,6 +13,7 @@ from sparser_ros.backend.session.gauge import at_origin
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
+from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate
 from sparser_ros.linalg.dense.rotations import nearest_rotation
 from sparser_ros.solver import solve
@@ -46,7 +47,7 @@ class Outcome:
 def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
     """Verdicts on all robots after so many seconds of the run."""
     now = field.until(second)
-    frame = frame_of(now.graph, now.graph.robots, CONFIG)
+    frame = frame_of(now.graph, SparserConfig(robots=list(now.graph.robots), backend=CONFIG))
     if frame is None:
         return []
     truth = now.truth
@@ -97,15 +98,15 @@ def _solved(
     frame: Frame, truth: Estimate, seed: int
 ) -> tuple[Estimate, dict[str, np.ndarray]]:
     """A robust solve from scratch in map, and weights over the rows of the frame's graph."""
-    result = solve(frame.part.graph, replace(SOLVER, seed=seed))
+    result = solve(frame.subgraph.graph, replace(SOLVER, seed=seed))
     part = result.estimate
     assert part is not None
     if frame.gauge is not None:
         part = at_origin(part, frame.gauge_row, (np.eye(2), np.zeros(2)))
     # What is not connected to map has no place in it; its values are not judged.
-    whole = frame.part.into(truth, part)
+    whole = frame.subgraph.into(truth, part)
     weights = {}
     for name, weight in result.stats.weights.items():
         weights[name] = np.ones(len(frame.graph.tables()[name]))
-        weights[name][frame.part.rows[name]] = weight
+        weights[name][frame.subgraph.rows[name]] = weight
     return whole, weights

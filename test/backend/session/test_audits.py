@@ -41,9 +41,12 @@ def with_gross(increments, share, seed):
     return made
 
 
-def ran(increments, ticks, solver=ROBUST):
-    """All increments with a tick after every so many of them, and an audit at the end."""
-    session = Session(config(solver=solver))
+def ran(increments, ticks):
+    """All increments with a tick after every so many of them, and an audit at the end.
+
+    Audits between follow growth by a factor of three: each costs about a second.
+    """
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=3.0)))
     for number, one in enumerate(increments):
         session.add(one)
         if number % ticks == ticks - 1:
@@ -51,11 +54,10 @@ def ran(increments, ticks, solver=ROBUST):
     return session, session.solve(True)
 
 
-@pytest.mark.parametrize('seed', range(2))
-@pytest.mark.parametrize('share', [0.1, 0.2, 0.4])
+@pytest.mark.parametrize(('seed', 'share'), [(0, 0.1), (1, 0.4)])
 def test_live_equals_batch_at_any_tick_rate(seed, share):
-    increments = with_gross(world_of(seed).increments(20), share, seed)
-    ends = [ran(increments, ticks) for ticks in (2, 10)]
+    increments = with_gross(world_of(seed, steps=40).increments(10), share, seed)
+    ends = [ran(increments, ticks) for ticks in (1, 5)]
     graph = ends[0][0].graph
     batch = min(
         solve(graph, dataclasses.replace(ROBUST, seed=k)).stats.cost_robust for k in range(2))

@@ -106,8 +106,8 @@ def test_metis_orders_large_lattices_only(monkeypatch):
 def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, worth, monkeypatch):
     matrix = lattice(40, 40, chains=chains)
     plain = SymbolicCholesky(matrix)
-    monkeypatch.setattr(ordering, '_MANY', 0)
-    monkeypatch.setattr(ordering, '_WORTH', worth)
+    monkeypatch.setattr(ordering, '_REDUCED_FROM_NODES', 0)
+    monkeypatch.setattr(ordering, '_METIS_FROM_MULTIPLICATIONS', worth)
     seen = []
     analysis = ordering.SymbolicCholesky
     monkeypatch.setattr(ordering, 'SymbolicCholesky', lambda m, *args, **kwargs: (

@@ -96,7 +96,7 @@ def test_a_whole_run_agrees(device, kind):  # type: ignore[no-untyped-def]
     for where in (ComputeBackend(), ComputeBackend(device)):
         schur = SchurOperator(problem)
         run = formulate('schur', schur).minimise(
-            y, RegularisedQ(schur), rule, machine=where, long=True)
+            y, RegularisedQ(schur), rule, backend=where, long=True)
         assert isinstance(run.y, np.ndarray)
         runs.append(run)
     assert runs[1].cost == pytest.approx(runs[0].cost, rel=1e-6)
@@ -161,7 +161,7 @@ def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, erro
     where = ComputeBackend(emulated, lost=seen.append)
     space, preconditioner = formulate('schur', schur), RegularisedQ(schur)
     with caplog.at_level(logging.WARNING):
-        run = space.minimise(y, preconditioner, StoppingRule(), machine=where)
+        run = space.minimise(y, preconditioner, StoppingRule(), backend=where)
     assert len(launches) == after + 1
     assert run.cost == pytest.approx(space.minimise(y, preconditioner, StoppingRule()).cost)
     assert where.ran == 'cpu' and str(error) in where.reason and str(error) in caplog.text
@@ -246,7 +246,7 @@ def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):  # type: i
     y = problem.manifold.random_point(rank, np.random.default_rng(4))
     where = ComputeBackend(arrays, 'there', eager=False, **options)
     space, rule = formulate('schur', schur), StoppingRule()
-    run = space.minimise(y, preconditioner(schur), rule, machine=where, long=True)
+    run = space.minimise(y, preconditioner(schur), rule, backend=where, long=True)
     return where, run, space.minimise(y, RegularisedQ(schur), rule)
 
 
@@ -314,7 +314,7 @@ def test_auto_tries_each_rank_once(emulated, monkeypatch):  # type: ignore[no-un
     for rank in (4, 4, 3):
         y = problem.manifold.random_point(rank, np.random.default_rng(4))
         formulate('schur', schur).minimise(
-            y, preconditioner, StoppingRule(max_iterations=2), machine=where, long=True)
+            y, preconditioner, StoppingRule(max_iterations=2), backend=where, long=True)
     assert timed == [('gpu', 4), ('cpu', 4)] and where._tried == {3, 4}
     assert where.ran == 'gpu'
 
