@@ -147,6 +147,7 @@ class SourceClocks:
         """How far one source is off; None = no more than its scatter, or nobody can tell."""
         others = {s: v for s, v in known.items() if s != source}
         mine = lags.median_ns
+        odometry = [v for s, v in others.items() if s.kind == 'odometry']
         for group in (
             list(others.values()),
             [v for s, v in others.items() if s.kind == source.kind],
@@ -154,9 +155,11 @@ class SourceClocks:
             reference = self._agreed(group)
             if reference is not None:
                 middle, scatter = reference
-                return self._beyond(source, middle - mine, lags.scatter_ns, scatter)
+                found = self._beyond(source, middle - mine, lags.scatter_ns, scatter)
+                # What goes with the odometry is not late: the others of its kind are ahead.
+                late = found is not None and found.ahead_ns < 0
+                return None if late and self._goes_with(odometry, source, lags) else found
         # Nobody agrees: what remains is a stamp after its own reception, where odometry has none.
-        odometry = [v for s, v in others.items() if s.kind == 'odometry']
         if source.kind == 'odometry' or not odometry:
             return None
         middle = round(statistics.median(v.median_ns for v in odometry))
@@ -164,6 +167,12 @@ class SourceClocks:
             return None
         scatter = max(v.scatter_ns for v in odometry)
         return self._beyond(source, middle - mine, lags.scatter_ns, scatter)
+
+    def _goes_with(self, group: list[Lags], source: Source, lags: Lags) -> bool:
+        """Whether the sources of a group agree, and this one agrees with them."""
+        reference = self._agreed(group)
+        return reference is not None and self._beyond(
+            source, reference[0] - lags.median_ns, lags.scatter_ns, reference[1]) is None
 
     def _agreed(self, group: list[Lags]) -> tuple[int, int] | None:
         """(median lag, scatter) of at least two sources that go together; None = they don't."""
