@@ -38,9 +38,10 @@ def test_a_closure_after_a_long_drift_is_tried_before_it_is_rejected(shift, beli
     solver = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
     session = Session(config(robots=('A',), solver=solver))
     costs = []
-    for one in increments_of(world, shift):
+    for number, one in enumerate(increments_of(world, shift)):
         session.add(one)
-        solution = session.solve(False)
+        # Audits place the start, and try what came last.
+        solution = session.solve(number in (1, 11))
         costs.append(solution.stats.cost_robust)
     closure = np.flatnonzero(~session.graph.relative_poses.odometry)
     weight = float(solution.stats.weights['relative_poses'][closure[-1]])
