@@ -67,13 +67,8 @@ class Observation:
 
     @property
     def ready(self) -> bool:
-        """True when tracker and auditor take data, by the diagnostics.
-
-        The node is ready without the auditor; a short bag would end before its first audit, which
-        locates the robots.
-        """
-        solver = self.diagnostics.get('solver', {})
-        return solver.get('ready') == 'True' and solver.get('auditor') == 'running'
+        """True when tracker and auditor take data, by the diagnostics."""
+        return self.diagnostics.get('solver', {}).get('ready') == 'True'
 
     def located(self) -> dict[str, str]:
         """State of every robot."""

@@ -151,7 +151,9 @@ def diagnostics_message(
                for robot, moved in sorted(corrections_m.items())},
         }),
         _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
-            'ready': not worker.restarting, 'auditor': worker.auditor_missing or 'running',
+            # Data are kept from the first message on; robots are located once there are audits.
+            'ready': not worker.restarting and not worker.auditor_missing,
+            'auditor': worker.auditor_missing or 'running',
             'solving': worker.busy,
             'restarts': worker.restarts, 'pid': worker.pid,
             **({} if solution is None else _figures(solution)),
