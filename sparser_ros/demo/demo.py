@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cli.exit_codes import BAD_INPUT, INTERRUPTED, NOT_CONVERGED, SOLVED, TERMINATED
+from ..config.backend_config import AuditConfig
 
 if TYPE_CHECKING:
     from ..node.processes import Child
@@ -127,10 +128,13 @@ def default_rate(bag: Path) -> float:
 
 
 def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
-    """Parameters whose `stamps.timeout_s` (data time) covers TRANSPORT_S of wall time."""
+    """Parameters in data time that stand for wall time: of transport, and of audits."""
     stamps = dict(parameters.get('stamps', {}))
     stamps.setdefault('timeout_s', max(LEAST_TIMEOUT_S, TRANSPORT_S * rate))
-    return {**parameters, 'stamps': stamps}
+    backend = dict(parameters.get('backend', {}))
+    audit = dict(backend.get('audit', {}))
+    audit.setdefault('stale_s', AuditConfig().stale_s * max(1.0, rate))
+    return {**parameters, 'stamps': stamps, 'backend': {**backend, 'audit': audit}}
 
 
 def emptied(chosen: Path | None) -> Path:

@@ -14,6 +14,9 @@ from ..graph import Graph, Ranges
 MOST_ANTENNAS = 16
 """Distinct lever arms of a robot above which its graph was made from keyframes, not antennas."""
 
+FILE_POSITION_SIGMA_M = 100.0
+"""Standard deviation (m) up to which positions of a graph file count: it is shown as a whole."""
+
 
 class RadioNames:
     """Radio names of the ends of ranges: robot or beacon, with a number per antenna."""
@@ -84,6 +87,10 @@ def node_config(graph: Graph) -> dict[str, Any]:
                      'gap_s': 1e6},
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
         'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
+        # Costs of a file are stated without a kernel. Its sigmas may be far too large (outfinite:
+        # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper.
+        'solver': {'robust': {'kernel': 'none', 'gnc': False}},
+        'backend': {'observability': {'position_sigma_m': FILE_POSITION_SIGMA_M}},
     }
     if len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         config['fixes'] = {
