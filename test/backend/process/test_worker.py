@@ -261,8 +261,10 @@ def test_the_journal_holds_what_was_submitted(tmp_path, increments):
 def test_the_process_ends_with_its_parent(tmp_path, how):
     script = tmp_path / 'parent.py'
     script.write_text(
-        'import time\n'
+        'import signal, time\n'
         'if __name__ == "__main__":\n'
+        '    # A shell starts background jobs with SIGINT ignored.\n'
+        '    signal.signal(signal.SIGINT, signal.default_int_handler)\n'
         '    from backend_world import config\n'
         '    from sparser_ros.backend.process.worker import SolverWorker\n'
         '    worker = SolverWorker(config())\n'
