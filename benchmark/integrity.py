@@ -116,7 +116,7 @@ def _judged(made: Scenario, state: Replay, seed: int) -> Outcome:
             solution = state.solution
             if solution is None:
                 continue
-            texts = [finding.text for finding in getattr(solution, 'findings', ())]
+            texts = [finding.text for finding in solution.findings]
             named = named or any(culprit in text for culprit in made.culprits for text in texts)
             poses = state.graph.poses
             errors = errors_of(made, paths_of(made, solution, poses.robot, poses.stamp_ns))

@@ -24,7 +24,7 @@ from .frontend_config import (
 )
 from .inputs_config import FIELD_NAMES, ClosureInput, RadioSpec, RangeInput, check_vector, named
 from .node_config import NodeConfig
-from .option import build, option, section, walk
+from .option import build, option, section
 from .solver_config import LiveSolverConfig, SolverConfig
 
 ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
@@ -224,8 +224,3 @@ def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:
         else:
             place[last] = value
     return result
-
-
-def option_names() -> tuple[str, ...]:
-    """Every option under its dotted name."""
-    return tuple(o.name for o in walk(SparserConfig))

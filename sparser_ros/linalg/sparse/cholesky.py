@@ -240,10 +240,6 @@ class CholeskyFactor:
     def nnz(self) -> int:
         return len(self.data)
 
-    def log_determinant(self) -> float:
-        """log det A."""
-        return float(-2 * np.sum(np.log(self.inverse_diagonal)))
-
     def solve(self, rhs: Array, out: Array | None = None) -> Array:
         """A^-1 rhs for rhs of shape (n,) or (n, p); `out` may be rhs itself."""
         if rhs.ndim == 1:
