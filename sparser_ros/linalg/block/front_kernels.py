@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...array_types import Array, Index
 from ..dense.manifold_kernels import FAST
 
-_CHUNK = 48
+CHUNK_COLUMNS = 48
 """Scalar columns that are applied to all others of a front while they stay in the cache (48 of
 650 rows take 250 kB)."""
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
@@ -186,7 +186,7 @@ def _add_child(b, F, D, place, outer, left):  # type: ignore[no-untyped-def]
 @_compiled
 def _eliminate(b, F, D, own, j, indptr, data, inverse, lower, block):  # type: ignore[no-untyped-def]
     """Eliminate the first `own` scalar columns of a front; False if a pivot is not positive."""
-    chunk = b * max(1, _CHUNK // b)
+    chunk = b * max(1, CHUNK_COLUMNS // b)
     for low in range(0, own, chunk):
         high = min(low + chunk, own)
         # Column by column of the chunk, then all that is right of it.
