@@ -94,9 +94,9 @@ def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (shared / 'kernels.done').exists():
             return
+        root = Path(__file__).parents[1]
         running = [
-            subprocess.Popen([sys.executable, '-c', _COMPILE, str(d)], cwd=Path(__file__).parents[1])
-            for d in (2, 3)]
+            subprocess.Popen([sys.executable, '-c', _COMPILE, str(d)], cwd=root) for d in (2, 3)]
         assert [process.wait() for process in running] == [0, 0]
         (shared / 'kernels.done').touch()
 

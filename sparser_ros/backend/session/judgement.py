@@ -12,7 +12,7 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, examine
-from ..observability.observability import Observability, observe
+from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
 from .quarantine import FAILURES
@@ -50,7 +50,7 @@ def judged(
     """Judge the best candidate; `whole_graph` still has the absolute data."""
     frame, best = contest.frame, contest.best
     weights = weights_of_rows(frame, best.result.stats.weights)
-    segments = _with_rivals(_segments(frame, seen, weights, config), contest, config)
+    segments = with_rivals(_segments(frame, seen, weights, config), contest, config)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
     subgraph = frame.subgraph
@@ -110,6 +110,18 @@ def weights_of_rows(frame: Frame, weights: dict[str, Array]) -> dict[str, Array]
     return result
 
 
+def determined(contest: Contest, config: SparserConfig) -> Mask:
+    """(b,): segments whose place would be determined if every measurement were believed.
+
+    Robust weights leave measurements out that another map would keep: where only the weights
+    leave a robot undetermined, a start from scratch may find such a map.
+    """
+    frame = contest.frame
+    return frame.mask[:len(frame.segments)] & position_determined(
+        frame.graph, contest.best.whole, frame.segments, frame.gauge,
+        config.backend.observability)
+
+
 def ties_of(graph: Graph) -> tuple[Index, int]:
     """(b + m,): measurements that tie each segment or landmark to others; and b."""
     segments = find_segments(graph)
@@ -155,7 +167,7 @@ def rejected_shares(
     return (out / np.maximum(every, 1))[:len(segments)]
 
 
-def _with_rivals(
+def with_rivals(
     verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig
 ) -> tuple[SegmentVerdict, ...]:
     """Segments that another candidate, of about the same cost, has elsewhere are ambiguous."""

@@ -169,6 +169,8 @@ class IncrementalSolver:
                 self._refresh(entered[::-1], True)
                 stuck = after > numbers.stuck_decrement_ratio * before
                 limit *= numbers.stuck_entered_gain if stuck else 1.0
+            if cliques > numbers.update_most_cliques:
+                break
         return Update(False, steps, cliques, self._tree.decrement)
 
     def _move(self, nodes: Index, by: Array, gain: float) -> float:
