@@ -24,6 +24,11 @@ _ORTHONORMAL, _NEARLY_ORTHONORMAL = 2e-15, 1e-8
 its square root, from which one more step of quadratic convergence reaches it."""
 FAST = {'reassoc', 'contract', 'nsz', 'arcp'}
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
+inlined: Callable[..., Any] = njit(
+    cache=True, nogil=True, fastmath=FAST, error_model='numpy', forceinline=True)
+"""For functions that kernels call. Sums may be reordered, so the last bits depend on how a function
+was optimised. Each kernel carries a copy of what it calls, and any of the copies may run: another
+one in a process that compiles kernels than in one that loads them from numba's cache."""
 
 
 @cache
