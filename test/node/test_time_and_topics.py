@@ -91,8 +91,8 @@ def test_best_effort_publishers_are_heard():
 def test_silence_and_units_are_reported():
     scene = Scene()
     with World(THREAD | {'node.no_data_warning_s': 0.5, 'ranges.max_m': 1e5}) as world:
-        world.spin(1.2)
-        assert '/A/odom has said nothing' in world.status.text
+        assert world.until(lambda: world.heard['/sparser/status']
+                           and '/A/odom has said nothing' in world.status.text), world.status
         ranges = [message for _, topic, message in scene.events if topic == '/uwb/ranges'][:120]
         for message in ranges:
             message.range *= 1000
