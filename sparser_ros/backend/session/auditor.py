@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Increment
+from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine
 from .contest import SAME_COST, Contest, robust_cost
@@ -26,6 +27,7 @@ from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .quarantine import FAILURES
+from .range_doubts import RangeDoubt, faulty_together, joined, revived, rows_of
 from .runner import run
 from .scratch_rule import DOUBT_GROWTH, ScratchRule, Situation
 from .solution import Location, Solution
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Index = NDArray[np.int64]
+_MOST_FAULTS = 3
+"""Rounds of one audit that leave faulty ranges out, each with a warm solve."""
 _SAME_CHI_SQUARE = 1.0
 """Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
 
@@ -92,6 +96,8 @@ class Auditor:
         self._last: _Audited | None = None
         self._audited = -1
         self._rule = ScratchRule()
+        self._doubts: list[RangeDoubt] = []
+        """Ranges left out of every solve because they are faulty together."""
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
@@ -154,7 +160,8 @@ class Auditor:
             excluded = self._store.excluded
             return replace(
                 verdict, request=request, quarantined=tuple(sorted(excluded.items())),
-                findings=verdict.findings + quarantine.findings(
+                doubted_ranges=rows_of(self._doubts),
+                findings=self._with_doubts(verdict.findings) + quarantine.findings(
                     excluded, self._store.subjects()),
                 seconds=time.perf_counter() - begin)
 
@@ -163,7 +170,7 @@ class Auditor:
                 # Another try may succeed.
                 self._audited = before
             return complete(self._cannot_tell(error), request)
-        judgement = judged(contest, seen_in(contest, self.config), self._store.graph, self.config)
+        contest, judgement = self._without_faulty_ranges(contest)
         now = self._situation(contest, tracked)
         due = request >= 0 or (
             scratch and self._rule.reason(judgement, now, self.config.backend.audit))
@@ -189,6 +196,58 @@ class Auditor:
         if not np.isfinite(contest.best.value):
             return None, contest.best.result.message
         return contest, ''
+
+    def _without_faulty_ranges(self, contest: Contest) -> tuple[Contest, Judgement]:
+        """The contest and its judgement; without ranges that are faulty together, if there are.
+
+        Where the map without them does not fit the rest so much better, nothing is left out.
+        """
+        self._doubt(revived(self._doubts, self._store.whole, contest.best.whole))
+        judgement = judged(contest, seen_in(contest, self.config), self._store.graph, self.config)
+        for _ in range(_MOST_FAULTS):
+            if not judgement.bursts:
+                break
+            before, own = self._doubts, contest.frame.subgraph.rows['ranges']
+            self._doubt(joined(before, [
+                RangeDoubt(one.finding, self._store.original('ranges', own[one.rows]), one.end_s)
+                for one in judgement.bursts]))
+            other = self._again(contest)
+            left_out = len(rows_of(self._doubts)) - len(rows_of(before))
+            if other is None or not faulty_together(
+                    contest.best.value - other.best.value, left_out,
+                    self.config.backend.observability.flip_cost):
+                self._doubt(before)
+                break
+            contest = other
+            judgement = judged(
+                contest, seen_in(contest, self.config), self._store.graph, self.config)
+        return contest, judgement
+
+    def _doubt(self, doubts: list[RangeDoubt]) -> None:
+        self._doubts = doubts
+        self._store.doubt(rows_of(doubts))
+
+    def _again(self, contest: Contest) -> Contest | None:
+        """A contest for the graph as it is now, from the best map of an earlier one."""
+        frame = self._frame()
+        if frame is None:
+            return None
+        names = tuple(sorted(contest.frame.names(contest.frame.mask)))
+        known = TrackedMap(
+            self._store.sequence, contest.best.whole, names, contest.frame.anchored)
+        other = Contest(frame, self._guess(frame, known), self._pose, self.config)
+        other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
+        return other
+
+    def _with_doubts(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Findings, with the words of ranges left out not long ago."""
+        stamps = self._store.graph.poses.stamp_ns
+        newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
+        said = {(one.kind, one.subject) for one in findings}
+        return findings + tuple(
+            one.finding for one in self._doubts
+            if newest - one.end_s <= self.config.backend.integrity.memory_s
+            and (one.finding.kind, one.finding.subject) not in said)
 
     def _from_scratch(self, contest: Contest, before: Judgement) -> Judgement:
         """Add starts from scratch, and judge what is best then."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
-from ..integrity.examine import Examination, examine
+from ..integrity.examine import Examination, FaultyRanges, examine
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
@@ -42,6 +42,8 @@ class Judgement:
     gate_reasons: tuple[str, ...] = ()
     gate_robots: tuple[tuple[str, str], ...] = ()
     odometry_factors: dict[str, float] = field(default_factory=dict)
+    bursts: tuple[FaultyRanges, ...] = ()
+    """In rows of the solved subgraph."""
 
 
 def judged(
@@ -62,7 +64,7 @@ def judged(
         segments, located, withheld,
         any(one.location is Location.AMBIGUOUS for one in segments),
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        dict(found.odometry_factors))
+        dict(found.odometry_factors), found.bursts)
 
 
 def _examined(
