@@ -8,7 +8,8 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 
-from ..session.auditor import Auditor, TrackedMap, tracked_map
+from ..session.auditor import Auditor
+from ..session.tracked_map import TrackedMap, tracked_map
 from ..session.verdict import Verdict
 from . import protocol
 from .codec import Packet, decode_increment, decode_solution, encode

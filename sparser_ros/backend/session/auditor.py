@@ -30,7 +30,8 @@ from .quarantine import FAILURES
 from .range_doubts import RangeDoubt, faulty_together, joined, revived, rows_of
 from .runner import run
 from .scratch_rule import DOUBT_GROWTH, ScratchRule, Situation
-from .solution import Location, Solution
+from .solution import Location
+from .tracked_map import TrackedMap
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued, placed
 
@@ -42,27 +43,6 @@ _MOST_FAULTS = 3
 """Rounds of one audit that leave faulty ranges out, each with a warm solve."""
 _SAME_CHI_SQUARE = 1.0
 """Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
-
-
-@dataclass(frozen=True)
-class TrackedMap:
-    """What the tracker knows: the start of one candidate, and what is to be judged."""
-
-    sequence: int
-    estimate: Estimate
-    placed: tuple[str, ...]
-    anchored: bool
-    doubt: str = ''
-    quarantined: tuple[tuple[int, int], ...] = ()
-
-
-def tracked_map(solution: Solution) -> TrackedMap | None:
-    """What an audit needs of a solution; None while nothing is placed."""
-    if not solution.placed:
-        return None
-    return TrackedMap(
-        solution.sequence, solution.estimate, solution.placed, solution.anchored, solution.doubt,
-        solution.quarantined)
 
 
 @dataclass(frozen=True)

@@ -245,8 +245,7 @@ class Tracker:
         assert self._map is not None
         since = trust.since_audit(
             graph, segments, estimate, verdict, self._map.rows(), self._map.squares(),
-            stats.weights, self._store.rows_until(verdict.sequence),
-            self._config.backend.rejected_weight)
+            stats.weights, self._store.rows_until(verdict.sequence), self._config)
         return trust.contradictions(since, verdict, graph.robots, self._config)
 
     def _findings(self) -> tuple[Finding, ...]:
