@@ -1,0 +1,143 @@
+"""A calibration as rows that people and reports read: one per radio, one per pair of radios."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..graph import range_residuals
+from .self_calibration import SelfCalibration
+
+BLOCKED_BELOW = 0.1
+"""Robust weight under which a range counts as blocked."""
+
+
+@dataclass(frozen=True)
+class RadioRow:
+    """What was found of one radio."""
+
+    name: str
+    ranges: int
+    bias_m: float
+    bias_sigma_m: float
+    determined: bool
+    """The data at least halve the prior standard deviation of its bias."""
+    sigma_m: float | None
+    """Its share of the noise of a range (variances add up); None = too few ranges."""
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """What was found of the ranges between two radios."""
+
+    first: str
+    second: str
+    ranges: int
+    bias_m: float
+    bias_sigma_m: float
+    claimed_sigma_m: float
+    """Median of what the ranges claim."""
+    sigma_m: float | None
+    blocked: float
+    """Share of the ranges that are rejected, 0 to 1."""
+    residual_m: float
+    """Median residual (predicted minus corrected) that is left."""
+
+
+def radio_rows(found: SelfCalibration) -> list[RadioRow]:
+    """All radios that have ranges."""
+    count = np.bincount(
+        np.concatenate([found.ends.first, found.ends.second]), minlength=len(found.ends.names))
+    spread = np.sqrt(np.diagonal(found.found.covariance))
+    prior = np.sqrt(np.diagonal(found.found.prior))
+    noise = found.noise
+    return [
+        RadioRow(
+            found.ends.names[k], int(count[k]), float(found.found.values[k]), float(spread[k]),
+            bool(2 * spread[k] <= prior[k]), None if noise is None or not noise.known[k]
+            else float(np.sqrt(noise.radio_variance[k])))
+        for k in np.flatnonzero(count)]
+
+
+def pair_rows(found: SelfCalibration) -> list[PairRow]:
+    """All pairs that have ranges."""
+    low, high, number = found.ends.pairs
+    covariance, values = found.found.covariance, found.found.values
+    residual = range_residuals(found.graph, found.estimate)
+    claimed = 1 / np.sqrt(found.measured.ranges.precision)
+    weights = found.weights.get('ranges', np.ones(len(residual)))
+    known, noise = np.zeros(len(claimed), dtype=bool), claimed
+    if found.noise is not None:
+        known = found.noise.of_known(found.ends)
+        noise = np.sqrt(found.noise.variance(found.ends, found.measured.ranges))
+    rows = []
+    for pair, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        own = number == pair
+        variance = covariance[a, a] + covariance[b, b] + 2 * covariance[a, b]
+        rows.append(PairRow(
+            found.ends.names[a], found.ends.names[b], int(np.sum(own)),
+            float(values[a] + values[b]), float(np.sqrt(max(variance, 0.0))),
+            float(np.median(claimed[own])),
+            float(np.sqrt(np.mean(noise[own] ** 2))) if np.all(known[own]) else None,
+            float(np.mean(weights[own] < BLOCKED_BELOW)), float(np.median(residual[own]))))
+    return rows
+
+
+def as_dict(found: SelfCalibration) -> dict[str, Any]:
+    """For reports: lengths in metres."""
+    noise = found.noise
+    return {
+        'applied': found.applied, 'reason': found.reason, 'rounds': found.rounds,
+        'scale': 1 + float(found.found.values[-1]),
+        'scale_sigma': float(np.sqrt(found.found.covariance[-1, -1])),
+        'sigma_per_m': None if noise is None else noise.sigma_per_m,
+        'sharing': None if noise is None else noise.sharing,
+        'radios': [asdict(row) for row in radio_rows(found)],
+        'pairs': [asdict(row) for row in pair_rows(found)],
+        'undetermined': list(advice(found)),
+    }
+
+
+def advice(found: SelfCalibration) -> tuple[str, ...]:
+    """What could not be determined, and what to drive for it, in words."""
+    texts = []
+    rows = radio_rows(found)
+    alone = [row.name for row in rows if not row.determined]
+    if not rows:
+        return ('there are no ranges: nothing can be calibrated',)
+    if len(alone) == len(rows):
+        texts.append(
+            'no bias is determined: drive curves around the beacons or robots, so that ranges '
+            'come from all sides and at different distances; or survey beacons and give their '
+            'positions')
+    elif alone:
+        texts.append(
+            f'the bias of {", ".join(alone)} is not determined by itself: let a robot drive '
+            'around it, near and far, or survey its position')
+    few = [f'{row.first}-{row.second}' for row in pair_rows(found) if row.sigma_m is None
+           or row.ranges < 20]
+    if few:
+        texts.append(f'too few ranges (below 20) for a sigma of their own: {", ".join(few)}')
+    if found.noise is not None and found.noise.sharing > 4:
+        texts.append(
+            f'neighbouring ranges share their errors (information of one in '
+            f'{found.noise.sharing:.0f}): multipath or a wrong odometry; standard deviations of '
+            'biases account for it')
+    return tuple(texts)
+
+
+def lines(found: SelfCalibration) -> list[str]:
+    """A table for the terminal."""
+    state = 'applied' if found.applied else 'not applied'
+    text = [f'calibration: {state}: {found.reason}']
+    if found.found.prior.size and found.found.prior[-1, -1] > 1e-9:
+        spread = float(np.sqrt(found.found.covariance[-1, -1]))
+        text.append(f'  scale {1 + found.found.values[-1]:.5f} +- {spread:.5f}')
+    for row in radio_rows(found):
+        sigma = '' if row.sigma_m is None else f', sigma {row.sigma_m:.3f} m'
+        known = '' if row.determined else ' (not determined)'
+        text.append(f'  radio {row.name}: bias {row.bias_m:+.3f} +- {row.bias_sigma_m:.3f} m'
+                    f'{known}{sigma}, {row.ranges} ranges')
+    return text + [f'  {words}' for words in advice(found)]
