@@ -33,24 +33,29 @@ class JointModel:
     """The linear model of the radios' parameters, poses and beacons eliminated."""
 
     information: Array
-    """(r + 1, r + 1): G^T P G."""
+    """(r + 1 + q, r + 1 + q): G^T P G."""
     gradient: Array
-    """(r + 1,): G^T P r."""
+    """(r + 1 + q,): G^T P r."""
     leverage: Array
     """(k,): share of each range that the map follows, 0 to 1, noisy; sums are what counts."""
 
 
 def joint_model(
     measured: Graph, corrected: Graph, ends: RangeEnds, estimate: Estimate,
-    weights: Mapping[str, Array],
+    weights: Mapping[str, Array], extra: Array | None = None,
 ) -> JointModel:
-    """The model at an optimum of `corrected`; `measured` has the ranges as they came in."""
+    """The model at an optimum of `corrected`; `measured` has the ranges as they came in.
+
+    `extra` (k, q): derivatives of the residuals of ranges by further parameters.
+    """
     system = Linearised(corrected, estimate, weights)
     J = system.jacobian[:, system.free(None)]
     ranges = corrected.ranges
     root = np.sqrt(ranges.precision * weights.get('ranges', np.ones(len(ranges))))
-    G = sp.diags(root) @ derivatives(measured, ends)
-    # The rows of ranges in J: the same Jacobian of a graph that has no other weights.
+    G = derivatives(measured, ends)
+    if extra is not None:
+        G = sp.hstack([G, sp.csc_matrix(extra)], format='csc')
+    G = sp.diags(root) @ G
     own = J[_range_rows(corrected)]
     residual = root * range_residuals(corrected, estimate)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(ranges), _PROBES))

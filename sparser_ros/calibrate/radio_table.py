@@ -23,7 +23,7 @@ class RadioRow:
     bias_m: float
     bias_sigma_m: float
     determined: bool
-    """The data at least halve the prior standard deviation of its bias."""
+    """The standard deviation is below half of what the prior leaves when all others are known."""
     sigma_m: float | None
     """Its share of the noise of a range (variances add up); None = too few ranges."""
 
@@ -51,7 +51,7 @@ def radio_rows(found: SelfCalibration) -> list[RadioRow]:
     count = np.bincount(
         np.concatenate([found.ends.first, found.ends.second]), minlength=len(found.ends.names))
     spread = np.sqrt(np.diagonal(found.found.covariance))
-    prior = np.sqrt(np.diagonal(found.found.prior))
+    prior = 1 / np.sqrt(np.diagonal(np.linalg.inv(found.found.prior)))
     noise = found.noise
     return [
         RadioRow(
@@ -93,7 +93,7 @@ def as_dict(found: SelfCalibration) -> dict[str, Any]:
         'scale': 1 + float(found.found.values[-1]),
         'scale_sigma': float(np.sqrt(found.found.covariance[-1, -1])),
         'sigma_per_m': None if noise is None else noise.sigma_per_m,
-        'sharing': None if noise is None else noise.sharing,
+        'sharing': found.inflation[1],
         'radios': [asdict(row) for row in radio_rows(found)],
         'pairs': [asdict(row) for row in pair_rows(found)],
         'undetermined': list(advice(found)),
@@ -120,10 +120,10 @@ def advice(found: SelfCalibration) -> tuple[str, ...]:
            or row.ranges < 20]
     if few:
         texts.append(f'too few ranges (below 20) for a sigma of their own: {", ".join(few)}')
-    if found.noise is not None and found.noise.sharing > 4:
+    if found.inflation[1] > 4:
         texts.append(
             f'neighbouring ranges share their errors (information of one in '
-            f'{found.noise.sharing:.0f}): multipath or a wrong odometry; standard deviations of '
+            f'{found.inflation[1]:.0f}): multipath or a wrong odometry; standard deviations of '
             'biases account for it')
     return tuple(texts)
 

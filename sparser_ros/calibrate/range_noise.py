@@ -7,7 +7,7 @@ is added back (redundancy, as in the estimation of variance components after Hel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
@@ -33,21 +33,17 @@ _LEAST_SIGMA_M = 0.002
 """No radio is better: a tick is 4.7 mm, and ranges of files are rounded to 1 mm."""
 _PRIOR_RANGES = 2.0
 """So many ranges say that a radio is as noisy as the average one."""
-_WINDOW_S = 5.0
-"""Ranges of a pair that are this close in time may share errors (multipath)."""
 
 
 @dataclass(frozen=True)
 class RangeNoise:
-    """The variance model, and how many ranges share their errors."""
+    """The variance model."""
 
     radio_variance: Array
     """(r,): m^2; the variance of a range is the sum of those of its radios."""
     known: Mask
     """(r,): radios whose variance is determined; ranges of others keep what they claim."""
     sigma_per_m: float
-    sharing: float
-    """Variance of means over _WINDOW_S, over what independent ranges would have; at least 1."""
 
     def variance(self, ends: RangeEnds, ranges: Ranges) -> Array:
         """(k,): m^2; `ranges` with the variances that they claim."""
@@ -87,8 +83,7 @@ def range_noise(
         cells = [cell for cell in cells if known[cell[1]] and known[cell[2]]]
     if not cells:
         return RangeNoise(
-            np.zeros(len(known)), np.zeros(len(known), dtype=bool), 0.0,
-            _sharing(ends, residual * np.sqrt(ranges.precision)))
+            np.zeros(len(known)), np.zeros(len(known), dtype=bool), 0.0)
     found, count = np.empty(len(cells)), np.empty(len(cells))
     design = np.zeros((len(cells), len(ends.names) + 1))
     for row, (rows, low, high) in enumerate(cells):
@@ -99,10 +94,7 @@ def range_noise(
         design[row, high] += 1
         design[row, -1] = np.mean(distance_m[rows] ** 2)
     values = _fitted(design, found, count)
-    sigma_per_m = float(np.sqrt(values[-1]))
-    model = RangeNoise(values[:-1], known, sigma_per_m, 1.0)
-    return replace(model, sharing=_sharing(
-        ends, residual / np.sqrt(model.variance(ends, ranges))))
+    return RangeNoise(values[:-1], known, float(np.sqrt(values[-1])))
 
 
 def _known_cells(
@@ -164,20 +156,3 @@ def _solved(design: Array, found: Array, count: Array) -> Array:
             np.concatenate([root * found, drawn * prior @ np.full(len(values), mean)]))
         model = np.maximum(design @ values, _LEAST_SIGMA_M**2)
     return np.asarray(values)
-
-
-def _sharing(ends: RangeEnds, whitened: Array) -> float:
-    """How much more means of neighbouring ranges scatter than independent ones would."""
-    _, _, pair = ends.pairs
-    window = np.floor(ends.seconds / _WINDOW_S).astype(np.int64)
-    _, group = np.unique(
-        pair * (int(window.max(initial=0)) + 1) + window, return_inverse=True)
-    inlier = np.abs(whitened) <= _TRIM
-    group, values = group[inlier], whitened[inlier]
-    size = np.bincount(group)
-    several = size >= 3
-    if np.sum(several) < 5:
-        return 1.0
-    sums = np.bincount(group, values)[several]
-    scatter = np.sum(sums**2) / (np.sum(size[several]) * _TRIMMED_SHARE)
-    return max(1.0, float(scatter))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from ..array_types import Array
-from ..config import SolverConfig, SolverError
+from ..config import RobustConfig, SolverConfig, SolverError
 from ..config.calibration_config import CalibrationConfig
 from ..config.solver_config import LiveRobustConfig
 from ..graph import Estimate, Graph, range_residuals
@@ -25,6 +25,7 @@ from .joint_model import JointModel, joint_model
 from .posterior import Posterior, posterior
 from .radio_parameters import RadioParameters, no_correction, prior_covariance
 from .range_noise import RangeNoise, range_noise
+from .sharing import variance_inflation
 
 log = logging.getLogger(__name__)
 _SMALL_STEP = 0.1
@@ -42,6 +43,8 @@ class SelfCalibration:
     """Applied values: zero where nothing was significant."""
     found: Posterior
     noise: RangeNoise | None
+    inflation: tuple[float, float]
+    """Factors on variances, of robustness and of shared errors, that `found` has in it."""
     applied: bool
     reason: str
     """Why it is applied or not, in words."""
@@ -58,11 +61,13 @@ class SelfCalibration:
 Solve = Callable[[Graph, Estimate | None], tuple[Estimate, dict[str, Array]]]
 
 
+def _doubting(config: SolverConfig) -> RobustConfig:
+    return LiveRobustConfig() if config.robust.kernel == 'none' else config.robust
+
+
 def robust_solver(config: SolverConfig) -> Solve:
     """Solves warm, doubting what does not fit: blocked ranges must not bend biases."""
-    if config.robust.kernel == 'none':
-        config = replace(config, robust=LiveRobustConfig())
-    config = replace(config, certify=False, target_cost=None)
+    config = replace(config, robust=_doubting(config), certify=False, target_cost=None)
 
     def run(graph: Graph, initial: Estimate | None) -> tuple[Estimate, dict[str, Array]]:
         result = solve(graph, config, initial=initial)
@@ -81,21 +86,22 @@ def self_calibrate(
     Raises SolverError where the map cannot be solved.
     """
     ends = range_ends(graph)
-    run = robust_solver(solver)
+    run, robust = robust_solver(solver), _doubting(solver)
     estimate, weights = run(graph, initial)
     first = estimate, weights
     if not len(graph.ranges):
         return _nothing(graph, ends, first, 'the graph has no ranges')
     parameters, noise, prior = no_correction(ends), None, prior_covariance(ends, config)
-    corrected, found, rounds = graph, None, 0
+    corrected, found, rounds, inflation = graph, None, 0, (1.0, 1.0)
     for rounds in range(1, config.rounds + 1):
         # The model holds at the optimum of this graph, so with these variances: new ones count
         # from the next solve on.
         model = joint_model(graph, corrected, ends, estimate, weights)
-        found = _posterior_at(model, parameters, prior, noise, config)
+        residual = range_residuals(corrected, estimate)
+        inflation = variance_inflation(corrected, ends, residual, robust)
+        found = _posterior_at(model, parameters, prior, inflation, config)
         step = found.values - parameters.values
-        fresh = range_noise(
-            ends, graph.ranges, range_residuals(corrected, estimate), model.leverage, noise)
+        fresh = range_noise(ends, graph.ranges, residual, model.leverage, noise)
         small = np.all(np.abs(step) <= _SMALL_STEP * np.sqrt(np.diagonal(found.covariance)))
         log.debug('round %d: biases %s', rounds, np.round(found.values, 3))
         if small and _settled(noise, fresh, ends, graph):
@@ -104,16 +110,17 @@ def self_calibrate(
         corrected = _noisy(parameters.corrected(graph, ends), graph, ends, noise)
         estimate, weights = run(corrected, estimate)
     assert found is not None
-    return _decided(graph, ends, parameters, found, noise, config, first,
-                    (estimate, weights), run, rounds)
+    decided = _decided(
+        graph, ends, parameters, found, noise, config, first, (estimate, weights), run, rounds)
+    return replace(decided, inflation=inflation)
 
 
 def _posterior_at(
-    model: JointModel, parameters: RadioParameters, prior: Array, noise: RangeNoise | None,
-    config: CalibrationConfig,
+    model: JointModel, parameters: RadioParameters, prior: Array,
+    inflation: tuple[float, float], config: CalibrationConfig,
 ) -> Posterior:
-    """Errors that ranges share make the information of n of them that of n / sharing."""
-    share = 1.0 if noise is None else noise.sharing
+    """What the data say less than their weights claim divides their information."""
+    share = inflation[0] * inflation[1]
     return posterior(
         model.information / share, model.gradient / share, parameters.values, prior,
         config.information_gain)
@@ -170,7 +177,8 @@ def _decided(
     else:
         estimate, weights = run(outcome, last[0] if applied else first[0])
     return SelfCalibration(
-        ends, used, found, noise, applied, reason, graph, outcome, estimate, weights, rounds)
+        ends, used, found, noise, (1.0, 1.0), applied, reason, graph, outcome, estimate,
+        weights, rounds)
 
 
 def _nothing(
@@ -180,5 +188,5 @@ def _nothing(
     zero = np.zeros((size, size))
     empty = Posterior(np.zeros(size), zero, 0, 0.0, zero, zero)
     return SelfCalibration(
-        ends, no_correction(ends), empty, None, False, f'{reason}: nothing is changed',
+        ends, no_correction(ends), empty, None, (1.0, 1.0), False, f'{reason}: nothing is changed',
         graph, graph, *first, 0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from ...array_types import Array, Mask
 from ...calibrate.radio_settings import calibrated_config
 from ...calibrate.self_calibration import SelfCalibration, self_calibrate
 from ...config.sparser import SparserConfig
@@ -13,6 +15,7 @@ from ...graph import Graph
 from ...graph.subgraph import extract
 from ..session.solution import Location, Solution
 from .replay import Progress, Replay, run
+from .truth import TruthTrack
 
 
 def run_calibrated(
@@ -25,7 +28,7 @@ def run_calibrated(
     state = run(path, config, progress)
     if config.calibration.mode == 'none' or state.solution is None:
         return state, None
-    graph = _heard_part(state.graph, state.solution)
+    graph = heard_part(state.graph, state.solution)
     if not len(graph.ranges):
         return state, None
     # From scratch: beacons that are not located have no place to start from.
@@ -36,7 +39,7 @@ def run_calibrated(
     return run(path, calibrated_config(config, found, noise=noisy), progress), found
 
 
-def _heard_part(graph: Graph, solution: Solution) -> Graph:
+def heard_part(graph: Graph, solution: Solution) -> Graph:
     """The robots that have a place in map and every beacon that they range to.
 
     A beacon that is not located counts: for biases its ranges tell as much.
@@ -52,3 +55,19 @@ def _heard_part(graph: Graph, solution: Solution) -> Graph:
         own = pose & beacon
         heard[~other[own]] |= poses[one[own]]
     return extract(graph, poses, heard).graph
+
+
+def reference_positions(
+    graph: Graph, tracks: Mapping[str, TruthTrack]
+) -> tuple[Array, Mask]:
+    """Recorded positions (n, d) of the poses, and which of them (n,) the recording covers."""
+    positions = np.zeros((graph.n_poses, graph.dimension))
+    known = np.zeros(graph.n_poses, dtype=bool)
+    for number, robot in enumerate(graph.robots):
+        rows = np.flatnonzero(graph.poses.robot == number)
+        if robot not in tracks or not len(rows):
+            continue
+        _, where, inside = tracks[robot].at(graph.poses.stamp_ns[rows], graph.dimension)
+        positions[rows[inside]] = where[inside]
+        known[rows[inside]] = True
+    return positions, known
