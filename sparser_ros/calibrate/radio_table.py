@@ -120,12 +120,28 @@ def advice(found: SelfCalibration) -> tuple[str, ...]:
            or row.ranges < 20]
     if few:
         texts.append(f'too few ranges (below 20) for a sigma of their own: {", ".join(few)}')
+    texts += _wrong_sigmas(found)
     if found.inflation[1] > 4:
         texts.append(
             f'neighbouring ranges share their errors (information of one in '
             f'{found.inflation[1]:.0f}): multipath or a wrong odometry; standard deviations of '
             'biases account for it')
     return tuple(texts)
+
+
+def _wrong_sigmas(found: SelfCalibration) -> list[str]:
+    """A word where claimed sigmas are off by a factor of two: weights are then off by four."""
+    rows = [row for row in pair_rows(found) if row.sigma_m is not None]
+    if not rows:
+        return []
+    ratio = np.array([row.claimed_sigma_m / (row.sigma_m or 1.0) for row in rows])
+    factor = float(np.exp(np.average(np.log(ratio), weights=[row.ranges for row in rows])))
+    if 0.5 < factor < 2:
+        return []
+    size, by = ('large', factor) if factor > 1 else ('small', 1 / factor)
+    sigma = float(np.median([row.sigma_m for row in rows if row.sigma_m is not None]))
+    return [f'claimed sigmas of ranges look {by:.2g} times too {size} (residuals say '
+            f'{sigma:.3g} m): set ranges.sigma_m, or calibration.sigma to estimate']
 
 
 def lines(found: SelfCalibration) -> list[str]:

@@ -69,6 +69,11 @@ class RangeFilter:
         self._serial = 0
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
 
+    @property
+    def delay_ns(self) -> int:
+        """Ranges are released once data time is ahead of them by this."""
+        return self._wait_ns
+
     def add(self, sample: RangeSample, stamp_ns: int) -> bool:
         """Take a range in, or count why not."""
         pending = self._checked(sample, stamp_ns)

@@ -46,6 +46,8 @@ def test_sigmas_are_found_whatever_is_claimed(factor):
     assert claimed == pytest.approx(0.1 * factor)
     assert np.median(sigma) == pytest.approx(0.1, rel=0.1)
     assert np.all(np.abs(np.array(sigma) - 0.1) < 0.05)
+    said = [words for words in advice(found) if 'claimed sigmas' in words]
+    assert ('too small' if factor < 1 else 'too large') in said[0]
 
 
 def test_a_scale_is_found_beside_the_biases():
