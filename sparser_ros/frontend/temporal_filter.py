@@ -68,7 +68,7 @@ class TemporalFilter:
                     break
                 (passed if self._fits(stream, one) else dropped).append(one)
                 stream.undecided -= 1
-            self._forget(stream)
+                self._forget(stream)
         return (sorted(passed, key=lambda r: r.stamp_ns),
                 sorted(dropped, key=lambda r: r.stamp_ns))
 
