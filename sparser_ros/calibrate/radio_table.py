@@ -116,10 +116,11 @@ def advice(found: SelfCalibration) -> tuple[str, ...]:
         texts.append(
             f'the bias of {", ".join(alone)} is not determined by itself: let a robot drive '
             'around it, near and far, or survey its position')
-    few = [f'{row.first}-{row.second}' for row in pair_rows(found) if row.sigma_m is None
-           or row.ranges < 20]
-    if few:
-        texts.append(f'too few ranges (below 20) for a sigma of their own: {", ".join(few)}')
+    unknown = [f'{row.first}-{row.second}' for row in pair_rows(found) if row.sigma_m is None]
+    if unknown:
+        texts.append(
+            f'the noise of {", ".join(unknown)} is not determined (fewer than 20 ranges, or the '
+            'map follows them): it stays as claimed; stand still for a minute within range')
     texts += _wrong_sigmas(found)
     if found.inflation[1] > 4:
         texts.append(

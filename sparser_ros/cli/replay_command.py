@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--tum', type=Path, metavar='DIR',
                         help='write <robot>.tum of every robot that is located')
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    parser.add_argument('--calibrate', action='store_true', help=(
+        'calibration.mode: apply: a second replay with the radios calibrated against the first '
+        'map'))
     parser.set_defaults(run=run)
 
 
@@ -35,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     from .progress import replay_progress
 
     config = SparserConfig.from_yaml(args.config) if args.config else SparserConfig()
+    if args.calibrate:
+        config = replace(config, calibration=replace(config.calibration, mode='apply'))
     with replay_progress() as progress:
         state, found = run_calibrated(args.bag, config, progress)
     result = {
