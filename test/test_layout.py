@@ -13,8 +13,8 @@ PACKAGE = ROOT / 'sparser_ros'
 
 # From top to bottom; a folder imports from itself and from those after it.
 LAYERS = [
-    'demo', 'node', 'cli', 'backend', 'frontend', 'io', 'plot', 'solver', 'graph', 'linalg',
-    'config',
+    'demo', 'node', 'cli', 'backend', 'calibrate', 'frontend', 'io', 'plot', 'solver', 'graph',
+    'linalg', 'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
 REACHES_UP = {('cli/play_command.py', 'demo')}

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import ConfigError, FlatOption, SolverConfig, build, walk
 from ..graph import Estimate, Graph, estimate_of
+from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
 
 # (flag, name of the option in SolverConfig, metavar); defaults and help come from there.
@@ -47,6 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
     parser.add_argument('--residuals', type=Path, metavar='P.png',
                         help='draw histograms of the residuals')
+    calibration_options.add(parser)
     parser.set_defaults(run=run)
 
 
@@ -93,6 +95,10 @@ def run(args: argparse.Namespace) -> int:
     load = time.perf_counter() - start
     with solve_progress() as progress:
         result = solve(graph, config, progress=progress)
+        found = calibration_options.found_in(args, graph, result, config)
+        if found is not None and found.graph is not graph:
+            graph = found.graph
+            result = solve(graph, config, initial=found.estimate, progress=progress)
     estimate = result.estimate
     seconds = {'load': load, 'total': time.perf_counter() - start}
     truth = reference(args.graph, graph)
@@ -102,10 +108,12 @@ def run(args: argparse.Namespace) -> int:
     if args.report:
         from ..io import report
 
-        report.write(args.report, report.build(
+        fields = report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
-            dataset=args.graph.stem, seconds=seconds, truth=truth))
+            dataset=args.graph.stem, seconds=seconds, truth=truth)
+        report.write(args.report, {**fields, **calibration_options.fields(found)})
     _summary(graph, result, seconds['total'], estimate, truth)
+    calibration_options.show(found)
     return SOLVED if result.status.solved else NOT_CONVERGED
 
 

@@ -14,8 +14,11 @@ from ..graph.finding import Finding
 REMEMBERED = 51
 """Newest ranges, and newest ratios, whose medians are judged."""
 CENTIMETRES_FROM = 150.0
-MILLIMETRES_FROM = 1000.0
-"""Few UWB radios reach 150 m at all; a *median* beyond that is another unit."""
+EITHER_FROM = 500.0
+"""Few UWB radios reach 150 m at all; a *median* beyond that is another unit: centimetres, or from
+500 on (half a metre) millimetres as well."""
+MILLIMETRES_FROM = 15000.0
+"""150 m in centimetres: what is more must be millimetres."""
 COMPARED_TRAVEL_M = 3.0
 """Odometry between two ranges that are compared: noise of 1 m then changes the ratio by 0.5."""
 LEAST_RATIOS = 11
@@ -60,9 +63,10 @@ class UnitCheck:
 
     def _judge(self) -> None:
         median = sorted(self._last)[len(self._last) // 2]
-        size, cut = median, (CENTIMETRES_FROM, MILLIMETRES_FROM)
         what = f'the median range is {median:.0f} m'
-        if len(self._ratios) >= LEAST_RATIOS:
+        moved = len(self._ratios) >= LEAST_RATIOS
+        size, cut = median, (CENTIMETRES_FROM, MILLIMETRES_FROM)
+        if moved:
             size = sorted(self._ratios)[len(self._ratios) // 2]
             cut = CENTIMETRES_RATIO, MILLIMETRES_RATIO
             what += f' and changes by {size:.0f} m per metre of odometry'
@@ -70,6 +74,8 @@ class UnitCheck:
         if size < cut[0]:
             return
         unit, scale = ('millimetres', '0.001') if size >= cut[1] else ('centimetres', '0.01')
+        if not moved and EITHER_FROM <= size < cut[1]:
+            unit, scale = 'centimetres or millimetres (driving will tell)', '0.01 or 0.001'
         self._finding = Finding(
             'range_unit', 'ranges', f'{what}, which looks like {unit}: set scale: {scale} for that '
             'input (ranges.inputs.<name>.scale)', median, 'm')

@@ -181,3 +181,21 @@ def test_without_certify_nothing_is_claimed(tmp_path):
     assert main(['solve', str(path), '--report', str(tmp_path / 'r.json')]) == 0
     report = json.loads((tmp_path / 'r.json').read_text())
     assert report['certified'] is None and report['suboptimality'] is None
+
+
+def test_calibrated_radios_are_reported(tmp_path, field, capsys):
+    """All ranges of the file become 0.4 m too long."""
+    graph = graph_file.read(field)
+    longer = tmp_path / 'longer.pyfg'
+    pyfg.write(longer, graph.replaced(ranges=graph.ranges.replaced(
+        distance_m=graph.ranges.distance_m + 0.4)))
+    reports = [tmp_path / f'{k}.json' for k in range(2)]
+    assert main(['solve', str(longer), '--report', str(reports[0])]) == 0
+    assert main(['solve', str(longer), '--calibrate', '--report', str(reports[1])]) == 0
+    before, after = (json.loads(path.read_text()) for path in reports)
+    found = after['calibration']
+    assert found['applied'] and 'calibration' not in before
+    assert after['cost_final'] < before['cost_final']
+    for pair in found['pairs']:
+        assert abs(pair['bias_m'] - 0.4) < 3 * pair['bias_sigma_m'] + 0.05
+    assert 'radio A: bias' in capsys.readouterr().out
