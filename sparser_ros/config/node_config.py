@@ -65,6 +65,27 @@ class PublishConfig:
 
 
 @dataclass(frozen=True)
+class JournalConfig:
+    """What the node writes down to survive a crash."""
+
+    directory: str = option(
+        '', 'folder to which every message is written before it counts, to go on after a crash; '
+        'a folder of the full name of the node is made in it; empty = none (the launch file sets '
+        'one)')
+    resume: bool = option(
+        False, 'go on with the newest session in the journal: same map frame, same graph')
+    sync_period_s: float = option(
+        0.0, 'least time between two fsync; 0 = before any solution that includes the data, so '
+        'that a power failure takes nothing that was published; what is newer than this is lost '
+        'in a power failure, not in a crash of the node', unit='s', lower=0.0, upper=3600.0)
+    segment_mb: float = option(
+        64.0, 'when so much is written the state of the front-end is, and older messages are '
+        'deleted', unit='MB', lower=0.1, upper=1e5)
+    max_mb: float = option(
+        2048.0, 'older sessions are deleted beyond this size', unit='MB', lower=0.0, upper=1e6)
+
+
+@dataclass(frozen=True)
 class NodeConfig:
     """Rates, tolerances, switches and directories of the ROS node."""
 
@@ -139,5 +160,6 @@ class NodeConfig:
         10, 'scheduling priority of the solver process: it yields to everything else', lower=0,
         upper=19,
     )
+    journal: JournalConfig = section(JournalConfig)
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

@@ -6,6 +6,7 @@ import gc
 import math
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -19,6 +20,7 @@ from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
 from .alarms import Alarms
 from .clock_guard import ClockGuard
+from .message_types import deserialise
 from .parameters import Parameters
 from .pipeline import Pipeline
 from .priority import set_niceness
@@ -32,6 +34,8 @@ from .watch import Watch
 
 SLOW_START_S = 8.0
 """From when a start is worth a word."""
+BACKLOG_STEP_S = 0.01
+"""Between two slices of work on messages that wait; nothing is done where none do."""
 DISCOVERY_STEP_S = 0.05
 """Between two new topics; `node.discovery_period_s` is between two looks around."""
 
@@ -48,7 +52,10 @@ class SparserNode(Node):
         self.parameters = Parameters(self)
         config = self.parameters.config
         self.times = CallbackTimes(self._raised)
-        self.pipeline = Pipeline(config)
+        self.pipeline = Pipeline(
+            config, folder=self._journal_folder(config), deserialise=deserialise)
+        for note in (one.text for one in self.pipeline.recording.findings):
+            self.get_logger().error(note)
         self._latency_s = math.nan
         self._jumped_back = False
         self._epochs_before = 0
@@ -77,6 +84,12 @@ class SparserNode(Node):
         gc.collect()
         gc.freeze()
 
+    def _journal_folder(self, config: SparserConfig) -> Path | None:
+        """A folder of its own for every node: two in one would be one journal of two maps."""
+        directory = config.node.journal.directory
+        name = self.get_fully_qualified_name().strip('/').replace('/', '.')
+        return Path(directory).expanduser() / name if directory else None
+
     def _follow_clock(self, config: SparserConfig) -> None:
         """Hear of every step of the clock: with `/clock`, of every message."""
         node = config.node
@@ -92,6 +105,7 @@ class SparserNode(Node):
         steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
         self._solve_timer = None
         for name, period, callback in (
+            ('backlog', BACKLOG_STEP_S, self.inputs.work),
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
             ('intake', node.intake_period_s, self._intake),
             ('poll', 1.0 / node.poll_rate_hz, self._poll),

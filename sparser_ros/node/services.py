@@ -44,6 +44,7 @@ class Services:
         """Solve everything received so far from scratch, paused or not; answers the outcome."""
         pipeline = self._pipeline
         pipeline.intake()
+        await Condition(pipeline.release, SOLVE_TIMEOUT_S)
         request = pipeline.request_audit()
         if request is None:
             response.message = 'nothing to solve: no keyframe yet'

@@ -50,14 +50,14 @@ def test_shutting_down_is_no_error():
 
 def test_a_node_whose_callbacks_raise_goes_on_and_says_so(monkeypatch):
     with World(THREAD) as world:
-        feed = world.node.pipeline.frontend.feed
+        feed = world.node.pipeline.frontend.feed_bytes
 
-        def broken(route, message, now):
+        def broken(route, data, now, deserialise):
             if route.kind == 'ranges':
                 raise ZeroDivisionError('planted')
-            feed(route, message, now)
+            feed(route, data, now, deserialise)
 
-        monkeypatch.setattr(world.node.pipeline.frontend, 'feed', broken)
+        monkeypatch.setattr(world.node.pipeline.frontend, 'feed_bytes', broken)
         world.play(Scene().events[:200])
         assert world.until(lambda: world.heard['/sparser/status']
                            and world.status.callback_errors > 3)
