@@ -83,7 +83,7 @@ class Recording:
             return
         newest = increments[-1].sequence if increments else -1
         journal.checkpoint(
-            resume.state_record(frontend, self.inputs, newest),
+            resume.state_record(frontend, self.inputs, newest, journal.topics),
             [one for one in increments if one.sequence > self._archived])
         self._archived = newest
 

@@ -80,7 +80,7 @@ class Run:
         if self.journal is not None and self.journal.due:
             newest = self.increments[-1].sequence
             self.journal.checkpoint(
-                resume.state_record(self.frontend, self.inputs, newest),
+                resume.state_record(self.frontend, self.inputs, newest, self.journal.topics),
                 [one for one in self.increments if one.sequence > self.archived])
             self.archived = newest
 

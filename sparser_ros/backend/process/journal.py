@@ -16,8 +16,8 @@ import os
 import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -68,7 +68,8 @@ class Journal:
     """An open journal; all methods belong to one thread, and none blocks."""
 
     def __init__(self, files: Files, options: JournalConfig, begin: dict[str, object],
-                 session: int | None = None, number: int = 0, before: int = 0) -> None:
+                 session: int | None = None, number: int = 0, before: int = 0,
+                 topics: Mapping[str, int] | None = None) -> None:
         """Start a session, or go on with one at record `number`, after `before` messages.
 
         `begin` holds the configuration; one that goes on is given its state by `checkpoint`.
@@ -78,6 +79,8 @@ class Journal:
         self._session = files.new_session() if session is None else session
         self._number, self._before = number, before
         self._messages: list[Message] = []
+        self.topics: Counter[str] = Counter(topics or {})
+        """Messages of the session so far, by topic."""
         self._queue: queue.SimpleQueue[_Part | Callable[[], None] | None] = queue.SimpleQueue()
         self._writer = _Writer(files, options, self._queue)
         self._file_bytes = 0
@@ -102,6 +105,7 @@ class Journal:
 
     def message(self, message: Message) -> None:
         """Keep a message for the next `take`."""
+        self.topics[message.topic] += 1
         self._messages.append(message)
 
     def take(self, flush: bool) -> int:
@@ -130,6 +134,7 @@ class Journal:
     def restart(self, begin: dict[str, object]) -> int:
         """All is forgotten: begin another session."""
         self._messages = []
+        self.topics.clear()
         self._begin, self._session = begin, self._files.new_session(self._session)
         self._before = 0
         self._open()

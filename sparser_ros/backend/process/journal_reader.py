@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ class KeptSession:
     """Of the next record."""
     messages: int
     """Number of messages that the session has taken in."""
+    topics: Counter[str]
+    """How many of each topic could be read."""
     losses: tuple[str, ...]
     """What could not be read, in words."""
 
@@ -87,10 +90,13 @@ def _session(
     damaged = [one.record for one in found if isinstance(one, Damage) and one.record is not None]
     heads = [*whole, *damaged]
     last = max(heads, key=lambda one: one.number)
+    messages = [one for one in after if one.kind == records.MESSAGES]
+    topics = Counter(state['topics'] if state is not None else {})
+    for record in messages:
+        topics.update(one.topic for one in records.unpack_messages(record.body))
     return KeptSession(
-        number, begin, state, front_end, increments,
-        [one for one in after if one.kind == records.MESSAGES], _map(paths.get('map', [])),
-        last.number + 1, last.before + last.count, tuple(losses))
+        number, begin, state, front_end, increments, messages, _map(paths.get('map', [])),
+        last.number + 1, last.before + last.count, topics, tuple(losses))
 
 
 def _in_order(whole: list[Record]) -> list[Record]:

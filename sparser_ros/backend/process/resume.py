@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -36,6 +37,8 @@ class Resumed:
     """Of the session; None = a new one."""
     next_record: int = 0
     messages: int = 0
+    topics: Counter[str] = field(default_factory=Counter)
+    """How many of each topic."""
     notes: tuple[str, ...] = ()
     """What an operator must know, in words."""
     begin: dict[str, Any] = field(default_factory=dict)
@@ -84,7 +87,8 @@ def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Res
     if kept is not None and (kept.verdict.sequence > newest or session.losses):
         kept = None  # it speaks of measurements that are not there
     return Resumed(frontend, inputs, increments, kept, archived, session.number,
-                   session.next_number, session.messages, tuple(notes), session.begin)
+                   session.next_number, session.messages, session.topics, tuple(notes),
+                   session.begin)
 
 
 def _replayed(record: records.Record, frontend: Frontend, inputs: Inputs,
@@ -99,9 +103,11 @@ def _replayed(record: records.Record, frontend: Frontend, inputs: Inputs,
     return [] if increment is None else [increment]
 
 
-def state_record(frontend: Frontend, inputs: Inputs, sequence: int) -> bytes:
-    """The body of a checkpoint after increment `sequence`."""
-    values = {'version': state.fingerprint(), 'sequence': sequence}
+def state_record(frontend: Frontend, inputs: Inputs, sequence: int,
+                 topics: Mapping[str, int]) -> bytes:
+    """The body of a checkpoint after increment `sequence` and so many messages of each topic."""
+    values = {
+        'version': state.fingerprint(), 'sequence': sequence, 'topics': dict(topics)}
     return journal_reader.join_state(values, state.pack(frontend, inputs))
 
 
@@ -111,10 +117,10 @@ def open_journal(files: Files, config: SparserConfig, resumed: Resumed) -> Journ
     if resumed.number is None:
         return Journal(files, options, resumed.begin)
     journal = Journal(files, options, resumed.begin, resumed.number, resumed.next_record,
-                      resumed.messages)
+                      resumed.messages, resumed.topics)
     newest = resumed.increments[-1].sequence if resumed.increments else -1
     journal.checkpoint(
-        state_record(resumed.frontend, resumed.inputs, newest),
+        state_record(resumed.frontend, resumed.inputs, newest, journal.topics),
         [one for one in resumed.increments if one.sequence > resumed.archived])
     return journal
 
