@@ -32,6 +32,7 @@ def generate_launch_description() -> LaunchDescription:
          'true: take time from /clock; empty: true with a bag, else as in params_file'),
         ('namespaced_tf', 'false', 'publish on tf in the namespace instead of /tf'),
         ('log_level', 'info', 'debug, info, warn, error or fatal'),
+        ('map_file', '', 'map to start in: a folder that ~/save has written'),
         ('journal', 'auto',
          'folder that keeps what is needed to go on after a crash; auto: sparser in $ROS_HOME '
          '(~/.ros), none with a bag; none; empty: as in params_file'),
@@ -103,7 +104,7 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
 
 
 def _kept(given: dict[str, str]) -> list[dict[str, str | bool]]:
-    """Parameters of the journal."""
+    """Parameters of the journal and of the map to start in."""
     folder = given['journal']
     if folder == 'auto':
         home = Path(os.environ.get('ROS_HOME', '~/.ros')).expanduser()
@@ -112,6 +113,8 @@ def _kept(given: dict[str, str]) -> list[dict[str, str | bool]]:
         'node.journal.resume': _is_true('resume', given['resume'])}
     if folder:
         parameters['node.journal.directory'] = '' if folder == 'none' else folder
+    if given['map_file']:
+        parameters['node.map_file'] = given['map_file']
     return [parameters]
 
 

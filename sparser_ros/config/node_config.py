@@ -11,9 +11,9 @@ from .option import option, section
 class QosConfig:
     """Queue depths; reliability and history can be overridden by `qos_overrides` as well."""
 
-    odometry_depth: int = option(1000, 'queue of each odometry subscription', unit='messages',
+    odometry_depth: int = option(5000, 'queue of each odometry subscription', unit='messages',
                                  lower=1, upper=1000000)
-    range_depth: int = option(2000, 'queue of each range subscription', unit='messages',
+    range_depth: int = option(10000, 'queue of each range subscription', unit='messages',
                               lower=1, upper=1000000)
     closure_depth: int = option(1000, 'queue of each loop closure subscription',
                                 unit='messages', lower=1, upper=1000000)
@@ -150,8 +150,12 @@ class NodeConfig:
     )
     start_paused: bool = option(False, 'start paused: data are kept, nothing is solved')
     save_directory: str = option(
-        'sparser_maps', '~/save writes a new folder under this one', live=True,
+        'sparser_maps', '~/save writes a new folder under this one; read-only, or anyone in the '
+        'network could have folders written anywhere',
     )
+    map_file: str = option(
+        '', 'map to start in: a folder that ~/save has written, or its beacons.yaml; its beacons '
+        'are known to their standard deviations (correlations between them are neglected)')
     niceness: int = option(
         -5, 'scheduling priority of the node, where the system allows one below 0: map -> odom '
         'stays on time on a busy machine', lower=-20, upper=19,

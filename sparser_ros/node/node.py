@@ -18,6 +18,7 @@ from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
 from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
+from . import saving
 from .alarms import Alarms
 from .clock_guard import ClockGuard
 from .message_types import deserialise
@@ -50,7 +51,7 @@ class SparserNode(Node):
     def __init__(self, name: str = 'sparser', **options: Any) -> None:
         super().__init__(name, **options)
         self.parameters = Parameters(self)
-        config = self.parameters.config
+        config = saving.with_map(self.parameters.config)
         self.times = CallbackTimes(self._raised)
         self.pipeline = Pipeline(
             config, folder=self._journal_folder(config), deserialise=deserialise)
@@ -119,7 +120,7 @@ class SparserNode(Node):
                 self._solve_timer = timer
 
     def _configure(self, config: SparserConfig) -> None:
-        self.pipeline.configure(config)
+        self.pipeline.configure(saving.with_map(config))
         self.outputs.configure(config)
         if self._solve_timer is not None:
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)

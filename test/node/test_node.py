@@ -22,11 +22,13 @@ pytestmark = pytest.mark.timeout(2 * START_S)
 
 
 @pytest.fixture(scope='module')
-def lived():
+def lived(tmp_path_factory):
     """A node that has heard the first three quarters of a scene and located both robots."""
     scene = Scene()
     cut = 3 * len(scene.events) // 4
-    with World() as world:
+    maps = tmp_path_factory.mktemp('saved') / 'maps'
+    with World({'node.save_directory': str(maps)}) as world:
+        world.maps = maps
         world.spin(0.5)
         world.before_data = len(world.heard['/tf'])
         world.scene, world.rest = scene, scene.events[cut:]
@@ -126,15 +128,21 @@ def test_status_and_diagnostics(lived):
     assert float(values['ranges.median_ms']) < 1.0
 
 
-def test_save_is_complete(lived, tmp_path):
+def test_nobody_else_chooses_where_maps_are_saved(lived, tmp_path):
     from rclpy.parameter import Parameter
 
-    lived.node.set_parameters([Parameter('node.save_directory', value=str(tmp_path / 'maps'))])
+    answer, = lived.node.set_parameters(
+        [Parameter('node.save_directory', value=str(tmp_path / 'elsewhere'))])
+    assert not answer.successful
+
+
+def test_save_is_complete(lived):
     response = lived.call('save')
     assert response.success, response.message
-    (folder,) = (tmp_path / 'maps').iterdir()
-    assert str(folder) == response.message
-    assert sorted(p.name for p in folder.iterdir()) == ['A.tum', 'B.tum', 'map.pyfg']
+    (folder,) = lived.maps.iterdir()
+    assert str(folder) == response.message and folder.is_absolute()
+    assert sorted(p.name for p in folder.iterdir()) == [
+        'A.tum', 'B.tum', 'beacons.csv', 'beacons.yaml', 'map.json', 'map.pyfg']
     graph = pyfg.read(folder / 'map.pyfg')
     assert graph.n_poses == lived.status.keyframes
     assert len(graph.ranges) == lived.status.ranges
