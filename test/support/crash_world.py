@@ -48,9 +48,9 @@ def kept(folder):
 class CrashWorld:
     """A node process, and a publisher of what its journal does not hold yet."""
 
-    def __init__(self, folder, seed=0, minutes=0.3, speed=4.0):
+    def __init__(self, folder, seed=0, minutes=0.3, speed=4.0, settings=None, **scene):
         self.folder = Path(folder)
-        self.parameters, self.messages = simulated(self.folder / 'bag', minutes)
+        self.parameters, self.messages = simulated(self.folder / 'bag', minutes, **scene)
         self.journal = self.folder / 'journal' / 'sparser'
         self.random = random.Random(seed)
         self.speed = speed
@@ -59,7 +59,8 @@ class CrashWorld:
         self.file = self.folder / 'params.yaml'
         values = dict(self.parameters)
         for name, value in {**SETTINGS,
-                            'node.journal.directory': str(self.folder / 'journal')}.items():
+                            'node.journal.directory': str(self.folder / 'journal'),
+                            **(settings or {})}.items():
             *parts, last = name.split('.')
             inner = values
             for part in parts:

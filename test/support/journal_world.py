@@ -19,11 +19,11 @@ PER_TAKE = 25
 """Messages between two takes of keyframes."""
 
 
-def simulated(folder, minutes=0.3, seed=5):
+def simulated(folder, minutes=0.3, seed=5, **scene):
     """(parameters, messages) of two robots among four beacons, false ranges included."""
+    values = {'robots': 2, 'beacons': 4, 'odometry_rate': 10.0, 'range_rate': 10.0, **scene}
     run = Simulation(SimulationConfig(
-        robots=2, beacons=4, minutes=minutes, odometry_rate=10.0, range_rate=10.0, outliers=0.1,
-        truth_rate=0.0, radius=10.0, seed=seed))
+        minutes=minutes, outliers=0.1, truth_rate=0.0, radius=10.0, seed=seed, **values))
     simulation_output.write_bag(Path(folder), run)
     parameters = simulation_output.node_config(run)
     routes = resume.fresh(SparserConfig.from_mapping(parameters)).inputs
