@@ -157,8 +157,8 @@ class NodeConfig:
         '', 'map to start in: a folder that ~/save has written, or its beacons.yaml; its beacons '
         'are known to their standard deviations (correlations between them are neglected)')
     niceness: int = option(
-        -5, 'scheduling priority of the node, where the system allows one below 0: map -> odom '
-        'stays on time on a busy machine', lower=-20, upper=19,
+        0, 'scheduling priority of the node; -5, where the system allows it, keeps map -> odom on '
+        'time on a busy machine; 0 = as it is', lower=-20, upper=19,
     )
     solver_niceness: int = option(
         10, 'scheduling priority of the solver process: it yields to everything else', lower=0,

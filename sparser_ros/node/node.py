@@ -173,7 +173,8 @@ class SparserNode(Node):
         self._watch.look()
         self._watch_worker()
         self._diagnostics.publish(diagnostics_message(
-            self.pipeline, self.get_clock().now().nanoseconds, self.get_name(), self.times,
+            self.pipeline, self.get_clock().now().nanoseconds,
+            self.get_fully_qualified_name().lstrip('/'), self.times,
             self.alarms.findings, self.inputs.summary(), self.outputs.corrections_m))
 
     def _watch_worker(self) -> None:

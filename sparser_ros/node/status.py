@@ -191,7 +191,7 @@ def _figures(solution: Solution) -> dict[str, Any]:
 
 def _status(name: str, level: bytes, text: str, values: Mapping[str, Any]) -> DiagnosticStatus:
     return DiagnosticStatus(
-        level=level, name=name, message=text, hardware_id='none',
+        level=level, name=name, message=text, hardware_id=name.partition(':')[0],
         values=[KeyValue(key=str(key), value=str(value)) for key, value in values.items()])
 
 

@@ -41,6 +41,8 @@ MOST_FETCHED = 1000
 """Messages of one topic that are fetched at once: 10 ms."""
 MOST_BACKLOG = 100_000
 """Messages that wait at most, 70 MB of odometry; beyond it they stay in the middleware's queues."""
+BEHIND = 5000
+"""Messages that wait and are worth a word: about a second of work."""
 ARRIVAL_SLICE_S, TIMER_SLICE_S = 0.003, 0.006
 """Longest work on messages that wait in one callback: those of TF come in between."""
 _STAMP = struct.Struct('<iI')
@@ -257,13 +259,16 @@ class Subscriptions:
         found = {f'qos {i.topic}': i.problem for i in self.inputs.values() if i.problem}
         found |= {f'lost {i.topic}': f'{i.topic}: {i.lost} messages lost by the middleware'
                   for i in self.inputs.values() if i.lost}
+        if len(self._backlog) > BEHIND:
+            found['backlog messages'] = (
+                f'{len(self._backlog)} messages have arrived that are not taken in yet')
         found |= {f'type {topic}': text for topic, text in self._refused.items()}
         return found
 
     def summary(self) -> dict[str, str]:
         """Per topic: count, rate and age, for diagnostics."""
         now = time.monotonic()
-        return {
+        return {'backlog': str(len(self._backlog))} | {
             item.topic: (
                 f'{item.count} received, {item.lost} lost'
                 + (f', {1 / item.period_s:.1f} Hz, last {now - item.last_steady_s:.1f} s ago'
