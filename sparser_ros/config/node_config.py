@@ -94,6 +94,9 @@ class NodeConfig:
         lower=0.02, upper=3600.0, live=True,
     )
     tf_rate_hz: float = option(20.0, 'rate of map -> odom', unit='Hz', lower=0.1, upper=200.0)
+    odometry_rate_hz: float = option(
+        50.0, 'highest rate of ~/odometry/<robot>, the newest odometry in map', unit='Hz',
+        lower=0.1, upper=200.0)
     tf_tolerance_s: float = option(
         0.1, 'map -> odom is stamped this far ahead of now, so that consumers need not wait',
         unit='s', lower=0.0, upper=10.0, live=True,

@@ -64,6 +64,12 @@ class Inputs:
             for robot in config.robots:
                 self._add(config.fixes.topic, robot, config.fixes.type, 'fixes',
                           functools.partial(_fix, robot, datum))
+        if config.fixes.initial_pose_topic:
+            robot = (config.fixes.initial_pose_robot or config.backend.gauge_robot
+                     or config.robots[0])
+            self._add(config.fixes.initial_pose_topic, robot,
+                      'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
+                      functools.partial(_fix, robot, None))
         for source in config.range_inputs().values():
             self._ranges(source)
         for closure in config.closure_inputs().values():

@@ -108,6 +108,7 @@ class SparserNode(Node):
         for name, period, callback in (
             ('backlog', BACKLOG_STEP_S, self.inputs.work),
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
+            ('odometry_in_map', 1.0 / node.odometry_rate_hz, self._follow),
             ('intake', node.intake_period_s, self._intake),
             ('poll', 1.0 / node.poll_rate_hz, self._poll),
             ('solve', node.solve_period_s, self.pipeline.request_solve),
@@ -128,6 +129,10 @@ class SparserNode(Node):
     def _broadcast(self) -> None:
         if self._clock_guard.trusted:
             self.outputs.broadcast(self.alarms.withheld)
+
+    def _follow(self) -> None:
+        if self._clock_guard.trusted:
+            self.outputs.follow(self.alarms.withheld)
 
     def _intake(self) -> None:
         wanted = self.pipeline.config.node.reset_on_time_jump

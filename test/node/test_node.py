@@ -17,6 +17,7 @@ from node_world import START_S, Scene, World, transform_of
 
 from sparser_ros.io import pyfg
 from sparser_ros.node.conversions import stamp_ns
+from sparser_ros.node.transforms import lifted
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 
@@ -102,6 +103,23 @@ def test_pose_topic_is_in_map_with_stated_noise(lived):
     assert pose.header.frame_id == 'map'
     assert pose.pose.covariance[0] > 0 and pose.pose.covariance[35] > 0
     assert ('B', stamp_ns(pose.header.stamp)) in lived.scene.odometry
+
+
+def test_odometry_in_map_follows_the_odometry(lived):
+    from nav_msgs.msg import Odometry
+
+    heard = []
+    listener = lived.friend.create_subscription(
+        Odometry, '/sparser/odometry/A', heard.append, 10)
+    newest = lived.node.pipeline.frontend.latest_odometry('A')
+    assert lived.until(lambda: heard)
+    lived.friend.destroy_subscription(listener)
+    message = heard[-1]
+    assert (message.header.frame_id, message.child_frame_id) == ('map', 'A/base_link')
+    assert stamp_ns(message.header.stamp) == newest[0]
+    expected = lived.node.outputs.map_to_odom.transforms['A'] @ lifted(*newest[1:])
+    np.testing.assert_allclose(
+        transform_of(message.pose.pose).translation, expected.translation, atol=1e-9)
 
 
 def test_beacons_and_markers(lived):

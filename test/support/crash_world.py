@@ -68,7 +68,7 @@ class CrashWorld:
             inner[last] = value
         ros_yaml.write(self.file, values)
         self.corrections, self.kills = [], 0
-        self.transforms, self.pid = {}, 0
+        self.transforms, self.last = {}, {}
 
     def _hear(self, message):
         for one in message.transforms:
@@ -145,10 +145,10 @@ class CrashWorld:
         for number in range(kills):
             rest = self.missing()
             with self.node() as process:
-                before = dict(self.transforms)
+                self.last.update(self.transforms)
                 self.transforms.clear()
                 self.play(rest, first_s if number == 0 else self.random.uniform(0.1, most_s))
-                self._compare(before)
+                self._compare(self.last)
                 os.kill(process.pid, signal.SIGKILL)
                 while process.poll() is None:
                     time.sleep(0.01)
@@ -166,10 +166,37 @@ class CrashWorld:
         session = kept(self.journal)
         return bool(session.records) and session.records[-1].take == journal_records.FLUSH
 
+    def run_killing_solvers(self, kills):
+        """Kill one of the two solver processes so often while the node hears all; its graph."""
+        rest = self.missing()
+        step = max(len(rest) // (kills + 1), 1)
+        with self.node() as process:
+            for begin in range(0, len(rest), step):
+                assert self.play(rest[begin:begin + step], 1e9)
+                if self.kills < kills:
+                    self.until(lambda: children(process.pid))
+                    os.kill(self.random.choice(children(process.pid)), signal.SIGKILL)
+                    self.kills += 1
+            self.until(lambda: self.statuses[-1].received == len(self.messages)
+                       and self.statuses[-1].waiting == 0 and self.settled)
+            self.restarts = self.statuses[-1].worker_restarts
+        return Run(self.parameters, self.journal, resume=True).graph
+
     def _compare(self, before):
         for frame, place in self.transforms.items():
             if frame in before:
                 self.corrections.append(float(np.linalg.norm(place - before[frame])))
+
+
+def children(pid):
+    """The solver processes of a node: those that were spawned with a pipe."""
+    found = []
+    for child in Path('/proc').glob('[0-9]*'):
+        with contextlib.suppress(OSError):
+            parent = int((child / 'stat').read_text().rpartition(')')[2].split()[1])
+            if parent == pid and b'spawn_main' in (child / 'cmdline').read_bytes():
+                found.append(int(child.name))
+    return found
 
 
 def canonical(graph):
@@ -200,21 +227,33 @@ def main():
     """Kill nodes and solvers; print what became of the map."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--kills', type=int, default=10)
+    parser.add_argument('--solver-kills', type=int, default=20)
+    parser.add_argument('--most', type=float, default=2.0, help='longest life of a node, s')
     parser.add_argument('--seed', type=int, default=0)
     options = parser.parse_args()
+    same = [
+        told(options.seed, lambda world: world.run(options.kills, most_s=options.most), 'node'),
+        told(options.seed, lambda world: world.run_killing_solvers(options.solver_kills),
+             'solver')]
+    return 0 if all(same) else 1
+
+
+def told(seed, run, what):
+    """Whether a run that is disturbed ends with the graph of one that is not."""
     with tempfile.TemporaryDirectory() as folder:
-        world = CrashWorld(folder, options.seed, minutes=1.0)
-        graph = world.run(options.kills)
-        whole = Run(world.parameters).play(world.messages, flush=True).graph
-        same = canonical(graph) == canonical(whole)
-        print(f'{world.kills} kills, {len(world.messages)} messages, {graph.n_poses} keyframes, '
-              f'{len(graph.ranges)} ranges: equal measurement for measurement: {same}')
-        ours, theirs = cost(graph), cost(whole)
-        print(f'cost {ours!r}, undisturbed {theirs!r}, relative difference '
-              f'{abs(ours - theirs) / theirs:.2g}')
-        print(f'map -> odom moved by at most {max(world.corrections, default=np.nan):.3f} m over '
-              'a crash')
-    return 0 if same else 1
+        world = CrashWorld(folder, seed, minutes=1.0)
+        graph = run(world)
+    whole = Run(world.parameters).play(world.messages, flush=True).graph
+    same = canonical(graph) == canonical(whole)
+    print(f'{world.kills} kills of the {what}, {len(world.messages)} messages, '
+          f'{graph.n_poses} keyframes, {len(graph.ranges)} ranges: equal measurement for '
+          f'measurement: {same}')
+    ours, theirs = cost(graph), cost(whole)
+    print(f'cost {ours!r}, undisturbed {theirs!r}, relative difference '
+          f'{abs(ours - theirs) / theirs:.2g}')
+    print(f'map -> odom after a crash and before: at most '
+          f'{max(world.corrections, default=np.nan):.3f} m apart', flush=True)
+    return same
 
 
 if __name__ == '__main__':
