@@ -158,13 +158,33 @@ class CrashWorld:
             assert self.play(rest, 1e9)
             self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
             self.until(lambda: self.settled)
-        return Run(self.parameters, self.journal, resume=True).graph
+        return self.graph
+
+    @property
+    def graph(self):
+        """Of all that the journal holds."""
+        run = Run(self.parameters, self.journal, resume=True)
+        run.close()
+        return run.graph
 
     @property
     def settled(self):
         """Whether everything that waited for odometry is decided."""
         session = kept(self.journal)
         return bool(session.records) and session.records[-1].take == journal_records.FLUSH
+
+    def run_located(self):
+        """Kill the node once its robots are located; compare their TF before and after."""
+        for _ in range(2):
+            rest = self.missing()
+            with self.node() as process:
+                self.last, self.transforms = self.transforms, {}
+                assert self.play(rest, 1e9)
+                self.until(lambda: self.statuses and self.settled and len(self.transforms) == 2)
+                self._compare(self.last)
+                os.kill(process.pid, signal.SIGKILL)
+            self.kills += 1
+        return self.graph
 
     def run_killing_solvers(self, kills):
         """Kill one of the two solver processes so often while the node hears all; its graph."""
@@ -180,7 +200,7 @@ class CrashWorld:
             self.until(lambda: self.statuses[-1].received == len(self.messages)
                        and self.statuses[-1].waiting == 0 and self.settled)
             self.restarts = self.statuses[-1].worker_restarts
-        return Run(self.parameters, self.journal, resume=True).graph
+        return self.graph
 
     def _compare(self, before):
         for frame, place in self.transforms.items():
@@ -232,6 +252,7 @@ def main():
     parser.add_argument('--seed', type=int, default=0)
     options = parser.parse_args()
     same = [
+        told(options.seed, lambda world: world.run_located(), 'located node'),
         told(options.seed, lambda world: world.run(options.kills, most_s=options.most), 'node'),
         told(options.seed, lambda world: world.run_killing_solvers(options.solver_kills),
              'solver')]
