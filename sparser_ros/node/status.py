@@ -164,6 +164,7 @@ def diagnostics_message(
                     for key, value in row.items()},
                  **{f'{kind}.errors': error.count for kind, error in times.errors.items()}}),
         _status(f'{name}: memory', OK, '', {
+            'journal': pipeline.recording.path or 'none',
             'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}),
     ]
     message = DiagnosticArray(status=statuses)
