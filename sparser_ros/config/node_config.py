@@ -164,7 +164,8 @@ class NodeConfig:
         'time on a busy machine; 0 = as it is', lower=-20, upper=19,
     )
     solver_niceness: int = option(
-        10, 'scheduling priority of the solver process: it yields to everything else', lower=0,
+        0, 'scheduling priority of the solver process; that of the auditor, '
+        '`backend.audit.niceness`, is lower, so that audits do not slow the ticks down', lower=0,
         upper=19,
     )
     journal: JournalConfig = section(JournalConfig)

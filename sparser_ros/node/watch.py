@@ -13,8 +13,9 @@ from .pipeline import Pipeline
 from .subscriptions import Subscriptions
 
 TIME_MISMATCH_S = 10.0
-NAMED = 5
-"""So many silent topics are named; asking for their publishers takes time."""
+"""Offset of a topic's stamps from the node's clock that is reported; networks delay by less."""
+MOST_NAMED_TOPICS = 5
+"""Silent topics that are named at once; asking for their publishers takes time."""
 
 
 class Watch:
@@ -61,7 +62,7 @@ class Watch:
                 'input_silent', 'all inputs',
                 f'all inputs have been silent for {since:.0f} s', since, 's'))
             silent = [item for item in silent if not item.count]
-        for item in silent[:NAMED]:
+        for item in silent[:MOST_NAMED_TOPICS]:
             kind, state = ('input_silent', 'has been silent') if item.count else (
                 'input_unheard', 'has said nothing')
             since = now - (item.last_steady_s or self._begin)
@@ -72,8 +73,8 @@ class Watch:
                          'distribution (`sparser play` translates recordings)')
             found.append(Finding(
                 kind, item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since, 's'))
-        if len(silent) > NAMED:
-            rest = len(silent) - NAMED
+        if len(silent) > MOST_NAMED_TOPICS:
+            rest = len(silent) - MOST_NAMED_TOPICS
             found.append(Finding(
                 'input_silent', 'other inputs', f'{rest} other topics are silent as well'))
         return found

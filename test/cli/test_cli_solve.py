@@ -156,7 +156,7 @@ def test_module_is_the_command(tmp_path):
     path = ring_graph(tmp_path)
     done = subprocess.run(
         [sys.executable, '-m', 'sparser_ros', 'solve', str(path)], capture_output=True,
-        text=True, timeout=120, check=False)
+        text=True, timeout=300, check=False)
     assert done.returncode == 0 and 'converged' in done.stdout
     # No progress in a pipe.
     assert done.stderr == ''

@@ -17,27 +17,10 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ...array_types import Array
 from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
+from .. import thresholds
 from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
-
-RELATIVE_GAP = 1e-6
-"""Share of the cost within which a solution counts as optimal."""
-_ROUNDING = 1e-12
-"""Rounding error of a cost, over tr Q_cc: costs are sums of as many terms of both signs."""
-_TIGHTENINGS = 2
-"""Times that a proven gap is divided by ten, one factorisation each, for a sharper bound."""
-_PINNED_MARGIN = 10.0
-"""Margin of the test with one block held, over the shift of the plain test: the gap falls with
-the margin, which the least eigenvalue of S without the gauge must exceed."""
-_GROWTHS = 14
-"""Times that the gap of a failed test is multiplied by ten before there is no bound: from 1e-6 to
-1e8 of the cost."""
-_DIRECTIONS = 5
-"""Most directions of escape; each becomes a column."""
-_LANCZOS_VECTORS = 24
-_LANCZOS_TOLERANCE = 1e-4
-"""Relative error of the least eigenvalues; a factorisation proves the bound afterwards."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +59,8 @@ class Certifier:
         on_rows[: self.rows] = 1
         self.identity = sp.diags(on_rows).tocsc()
         self.symbolic = SymbolicCholesky(self._pattern())
-        self.rounding = _ROUNDING * float(schur.Q_cc.diagonal().sum())
+        rounding = thresholds.current().certificate_rounding
+        self.rounding = rounding * float(schur.Q_cc.diagonal().sum())
 
     def _pattern(self) -> sp.csc_matrix:
         """Where S may have entries: those of Q, and all of each rotation's and the fixed block.
@@ -93,7 +77,7 @@ class Certifier:
 
     def tolerance(self, cost: float) -> float:
         """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
-        return max(RELATIVE_GAP * cost, self.rounding)
+        return max(thresholds.current().certified_gap * cost, self.rounding)
 
     def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
         """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
@@ -116,7 +100,7 @@ class Certifier:
         S = self.matrix(y, gradient)
         gap = tolerance
         if self.factor(S, gap / self.rows) is not None:
-            for _ in range(_TIGHTENINGS):
+            for _ in range(thresholds.current().certificate_tightenings):
                 if self.factor(S, 0.1 * gap / self.rows) is None:
                     break
                 gap *= 0.1
@@ -124,7 +108,7 @@ class Certifier:
         pinned = self._pinned_gap(y, gradient, S, tolerance)
         if pinned <= tolerance:
             return Certificate(cost, pinned, tolerance)
-        for _ in range(_GROWTHS):
+        for _ in range(thresholds.current().certificate_growths):
             gap *= 10
             factor = self.factor(S, gap / self.rows)
             if factor is not None:
@@ -162,7 +146,7 @@ class Certifier:
             diagonal = self.schur.Q_cc.diagonal()[: n * d]
             start = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
         keep = np.delete(np.arange(self.full.shape[0]), np.arange(start, start + d))
-        margin = _PINNED_MARGIN * tolerance / self.rows
+        margin = thresholds.current().pinned_margin * tolerance / self.rows
         held = (S - margin * self.identity)[keep][:, keep].tocsc()
         try:
             SymbolicCholesky(held).factorize(held)
@@ -173,6 +157,7 @@ class Certifier:
 
     def _least(self, factor: CholeskyFactor, shift: float) -> tuple[Array, Array]:
         """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""
+        numbers = thresholds.current()
         padded = np.zeros(factor.n)
 
         def inverse(v: Array) -> Array:
@@ -181,11 +166,11 @@ class Certifier:
 
         operator = LinearOperator((self.rows, self.rows), matvec=inverse, dtype=float)
         start = np.random.default_rng(0).standard_normal(self.rows)
-        wanted = max(min(_DIRECTIONS, self.rows - 2), 1)
+        wanted = max(min(numbers.escape_directions, self.rows - 2), 1)
         try:
             values, vectors = eigsh(
-                operator, k=wanted, which='LA', v0=start, tol=_LANCZOS_TOLERANCE,
-                ncv=min(_LANCZOS_VECTORS, self.rows))
+                operator, k=wanted, which='LA', v0=start, tol=numbers.lanczos_tolerance,
+                ncv=min(numbers.lanczos_vectors, self.rows))
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
             if not len(values):

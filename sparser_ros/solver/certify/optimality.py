@@ -6,13 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...array_types import Array
+from .. import thresholds
 from ..optimize.trust_region import TrustRegionRun
 from .certificate import Certifier
 from .staircase import Climb
-
-_POLISHING_GAP = 1e-2
-"""Gap of a failed certificate, over the cost, below which polishing may still close it; a larger
-one means another minimum."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,8 @@ def assess(
     solve) the bound is what the failed test still proves. Costs are never below zero.
     """
     certificate = certifier.test(refined.y)
-    if not certificate.certified and certificate.gap <= _POLISHING_GAP * abs(refined.cost):
+    near = thresholds.current().polishing_gap * abs(refined.cost)
+    if not certificate.certified and certificate.gap <= near:
         refined = polish(refined.y)
         certificate = certifier.test(refined.y)
     least, lower = certificate.lambda_min, certificate.lower_bound

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...array_types import Array
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from ..optimize.compute_backend import ComputeBackend
@@ -31,18 +32,12 @@ class PolishingRound:
     single_step: bool = False
 
 
-_ROUNDS = (
-    PolishingRound(1e-5, 0.1), PolishingRound(1e-7, 1e-2),
-    *12 * (PolishingRound(0.0, math.inf, single_step=True),))
-"""At each rank. Rough runs come first, since a saddle shows in their certificates already. The
-last rounds end after every accepted step: each takes long, and one may be enough."""
-_CG_STEPS = 500
-"""Most CG steps of an iteration: near a saddle the Hessian is nearly singular, and CG would use
-any number."""
-_HALVINGS = 40
-"""Step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a unit row."""
-_DESCENT_NOISE = 1e-13
-"""Decrease of the cost, over the cost, that is a rounding error."""
+def polishing_rounds() -> list[PolishingRound]:
+    """The runs at each rank: rough ones, then single steps."""
+    numbers = thresholds.current()
+    rough = zip(numbers.staircase_tolerances, numbers.staircase_saddle_gaps, strict=True)
+    step = PolishingRound(0.0, math.inf, single_step=True)
+    return [*(PolishingRound(*one) for one in rough), *numbers.staircase_single_steps * [step]]
 
 
 @dataclass(frozen=True)
@@ -71,8 +66,9 @@ def climb(
 
     A deadline in `rule` ends the climb with the best point so far and its certificate.
     """
+    most = min(rule.max_cg_steps, thresholds.current().staircase_cg_steps)
     stairs = _Staircase(
-        schur, preconditioner, replace(rule, max_cg_steps=min(rule.max_cg_steps, _CG_STEPS)),
+        schur, preconditioner, replace(rule, max_cg_steps=most),
         certifier or Certifier(schur), observer, backend or ComputeBackend())
     while True:
         run, certificate = stairs.polish(y)
@@ -108,7 +104,7 @@ class _Staircase:
     def polish(self, y: Array) -> tuple[TrustRegionRun, Certificate]:
         """Runs at the rank of y until the point is certified, a saddle, or as good as it gets."""
         radius = math.inf
-        for one in _ROUNDS:
+        for one in polishing_rounds():
             run = self._minimise(y, one, radius)
             y, radius = run.y, run.radius
             certificate = self.certifier.test(y)
@@ -150,8 +146,9 @@ def escape(
     step[:, p:] = directions / np.abs(directions).max(axis=0, initial=1e-300)
     start = schur(lifted)
     cost = float(np.sum(lifted * start))
-    length, best, lowest = 1.0, None, -_DESCENT_NOISE * abs(cost)
-    for _ in range(_HALVINGS):
+    numbers = thresholds.current()
+    length, best, lowest = 1.0, None, -numbers.escape_noise * abs(cost)
+    for _ in range(numbers.escape_halvings):
         candidate = manifold.retract(lifted, length * step)
         change = float(np.sum((candidate - lifted) * (start + schur(candidate))))
         if change < lowest:
