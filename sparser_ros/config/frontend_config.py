@@ -257,6 +257,11 @@ class FixesConfig:
         0.0, 'direction of the map x axis, counter-clockwise from east', unit='rad')
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
+    initial_pose_topic: str = option(
+        'initialpose', 'poses in map of `initial_pose_robot`, as the button of RViz sends them; '
+        'taken as a measurement with the covariance stated; empty = none')
+    initial_pose_robot: str = option(
+        '', 'robot that they are of; empty = the gauge robot, or the first of `robots`')
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,9 @@ class SparserConfig:
 
     def _check_fixes(self) -> None:
         check_vector(self.fixes.datum, (3,), 'fixes.datum')
+        placed = self.fixes.initial_pose_robot
+        if placed and placed not in self.robots:
+            raise ConfigError(f'fixes.initial_pose_robot: {placed!r} is not in robots')
         if self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum:
             raise ConfigError('fixes.datum: NavSatFix needs latitude, longitude and height of the '
                               'map origin')

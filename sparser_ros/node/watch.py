@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from rclpy.node import Node
 
 from ..graph.finding import Finding
+from .params_files import misfits
 from .pipeline import Pipeline
 from .subscriptions import Subscriptions
 
@@ -24,6 +26,7 @@ class Watch:
         self._pipeline = pipeline
         self._inputs = inputs
         self._begin = time.monotonic()
+        self._misfits = misfits(sys.argv, node.get_fully_qualified_name())
         self._last_clock_ns = 0
         self._clock_moved = self._begin
         self._logged: set[tuple[str, str]] = set()
@@ -36,7 +39,8 @@ class Watch:
             *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
               for kind, text in self._inputs.warnings().items()),
             *(Finding('configuration', f'hint {number}', text)
-              for number, text in enumerate(self._pipeline.frontend.warnings)))
+              for number, text in enumerate((
+                  *self._misfits, *self._pipeline.frontend.warnings))))
         now = {(one.kind, one.subject) for one in self.findings}
         for one in self.findings:
             if (one.kind, one.subject) not in self._logged:
@@ -63,6 +67,10 @@ class Watch:
                 'input_unheard', 'has said nothing')
             since = now - (item.last_steady_s or self._begin)
             heard = '' if item.publishers(self._node) else ' and nobody publishes it'
+            if not heard and not item.count:
+                # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
+                heard = (', though somebody publishes it: the type may be that of another ROS '
+                         'distribution (`sparser play` translates recordings)')
             found.append(Finding(
                 kind, item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since, 's'))
         if len(silent) > MOST_NAMED_TOPICS:

@@ -42,6 +42,16 @@ def test_more_interrupts_do_not_disturb_the_end(tmp_path):
         assert 'Traceback' not in process.tail(100)
 
 
+def test_a_closed_terminal_ends_it_like_ctrl_c(tmp_path):
+    """Otherwise its shared memory stays behind."""
+    with node(tmp_path) as process:
+        while 'robots: robot' not in process.tail(100):
+            assert process.poll() is None, process.tail()
+            time.sleep(0.05)
+        process._signal(signal.SIGHUP)
+        assert ended(process) == 0, process.tail()
+
+
 @pytest.mark.parametrize(('file', 'level', 'reason'), [
     ('/**:\n  ros__parameters: {dimension: 2}\n', 'loud', 'log level'),
     ('a: [', 'info', 'params file'),

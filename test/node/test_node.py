@@ -17,16 +17,19 @@ from node_world import SECOND, START_S, Scene, World, transform_of
 
 from sparser_ros.io import pyfg
 from sparser_ros.node.conversions import stamp_ns
+from sparser_ros.node.transforms import lifted
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 
 
 @pytest.fixture(scope='module')
-def lived():
+def lived(tmp_path_factory):
     """A node that has heard the first three quarters of a scene and located both robots."""
     scene = Scene()
     cut = 3 * len(scene.events) // 4
-    with World() as world:
+    maps = tmp_path_factory.mktemp('saved') / 'maps'
+    with World({'node.save_directory': str(maps)}) as world:
+        world.maps = maps
         world.spin(0.5)
         world.before_data = len(world.heard['/tf'])
         world.scene, world.rest = scene, scene.events[cut:]
@@ -105,6 +108,23 @@ def test_pose_topic_is_in_map_with_stated_noise(lived):
     assert ('B', stamp_ns(pose.header.stamp)) in lived.scene.odometry
 
 
+def test_odometry_in_map_follows_the_odometry(lived):
+    from nav_msgs.msg import Odometry
+
+    heard = []
+    listener = lived.friend.create_subscription(
+        Odometry, '/sparser/odometry/A', heard.append, 10)
+    newest = lived.node.pipeline.frontend.latest_odometry('A')
+    assert lived.until(lambda: heard)
+    lived.friend.destroy_subscription(listener)
+    message = heard[-1]
+    assert (message.header.frame_id, message.child_frame_id) == ('map', 'A/base_link')
+    assert stamp_ns(message.header.stamp) == newest[0]
+    expected = lived.node.outputs.map_to_odom.transforms['A'] @ lifted(*newest[1:])
+    np.testing.assert_allclose(
+        transform_of(message.pose.pose).translation, expected.translation, atol=1e-9)
+
+
 def test_beacons_and_markers(lived):
     assert lived.until(lambda: lived.heard['/sparser/markers'])
     named = [m for m in lived.heard['/sparser/beacons'][-1].markers if m.ns == 'beacons']
@@ -129,15 +149,21 @@ def test_status_and_diagnostics(lived):
     assert float(values['ranges.median_ms']) < 1.0
 
 
-def test_save_is_complete(lived, tmp_path):
+def test_nobody_else_chooses_where_maps_are_saved(lived, tmp_path):
     from rclpy.parameter import Parameter
 
-    lived.node.set_parameters([Parameter('node.save_directory', value=str(tmp_path / 'maps'))])
+    answer, = lived.node.set_parameters(
+        [Parameter('node.save_directory', value=str(tmp_path / 'elsewhere'))])
+    assert not answer.successful
+
+
+def test_save_is_complete(lived):
     response = lived.call('save')
     assert response.success, response.message
-    (folder,) = (tmp_path / 'maps').iterdir()
-    assert str(folder) == response.message
-    assert sorted(p.name for p in folder.iterdir()) == ['A.tum', 'B.tum', 'map.pyfg']
+    (folder,) = lived.maps.iterdir()
+    assert str(folder) == response.message and folder.is_absolute()
+    assert sorted(p.name for p in folder.iterdir()) == [
+        'A.tum', 'B.tum', 'beacons.csv', 'beacons.yaml', 'map.json', 'map.pyfg']
     graph = pyfg.read(folder / 'map.pyfg')
     assert graph.n_poses == lived.status.keyframes
     assert len(graph.ranges) == lived.status.ranges

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
-from sparser_ros.backend.process.journal import load
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import AuditConfig, WatchdogConfig
 
@@ -251,16 +250,6 @@ def test_an_increment_that_no_solve_survives_is_left_out_and_named(increments):
         assert any(one.kind == 'quarantined' and 'increment 2' in one.text
                    for one in solution.findings)
         assert {robot.location.value for robot in solution.robots} == {'located'}
-
-
-def test_the_journal_holds_what_was_submitted(tmp_path, increments):
-    path = tmp_path / 'run.journal'
-    with SolverWorker(config(journal=str(path), audit=QUIET, auditor='off')) as worker:
-        for one in increments:
-            worker.submit(one)
-        worker.request_solve()
-        solution_of(worker, 3)
-    assert [one.sequence for one in load(path)] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
