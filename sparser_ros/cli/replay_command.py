@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..config.errors import SolverError
 from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .warnings_text import show_undetermined, show_warnings
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -16,7 +19,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         'replay', help="run a bag through the node's front-end and back-end, without ROS",
         description='Replay a ROS 2 bag at full speed and deterministically. Exit code 0: '
-        'solved; 2: bad input; 3: not converged, the best iterate is written.')
+        'solved; 2: bad input, or nothing was measured; 3: not converged, or robots have no place '
+        'in map (they are named), the best iterate is written.')
     parser.add_argument('bag', type=Path, metavar='BAG', help='folder, .mcap or .db3 file')
     parser.add_argument('--config', type=Path, metavar='C.yaml',
                         help="the node's parameter file (default: all defaults)")
@@ -27,12 +31,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--calibrate', action='store_true', help=(
         'calibration.mode: apply: a second replay with the radios calibrated against the first '
         'map'))
+    parser.add_argument('-v', '--verbose', action='store_true',
+                        help='counts of messages, number of solves, errors per robot')
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay the bag; 0 solved, 3 not converged."""
-    from ..backend.replay import replay
+    """Replay the bag; 0 solved, 3 not converged or robots without a place."""
+    from ..backend.replay import replay, replay_findings
     from ..backend.replay.calibrated_replay import run_calibrated
     from ..config.sparser import SparserConfig
     from ..io import report
@@ -43,46 +49,60 @@ def run(args: argparse.Namespace) -> int:
         config = replace(config, calibration=replace(config.calibration, mode='apply'))
     with replay_progress() as progress:
         state, found = run_calibrated(args.bag, config, progress)
+    warnings = [one.text for one in replay_findings.findings_of(state)]
+    show_warnings(warnings)
+    lost = replay_findings.undetermined_robots(state)
+    nothing = replay_findings.nothing_measured(state)
     result = {
-        **replay.report_of(state, args.bag.name), **calibration_options.fields(found)}
+        **replay.report_of(state, args.bag.name), **calibration_options.fields(found),
+        'warnings': warnings, 'undetermined': lost}
     if args.report:
         report.write(args.report, result)
-    _write(args, state)
-    _summary(result)
+    if nothing:
+        raise SolverError(f'{args.bag}: {nothing}')
+    written = _write(args, state)
+    _summary(result, args.verbose)
     calibration_options.show(found)
+    if written:
+        print(f'written: {", ".join(map(str, written))}')
+    show_undetermined(lost)
     assert state.solution is not None
-    return SOLVED if state.solution.status.solved else NOT_CONVERGED
+    return SOLVED if state.solution.status.solved and not lost else NOT_CONVERGED
 
 
-def _write(args: argparse.Namespace, state: Any) -> None:
+def _write(args: argparse.Namespace, state: Any) -> list[Path]:
     """Trajectories and map of the located robots and beacons; the others have no pose in map."""
     from ..backend.session.located import located_part
 
+    written = [args.report] if args.report else []
     if not (args.tum or args.plot):
-        return
+        return written
     graph, estimate = located_part(state.graph, state.solution)
+    if not len(estimate.points):
+        print('no trajectory and no picture: nothing has a place in map', file=sys.stderr)
+        return written
     if args.tum:
         from ..io import tum
 
-        tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
+        written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
     if args.plot:
         from ..plot import map as map_plot
 
         map_plot.save(args.plot, graph, estimate, cost=state.solution.stats.cost_final)
+        written.append(args.plot)
+    return written
 
 
-def _summary(result: dict[str, Any]) -> None:
+def _summary(result: dict[str, Any], verbose: bool) -> None:
     cost = result['cost_final']
+    placed = sum(one['located'] for one in result['beacons'].values())
     print(
-        f'{result["dataset"]}: {result["n_poses"]} keyframes, {result["n_landmarks"]} beacons, '
-        f'{result["n_ranges"]} ranges, {result["n_closures"]} closures\n'
+        f'{result["dataset"]}: {result["n_poses"]} keyframes, {result["n_ranges"]} ranges, '
+        f'{result["n_closures"]} closures; {placed} of {len(result["beacons"])} beacons located\n'
         f'{result["status"]}: cost {"none" if cost is None else f"{cost:.8g}"}, '
-        f'{len(result["solves"])} solves, {result["seconds"]["total"]:.1f} s')
-    for kind, counts in result['counts'].items():
-        if isinstance(counts, dict) and counts['received']:
-            reasons = ', '.join(f'{k} {v}' for k, v in counts['dropped'].items())
-            print(f'  {kind}: {counts["received"]} received, {counts["accepted"]} accepted, '
-                  f'{counts["merged"]} merged, dropped: {reasons or "none"}')
+        f'{len(result["rejected"])} measurements rejected, {result["seconds"]["total"]:.1f} s')
+    if verbose:
+        _counts(result)
     for robot, state in result['locations'].items():
         print(f'  {robot}: {state["location"]}'
               + (f' ({state["missing"]})' if state['missing'] else ''))
@@ -90,13 +110,26 @@ def _summary(result: dict[str, Any]) -> None:
     if residuals:
         print(f'  range residuals: rms {residuals["rms"]:.3f} m, median '
               f'{residuals["median"]:+.3f} m, 95 % below {residuals["p95_absolute"]:.3f} m')
-    truth = result['truth']
-    if truth:
-        print(f'  against ground truth: RMSE {truth["ate_rmse_m"]:.3f} m, mean '
-              f'{truth["ate_m"]:.3f} m (aligned on '
-              f'{", ".join(truth["aligned_on"])})')
-        for robot, errors in truth['robots'].items():
-            print(f'    {robot}: mean {errors["ate_m"]:.3f} m')
-        for pair in truth['relative_poses']:
-            print(f'    {pair["from"]}->{pair["to"]}: translation {pair["translation_error_m"]:.3f}'
-                  f' m, rotation {pair["rotation_error_rad"]:.3f} rad')
+    if result['truth']:
+        _errors(result['truth'], verbose)
+
+
+def _counts(result: dict[str, Any]) -> None:
+    print(f'  {len(result["solves"])} solves')
+    for kind, counts in result['counts'].items():
+        if isinstance(counts, dict) and counts['received']:
+            reasons = ', '.join(f'{k} {v}' for k, v in counts['dropped'].items())
+            print(f'  {kind}: {counts["received"]} received, {counts["accepted"]} accepted, '
+                  f'{counts["merged"]} merged, dropped: {reasons or "none"}')
+
+
+def _errors(truth: dict[str, Any], verbose: bool) -> None:
+    print(f'  against ground truth: RMSE {truth["ate_rmse_m"]:.3f} m, mean '
+          f'{truth["ate_m"]:.3f} m (aligned on {", ".join(truth["aligned_on"])})')
+    if not verbose:
+        return
+    for robot, errors in truth['robots'].items():
+        print(f'    {robot}: mean {errors["ate_m"]:.3f} m')
+    for pair in truth['relative_poses']:
+        print(f'    {pair["from"]}->{pair["to"]}: translation {pair["translation_error_m"]:.3f}'
+              f' m, rotation {pair["rotation_error_rad"]:.3f} rad')

@@ -11,8 +11,10 @@ import numpy as np
 
 from ..config import ConfigError, FlatOption, SolverConfig, build, walk
 from ..graph import Estimate, Graph, estimate_of
+from ..graph.connectivity import thinly_measured, undetermined
 from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .warnings_text import show_undetermined, show_warnings
 
 # (flag, name of the option in SolverConfig, metavar); defaults and help come from there.
 OPTIONS = (
@@ -36,7 +38,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         'solve', help='solve a graph file',
         description='Solve a .pyfg or .g2o graph. Exit code 0: solved; 2: bad input; '
-        '3: not converged, the best iterate is written.')
+        '3: not converged, or parts are undetermined (they are named; --partial accepts them); '
+        'the best iterate is written.')
     parser.add_argument('graph', type=Path, metavar='GRAPH', help='.pyfg or .g2o file')
     known = {o.name: o for o in walk(SolverConfig)}
     for flag, name, metavar in OPTIONS:
@@ -48,6 +51,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
     parser.add_argument('--residuals', type=Path, metavar='P.png',
                         help='draw histograms of the residuals')
+    parser.add_argument('--partial', action='store_true', help=(
+        'exit code 0 although parts of the graph have no measurement to the rest'))
+    parser.add_argument('-v', '--verbose', action='store_true',
+                        help='iterations, times by stage and what was chosen for this graph, why')
     calibration_options.add(parser)
     parser.set_defaults(run=run)
 
@@ -93,6 +100,9 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     graph = graph_file.read(args.graph).validate()
     load = time.perf_counter() - start
+    lost = [one.text for one in undetermined(graph)]
+    warnings = [one.text for one in thinly_measured(graph)]
+    show_warnings(warnings)
     with solve_progress() as progress:
         result = solve(graph, config, progress=progress)
         found = calibration_options.found_in(args, graph, result, config)
@@ -102,19 +112,29 @@ def run(args: argparse.Namespace) -> int:
     estimate = result.estimate
     seconds = {'load': load, 'total': time.perf_counter() - start}
     truth = reference(args.graph, graph)
+    written: list[Path] = []
     if estimate is not None:
         estimate = in_file_frame(graph, estimate, truth)
-        _write(args, graph, estimate, truth, result)
+        written = _write(args, graph, estimate, truth, result)
     if args.report:
         from ..io import report
 
         fields = report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth)
-        report.write(args.report, {**fields, **calibration_options.fields(found)})
+        report.write(args.report, {
+            **fields, **calibration_options.fields(found), 'warnings': warnings,
+            'undetermined': lost})
+        written.append(args.report)
     _summary(graph, result, seconds['total'], estimate, truth)
+    if args.verbose:
+        _details(result)
     calibration_options.show(found)
-    return SOLVED if result.status.solved else NOT_CONVERGED
+    if written:
+        print(f'written: {", ".join(map(str, written))}')
+    show_undetermined(lost)
+    solved = result.status.solved and (args.partial or not lost)
+    return SOLVED if solved else NOT_CONVERGED
 
 
 def reference(path: Path, graph: Graph) -> Estimate | None:
@@ -156,14 +176,16 @@ def _check_outputs(args: argparse.Namespace) -> None:
 def _write(
     args: argparse.Namespace, graph: Graph, estimate: Estimate, truth: Estimate | None,
     result: Any,
-) -> None:
+) -> list[Path]:
+    """Write what the options name; returns the files."""
     from ..graph import with_estimate
     from ..io import graph_file, tum
 
+    written = [path for path in (args.output, args.plot, args.residuals) if path]
     if args.output:
         graph_file.rewrite_vertices(args.graph, args.output, with_estimate(graph, estimate))
     if args.tum:
-        tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
+        written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
     if args.plot:
         from ..plot import map as map_plot
 
@@ -175,6 +197,7 @@ def _write(
         from ..plot import residual_histograms
 
         residual_histograms.save(args.residuals, whitened(graph, estimate), graph.name)
+    return written
 
 
 def _summary(
@@ -187,8 +210,7 @@ def _summary(
     shown = 'none' if cost is None else f'{cost:.8g}'
     print(
         f'{graph.name}: {graph}\n'
-        f'{result.status.value}: cost {shown} after {stats.iterations} iterations, '
-        f'{seconds:.2f} s on the {stats.backend} ({stats.backend_reason})')
+        f'{result.status.value}: cost {shown}, {seconds:.2f} s')
     if stats.cost_robust is not None:
         rejected = sum(int(np.sum(w < REJECTED_BELOW)) for w in stats.weights.values())
         print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')
@@ -201,3 +223,13 @@ def _summary(
               f'mean {ate(estimate, truth):.3f} m')
     if not result.status.solved:
         print(result.message)
+
+
+def _details(result: Any) -> None:
+    """What a developer asks: effort, times and choices."""
+    stats = result.stats
+    times = ', '.join(f'{stage} {seconds:.3f} s' for stage, seconds in stats.seconds.items())
+    print(f'  {stats.iterations} iterations, {stats.cg_steps} CG steps from {stats.init} at rank '
+          f'{stats.rank}; {times}\n  on the {stats.backend}: {stats.backend_reason}')
+    for name, choice in stats.plan.items():
+        print(f'  {name}: {choice}')

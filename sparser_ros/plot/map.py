@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array, Index, Mask
+from ..config import SparserError
 from ..config.backend_config import BackendConfig
 from ..graph import Estimate, Graph
 from .figure import COLOURS, FAINT, REJECTED, figure
@@ -31,7 +32,12 @@ def save(
     cost: float | None = None,
     title: str = '',
 ) -> None:
-    """Draw a map; `truth` in the frame of the estimate, `weights` robust weights by table."""
+    """Draw a map; `truth` in the frame of the estimate, `weights` robust weights by table.
+
+    Raises SparserError for an estimate without a position.
+    """
+    if not len(estimate.points):
+        raise SparserError(f'{path}: nothing to draw: no pose and no beacon has a position')
     plane = graph.dimension == 2
     with figure(path, 8.0, _height(estimate, truth) if plane else 6.0) as drawing:
         axes = drawing.add_subplot(projection=None if plane else '3d')

@@ -199,3 +199,36 @@ def test_calibrated_radios_are_reported(tmp_path, field, capsys):
     for pair in found['pairs']:
         assert abs(pair['bias_m'] - 0.4) < 3 * pair['bias_sigma_m'] + 0.05
     assert 'radio A: bias' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(('arguments', 'meant'), [
+    (['solve', 'x.pyfg', '--certfy'], '--certify'),
+    (['solve', 'x.pyfg', '--kernel', 'gmm'], 'gm'),
+    (['sovle', 'x.pyfg'], 'solve'),
+    (['replay', 'BAG', '--confg=c.yaml'], '--config'),
+])
+def test_a_mistyped_option_gets_a_suggestion(arguments, meant, capsys):
+    assert main(arguments) == 2
+    assert f'did you mean {meant}?' in capsys.readouterr().err
+
+
+def test_parts_without_a_measurement_are_no_solution(tmp_path, field, capsys):
+    """A robot without a link and beacons without ranges are named; exit code 3, or 0 if asked."""
+    path = tmp_path / 'apart.pyfg'
+    lines = [line for line in field.read_text().splitlines() if 'RANGE' not in line]
+    path.write_text('\n'.join(lines) + '\n')
+    assert main(['solve', str(path), '--report', str(tmp_path / 'r.json')]) == 3
+    shown = capsys.readouterr()
+    assert 'undetermined: robot B: no measurement to the rest of the graph' in shown.err
+    assert 'undetermined: 4 landmarks without any measurement' in shown.err
+    assert len(json.loads((tmp_path / 'r.json').read_text())['undetermined']) == 2
+    assert main(['solve', str(path), '--partial']) == 0
+
+
+def test_details_are_told_when_asked(tmp_path, capsys):
+    path = ring_graph(tmp_path)
+    assert main(['solve', str(path), '--tum', str(tmp_path / 'tum')]) == 0
+    shown = capsys.readouterr().out
+    assert 'on the cpu' not in shown and 'written: ' in shown and '.tum' in shown
+    assert main(['solve', str(path), '-v']) == 0
+    assert 'on the cpu' in capsys.readouterr().out

@@ -38,6 +38,8 @@ class Replay:
     solution: Solution | None = None
     messages: int = 0
     unused_topics: tuple[str, ...] = ()
+    topics: dict[str, str] = field(default_factory=dict)
+    """Topics of the bag with their types."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """One entry per solve: data time, cost, full or warm, located robots."""
     tracks: dict[str, TruthTrack] = field(default_factory=dict)
@@ -69,7 +71,7 @@ def run(
     """Replay a bag; raises FormatError when it cannot be read or holds none of our topics."""
     begin = time.perf_counter()
     bag = BagReader(path)
-    state = Replay(config, Frontend(config), Session(config))
+    state = Replay(config, Frontend(config), Session(config), topics=dict(bag.topics))
     inputs = Inputs(config)
     routes = {topic: inputs.match(topic, kind) for topic, kind in bag.topics.items()}
     truth = {topic: robot for robot, topic in config.backend.truth_topics.items()}

@@ -118,3 +118,25 @@ def test_the_real_recording_places_everybody(data_dir):
     assert max(errors.values()) < 0.4
     assert report['truth']['relative_poses'][0]['rotation_error_rad'] < 0.3
     assert report['range_residuals_m']['rms'] < 0.3
+
+
+def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
+    """The default configuration knows one robot called `robot`; no traceback, no 'converged'."""
+    assert main(['replay', str(bag / 'bag'), '--plot', str(tmp_path / 'map.png'),
+                 '--report', str(tmp_path / 'r.json')]) == 3
+    shown = capsys.readouterr()
+    assert 'there is no topic /robot/odom (odometry.topic)' in shown.err
+    assert 'undetermined: robot: no odometry' in shown.err
+    assert 'no picture: nothing has a place in map' in shown.err
+    assert 'Traceback' not in shown.err and not (tmp_path / 'map.png').exists()
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert report['undetermined'] and report['warnings']
+
+
+def test_nothing_measured_is_bad_input(bag, tmp_path, capsys):
+    config = tmp_path / 'c.yaml'
+    config.write_text('robots: [A, B]\nranges:\n  inputs:\n    a: {topic: /uwb/range}\n')
+    assert main(['replay', str(bag / 'bag'), '--config', str(config)]) == 2
+    text = capsys.readouterr().err
+    assert 'there is no topic /uwb/range (ranges.inputs); is /uwb/ranges meant?' in text
+    assert 'nothing was measured beside odometry' in text
