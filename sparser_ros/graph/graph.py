@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from .keys import point_index
 from .measurement_tables import MeasurementTables, complete
 from .measurements import Table, empty
 from .measurements.table import Numbers, Rotations, Stamps, Vectors
+
+if TYPE_CHECKING:
+    from .builder import GraphBuilder
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,13 @@ class Graph(MeasurementTables):
                 noun = 'loop closures' if name == 'relative_poses' else name.replace('_', ' ')
                 parts.append(counted(len(table) - int(closures), noun.removesuffix('s')))
         return ', '.join(parts)
+
+    @staticmethod
+    def builder(dimension: int = 2, name: str = '') -> GraphBuilder:
+        """A graph to be filled by `add_odometry`, `add_range`, `add_closure` and `add_prior`."""
+        from .builder import GraphBuilder
+
+        return GraphBuilder(dimension, name)
 
     @property
     def n_poses(self) -> int:

@@ -1,0 +1,220 @@
+"""A graph from arrays, or from one measurement after another, without knowing its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..array_types import Array, Index
+from ..config import GraphError
+from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from .graph import Graph, Landmarks, Poses, empty_graph
+from .measurements import (
+    PointPriors,
+    PosePriors,
+    Ranges,
+    RelativePoses,
+    Table,
+    concatenated,
+    empty,
+)
+
+End = str | tuple[str, int | ArrayLike]
+"""A beacon by its name, or a robot with the number of one or more of its poses."""
+T = TypeVar('T', bound=Table)
+
+
+class GraphBuilder:
+    """Collects measurements; `build` makes the graph, its poses at the composed odometry.
+
+    Poses of a robot are numbered from 0; the first `add_odometry` of a robot makes its pose 0, and
+    each motion one more. Beacons appear with their first measurement. In the plane rotations are
+    angles in radians, in space rotation vectors; matrices (d, d) will do as well. Every argument
+    may be one value, or an array with one row for each of k measurements.
+    """
+
+    def __init__(self, dimension: int = 2, name: str = '') -> None:
+        self.dimension = empty_graph(dimension).dimension
+        self._name = name
+        self._robots: list[str] = []
+        self._rows: list[list[int]] = []
+        self._rotation: list[Array] = []
+        self._translation: list[Array] = []
+        self._stamps: list[int] = []
+        self._beacons: dict[str, Array | None] = {}
+        self._tables: list[Table] = []
+
+    def add_odometry(
+        self, robot: str, translation: ArrayLike, rotation: ArrayLike, *,
+        sigma_m: ArrayLike, sigma_rad: ArrayLike, stamp_ns: ArrayLike = 0,
+    ) -> GraphBuilder:
+        """k motions of a robot, each in the frame of the pose before it.
+
+        `translation` (k, d) in metres, `rotation` (k,) or (k, 3) or (k, d, d); standard deviations
+        per axis, one or (k,); `stamp_ns` (k,) of the poses that the motions end at.
+        """
+        shift, turn = self._motions(translation, rotation)
+        k = len(shift)
+        rows = self._rows[self._robot(robot)]
+        stamps = np.broadcast_to(np.asarray(stamp_ns, dtype=np.int64), k)
+        first = len(self._rotation)
+        for row in range(k):
+            before = rows[-1]
+            self._translation.append(
+                self._translation[before] + self._rotation[before] @ shift[row])
+            self._rotation.append(self._rotation[before] @ turn[row])
+            self._stamps.append(int(stamps[row]))
+            rows.append(len(self._rotation) - 1)
+        j = np.arange(first, first + k)
+        self._relative(np.array(rows[-k - 1:-1], dtype=np.int64), j, shift, turn,
+                       sigma_m, sigma_rad, np.ones(k, dtype=bool))
+        return self
+
+    def add_closure(
+        self, source: End, target: End, translation: ArrayLike, rotation: ArrayLike, *,
+        sigma_m: ArrayLike, sigma_rad: ArrayLike,
+    ) -> GraphBuilder:
+        """k loop closures: the pose of `target` in the frame of `source`, as in `add_odometry`."""
+        shift, turn = self._motions(translation, rotation)
+        i, j = (self._ends(end, len(shift), poses_only=True) for end in (source, target))
+        self._relative(i, j, shift, turn, sigma_m, sigma_rad, np.zeros(len(shift), dtype=bool))
+        return self
+
+    def add_range(
+        self, source: End, target: End, distance_m: ArrayLike, *, sigma_m: ArrayLike,
+        lever_source: ArrayLike = 0.0, lever_target: ArrayLike = 0.0,
+    ) -> GraphBuilder:
+        """k distances between antennas; a lever arm (d,) is the antenna in its robot's frame."""
+        distance = np.atleast_1d(np.asarray(distance_m, dtype=float))
+        k = len(distance)
+        ends = [self._ends(end, k) for end in (source, target)]
+        arms = [
+            np.where((end >= 0)[:, None], np.broadcast_to(np.asarray(arm, float), self._size(k)), 0)
+            for end, arm in zip(ends, (lever_source, lever_target), strict=True)]
+        self._tables.append(Ranges(
+            ends[0], ends[1], arms[0], arms[1], distance, _precision(sigma_m, k),
+            np.zeros(k, dtype=np.int64)))
+        return self
+
+    def add_prior(
+        self, what: End, position: ArrayLike, rotation: ArrayLike | None = None, *,
+        sigma_m: ArrayLike = 0.0, sigma_rad: ArrayLike = 0.0,
+    ) -> GraphBuilder:
+        """Known positions (k, d) in map of a beacon or of poses, for poses with a heading as well.
+
+        `sigma_m` of 0 makes a beacon's position exact. Without `rotation` the heading is free.
+        """
+        where = np.asarray(position, dtype=float).reshape(-1, self.dimension)
+        k = len(where)
+        ends = self._ends(what, k)
+        if isinstance(what, str) and not np.any(np.asarray(sigma_m)):
+            self._beacons[what] = where[0]
+        elif rotation is None:
+            self._tables.append(PointPriors(
+                ends, np.zeros(self._size(k)), where, _precision(sigma_m, k),
+                np.zeros(k, dtype=np.int64)))
+        else:
+            kappa, tau = self._weights(sigma_m, sigma_rad, k)
+            self._tables.append(PosePriors(
+                self._ends(what, k, poses_only=True), self._turns(rotation, k), where, kappa, tau,
+                np.zeros(k, dtype=np.int64)))
+        return self
+
+    def build(self) -> Graph:
+        """The graph; GraphError names what is not finite, not positive or not there."""
+        d, n = self.dimension, len(self._rotation)
+        robot, index = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        for number, rows in enumerate(self._rows):
+            robot[rows], index[rows] = number, np.arange(len(rows))
+        poses = Poses(
+            robot, index, np.array(self._stamps, dtype=np.int64),
+            np.array(self._rotation).reshape(n, d, d), np.array(self._translation).reshape(n, d))
+        known = self._beacons.values()
+        landmarks = Landmarks(
+            tuple(self._beacons),
+            np.array([np.zeros(d) if at is None else at for at in known]).reshape(-1, d),
+            np.array([at is not None for at in known], dtype=bool))
+        return Graph(
+            d, tuple(self._robots), poses, landmarks,
+            *(self._joined(kind) for kind in (RelativePoses, Ranges, PosePriors, PointPriors)),
+            name=self._name).validate()
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _robot(self, name: str) -> int:
+        """Number of a robot; a new one starts at the origin."""
+        if name not in self._robots:
+            self._robots.append(name)
+            self._rows.append([len(self._rotation)])
+            self._rotation.append(np.eye(self.dimension))
+            self._translation.append(np.zeros(self.dimension))
+            self._stamps.append(0)
+        return self._robots.index(name)
+
+    def _ends(self, end: End, k: int, *, poses_only: bool = False) -> Index:
+        """(k,) endpoints of a beacon or of poses; GraphError for unknown robots, poses."""
+        if isinstance(end, str):
+            if poses_only or end in self._robots:
+                raise GraphError(f'{end!r}: give a robot with the number of its pose: ({end!r}, 0)')
+            self._beacons.setdefault(end, None)
+            return np.full(k, ~list(self._beacons).index(end), dtype=np.int64)
+        robot, numbers = end
+        if robot not in self._robots:
+            raise GraphError(
+                f'no robot {robot!r}: add its odometry first; there are {self._robots}')
+        rows = np.array(self._rows[self._robots.index(robot)], dtype=np.int64)
+        wanted = np.broadcast_to(np.asarray(numbers, dtype=np.int64), k)
+        if np.any((wanted < -len(rows)) | (wanted >= len(rows))):
+            raise GraphError(f'robot {robot!r} has poses 0 to {len(rows) - 1}, got {end[1]}')
+        return rows[wanted]
+
+    def _motions(self, translation: ArrayLike, rotation: ArrayLike) -> tuple[Array, Array]:
+        shift = np.asarray(translation, dtype=float).reshape(-1, self.dimension)
+        return shift, self._turns(rotation, len(shift))
+
+    def _turns(self, rotation: ArrayLike, k: int) -> Array:
+        """(k, d, d) of angles, rotation vectors or matrices."""
+        d, values = self.dimension, np.asarray(rotation, dtype=float)
+        if values.shape[-2:] == (d, d) and values.ndim in (2, 3) and values.size == k * d * d:
+            return values.reshape(k, d, d)
+        try:
+            if d == 2:
+                return angle_to_matrix(np.broadcast_to(values, k))
+            return rotvec_to_matrix(np.broadcast_to(values, (k, 3)))
+        except ValueError:
+            raise GraphError(
+                f'rotation: expected {k} angles, rotation vectors or matrices, got an array of '
+                f'shape {values.shape}') from None
+
+    def _relative(
+        self, i: Index, j: Index, shift: Array, turn: Array, sigma_m: ArrayLike,
+        sigma_rad: ArrayLike, odometry: Any,
+    ) -> None:
+        kappa, tau = self._weights(sigma_m, sigma_rad, len(i))
+        self._tables.append(RelativePoses(
+            i, j, turn, shift, kappa, tau, odometry, np.zeros(len(i), dtype=np.int64)))
+
+    def _weights(
+        self, sigma_m: ArrayLike, sigma_rad: ArrayLike, k: int
+    ) -> tuple[Array, Array]:
+        """kappa and tau of standard deviations per axis (`graph.precision`)."""
+        kappa = _precision(sigma_rad, k)
+        return kappa if self.dimension == 2 else kappa / 2, _precision(sigma_m, k)
+
+    def _joined(self, kind: type[T]) -> T:
+        own: Sequence[T] = [table for table in self._tables if isinstance(table, kind)]
+        return concatenated([empty(kind, self.dimension), *own])
+
+    def _size(self, k: int) -> tuple[int, int]:
+        return k, self.dimension
+
+
+def _precision(sigma: ArrayLike, k: int) -> Array:
+    """(k,) 1 / sigma^2; GraphError where a sigma is not positive."""
+    values = np.broadcast_to(np.asarray(sigma, dtype=float), k)
+    if not np.all(values > 0):
+        raise GraphError(f'a standard deviation must be positive, got {values.min()}')
+    return 1 / values**2
