@@ -1,8 +1,9 @@
 """The `sparser` command: one module `NAME_command` per subcommand.
 
-Exit codes: 0 done, 2 bad input (the message says what to do), 3 not converged (the best result is
-written), 130 interrupted. The modules declare their options only; they import the solver, plots
-and ROS when they run, so that `--help` and bad arguments answer at once.
+Exit codes: 0 done, 2 bad input (the message says what to do), 3 not converged or parts of the map
+undetermined (the best result is written), 130 interrupted. The modules declare their options only;
+they import the solver, plots and ROS when they run, so that `--help` and bad arguments answer at
+once.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from ..config import SparserError
-from ..linalg.memory import keep_freed_memory
+from ..config.errors import SparserError
 from .exit_codes import BAD_INPUT, INTERRUPTED, SOLVED
+from .suggesting_parser import SuggestingParser
 
-SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'calibrate', 'play', 'bench')
+SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'calibrate', 'play', 'bench', 'info',
+               'doctor')
+SOLVING = ('solve', 'replay', 'calibrate')
+"""Commands whose large arrays come and go."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser().parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
-    keep_freed_memory()
+    if args.command in SOLVING:
+        from ..linalg.memory import keep_freed_memory
+
+        keep_freed_memory()
     try:
         return int(args.run(args))
     except SparserError as error:
@@ -44,11 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser with all subcommands."""
-    top = argparse.ArgumentParser(
+    top = SuggestingParser(
         prog='sparser',
         description='Range-aided multi-robot SLAM: solve graphs and bags, make and play bags.')
     top.add_argument('--version', action='version', version=f'sparser {__version__}')
-    subparsers = top.add_subparsers(metavar='COMMAND', required=True)
+    subparsers = top.add_subparsers(dest='command', metavar='COMMAND', required=True)
     for name in SUBCOMMANDS:
         importlib.import_module(f'{__package__}.{name}_command').add_parser(subparsers)
+        subparsers.choices[name].set_defaults(parser=subparsers.choices[name])
     return top

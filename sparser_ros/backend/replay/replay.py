@@ -39,7 +39,7 @@ class Replay:
     messages: int = 0
     unused_topics: tuple[str, ...] = ()
     topics: dict[str, str] = field(default_factory=dict)
-    """Topics of the bag with their types."""
+    """Topics of the bag that have messages, with their types."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """One entry per solve: data time, cost, full or warm, located robots."""
     tracks: dict[str, TruthTrack] = field(default_factory=dict)
@@ -71,7 +71,8 @@ def run(
     """Replay a bag; raises FormatError when it cannot be read or holds none of our topics."""
     begin = time.perf_counter()
     bag = BagReader(path)
-    state = Replay(config, Frontend(config), Session(config), topics=dict(bag.topics))
+    state = Replay(config, Frontend(config), Session(config), topics={
+        topic: kind for topic, kind in bag.topics.items() if bag.counts[topic]})
     inputs = Inputs(config)
     routes = {topic: inputs.match(topic, kind) for topic, kind in bag.topics.items()}
     truth = {topic: robot for robot, topic in config.backend.truth_topics.items()}

@@ -1,0 +1,122 @@
+"""`sparser info`: what a bag or graph file holds, what a solve of it lacks, a draft of a config."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .exit_codes import NOT_CONVERGED, SOLVED
+
+if TYPE_CHECKING:
+    from ..config import SparserConfig
+    from ..graph import Graph
+    from ..io.bag_survey import TopicSurvey
+
+GRAPHS = ('.pyfg', '.g2o')
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Declare `sparser info`."""
+    parser = subparsers.add_parser(
+        'info', help='what a bag or graph file holds, and what a solve of it lacks',
+        description='Robots, radios, topics with types, rates and gaps, units, connectivity. Exit '
+        'code 0: a solve has what it needs; 2: bad input; 3: something is missing (it is named).')
+    parser.add_argument('data', type=Path, metavar='FILE|BAG', help='.pyfg, .g2o or ROS 2 bag')
+    parser.add_argument('--config', type=Path, metavar='C.yaml', help=(
+        'of a bag: compare with this file, or draft it where it does not exist'))
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe the data; 3 where something is missing."""
+    if args.data.suffix.lower() in GRAPHS:
+        from ..io import graph_file
+
+        lacks = _graph(graph_file.read(args.data).validate())
+    else:
+        lacks = _bag(args.data, args.config)
+    for text in lacks:
+        print(f'missing: {text}')
+    return NOT_CONVERGED if lacks else SOLVED
+
+
+def _graph(graph: Graph) -> list[str]:
+    from ..graph.connectivity import thinly_measured, undetermined
+
+    print(f'{graph.name}: {graph}')
+    for number, robot in enumerate(graph.robots):
+        print(f'  robot {robot}: {np.sum(graph.poses.robot == number)} poses')
+    known = int(np.sum(graph.landmarks.fixed))
+    print(f'  {graph.n_landmarks} landmarks, {known} of them at a known position; '
+          + ('absolute measurements fix the map' if graph.anchored else
+             'nothing absolute: the first pose is the origin of the map'))
+    if len(graph.ranges):
+        distance = graph.ranges.distance_m
+        sigma = graph.ranges.precision**-0.5
+        print(f'  ranges: median {np.median(distance):.2f} m, {distance.min():.2f} to '
+              f'{distance.max():.2f} m, sigma {np.median(sigma):.3f} m')
+    for one in thinly_measured(graph):
+        print(f'warning: {one.text}')
+    return [one.text for one in undetermined(graph)]
+
+
+def _bag(path: Path, config: Path | None) -> list[str]:
+    from ..frontend.draft_config import draft
+    from ..io.bag_survey import survey
+
+    topics = survey(path)
+    if not sum(one.count for one in topics):
+        return [f'{path} has no messages']
+    width = max(len(one.topic) for one in topics)
+    for one in topics:
+        print(f'  {one.topic:{width}}  {one.type}: {one.count} messages, {one.rate_hz:.1f} Hz'
+              + (f', {one.gaps} gaps, the longest {one.longest_gap_s:.1f} s' if one.gaps else '')
+              + (f', {one.unstamped} without a stamp' if one.unstamped else ''))
+    _units(topics)
+    if config is not None and config.exists():
+        from ..config import SparserConfig
+
+        return _compared(topics, SparserConfig.from_yaml(config))
+    values, notes = draft(topics)
+    print(f'robots: {", ".join(values.get("robots", [])) or "none"}; '
+          f'other radios: {", ".join(values.get("radios", {})) or "none named"}')
+    if config is not None:
+        from ..io.ros_yaml import write
+
+        write(config, values)
+        print(f'drafted: {config}')
+    for note in notes:
+        print(f'check: {note}')
+    return [] if 'robots' in values else ['odometry']
+
+
+def _units(topics: list[TopicSurvey]) -> None:
+    """A word where the ranges of a topic look like another unit."""
+    from ..frontend.units import UnitCheck
+
+    check, values = UnitCheck(), [r for one in topics for r in one.ranges_m if 0 < r < np.inf]
+    for value in values:
+        check.add(value)
+    if values:
+        print(f'ranges: median {np.median(values):.2f}, {min(values):.2f} to {max(values):.2f} '
+              'in the unit of the messages')
+    for finding in check.findings():
+        print(f'warning: {finding.text}')
+
+
+def _compared(topics: list[TopicSurvey], config: SparserConfig) -> list[str]:
+    """What of the configuration and the topics does not go together."""
+    from ..frontend.inputs import Inputs
+    from ..frontend.radios import Radios
+    from ..frontend.topic_check import topic_findings
+
+    radios = Radios(config)
+    for name in sorted(set().union(*(one.radios for one in topics))):
+        if name not in radios:
+            print(f'warning: radio {name!r} is not configured and becomes a beacon')
+    return [one.text for one in topic_findings(
+        Inputs(config), {one.topic: one.type for one in topics if one.count},
+        tuple(config.backend.truth_topics.values()))]

@@ -1,0 +1,70 @@
+"""What a bag holds, topic by topic: rates, gaps, frames, radios and the size of their ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .bag import BagReader
+
+MOST_DECODED = 2000
+"""Messages of a topic that are decoded: names and sizes show in fewer."""
+GAP_PERIODS = 5.0
+"""A pause of so many median periods counts as a gap."""
+
+
+@dataclass
+class TopicSurvey:
+    """One topic of a bag."""
+
+    topic: str
+    type: str
+    count: int = 0
+    rate_hz: float = 0.0
+    longest_gap_s: float = 0.0
+    gaps: int = 0
+    """Pauses of more than GAP_PERIODS median periods."""
+    unstamped: int = 0
+    """Decoded messages whose header has stamp 0."""
+    radios: set[str] = field(default_factory=set)
+    """Names in the fields `source` and `target`."""
+    ranges_m: list[float] = field(default_factory=list)
+    """Values of the field `range`, in the unit of the message."""
+
+
+def survey(path: Path | str) -> list[TopicSurvey]:
+    """All topics of a bag by name; FormatError when it cannot be read."""
+    bag = BagReader(path)
+    found = {topic: TopicSurvey(topic, kind) for topic, kind in sorted(bag.topics.items())}
+    stamps: dict[str, list[int]] = {topic: [] for topic in found}
+    for message in bag.messages():
+        one = found[message.topic]
+        stamps[message.topic].append(message.bag_time_ns)
+        if len(stamps[message.topic]) <= MOST_DECODED and message.msgtype in bag.store.fielddefs:
+            _look(one, message.msg)
+    for topic, one in found.items():
+        _time(one, np.array(stamps[topic], dtype=np.int64))
+    return list(found.values())
+
+
+def _look(one: TopicSurvey, msg: Any) -> None:
+    stamp = getattr(getattr(msg, 'header', None), 'stamp', None)
+    if stamp is not None and stamp.sec == 0 and stamp.nanosec == 0:
+        one.unstamped += 1
+    value = getattr(msg, 'range', None)
+    if isinstance(value, (int, float)):
+        one.ranges_m.append(float(value))
+        one.radios |= {getattr(msg, name) for name in ('source', 'target') if hasattr(msg, name)}
+
+
+def _time(one: TopicSurvey, stamps: Any) -> None:
+    one.count = len(stamps)
+    if one.count < 2:
+        return
+    periods = np.diff(np.sort(stamps)) * 1e-9
+    one.rate_hz = float((one.count - 1) / max(periods.sum(), 1e-9))
+    one.longest_gap_s = float(periods.max())
+    one.gaps = int(np.sum(periods > GAP_PERIODS * max(float(np.median(periods)), 1e-3)))

@@ -1,0 +1,102 @@
+"""`sparser info` says the useful thing of bags, graphs and configurations; `sparser doctor`."""
+
+import numpy as np
+import pytest
+
+from sparser_ros.cli.main import main
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.frontend.draft_config import draft
+from sparser_ros.io.bag_survey import TopicSurvey, survey
+from sparser_ros.io.sensor_bag import SensorBagWriter
+
+ODOMETRY, RANGE = 'nav_msgs/msg/Odometry', 'sensor_msgs/msg/Range'
+
+
+@pytest.fixture(scope='module')
+def bag(tmp_path_factory):
+    """Two robots, three beacons, ground truth; and the graph of the same."""
+    folder = tmp_path_factory.mktemp('info')
+    assert main([
+        'simulate', '-o', str(folder / 'bag'), '--graph', str(folder / 'g.pyfg'), '--robots', '2',
+        '--beacons', '3', '--minutes', '0.5', '--odometry-rate', '5', '--outliers', '0']) == 0
+    return folder
+
+
+def test_a_drafted_configuration_replays(bag, tmp_path, capsys):
+    """The draft names robots, topics, beacons and the reference; `info` is content with it."""
+    config = tmp_path / 'c.yaml'
+    assert main(['info', str(bag / 'bag'), '--config', str(config)]) == 0
+    shown = capsys.readouterr().out
+    assert '/A/odom' in shown and '5.0 Hz' in shown and 'robots: A, B' in shown
+    drafted = SparserConfig.from_yaml(config)
+    assert list(drafted.robots) == ['A', 'B'] and drafted.odometry.topic == '/{robot}/odom'
+    assert set(drafted.radio_specs()) == {'L0', 'L1', 'L2'}
+    assert drafted.backend.truth_topics == {'A': '/A/ground_truth', 'B': '/B/ground_truth'}
+    assert main(['info', str(bag / 'bag'), '--config', str(config)]) == 0
+    assert 'missing' not in capsys.readouterr().out
+
+
+def test_a_wrong_configuration_is_named(bag, tmp_path, capsys):
+    config = tmp_path / 'c.yaml'
+    config.write_text('robots: [A, C]\nradios: {L0: {beacon: door}}\n')
+    assert main(['info', str(bag / 'bag'), '--config', str(config)]) == 3
+    shown = capsys.readouterr().out
+    assert 'missing: there is no topic /C/odom (odometry.topic); is /B/odom meant?' in shown
+    assert "radio 'L1' is not configured" in shown and "'L0'" not in shown
+
+
+def test_centimetres_are_named(tmp_path, capsys):
+    with SensorBagWriter(tmp_path / 'bag') as writer:
+        for k in range(60):
+            writer.uwb_range('A', 'L0', 10**9 * (k + 1), 500.0 + k, 0.01)
+    assert main(['info', str(tmp_path / 'bag')]) == 3
+    shown = capsys.readouterr().out
+    assert 'looks like centimetres' in shown and 'missing: odometry' in shown
+
+
+def test_a_bag_that_is_none(tmp_path, capsys):
+    assert main(['info', str(tmp_path / 'none')]) == 2
+    assert 'no such bag' in capsys.readouterr().err
+
+
+def test_a_graph(bag, tmp_path, capsys):
+    assert main(['info', str(bag / 'g.pyfg')]) == 0
+    shown = capsys.readouterr().out
+    assert 'robot A: 150 poses' in shown and '3 landmarks, 0 of them' in shown
+    lines = [line for line in (bag / 'g.pyfg').read_text().splitlines() if 'RANGE' not in line]
+    path = tmp_path / 'apart.pyfg'
+    path.write_text('\n'.join(lines) + '\n')
+    assert main(['info', str(path)]) == 3
+    assert 'missing: robot B: no measurement' in capsys.readouterr().out
+
+
+def test_gaps_and_rates(tmp_path):
+    stamps = np.delete(np.arange(100), slice(40, 60)) * 10**8 + 10**9
+    with SensorBagWriter(tmp_path / 'bag') as writer:
+        for stamp in stamps.tolist():
+            writer.uwb_range('A', 'L0', stamp, 5.0, 0.01)
+    (one,) = survey(tmp_path / 'bag')
+    assert (one.count, one.gaps, one.radios) == (80, 1, {'A', 'L0'})
+    assert one.longest_gap_s == pytest.approx(2.1)
+    assert one.rate_hz == pytest.approx(79 / 9.9)
+
+
+def test_names_with_numbers_stay_whole():
+    """As in the TIERS recording: the same robots on other topics, one topic for each pair."""
+    topics = [TopicSurvey(f'/cali/turtle0{k}/odom', ODOMETRY, 300) for k in (1, 3, 4)]
+    topics += [TopicSurvey(f'/turtle0{k}/odom', ODOMETRY, 0) for k in (1, 3)]
+    topics += [TopicSurvey(f'/uwb/tof/n_{a}/n_{b}/distance', RANGE, 100)
+               for a, b in ((1, 2), (1, 3), (2, 3))]
+    values, notes = draft(topics)
+    assert values['odometry']['topic'] == '/cali/turtle{robot}/odom'
+    assert values['robots'] == ['01', '03', '04']
+    assert sorted(values['radios']) == ['n_1', 'n_2', 'n_3']
+    assert 'Those that a robot carries need' in notes[0]
+    SparserConfig.from_mapping(values)
+
+
+def test_doctor(capsys):
+    assert main(['doctor']) == 0
+    shown = capsys.readouterr().out
+    for subject in ('numpy', 'factorisation', 'kernels', 'GPU', 'ROS 2', 'clock'):
+        assert subject in shown
