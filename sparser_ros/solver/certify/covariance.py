@@ -79,6 +79,24 @@ def marginal_covariance(
         joint)
 
 
+def in_map(covariance: Array, rotation: Array, point: NDArray[np.bool_]) -> Array:
+    """Covariances (k b, k b) of bodies in their own frames, rotation first, as in `Marginals`.
+
+    Order and axes of geometry_msgs/PoseWithCovariance: position, then rotation about the axes of
+    map. `rotation` (k, d, d) are the bodies'; those that are points have no rotation: zero.
+    """
+    k, d = len(rotation), rotation.shape[-1]
+    turns = 1 if d == 2 else 3
+    b = d + turns
+    turned = np.zeros((k, b, b))
+    turned[:, :d, turns:] = rotation
+    turned[:, d:, :turns] = 1.0 if d == 2 else rotation
+    turned[np.asarray(point), d:] = 0.0
+    blocks = turned[:, None] @ covariance.reshape(k, b, k, b).swapaxes(1, 2)
+    blocks = blocks @ np.swapaxes(turned, 1, 2)
+    return np.asarray(blocks.swapaxes(1, 2).reshape(k * b, k * b))
+
+
 def _gauge_pose(graph: Graph, robot: str | None) -> int | None:
     if robot is None:
         return None

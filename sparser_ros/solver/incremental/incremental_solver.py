@@ -27,6 +27,7 @@ from ...array_types import Array, Index, Mask
 from ...config import RobustConfig
 from ...linalg.blas import single_threaded_blas
 from ...linalg.clique_tree.clique_tree import CliqueTree, room
+from ...linalg.clique_tree.marginal_factor import MarginalFactor
 from ...linalg.clique_tree.term_kernels import Bodies, TermChains, TermColumns, term_kernels
 from .term_weights import TermWeights, measured
 from .terms import Kind, Terms
@@ -53,6 +54,10 @@ _SKIPPED_GAIN = 0.02
 """Gain of entering a subtree, over the tolerance of the update, up to which it is not entered."""
 _DAMPING = 1e-10
 """Added to the diagonal of a front, relative to it, so that rounding keeps it positive definite."""
+_RENEWED_CLIQUES = 500
+"""Cliques whose changed values enter the covariances at one call, beside new ones: 7 ms. Bodies of
+the others have hardly moved against each other; none waits longer than the size of the tree over
+this number of calls."""
 _REORDER_GROWTH = 2.0
 """Variables, over those at the last ordering of the whole tree, from which all are ordered again:
 orderings of the whole then cost as much as one of the last, in sum."""
@@ -89,6 +94,7 @@ class IncrementalSolver:
         self._mark = np.zeros(0, dtype=bool)
         self._kernel = term_kernels(d)
         self._tree = CliqueTree(d + (1 if d == 2 else 3))
+        self._marginals = MarginalFactor(self._tree)
         self._new: list[Index] = []
         self._ends: list[Index] = []
         self._ordered = 0
@@ -165,6 +171,38 @@ class IncrementalSolver:
         with single_threaded_blas():
             return self._update(newest, tolerance)
 
+    def covariance(self, bodies: Index) -> Array | None:
+        """(k b, k b): joint covariance of bodies, each in its own frame, rotation first.
+
+        Zero for constants; of a point only the position counts. By the Fisher information
+        under the present robust weights, rotations of the plane with kappa / 2
+        (graph/precision.py). Exact where no more than `_RENEWED_CLIQUES` have changed since the
+        last call. None where something is not determined, or not solved yet.
+        """
+        if self._ends or len(_joined(self._new)) or not self._tree.roots:
+            return None
+        weight = self._weights.values[:self.n_terms]
+        if self.dimension == 2:
+            weight = np.where(self._terms.position_factor[:self.n_terms] > 0, weight, weight / 2)
+        with single_threaded_blas():
+            formed = self._marginals.renew(
+                self._kernel.form, self._chains, self._terms.columns(weight), self._bodies,
+                True, 0.0, most=_RENEWED_CLIQUES)
+            return self._marginals.covariance(bodies) if formed else None
+
+    def variance_factor(self) -> float:
+        """Found over claimed variance of the residuals under robust weights, at least 1."""
+        t, n, d = self._terms, self.n_terms, self.dimension
+        turns = t.position_factor[:n] == 0
+        given = t.weight[:n] > 0
+        weight = self._weights.values[:n] / np.where(given, t.weight[:n], 1.0)
+        squares = np.where(turns & (d == 2), 0.5, 1.0) * self._squares[:n]
+        degrees = np.where(turns, (d - 1) / 2, np.where(t.distance[:n] < 0, d, 1))
+        variable = self._variable[:self.n_bodies]
+        unknowns = np.sum(np.where(self._point[:self.n_bodies], d, self._tree.b)[variable])
+        free = float(weight @ degrees - unknowns)
+        return max(1.0, float(weight @ squares) / free) if free > 0 else 1.0
+
     def _update(self, newest: Index, tolerance: float) -> Update:
         touched, fresh = np.unique(_joined(self._ends)), _joined(self._new)
         if self._variables >= _REORDER_GROWTH * self._ordered or self._tree.wasted:
@@ -174,6 +212,7 @@ class IncrementalSolver:
             removed = self._tree.above(touched[touched >= 0])
         formed = self._tree.restructure(removed, fresh, newest, self._neighbours)
         self._new, self._ends = [], []
+        self._marginals.replaced(removed, formed)
         self._refresh(formed, anew=True)
         cliques, limit, steps = len(formed), _SKIPPED_GAIN * tolerance, 0
         for steps in range(_MAX_STEPS):
@@ -199,6 +238,9 @@ class IncrementalSolver:
         Returns the multiple, 0 where none lowers the cost.
         """
         terms = self._touched(nodes)
+        ends = self._terms.ends[terms].ravel()
+        held = self._tree.clique_of[ends[ends >= 0]]
+        self._marginals.changed(np.unique(held[held >= 0]))
         before = (
             self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
             self._squares[terms])
@@ -237,7 +279,8 @@ class IncrementalSolver:
         direction. With that, weak directions seem softer than they are, and steps overshoot.
         """
         self._tree.factorise(
-            cliques, self._kernel.form, self._chains, self._weighted, self._bodies, _DAMPING)
+            cliques, self._kernel.form, self._chains, self._weighted, self._bodies, False,
+            _DAMPING)
 
     def _measure(self, terms: Index) -> float:
         """Squares and weights of terms at the present poses; the change of the objective."""
