@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..config import ConfigError, FlatOption, SolverConfig, build, walk
+from ..array_types import Array
+from ..config import ConfigError, FlatOption, SolverConfig, SolverError, build, walk
 from ..graph import Estimate, Graph, estimate_of
 from .exit_codes import NOT_CONVERGED, SOLVED
 
@@ -40,6 +42,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     known = {o.name: o for o in walk(SolverConfig)}
     for flag, name, metavar in OPTIONS:
         _add_option(parser, flag, known[name], metavar)
+    parser.add_argument(
+        '--covariance', action='store_true',
+        help='marginal covariances of newest poses and landmarks, printed and in the report')
     parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
     parser.add_argument('--output', type=Path, metavar='SOLVED_GRAPH',
                         help='write the graph with the solved values in its vertices')
@@ -99,13 +104,19 @@ def run(args: argparse.Namespace) -> int:
     if estimate is not None:
         estimate = in_file_frame(graph, estimate, truth)
         _write(args, graph, estimate, truth, result)
+    covariance = None
+    if args.covariance and estimate is not None:
+        covariance = covariances_of(graph, estimate, result.stats.weights)
     if args.report:
         from ..io import report
 
-        report.write(args.report, report.build(
+        built = report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
-            dataset=args.graph.stem, seconds=seconds, truth=truth))
+            dataset=args.graph.stem, seconds=seconds, truth=truth)
+        report.write(args.report, {**built, 'covariance': covariance})
     _summary(graph, result, seconds['total'], estimate, truth)
+    if covariance is not None:
+        _covariance_summary(covariance)
     return SOLVED if result.status.solved else NOT_CONVERGED
 
 
@@ -167,6 +178,44 @@ def _write(
         from ..plot import residual_histograms
 
         residual_histograms.save(args.residuals, whitened(graph, estimate), graph.name)
+
+
+def covariances_of(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Fields of the report: covariances of newest poses and landmarks, or why there are none."""
+    from ..io import report
+    from ..solver.certify.covariance import marginal_covariance, variance_factor
+
+    newest = {
+        robot: int(rows[np.argmax(graph.poses.index[rows])])
+        for number, robot in enumerate(graph.robots)
+        if len(rows := np.flatnonzero(graph.poses.robot == number))}
+    try:
+        found = marginal_covariance(
+            graph, estimate, list(newest.values()), range(graph.n_landmarks), weights=weights)
+    except SolverError as error:
+        return {'error': str(error)}
+    first = graph.robots[graph.poses.robot[0]] if graph.n_poses else ''
+    gauge = 'absolute data' if graph.anchored else f'the first pose of {first}'
+    return report.covariance_fields(
+        gauge, variance_factor(graph, estimate, weights),
+        dict(zip(newest, found.poses, strict=True)),
+        dict(zip(graph.landmarks.names, found.landmarks, strict=True)))
+
+
+def _covariance_summary(fields: Mapping[str, Any]) -> None:
+    if 'error' in fields:
+        print(f'covariances: {fields["error"]}')
+        return
+    print(f'standard deviations relative to {fields["gauge"]}, by the claimed noise '
+          f'(found variance {fields["variance_factor"]:.2f} times that):')
+    size = 2 if fields['order'] == 'x y rz' else 3
+    for kind in ('newest_poses', 'landmarks'):
+        for name, values in fields[kind].items():
+            sigma = np.sqrt(np.maximum(np.diag(np.array(values)), 0))
+            turn = ''.join(f' {np.degrees(s):.3f} deg' for s in sigma[size:])
+            print(f'  {name}: ' + ' '.join(f'{s:.3f} m' for s in sigma[:size]) + turn)
 
 
 def _summary(

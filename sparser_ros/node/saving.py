@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ..backend.session.covariances import Covariances
 from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..graph import Estimate, Graph, with_estimate
-from ..io import atomic, pyfg, tum
+from ..io import atomic, pyfg, report, tum
 
 
 def save(directory: str, graph: Graph, solution: Solution) -> Path:
     """Write a new folder below `directory`, whole or not at all, and return it.
 
-    `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
-    and `<robot>.tum` of every robot located in `map`; others have no trajectory there.
+    `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`,
+    `<robot>.tum` of every robot located in `map` (others have no trajectory there) and, where they
+    are known, covariances of newest poses and landmarks in `covariances.json`.
     """
     if graph.n_poses != len(solution.estimate.translation):
         raise SparserError(
@@ -30,7 +33,17 @@ def save(directory: str, graph: Graph, solution: Solution) -> Path:
         located = [r.robot for r in solution.robots if r.location is Location.LOCATED]
         part, estimate = _restricted(graph, solution.estimate, located)
         tum.write(folder, part, estimate, part.poses.stamp_ns)
+        if solution.covariances is not None:
+            report.write(folder / 'covariances.json', _covariances(graph, solution.covariances))
     return target
+
+
+def _covariances(graph: Graph, known: Covariances) -> dict[str, Any]:
+    names = graph.landmarks.names
+    return report.covariance_fields(
+        known.gauge, known.variance_factor,
+        {robot: known.of(robot) for robot in known.robots},
+        dict(zip(names, known.landmarks, strict=True)))
 
 
 def _unused(path: Path) -> Path:

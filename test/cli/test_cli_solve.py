@@ -181,3 +181,14 @@ def test_without_certify_nothing_is_claimed(tmp_path):
     assert main(['solve', str(path), '--report', str(tmp_path / 'r.json')]) == 0
     report = json.loads((tmp_path / 'r.json').read_text())
     assert report['certified'] is None and report['suboptimality'] is None
+
+
+def test_covariances_are_printed_and_reported(tmp_path, field, capsys):
+    report = tmp_path / 'r.json'
+    assert main(['solve', str(field), '--seed', '1', '--covariance', '--report', str(report)]) == 0
+    found = json.loads(report.read_text())['covariance']
+    assert found['gauge'] == 'the first pose of A' and found['order'] == 'x y rz'
+    assert set(found['newest_poses']) == {'A', 'B'} and len(found['landmarks']) == 4
+    for values in [*found['newest_poses'].values(), *found['landmarks'].values()]:
+        assert np.linalg.eigvalsh(values).min() > 0
+    assert 'standard deviations relative to the first pose of A' in capsys.readouterr().out

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ...array_types import Array, Index
 from ...config import SolverError
-from ...graph import Estimate, Graph, PointResidual, RotationResidual
+from ...graph import Estimate, Graph, PointResidual, RotationResidual, squared_residuals
 from ...graph.measurements import turned_arms
 from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
@@ -77,6 +77,26 @@ def marginal_covariance(
     return Marginals(
         joint[at[:, :, None], at[:, None, :]], joint[points[:, :, None], points[:, None, :]],
         joint)
+
+
+def variance_factor(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
+) -> float:
+    """Found over claimed variance of the residuals under robust weights, at least 1."""
+    d = graph.dimension
+    squares = squared_residuals(
+        graph.replaced(**{
+            name: table.replaced(kappa=chi_square_kappa(table.kappa, d))
+            for name, table in graph.tables().items() if hasattr(table, 'kappa')}), estimate)
+    total = degrees = 0.0
+    for kind, table in graph.typed():
+        weight = np.asarray(weights.get(kind.name, np.ones(len(table))))
+        total += float(weight @ squares[kind.name])
+        degrees += float(np.sum(weight)) * kind.degrees_of_freedom(d)
+    held = 0 if graph.anchored else 1
+    free = degrees - (graph.n_poses - held) * (d + (1 if d == 2 else 3)) - d * int(
+        np.count_nonzero(~graph.landmarks.fixed))
+    return max(1.0, total / free) if free > 0 else 1.0
 
 
 def in_map(covariance: Array, rotation: Array, point: NDArray[np.bool_]) -> Array:
