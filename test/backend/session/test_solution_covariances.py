@@ -24,7 +24,7 @@ def lived(world, increments=None, radios=None, **backend):
     session = Session(options)
     for increment in increments or world.increments(4):
         session.add(increment)
-        solution = session.solve()
+        session.solve()
     return session.solve(), session.tracker.graph
 
 
