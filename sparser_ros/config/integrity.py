@@ -33,6 +33,9 @@ class IntegrityConfig:
     variance_floor: float = option(
         2.0, 'noise whose variance is below this multiple of the claimed one is no fault',
         lower=1.0, upper=1e6, live=True)
+    gate: bool = option(
+        True, 'robots whose newest data, for sure, do not fit the map are withdrawn; false: only '
+        'reported', live=True)
     gate_variance: float = option(
         9.0, 'the gate withdraws a robot whose residuals have, for sure, more than this multiple '
         'of their claimed variance (9 = three times the standard deviation)', lower=1.0,

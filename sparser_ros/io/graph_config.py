@@ -91,7 +91,8 @@ def node_config(graph: Graph) -> dict[str, Any]:
         # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper.
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {
-            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0}},
+            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0},
+            'integrity': {'gate': False}},
     }
     if len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         config['fixes'] = {

@@ -45,12 +45,25 @@ _MOST_BURSTS = 3
 
 
 @dataclass(frozen=True)
+class FaultyRanges:
+    """Ranges of one source, within one stretch of time, that do not fit."""
+
+    finding: Finding
+    rows: NDArray[np.int64]
+    """Of the graph's ranges."""
+    end_s: float
+    """Of the stretch, since the first pose."""
+
+
+@dataclass(frozen=True)
 class Examination:
     """What the monitors say at one estimate."""
 
     findings: tuple[Finding, ...] = ()
     """Worst first."""
     gate: Gate = field(default_factory=Gate)
+    bursts: tuple[FaultyRanges, ...] = ()
+    """Ranges that are faulty together, of the `range_burst` findings."""
     odometry_factors: dict[str, float] = field(default_factory=dict)
     """Found over claimed variance of each robot's odometry; 1 where chance explains the rest."""
 
@@ -83,7 +96,25 @@ def examine(
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
         graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
-    return Examination(tuple(findings), gate, factors)
+    return Examination(
+        tuple(findings), gate, _faulty(sources, found, findings), factors)
+
+
+def _faulty(
+    sources: Sources, found: list[Burst], findings: list[Finding]
+) -> tuple[FaultyRanges, ...]:
+    """The bursts that the findings name: all ranges of the source from first to last misfit."""
+    named = {one.subject: one for one in findings if one.kind == 'range_burst'}
+    result = []
+    for burst in found:
+        finding = named.get(sources.names[burst.source])
+        if finding is None:
+            continue
+        seconds = sources.seconds
+        begin, end = seconds[burst.far].min(), seconds[burst.far].max()
+        rows = burst.rows[(seconds[burst.rows] >= begin) & (seconds[burst.rows] <= end)]
+        result.append(FaultyRanges(finding, rows, float(end)))
+    return tuple(result)
 
 
 def _rows(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> Rows:

@@ -46,6 +46,8 @@ def gate_of(
     config: IntegrityConfig,
 ) -> Gate:
     """The gate at an estimate, from the newest ranges and odometry, and from what was found."""
+    if not config.gate:
+        return Gate()
     newest = float(sources.seconds.max()) if len(sources.seconds) else 0.0
     recent = sources.seconds >= newest - config.window_s
     whole = _ranges_reason(rows, recent, false_alarm, config)

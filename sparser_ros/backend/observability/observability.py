@@ -125,6 +125,18 @@ def observe(
             _case(graph, estimate, segments, gauge, config, believed), frozenset(cleared))
 
 
+def position_determined(
+    graph: Graph, estimate: Estimate, segments: OdometrySegments, gauge: int | None,
+    config: ObservabilityConfig,
+) -> Mask:
+    """(b,): segments whose position all measurements, at full weight, fix at this estimate."""
+    with single_threaded_blas():
+        case = _case(graph, estimate, segments, gauge, config, RobustWeights({}, 0.0))
+        sigma = uncertainty(
+            case.fine, case.pieces, estimate, segments, gauge, variance_factor=1.0)
+        return np.asarray(sigma.position < config.position_sigma_m)
+
+
 def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
     graph, segments, config = case.graph, case.segments, case.config
     sigma = uncertainty(case.fine, case.pieces, case.estimate, segments, case.gauge)

@@ -38,7 +38,7 @@ class Uncertainty:
 
 def uncertainty(
     problem: RigidProblem, pieces: Pieces, estimate: Estimate, segments: OdometrySegments,
-    gauge: int | None,
+    gauge: int | None, variance_factor: float | None = None,
 ) -> Uncertainty:
     """Uncertainty of every segment's newest pose and every landmark at the estimate.
 
@@ -56,7 +56,7 @@ def uncertainty(
         weak[problem.columns(int(pieces.first[gauge]))] = _HELD
     scale = 1 / np.sqrt(np.diag(normal) + weak)
     scaled = scale[:, None] * (normal + np.diag(weak)) * scale
-    factor = _variance_factor(problem, residual)
+    factor = _variance_factor(problem, residual) if variance_factor is None else variance_factor
     covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
     if gauge is not None:
         covariance = _aligned(covariance, problem, pieces, gauge)

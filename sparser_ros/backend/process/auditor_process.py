@@ -6,10 +6,10 @@ import contextlib
 import os
 import time
 import traceback
-from dataclasses import replace
 from multiprocessing.connection import Connection
 
-from ..session.auditor import Auditor, TrackedMap, tracked_map
+from ..session.auditor import Auditor
+from ..session.tracked_map import TrackedMap, tracked_map
 from ..session.verdict import Verdict
 from . import protocol
 from .codec import Packet, decode_increment, decode_solution, encode
@@ -32,7 +32,7 @@ class AuditorLoop:
         self._auditor = Auditor(self._config, bounded=True)
         self._tracked: TrackedMap | None = None
         self._generation, self._request = 0, -1
-        self._ended_s = self._rest_until_s = time.monotonic()
+        self._ended_s = self._rest_until_s = self._scratch_from_s = time.monotonic()
 
     def run(self) -> None:
         """Serve until the pipe closes."""
@@ -95,15 +95,25 @@ class AuditorLoop:
             self._endpoint.send(protocol.failed_message(
                 answer, f'{type(error).__name__}: {error}', traceback.format_exc()))
         self._ended_s = time.monotonic()
-        share = self._config.backend.audit.time_share
-        self._rest_until_s = self._ended_s + (self._ended_s - begin) * (1 - share) / share
+        share, scratch = self._config.backend.audit.time_share, self._auditor.scratch_s
+        rest = (1 - share) / share
+        # Starts from scratch have a rest of their own: audits without them go on meanwhile.
+        self._rest_until_s = self._ended_s + (self._ended_s - begin - scratch) * rest
+        if scratch > 0:
+            self._scratch_from_s = self._ended_s + scratch * rest
 
     def _verdict(self, request: int) -> Verdict:
         tracked = self._tracked
         if tracked is not None and tracked.sequence > self._auditor.sequence:
             # A solution overtook increments after a restart of this process: not yet comparable.
             tracked = None
-        return replace(self._auditor.audit(tracked, request=request), request=request)
+        return self._auditor.audit(
+            tracked, request=request, scratch=time.monotonic() >= self._scratch_from_s,
+            preliminary=self._say)
+
+    def _say(self, verdict: Verdict) -> None:
+        """What holds until the starts from scratch are done."""
+        self._endpoint.send(encode_verdict(verdict, Answer(self._generation, -1)))
 
 
 def main(pipe: Connection, config: str) -> None:

@@ -44,6 +44,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
     })
     arrays = estimate_arrays(verdict.estimate)
     arrays['landmark_located'] = verdict.landmark_located
+    arrays['doubted_ranges'] = verdict.doubted_ranges
     arrays.update(stats_arrays(verdict.stats))
     return encode(VERDICT, values, arrays)
 
@@ -59,6 +60,7 @@ def decode_verdict(packet: Packet) -> Verdict:
             SegmentVerdict(first, robot, Location(where), missing, share)
             for first, robot, where, missing, share in values['segments']),
         landmark_located=arrays['landmark_located'],
+        doubted_ranges=arrays['doubted_ranges'],
         status=SolveStatus(values['status']),
         stats=stats_from(values['stats'], arrays),
         findings=tuple(Finding(*row) for row in values['findings']),

@@ -1,14 +1,16 @@
 """The auditor: solves the graph from scratch beside the tracker and says what to believe.
 
-An audit solves robustly from several starts, among them the tracker's map; the least robust cost
-wins. What the measurements determine in the winner is judged under its robust weights, and maps of
-other starts that cost about as much make robots ambiguous. Whether an audit is due depends on
-counts of data alone, so that a replay gives the same result every time.
+An audit solves robustly from the tracker's map and from other placements that would fit as well;
+where it matters (scratch_rule.py), also from scratch. The least robust cost wins. What the
+measurements determine in the winner is judged under its robust weights, and maps of other starts
+that cost about as much make robots ambiguous. Whether an audit is due depends on counts of data
+alone, so that a replay gives the same result every time.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,16 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Increment
+from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine
 from .contest import SAME_COST, Contest, robust_cost
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
-from .judgement import Judgement, judged, seen_in, ties_of
+from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .quarantine import FAILURES
+from .range_doubts import RangeDoubt, faulty_together, joined, revived, rows_of
 from .runner import run
-from .solution import Location, Solution
+from .scratch_rule import DOUBT_GROWTH, ScratchRule, Situation
+from .solution import Location
+from .tracked_map import TrackedMap
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued, placed
 
@@ -33,38 +39,16 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Index = NDArray[np.int64]
-_DOUBT_GROWTH = 1.02
-"""Growth of the measurements since the last audit from which a doubt brings the next one."""
+_MOST_FAULTS = 3
+"""Rounds of one audit that leave faulty ranges out, each with a warm solve."""
 _SAME_CHI_SQUARE = 1.0
 """Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
-
-
-@dataclass(frozen=True)
-class TrackedMap:
-    """What the tracker knows: the start of one candidate, and what is to be judged."""
-
-    sequence: int
-    estimate: Estimate
-    placed: tuple[str, ...]
-    anchored: bool
-    doubt: str = ''
-    quarantined: tuple[tuple[int, int], ...] = ()
-
-
-def tracked_map(solution: Solution) -> TrackedMap | None:
-    """What an audit needs of a solution; None while nothing is placed."""
-    if not solution.placed:
-        return None
-    return TrackedMap(
-        solution.sequence, solution.estimate, solution.placed, solution.anchored, solution.doubt,
-        solution.quarantined)
 
 
 @dataclass(frozen=True)
 class _Audited:
     """Counts at the last audit."""
 
-    sequence: int
     measurements: int
     rows: tuple[int, int]
     """Ranges and relative poses."""
@@ -90,7 +74,13 @@ class Auditor:
         """The map of the last audit."""
         self._gauge_name: str | None = None
         self._last: _Audited | None = None
+        self._audited = -1
+        self._rule = ScratchRule()
+        self._doubts: list[RangeDoubt] = []
+        """Ranges left out of every solve because they are faulty together."""
         self._trials = 0
+        self.scratch_s = 0.0
+        """Wall seconds of the starts from scratch of the last audit."""
 
     @property
     def sequence(self) -> int:
@@ -99,8 +89,8 @@ class Auditor:
 
     @property
     def audited_sequence(self) -> int:
-        """Newest increment of the last audit; -1 = none."""
-        return -1 if self._last is None else self._last.sequence
+        """Newest increment of the last audit, also of one that could not tell; -1 = none."""
+        return self._audited
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
@@ -109,16 +99,14 @@ class Auditor:
     def due(self, doubt: str = '') -> str:
         """Why an audit is due, or ''; `doubt` is the tracker's."""
         last, audit = self._last, self.config.backend.audit
-        if self._store.sequence < 0 or self.config.backend.auditor == 'off':
+        if self._store.sequence <= self._audited or self.config.backend.auditor == 'off':
             return ''
         if last is None:
             return 'first audit'
-        if self._store.sequence <= last.sequence:
-            return ''
         now = self._store.n_measurements
         if now >= audit.growth * last.measurements and now > last.measurements:
             return 'the graph has grown'
-        if doubt and now >= _DOUBT_GROWTH * last.measurements:
+        if doubt and now >= DOUBT_GROWTH * last.measurements:
             return doubt
         ties, _ = ties_of(self._store.graph)
         if len(ties) != len(last.ties):
@@ -126,42 +114,140 @@ class Auditor:
         grown = ~last.sure & (ties > last.ties) & (ties >= audit.growth_unlocated * last.ties)
         return 'something unlocated has new measurements' if np.any(grown) else ''
 
-    def audit(self, tracked: TrackedMap | None = None, *, request: int = -1) -> Verdict:
-        """Audit the graph as it is now; `tracked` is the tracker's map of it or of a part."""
+    def audit(
+        self, tracked: TrackedMap | None = None, *, request: int = -1, scratch: bool = True,
+        preliminary: Callable[[Verdict], None] | None = None,
+    ) -> Verdict:
+        """Audit the graph as it is now; `tracked` is the tracker's map of it or of a part.
+
+        `scratch`: whether starts from scratch are allowed. Before these, `preliminary` gets the
+        verdict that holds without them.
+        """
         begin = time.perf_counter()
+        self.scratch_s = 0.0
         if tracked is not None and tracked.quarantined:
             self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
+        before, self._audited = self._audited, self._store.sequence
         contest, error = self._attempt(tracked)
         if contest is None and error:
             found = quarantine.culprits(
-                self._store.sequences(self.audited_sequence), self._store.excluded,
+                self._store.sequences(before), self._store.excluded,
                 lambda excluded: self._works(excluded, tracked))
             self._store.exclude(found if found is not None else {})
             contest, error = self._attempt(tracked)
-        verdict = self._cannot_tell(error) if contest is None else self._judged(contest, tracked)
-        excluded = self._store.excluded
-        return replace(
-            verdict, request=request, quarantined=tuple(sorted(excluded.items())),
-            findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
-            seconds=time.perf_counter() - begin)
+
+        def complete(verdict: Verdict, request: int) -> Verdict:
+            excluded = self._store.excluded
+            return replace(
+                verdict, request=request, quarantined=tuple(sorted(excluded.items())),
+                doubted_ranges=rows_of(self._doubts),
+                findings=self._with_doubts(verdict.findings) + quarantine.findings(
+                    excluded, self._store.subjects()),
+                seconds=time.perf_counter() - begin)
+
+        if contest is None:
+            if error:
+                # Another try may succeed.
+                self._audited = before
+            return complete(self._cannot_tell(error), request)
+        contest, judgement = self._without_faulty_ranges(contest)
+        now = self._situation(contest, tracked)
+        due = request >= 0 or (
+            scratch and self._rule.reason(judgement, now, self.config.backend.audit))
+        if not due or not contest.can_start_from_scratch:
+            self._rule.kept(judgement)
+            return complete(self._verdict(contest, tracked, judgement), request)
+        if preliminary is not None:
+            preliminary(complete(self._verdict(contest, tracked, judgement), -1))
+        judgement = self._from_scratch(contest, judgement)
+        self._rule.confirmed(judgement, now)
+        return complete(self._verdict(contest, tracked, judgement), request)
 
     def _attempt(self, tracked: TrackedMap | None) -> tuple[Contest | None, str]:
-        """The candidates, or None and why there are none ('' = nothing to place yet)."""
+        """The candidates of a warm start, or None and why not ('' = nothing to place)."""
         try:
             frame = self._frame()
             if frame is None:
                 return None, ''
-            audit = self.config.backend.audit
             contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config)
             contest.from_present((0, 0) if self._last is None else self._last.rows)
-            contest.from_scratch(
-                audit.starts, self._trials, audit.limit_s if self._bounded else 0.0)
         except FAILURES as error:
             return None, f'{type(error).__name__}: {error}'
         if not np.isfinite(contest.best.value):
             return None, contest.best.result.message
-        self._trials += len(contest.candidates) - 1
         return contest, ''
+
+    def _without_faulty_ranges(self, contest: Contest) -> tuple[Contest, Judgement]:
+        """The contest and its judgement; without ranges that are faulty together, if there are.
+
+        Where the map without them does not fit the rest so much better, nothing is left out.
+        """
+        self._doubt(revived(self._doubts, self._store.whole, contest.best.whole))
+        judgement = judged(contest, seen_in(contest, self.config), self._store.graph, self.config)
+        for _ in range(_MOST_FAULTS):
+            if not judgement.bursts:
+                break
+            before, own = self._doubts, contest.frame.subgraph.rows['ranges']
+            self._doubt(joined(before, [
+                RangeDoubt(one.finding, self._store.original('ranges', own[one.rows]), one.end_s)
+                for one in judgement.bursts]))
+            other = self._again(contest)
+            left_out = len(rows_of(self._doubts)) - len(rows_of(before))
+            if other is None or not faulty_together(
+                    contest.best.value - other.best.value, left_out,
+                    self.config.backend.observability.flip_cost):
+                self._doubt(before)
+                break
+            contest = other
+            judgement = judged(
+                contest, seen_in(contest, self.config), self._store.graph, self.config)
+        return contest, judgement
+
+    def _doubt(self, doubts: list[RangeDoubt]) -> None:
+        self._doubts = doubts
+        self._store.doubt(rows_of(doubts))
+
+    def _again(self, contest: Contest) -> Contest | None:
+        """A contest for the graph as it is now, from the best map of an earlier one."""
+        frame = self._frame()
+        if frame is None:
+            return None
+        names = tuple(sorted(contest.frame.names(contest.frame.mask)))
+        known = TrackedMap(
+            self._store.sequence, contest.best.whole, names, contest.frame.anchored)
+        other = Contest(frame, self._guess(frame, known), self._pose, self.config)
+        other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
+        return other
+
+    def _with_doubts(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Findings, with the words of ranges left out not long ago."""
+        stamps = self._store.graph.poses.stamp_ns
+        newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
+        said = {(one.kind, one.subject) for one in findings}
+        return findings + tuple(
+            one.finding for one in self._doubts
+            if newest - one.end_s <= self.config.backend.integrity.memory_s
+            and (one.finding.kind, one.finding.subject) not in said)
+
+    def _from_scratch(self, contest: Contest, before: Judgement) -> Judgement:
+        """Add starts from scratch, and judge what is best then."""
+        audit, begin, best = self.config.backend.audit, time.perf_counter(), contest.best
+        rivals = len(contest.candidates)
+        contest.from_scratch(audit.starts, self._trials, audit.limit_s if self._bounded else 0.0)
+        self._trials += len(contest.candidates) - rivals
+        if contest.best is best:
+            after = replace(before, segments=with_rivals(before.segments, contest, self.config))
+        else:
+            after = judged(
+                contest, seen_in(contest, self.config), self._store.graph, self.config)
+        self.scratch_s = time.perf_counter() - begin
+        return after
+
+    def _situation(self, contest: Contest, tracked: TrackedMap | None) -> Situation:
+        ties, count = ties_of(self._store.graph)
+        return Situation(
+            self._store.n_measurements, ties[:count], '' if tracked is None else tracked.doubt,
+            lambda: determined(contest, self.config))
 
     def _works(self, excluded: quarantine.Excluded, tracked: TrackedMap | None) -> bool:
         """Whether a warm solve succeeds without these increments."""
@@ -202,23 +288,6 @@ class Auditor:
         floor = self.config.backend.observability.range_sigma_floor_m
         return placed(frame.graph, segments, guess, known | ~frame.mask, floor)[0]
 
-    def _judged(self, contest: Contest, tracked: TrackedMap | None) -> Verdict:
-        """The verdict on the best candidate; from now on the auditor's own map."""
-        frame, seen = contest.frame, seen_in(contest, self.config)
-        best = contest.best
-        found = judged(contest, seen, self._store.graph, self.config)
-        names = tuple(sorted(frame.names(frame.mask)))
-        kind = self._kind(contest, tracked, found, names)
-        self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
-        ties, _ = ties_of(self._store.graph)
-        sure = np.concatenate([
-            np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
-            found.landmark_located])
-        self._last = _Audited(
-            self._store.sequence, self._store.n_measurements,
-            (len(frame.graph.ranges), len(frame.graph.relative_poses)), ties, sure)
-        return self._verdict(kind, contest, found, names)
-
     def _kind(
         self, contest: Contest, tracked: TrackedMap | None, found: Judgement,
         names: tuple[str, ...],
@@ -258,9 +327,21 @@ class Auditor:
         return not here <= least + max(SAME_COST * least, _SAME_CHI_SQUARE)
 
     def _verdict(
-        self, kind: VerdictKind, contest: Contest, found: Judgement, names: tuple[str, ...]
+        self, contest: Contest, tracked: TrackedMap | None, judgement: Judgement
     ) -> Verdict:
+        """The verdict on the best candidate; from now on the auditor's own map."""
         best, frame = contest.best, contest.frame
+        found = self._rule.restrained(judgement)
+        names = tuple(sorted(frame.names(frame.mask)))
+        kind = self._kind(contest, tracked, found, names)
+        self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
+        ties, _ = ties_of(self._store.graph)
+        sure = np.concatenate([
+            np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
+            found.landmark_located])
+        self._last = _Audited(
+            self._store.n_measurements,
+            (len(frame.graph.ranges), len(frame.graph.relative_poses)), ties, sure)
         stats = best.result.stats
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates
                    if one.result.status.solved and one.result.stats.cost_relaxed is not None]

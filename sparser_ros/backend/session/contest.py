@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -94,14 +95,24 @@ class Contest:
             wide = replace(config.solver, robust=replace(robust, mu_start=mu))
             self.add('wide', run(subgraph.graph, replace(config, solver=wide), own))
 
+    @property
+    def can_start_from_scratch(self) -> bool:
+        """False where composing the odometry is the only solution."""
+        return not odometry_only(self.frame.subgraph.graph)
+
     def from_scratch(self, starts: int, first_trial: int, limit_s: float) -> None:
-        """Low-rank solves without a guess, until two agree on the least cost."""
-        graph = self.frame.subgraph.graph
-        if odometry_only(graph):
-            return
+        """Low-rank solves without a guess, until two agree on the least cost.
+
+        `limit_s` of wall time bounds all of them together; 0 = no limit.
+        """
+        graph, deadline = self.frame.subgraph.graph, time.monotonic() + limit_s
         for trial in range(first_trial, first_trial + starts):
+            left = max(deadline - time.monotonic(), 0.0)
+            if limit_s and trial > first_trial and left < limit_s / 4:
+                # The last start took most of the time: another one would be cut off.
+                break
             least = self.best.value
-            result = run_from_scratch(graph, self.config, trial, limit_s)
+            result = run_from_scratch(graph, self.config, trial, left if limit_s else 0.0)
             if not result.status.solved and result.estimate is not None and value_of(
                     result) < float('inf'):
                 # Out of time: what is left to do from its iterate is a warm start's work.

@@ -54,8 +54,9 @@ def runs(increments: Sequence[Increment], alone: Collection[int]) -> list[list[I
 class GraphStore:
     """Sum of increments; adding is O(1), reading concatenates what is new since last time.
 
-    Measurements of quarantined increments (quarantine.py) are left out of `graph`; `original`
-    gives the rows that the others have in the sum of all increments.
+    Measurements of quarantined increments (quarantine.py) and ranges in doubt (range_doubts.py)
+    are left out of `graph`; `original` gives the rows that the others have in the sum of all
+    increments.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -67,6 +68,7 @@ class GraphStore:
         """(sequence, number of rows up to its end) of every increment."""
         self._rows: dict[str, Index] = {}
         self._excluded: dict[int, int] = {}
+        self._doubted: Index = np.zeros(0, dtype=np.int64)
         self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
         self.newest_stamp_ns = 0
@@ -105,7 +107,8 @@ class GraphStore:
             self._whole = _extended(self._whole, self._waiting)
             self._waiting, self._graph = [], None
         if self._graph is None:
-            self._graph = self._without() if self._excluded else self._whole
+            partial = self._excluded or len(self._doubted)
+            self._graph = self._without() if partial else self._whole
         return self._graph
 
     @property
@@ -113,10 +116,26 @@ class GraphStore:
         """Level by sequence of the quarantined increments."""
         return dict(self._excluded)
 
+    @property
+    def doubted(self) -> Index:
+        """Rows, in the sum of all increments, of ranges left out."""
+        return self._doubted
+
+    @property
+    def whole(self) -> Graph:
+        """The sum of all increments, with what `graph` leaves out."""
+        _ = self.graph
+        return self._whole
+
     def exclude(self, levels: Mapping[int, int]) -> None:
         """Leave out these increments, and no others, from now on."""
         if dict(levels) != self._excluded:
             self._excluded, self._graph, self._rows = dict(levels), None, {}
+
+    def doubt(self, ranges: Index) -> None:
+        """Leave out these ranges, rows of the sum of all increments, and no others from now on."""
+        if not np.array_equal(ranges, self._doubted):
+            self._doubted, self._graph, self._rows = np.asarray(ranges), None, {}
 
     def original(self, name: str, rows: Index) -> Index:
         """Rows of the sum of all increments that rows of a table of `graph` have."""
@@ -155,6 +174,8 @@ class GraphStore:
                 elif level:
                     keep[begin:end] = False
                 begin = end
+            if name == 'ranges':
+                keep[self._doubted] = False
             self._rows[name] = np.flatnonzero(keep)
             tables[name] = table.take(self._rows[name])
         return self._whole.replaced(**tables)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
-from ..integrity.examine import Examination, examine
-from ..observability.observability import Observability, observe
+from ..integrity.examine import Examination, FaultyRanges, examine
+from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
 from .quarantine import FAILURES
@@ -42,6 +42,8 @@ class Judgement:
     gate_reasons: tuple[str, ...] = ()
     gate_robots: tuple[tuple[str, str], ...] = ()
     odometry_factors: dict[str, float] = field(default_factory=dict)
+    bursts: tuple[FaultyRanges, ...] = ()
+    """In rows of the solved subgraph."""
 
 
 def judged(
@@ -50,7 +52,7 @@ def judged(
     """Judge the best candidate; `whole_graph` still has the absolute data."""
     frame, best = contest.frame, contest.best
     weights = weights_of_rows(frame, best.result.stats.weights)
-    segments = _with_rivals(_segments(frame, seen, weights, config), contest, config)
+    segments = with_rivals(_segments(frame, seen, weights, config), contest, config)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
     subgraph = frame.subgraph
@@ -62,7 +64,7 @@ def judged(
         segments, located, withheld,
         any(one.location is Location.AMBIGUOUS for one in segments),
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        dict(found.odometry_factors))
+        dict(found.odometry_factors), found.bursts)
 
 
 def _examined(
@@ -110,6 +112,18 @@ def weights_of_rows(frame: Frame, weights: dict[str, Array]) -> dict[str, Array]
     return result
 
 
+def determined(contest: Contest, config: SparserConfig) -> Mask:
+    """(b,): segments whose place would be determined if every measurement were believed.
+
+    Robust weights leave measurements out that another map would keep: where only the weights
+    leave a robot undetermined, a start from scratch may find such a map.
+    """
+    frame = contest.frame
+    return frame.mask[:len(frame.segments)] & position_determined(
+        frame.graph, contest.best.whole, frame.segments, frame.gauge,
+        config.backend.observability)
+
+
 def ties_of(graph: Graph) -> tuple[Index, int]:
     """(b + m,): measurements that tie each segment or landmark to others; and b."""
     segments = find_segments(graph)
@@ -155,7 +169,7 @@ def rejected_shares(
     return (out / np.maximum(every, 1))[:len(segments)]
 
 
-def _with_rivals(
+def with_rivals(
     verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig
 ) -> tuple[SegmentVerdict, ...]:
     """Segments that another candidate, of about the same cost, has elsewhere are ambiguous."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...graph import Estimate, Graph, Increment
-from .auditor import Auditor, tracked_map
+from .auditor import Auditor
 from .solution import Solution
+from .tracked_map import tracked_map
 from .tracker import Tracker
 
 if TYPE_CHECKING:

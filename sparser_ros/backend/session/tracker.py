@@ -103,12 +103,15 @@ class Tracker:
         key = verdict.anchored, verdict.gauge_name
         keep = (
             self._map is not None and key == self._frame_key
-            and excluded == self._store.excluded and set(verdict.placed) <= set(self._names)
+            and excluded == self._store.excluded
+            and np.array_equal(verdict.doubted_ranges, self._store.doubted)
+            and set(verdict.placed) <= set(self._names)
             and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
         self._verdict, self._announced = verdict, ()
         if keep:
             return
         self._store.exclude(excluded)
+        self._store.doubt(verdict.doubted_ranges)
         before = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
             self.epoch += 1
@@ -258,8 +261,7 @@ class Tracker:
         assert self._map is not None
         since = trust.since_audit(
             graph, segments, estimate, verdict, self._map.rows(), self._map.squares(),
-            stats.weights, self._store.rows_until(verdict.sequence),
-            self._config.backend.rejected_weight)
+            stats.weights, self._store.rows_until(verdict.sequence), self._config)
         return trust.contradictions(since, verdict, graph.robots, self._config)
 
     def _findings(self) -> tuple[Finding, ...]:

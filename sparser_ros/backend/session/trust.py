@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri
 
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
+from ...solver.robust.kernels import KERNELS, thresholds
 from .solution import Location, RobotLocation
 from .verdict import SegmentVerdict, Verdict
 
 if TYPE_CHECKING:
+    from ...config import RobustConfig
     from ...config.sparser import SparserConfig
 
 Array = NDArray[np.float64]
@@ -27,6 +30,8 @@ _ORDINARY_SHARE = 0.1
 """Share of rejected measurements that is taken for granted where the last audit saw fewer."""
 _SIGMAS = 6.0
 """Deviations beyond so many standard deviations are no noise (two-sided normal: 2e-9)."""
+_TAIL = 2e-9
+"""Probability of the same size for a chi-square."""
 _LEAST = 5
 """So many new measurements at least are needed to contradict an audit."""
 
@@ -39,8 +44,10 @@ class SinceAudit:
     """Ranges, closures and sightings."""
     rejected: Index
     """Those below the rejected weight."""
-    rms: Array
-    """Root mean square of their whitened residuals; 0 where none."""
+    cost: Array
+    """Their robust cost, over what measurements of the robot cost before by degree of freedom."""
+    degrees: Index
+    """Their degrees of freedom."""
     moved_m: Array
     """Distance between where the newest pose is estimated and where odometry alone has it."""
     odometry_sigma_m: Array
@@ -50,34 +57,50 @@ class SinceAudit:
 def since_audit(
     graph: Graph, segments: OdometrySegments, estimate: Estimate, verdict: Verdict,
     rows: dict[str, Index], squares: dict[str, Array], weights: dict[str, Array],
-    before: dict[str, int], threshold: float,
+    before: dict[str, int], config: SparserConfig,
 ) -> SinceAudit:
     """Evidence of the rows from `before` on; `rows`, `squares`, `weights` by table as solved."""
     count = len(graph.robots)
-    total, out, square = np.zeros(count), np.zeros(count), np.zeros(count)
+    total, out = np.zeros(count), np.zeros(count)
+    cost, degrees = np.zeros((2, count)), np.zeros((2, count))
     ends = {
         'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
         'sightings': (graph.sightings.i, graph.sightings.i),
         'ranges': (graph.ranges.source, graph.ranges.target)}
+    robust, freedom = config.solver.robust, {
+        kind.name: kind.degrees_of_freedom(graph.dimension) for kind, _ in graph.typed()}
+    widths = thresholds(graph, robust, graph.dimension)
     for name, (first, second) in ends.items():
-        new = rows[name] >= before[name]
-        if name == 'relative_poses':
-            new = new & ~graph.relative_poses.odometry[rows[name]]
-        chosen = rows[name][new]
-        weight = weights[name][new] if name in weights else np.ones(len(chosen))
+        used = ~graph.relative_poses.odometry[rows[name]] if name == 'relative_poses' else (
+            np.ones(len(rows[name]), dtype=bool))
+        chosen = rows[name][used]
+        weight = weights[name][used] if name in weights else np.ones(len(chosen))
+        value = _robust(squares[name][used], widths[name][chosen], robust)
+        new = chosen >= before[name]
         # Both ends have it; a range within one robot counts once.
         robots = [np.where(end[chosen] >= 0, graph.poses.robot[end[chosen]], -1)
                   for end in (first, second)]
         robots[1] = np.where(robots[1] == robots[0], -1, robots[1])
         for robot in robots:
-            own = robot >= 0
+            for late in (False, True):
+                own = (robot >= 0) & (new == late)
+                cost[int(late)] += np.bincount(robot[own], value[own], minlength=count)
+                degrees[int(late)] += freedom[name] * np.bincount(robot[own], minlength=count)
             total += np.bincount(robot[own], minlength=count)
-            out += np.bincount(robot[own], weight[own] < threshold, minlength=count)
-            square += np.bincount(robot[own], squares[name][new][own], minlength=count)
+            out += np.bincount(
+                robot[own], weight[own] < config.backend.rejected_weight, minlength=count)
+    usual = np.maximum(cost[0] / np.maximum(degrees[0], 1), 1.0)
     moved, sigma = _against_odometry(graph, segments, estimate, len(verdict.estimate.rotation))
     return SinceAudit(
-        total.astype(np.int64), out.astype(np.int64), np.sqrt(square / np.maximum(total, 1)),
-        moved, sigma)
+        total.astype(np.int64), out.astype(np.int64), cost[1] / usual,
+        degrees[1].astype(np.int64), moved, sigma)
+
+
+def _robust(squares: Array, widths: Array, config: RobustConfig) -> Array:
+    """Robust cost of squared residuals; `widths` are c^2, infinite for trusted ones."""
+    doubted = np.isfinite(widths) & (config.kernel != 'none')
+    return np.where(
+        doubted, KERNELS[config.kernel].rho(squares, np.where(doubted, widths, 1.0)), squares)
 
 
 def _against_odometry(
@@ -113,7 +136,6 @@ def contradictions(
 ) -> dict[str, str]:
     """{robot: what came since the audit and does not fit it, in words}."""
     found = {}
-    robust = config.solver.robust.kernel != 'none'
     for number, robot in enumerate(robots):
         count, out = int(since.measurements[number]), int(since.rejected[number])
         own = [one.rejected_share for one in verdict.segments if one.robot == robot]
@@ -124,10 +146,11 @@ def contradictions(
         if count >= _LEAST and out > most:
             found[robot] = (
                 f'{out} of {count} new measurements of {robot} contradict the map')
-        elif count >= _LEAST and not robust and since.rms[number] > _SIGMAS:
+        elif count >= _LEAST and since.cost[number] > chdtri(since.degrees[number], _TAIL):
+            times = math.sqrt(float(since.cost[number] / since.degrees[number]))
             found[robot] = (
-                f'the {count} new measurements of {robot} are off by '
-                f'{since.rms[number]:.1f} standard deviations')
+                f'the {count} new measurements of {robot} fit the map {times:.1f} times worse '
+                'than those before')
         elif since.moved_m[number] > limit:
             found[robot] = (
                 f'the map has {robot} {since.moved_m[number]:.1f} m from where its odometry '

@@ -72,6 +72,8 @@ class Verdict:
     """Found over claimed variance of a robot's odometry, at least 1."""
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments left out because no solve succeeds with them."""
+    doubted_ranges: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Rows, in the sum of all increments, of ranges left out because they are faulty together."""
     seconds: float = 0.0
 
     @property

@@ -34,6 +34,10 @@ from .terms import Kind, Terms
 
 _MAX_STEPS = 20
 """Newton steps of one update; what they leave is taken up by the next update."""
+_MOST_CLIQUES = 12_000
+"""Cliques formed or entered from which an update begins no further step: 0.3 s of work on the
+machine of docs/benchmarks.md (25 us a clique), so that a poor start of a large map does not hold
+up the trajectories; what is left is taken up by the next update."""
 _MAX_TRIALS = 4
 """Lengths of one step that are tried."""
 _MAX_LENGTH = 3.0
@@ -230,6 +234,8 @@ class IncrementalSolver:
             if after > max(_REFORM_DECREMENT_RATIO * before, tolerance) or length < _REFORM_LENGTH:
                 self._refresh(entered[::-1], True)
                 limit *= 0.1 if after > 0.5 * before else 1.0
+            if cliques > _MOST_CLIQUES:
+                break
         return Update(False, steps, cliques, self._tree.decrement)
 
     def _move(self, nodes: Index, by: Array, gain: float) -> float:

@@ -1,0 +1,86 @@
+"""Ranges that are faulty together are left out as a group, and come back when they fit."""
+
+import dataclasses
+
+import numpy as np
+from backend_world import World, config
+from scipy.special import chdtri
+
+from sparser_ros.backend.session.range_doubts import RangeDoubt, faulty_together, joined, revived
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.graph.finding import Finding
+
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+FINDING = Finding('range_burst', 'B', 'ranges of radio B were 3.0 m too long', 3.0, 'm')
+
+
+def doubt(*rows, end_s=1.0, subject='B'):
+    return RangeDoubt(
+        dataclasses.replace(FINDING, subject=subject), np.array(rows, dtype=np.int64), end_s)
+
+
+def test_a_group_is_faulty_beyond_the_quantile_of_its_chi_square():
+    quantile = chdtri(10, np.exp(-12.5))
+    assert faulty_together(1.01 * quantile, 10, 25.0)
+    assert not faulty_together(0.99 * quantile, 10, 25.0)
+    assert not faulty_together(1e9, 0, 25.0)
+
+
+def test_a_burst_that_goes_on_is_one_group():
+    found = joined([doubt(1, 2), doubt(7, subject='C')], [doubt(2, 3, end_s=4.0)])
+    assert [one.finding.subject for one in found] == ['C', 'B']
+    assert found[1].rows.tolist() == [1, 2, 3] and found[1].end_s == 4.0
+
+
+def world():
+    return World(
+        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
+        steps=120, seed=3)
+
+
+def with_burst(increments):
+    """From 20 to 40 s all ranges of the second robot are 4 m too long."""
+    made, burst = [], []
+    for one in increments:
+        step, ranges = np.maximum(one.ranges.source, one.ranges.target) // 2, one.ranges
+        of_b = ((ranges.source >= 0) & (ranges.source % 2 == 1)) | (
+            (ranges.target >= 0) & (ranges.target % 2 == 1))
+        far = of_b & (step >= 40) & (step < 80)
+        burst.append(far)
+        made.append(dataclasses.replace(one, ranges=ranges.replaced(
+            distance_m=ranges.distance_m + 4.0 * far)))
+    return made, np.flatnonzero(np.concatenate(burst))
+
+
+def test_a_burst_is_left_out_and_named_and_its_robot_stays_where_it_is():
+    true = world()
+    increments, burst = with_burst(true.increments(10))
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
+    for one in increments:
+        session.add(one)
+        session.solve()
+    solution = session.solve(True)
+    left_out = session.auditor.audit().doubted_ranges
+    assert np.isin(left_out, burst).mean() > 0.9 and np.isin(burst, left_out).mean() > 0.9
+    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments) - len(left_out)
+    assert any(one.kind == 'range_burst' and one.subject == 'B' for one in solution.findings)
+    assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
+    one = solution.estimate.translation
+    aligned = (one - one[0]) @ solution.estimate.rotation[0]
+    wanted = (true.truth.translation - true.truth.translation[0]) @ true.truth.rotation[0]
+    assert np.max(np.linalg.norm(aligned - wanted, axis=1)) < 0.5
+
+
+def test_groups_that_fit_come_back():
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=3.0)))
+    for one in world().increments(20):
+        session.add(one)
+    estimate, graph = session.solve(True).estimate, session.graph
+    fits = doubt(0, 1, 2, 3)
+    assert revived([fits], graph, estimate) == []
+    moved = graph.replaced(ranges=graph.ranges.replaced(
+        distance_m=graph.ranges.distance_m + 5.0))
+    assert revived([fits], moved, estimate) == [fits]
