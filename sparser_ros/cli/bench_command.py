@@ -10,7 +10,7 @@ from pathlib import Path
 from ..config import SparserError
 
 NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
-         'profiling', 'online', 'incremental', 'robust', 'integrity', 'nees',
+         'profiling', 'online', 'incremental', 'robust', 'integrity', 'nees', 'certificate',
          'gpu', 'sensitivity')
 
 

@@ -218,6 +218,19 @@ def _covariance_summary(fields: Mapping[str, Any]) -> None:
             print(f'  {name}: ' + ' '.join(f'{s:.3f} m' for s in sigma[:size]) + turn)
 
 
+def certificate_text(cost: float, suboptimality: float, certified: bool) -> str:
+    """What a certificate says, in words; costs as in the report."""
+    lowest = max(cost - suboptimality, 0.0)
+    share = f' ({100 * suboptimality / cost:.2g} %)' if cost > 0 else ''
+    if certified:
+        return (f'certified: this is the best possible map; no solution costs less than '
+                f'{lowest:.8g}')
+    if not np.isfinite(suboptimality):
+        return 'not certified: no bound on better maps was found'
+    return (f'not certified: no solution costs less than {lowest:.6g}; the best possible map is at '
+            f'most {suboptimality:.4g}{share} better')
+
+
 def _summary(
     graph: Graph, result: Any, seconds: float, estimate: Estimate | None, truth: Estimate | None
 ) -> None:
@@ -233,10 +246,8 @@ def _summary(
     if stats.cost_robust is not None:
         rejected = sum(int(np.sum(w < REJECTED_BELOW)) for w in stats.weights.values())
         print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')
-    if stats.certified:
-        print(f'certified: at most {stats.suboptimality:.3g} above the global optimum')
-    elif stats.certified is not None:
-        print(f'not certified: up to {stats.suboptimality:.6g} above the global optimum')
+    if stats.certified is not None:
+        print(certificate_text(cost, stats.suboptimality, stats.certified))
     if truth is not None and estimate is not None:
         print(f'against the positions in the file: RMSE {ate_rmse(estimate, truth):.3f} m, '
               f'mean {ate(estimate, truth):.3f} m')

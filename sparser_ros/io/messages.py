@@ -56,7 +56,6 @@ string[] robot_states
 string[] robot_missing
 float64[] robot_sigma_m
 float64[] robot_sigma_rad
-float64[] robot_protection_m
 uint32 keyframes
 uint32 beacons
 uint32 ranges
@@ -79,8 +78,6 @@ bool full_solve
 bool solving
 bool certified
 float64 suboptimality
-float64 lower_bound
-float64 lower_bound_age_s
 string covariance_gauge
 float64 variance_factor
 uint32 worker_restarts

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.cli.main import main
+from sparser_ros.cli.solve_command import certificate_text
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import graph_file, pyfg, simulation_output
@@ -192,3 +193,11 @@ def test_covariances_are_printed_and_reported(tmp_path, field, capsys):
     for values in [*found['newest_poses'].values(), *found['landmarks'].values()]:
         assert np.linalg.eigvalsh(values).min() > 0
     assert 'standard deviations relative to the first pose of A' in capsys.readouterr().out
+
+
+def test_a_certificate_in_words():
+    assert certificate_text(757.5, 71.3, False) == (
+        'not certified: no solution costs less than 686.2; the best possible map is at most 71.3 '
+        '(9.4 %) better')
+    assert 'best possible map' in certificate_text(1.0, 1e-7, True)
+    assert 'no bound' in certificate_text(1.0, np.inf, False)

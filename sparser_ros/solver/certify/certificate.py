@@ -10,6 +10,7 @@ vanish for that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,16 +21,18 @@ from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, 
 from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
+from .held_test import HeldTest
 
 RELATIVE_GAP = 1e-6
 """Share of the cost within which a solution counts as optimal."""
 _ROUNDING = 1e-12
 """Rounding error of a cost, over tr Q_cc: costs are sums of as many terms of both signs."""
-_TIGHTENINGS = 2
-"""Times that a proven gap is divided by ten, one factorisation each, for a sharper bound."""
-_PINNED_MARGIN = 10.0
+_HELD_MARGIN = 10.0
 """Margin of the test with one block held, over the shift of the plain test: the gap falls with
 the margin, which the least eigenvalue of S without the gauge must exceed."""
+_MARGIN_ROUNDING = 1e-14
+"""Least margin, over the largest diagonal entry: errors of a Cholesky factor are a few times the
+machine precision (1e-16) of that."""
 _GROWTHS = 14
 """Times that the gap of a failed test is multiplied by ten before there is no bound: from 1e-6 to
 1e8 of the cost."""
@@ -70,13 +73,30 @@ class Certifier:
     def __init__(self, schur: SchurOperator) -> None:
         self.schur = schur
         self.manifold = schur.problem.manifold
-        self.full = schur.full().tocsc()
         self.rows = self.manifold.rows
+        self.rounding = _ROUNDING * float(schur.Q_cc.diagonal().sum())
+
+    @cached_property
+    def full(self) -> sp.csc_matrix:
+        """Q on [X_c; X_f kept]."""
+        return self.schur.full().tocsc()
+
+    @cached_property
+    def identity(self) -> sp.csc_matrix:
+        """One on the rows of X_c."""
         on_rows = np.zeros(self.full.shape[0])
         on_rows[: self.rows] = 1
-        self.identity = sp.diags(on_rows).tocsc()
-        self.symbolic = SymbolicCholesky(self._pattern())
-        self.rounding = _ROUNDING * float(schur.Q_cc.diagonal().sum())
+        return sp.diags(on_rows).tocsc()
+
+    @cached_property
+    def symbolic(self) -> SymbolicCholesky:
+        """The analysis of S."""
+        return SymbolicCholesky(self._pattern())
+
+    @cached_property
+    def held(self) -> HeldTest:
+        """The test with the gauge held."""
+        return HeldTest(self.schur)
 
     def _pattern(self) -> sp.csc_matrix:
         """Where S may have entries: those of Q, and all of each rotation's and the fixed block.
@@ -113,17 +133,15 @@ class Certifier:
         gradient = self.schur(y)
         cost = float(np.sum(y * gradient))
         tolerance = self.tolerance(cost)
+        # One factorisation, where y is an optimum of rank d.
+        proven = self._held_gap(y, gradient, tolerance)
+        if proven <= tolerance:
+            return Certificate(cost, proven, tolerance)
         S = self.matrix(y, gradient)
-        gap = tolerance
+        # Less than the tolerance by what rounding of the cost may add to it.
+        gap = 0.9 * tolerance
         if self.factor(S, gap / self.rows) is not None:
-            for _ in range(_TIGHTENINGS):
-                if self.factor(S, 0.1 * gap / self.rows) is None:
-                    break
-                gap *= 0.1
             return Certificate(cost, gap, tolerance)
-        pinned = self._pinned_gap(y, gradient, S, tolerance)
-        if pinned <= tolerance:
-            return Certificate(cost, pinned, tolerance)
         for _ in range(_GROWTHS):
             gap *= 10
             factor = self.factor(S, gap / self.rows)
@@ -142,34 +160,22 @@ class Certifier:
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
                            self._held(y, vectors[:, values < 0]))
 
-    def _pinned_gap(
-        self, y: Array, gradient: Array, S: sp.csc_matrix, tolerance: float
-    ) -> float:
-        """The gap by another route, for points of rank d: hold one block instead of shifting.
-
-        The shift has to outweigh rounding errors along the gauge directions y, where S is zero
-        and positions are large. But any x is y c + z with z zero on the rows of one rotation (or
-        the homogenising rows), and there S - m must be positive definite with a margin m. With
-        r = S y the gap is d (|r|^2 / m + |y^T r|).
-        """
+    def _held_gap(self, y: Array, gradient: Array, tolerance: float) -> float:
+        """The gap by `HeldTest`, for points of rank d; inf where that proves nothing."""
         manifold = self.manifold
         d, n = manifold.d, manifold.n
         if y.shape[1] != d or not n:
             return float(np.inf)
-        if manifold.homogenised:
-            start = manifold.rows - d
-        else:
-            diagonal = self.schur.Q_cc.diagonal()[: n * d]
-            start = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
-        keep = np.delete(np.arange(self.full.shape[0]), np.arange(start, start + d))
-        margin = _PINNED_MARGIN * tolerance / self.rows
-        held = (S - margin * self.identity)[keep][:, keep].tocsc()
-        try:
-            SymbolicCholesky(held).factorize(held)
-        except NotPositiveDefiniteError:
-            return float(np.inf)
+        blocks, scalars = manifold.multipliers(y, gradient)
         rest = gradient - multiplier_matrix(manifold, y, gradient) @ y
-        return float(d * (np.sum(rest**2) / margin + np.linalg.norm(y.T @ rest, 2)))
+        squared, along = d * float(np.sum(rest**2)), d * float(np.linalg.norm(y.T @ rest, 2))
+        # The least margin that proves anything; a larger one, where it holds, proves more.
+        least = max(2 * squared / tolerance, _MARGIN_ROUNDING * self.held.largest)
+        large = max(_HELD_MARGIN * tolerance / self.rows, least)
+        for margin in (large, least)[: 1 + (large > 3 * least)]:
+            if along <= tolerance / 2 and self.held.positive(blocks, scalars, margin):
+                return squared / margin + along
+        return float(np.inf)
 
     def _least(self, factor: CholeskyFactor, shift: float) -> tuple[Array, Array]:
         """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""

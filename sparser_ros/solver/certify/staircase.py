@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...array_types import Array
+from ...linalg.arrays import HOST, Arrays
+from ...linalg.sparse.cholesky import CholeskyFactor
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from ..optimize.compute_backend import ComputeBackend
@@ -19,26 +21,27 @@ from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
 
-
-@dataclass(frozen=True)
-class PolishingRound:
-    """One run of the trust region between two certificates."""
-
-    cost_tolerance: float
-    saddle_gap: float
-    """Share of the cost above which a gap after this round means a saddle to leave; a smaller one
-    may be lack of polish."""
-    single_step: bool = False
-
-
-_ROUNDS = (
-    PolishingRound(1e-5, 0.1), PolishingRound(1e-7, 1e-2),
-    *12 * (PolishingRound(0.0, math.inf, single_step=True),))
-"""At each rank. Rough runs come first, since a saddle shows in their certificates already. The
-last rounds end after every accepted step: each takes long, and one may be enough."""
+_ROUGH = 1e-5
+"""Cost tolerance of the first run at a rank: a saddle shows in its certificate already."""
+_SADDLE_GAP = 0.1
+"""Share of the cost above which a gap after that run means a saddle to leave; a smaller one may be
+lack of polish."""
+_ROUNDS = 24
+"""Most polishing rounds at a rank, each of `_STEPS_OF_ROUND` steps and a certificate."""
+_STEPS_OF_ROUND = 2
+_CG_STEPS_OF_ROUND = 30
+"""Most CG steps of a polishing step: what is left after so many is soft compared with the shift of
+the preconditioner, and the next certificate lowers that."""
+_SHIFT = 3.0
+"""Shift of the polishing preconditioner, over the least eigenvalue of S that it outweighs."""
+_BOUND_GAP = 1e-4
+"""Share of the cost within which the bound of a relaxation ends the climb, where the trajectory
+above it is ten times further away: a sharper bound would tell a user no more."""
+_BOUND_SHARE = 0.1
+"""Gap of that bound, over the distance to the trajectory."""
 _CG_STEPS = 500
-"""Most CG steps of an iteration: near a saddle the Hessian is nearly singular, and CG would use
-any number."""
+"""Most CG steps of an iteration of the first run: near a saddle the Hessian is nearly singular,
+and CG would use any number."""
 _HALVINGS = 40
 """Step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a unit row."""
 _DESCENT_NOISE = 1e-13
@@ -47,10 +50,13 @@ _DESCENT_NOISE = 1e-13
 
 @dataclass(frozen=True)
 class Climb:
-    """The last point of a staircase and what its certificate says."""
+    """The last point of a staircase and what the certificates on the way say."""
 
     run: TrustRegionRun
     certificate: Certificate
+    """Of that point."""
+    lower_bound: float
+    """Greatest bound of all points passed: no point of any rank costs less."""
     iterations: int
     cg_steps: int
     cg_stops: Counter[CGStop]
@@ -63,22 +69,27 @@ def climb(
     rule: StoppingRule,
     *,
     max_rank: int,
+    above: float = -math.inf,
+    tested: tuple[TrustRegionRun, Certificate] | None = None,
     certifier: Certifier | None = None,
     observer: Observer | None = None,
     backend: ComputeBackend | None = None,
 ) -> Climb:
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
-    A deadline in `rule` ends the climb with the best point so far and its certificate.
+    `above` is the cost of a trajectory that is to be bounded: where that is far above, a bound
+    within `_BOUND_GAP` will do. `tested` is the run that ended at y, where a certificate says
+    already that y is to be left. A deadline in `rule` ends the climb with the best point so far.
     """
     stairs = _Staircase(
-        schur, preconditioner, replace(rule, max_cg_steps=min(rule.max_cg_steps, _CG_STEPS)),
-        certifier or Certifier(schur), observer, backend or ComputeBackend())
+        schur, preconditioner, rule, above, certifier or Certifier(schur), observer,
+        backend or ComputeBackend())
     while True:
-        run, certificate = stairs.polish(y)
+        run, certificate = tested or stairs.polish(y)
+        tested, stairs.lower = None, max(stairs.lower, certificate.lower_bound)
         rank = run.y.shape[1]
         if (
-            certificate.certified or stairs.late(run) or certificate.directions is None
+            stairs.enough(certificate) or stairs.late(run) or certificate.directions is None
             or rank >= max_rank
         ):
             return stairs.top(run, certificate)
@@ -89,15 +100,48 @@ def climb(
         y = higher
 
 
+class ShiftedS:
+    """(S + shift)^-1 restricted to X_c: second-order information that no rank enters.
+
+    The Hessian is S on tangent vectors, column by column. Near an optimum S is positive
+    semidefinite but for little, and with a shift just above that CG resolves everything stiffer
+    than the shift at once. Rounds of steps and certificates lower the shift, as in inverse
+    iteration.
+    """
+
+    portable = False
+    """Factorised anew for every round."""
+
+    def __init__(self, certifier: Certifier, factor: CholeskyFactor) -> None:
+        self._factor, self._rows = factor, certifier.rows
+        manifold = certifier.manifold
+        self._free = self._rows - (manifold.d if manifold.homogenised else 0)
+
+    def placed(self, arrays: Arrays) -> bool:
+        return arrays is HOST
+
+    def apply(self, v: Array, out: Array) -> Array:
+        padded = np.zeros((self._factor.n, v.shape[1]))
+        padded[: self._free] = v[: self._free]
+        out[: self._free] = self._factor.solve(padded)[: self._free]
+        out[self._free :] = 0.0
+        return out
+
+    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+        """It is made for one point and serves for those nearby."""
+
+
 class _Staircase:
     """What the ranks of one climb share, and figures that add up."""
 
     def __init__(
         self, schur: SchurOperator, preconditioner: Preconditioner, rule: StoppingRule,
-        certifier: Certifier, observer: Observer | None, backend: ComputeBackend,
+        above: float, certifier: Certifier, observer: Observer | None, backend: ComputeBackend,
     ) -> None:
         self.schur, self.preconditioner, self.rule = schur, preconditioner, rule
-        self.certifier, self.observer, self.backend = certifier, observer, backend
+        self.above, self.certifier = above, certifier
+        self.observer, self.backend = observer, backend
+        self.lower = -math.inf
         self.iterations = self.cg_steps = 0
         self.cg_stops: Counter[CGStop] = Counter()
 
@@ -105,26 +149,46 @@ class _Staircase:
         """Whether the deadline has passed."""
         return time.perf_counter() > self.rule.deadline or run.status is SolveStatus.TIME_LIMIT
 
+    def enough(self, certificate: Certificate) -> bool:
+        """Whether the bound found so far is as good as it needs to be."""
+        gap = certificate.cost - self.lower
+        return certificate.certified or gap <= min(
+            _BOUND_GAP * abs(certificate.cost), _BOUND_SHARE * (self.above - certificate.cost))
+
     def polish(self, y: Array) -> tuple[TrustRegionRun, Certificate]:
         """Runs at the rank of y until the point is certified, a saddle, or as good as it gets."""
-        radius = math.inf
-        for one in _ROUNDS:
-            run = self._minimise(y, one, radius)
-            y, radius = run.y, run.radius
-            certificate = self.certifier.test(y)
-            saddle = certificate.gap > one.saddle_gap * abs(run.cost)
-            settled = one.single_step and run.status is not SolveStatus.MAX_ITERATIONS
-            if certificate.certified or saddle or self.late(run) or settled:
+        run = self._minimise(y, self.preconditioner, replace(
+            self.rule, cost_tolerance=_ROUGH, max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS)))
+        certificate = self._tested(run.y)
+        fine = replace(
+            self.rule, cost_tolerance=0.0, max_accepted=_STEPS_OF_ROUND,
+            max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS_OF_ROUND))
+        for _ in range(_ROUNDS):
+            saddle = certificate.gap > _SADDLE_GAP * abs(run.cost)
+            least = certificate.lambda_min
+            if saddle or least is None or self.enough(certificate) or self.late(run):
+                break
+            S = self.certifier.matrix(run.y, self.schur(run.y))
+            factor = self.certifier.factor(S, _SHIFT * abs(least))
+            if factor is None:
+                break
+            run = self._minimise(run.y, ShiftedS(self.certifier, factor), fine)
+            certificate = self._tested(run.y)
+            if run.status is not SolveStatus.MAX_ITERATIONS:
                 break
         return run, certificate
 
-    def _minimise(self, y: Array, one: PolishingRound, radius: float) -> TrustRegionRun:
-        rule = replace(self.rule, cost_tolerance=one.cost_tolerance)
-        if one.single_step:
-            rule = replace(rule, max_accepted=1)
+    def _tested(self, y: Array) -> Certificate:
+        certificate = self.certifier.test(y)
+        self.lower = max(self.lower, certificate.lower_bound)
+        return certificate
+
+    def _minimise(
+        self, y: Array, preconditioner: Preconditioner, rule: StoppingRule
+    ) -> TrustRegionRun:
         run = self.backend.minimise(
-            self.schur, self.schur.problem.manifold, y, self.preconditioner, rule, self.observer,
-            radius, long=True)
+            self.schur, self.schur.problem.manifold, y, preconditioner, rule, self.observer,
+            math.inf, long=True)
         self.iterations += run.iterations
         self.cg_steps += run.cg_steps
         self.cg_stops += run.cg_stops
@@ -132,7 +196,8 @@ class _Staircase:
 
     def top(self, run: TrustRegionRun, certificate: Certificate) -> Climb:
         """The end of the climb."""
-        return Climb(run, certificate, self.iterations, self.cg_steps, self.cg_stops)
+        return Climb(
+            run, certificate, self.lower, self.iterations, self.cg_steps, self.cg_stops)
 
 
 def escape(
