@@ -26,8 +26,11 @@ _ROUGH = 1e-5
 _SADDLE_GAP = 0.1
 """Share of the cost above which a gap after that run means a saddle to leave; a smaller one may be
 lack of polish."""
-_ROUNDS = 24
-"""Most polishing rounds at a rank, each of `_STEPS_OF_ROUND` steps and a certificate."""
+_ROUNDS = 4
+"""Most polishing rounds at a rank, each of `_STEPS_OF_ROUND` steps and a certificate, before the
+directions that are left become columns: with more columns fewer steps are needed."""
+_LAST_ROUNDS = 24
+"""The same at the highest rank."""
 _STEPS_OF_ROUND = 2
 _CG_STEPS_OF_ROUND = 30
 """Most CG steps of a polishing step: what is left after so many is soft compared with the shift of
@@ -84,8 +87,9 @@ def climb(
     stairs = _Staircase(
         schur, preconditioner, rule, above, certifier or Certifier(schur), observer,
         backend or ComputeBackend())
+    certificate: Certificate | None = None
     while True:
-        run, certificate = tested or stairs.polish(y)
+        run, certificate = tested or stairs.polish(y, certificate, last=y.shape[1] >= max_rank)
         tested, stairs.lower = None, max(stairs.lower, certificate.lower_bound)
         rank = run.y.shape[1]
         if (
@@ -155,28 +159,44 @@ class _Staircase:
         return certificate.certified or gap <= min(
             _BOUND_GAP * abs(certificate.cost), _BOUND_SHARE * (self.above - certificate.cost))
 
-    def polish(self, y: Array) -> tuple[TrustRegionRun, Certificate]:
-        """Runs at the rank of y until the point is certified, a saddle, or as good as it gets."""
-        run = self._minimise(y, self.preconditioner, replace(
-            self.rule, cost_tolerance=_ROUGH, max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS)))
+    def polish(
+        self, y: Array, before: Certificate | None, last: bool
+    ) -> tuple[TrustRegionRun, Certificate]:
+        """Runs at the rank of y until the point is certified, a saddle, or as good as it gets.
+
+        `before` is the certificate at which the last rank was left, `last` the highest rank.
+        """
+        run = None if before is None or self._saddle(before) else self._polished(y, before)
+        if run is None:
+            run = self._minimise(y, self.preconditioner, replace(
+                self.rule, cost_tolerance=_ROUGH,
+                max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS)))
         certificate = self._tested(run.y)
-        fine = replace(
-            self.rule, cost_tolerance=0.0, max_accepted=_STEPS_OF_ROUND,
-            max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS_OF_ROUND))
-        for _ in range(_ROUNDS):
-            saddle = certificate.gap > _SADDLE_GAP * abs(run.cost)
-            least = certificate.lambda_min
-            if saddle or least is None or self.enough(certificate) or self.late(run):
+        for _ in range(_LAST_ROUNDS if last else _ROUNDS):
+            if self._saddle(certificate) or self.enough(certificate) or self.late(run):
                 break
-            S = self.certifier.matrix(run.y, self.schur(run.y))
-            factor = self.certifier.factor(S, _SHIFT * abs(least))
-            if factor is None:
+            further = self._polished(run.y, certificate)
+            if further is None:
                 break
-            run = self._minimise(run.y, ShiftedS(self.certifier, factor), fine)
-            certificate = self._tested(run.y)
+            run, certificate = further, self._tested(further.y)
             if run.status is not SolveStatus.MAX_ITERATIONS:
                 break
         return run, certificate
+
+    def _saddle(self, certificate: Certificate) -> bool:
+        return certificate.gap > _SADDLE_GAP * abs(certificate.cost)
+
+    def _polished(self, y: Array, known: Certificate) -> TrustRegionRun | None:
+        """One round from y; None where no factor of S can be made."""
+        if known.lambda_min is None:
+            return None
+        S = self.certifier.matrix(y, self.schur(y))
+        factor = self.certifier.factor(S, _SHIFT * abs(known.lambda_min))
+        if factor is None:
+            return None
+        return self._minimise(y, ShiftedS(self.certifier, factor), replace(
+            self.rule, cost_tolerance=0.0, max_accepted=_STEPS_OF_ROUND,
+            max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS_OF_ROUND)))
 
     def _tested(self, y: Array) -> Certificate:
         certificate = self.certifier.test(y)
