@@ -1,8 +1,10 @@
-"""Sensitivity of every number in `solver/thresholds.py`: halved, doubled, and switched off.
+"""Sensitivity of every number of solver and linalg: halved, doubled, and switched off.
 
 Solves a seeded family of synthetic graphs, of sizes, dimensions, robots, beacons, noise, outliers
 and closures that no number was chosen on, and compares costs, CG steps and CPU seconds with those
-of the default. `python -m benchmark.sensitivity [--groups ranges robust] [--numbers NAME …]`
+of the default. CG steps are counts and do not depend on what else the machine does; of live
+updates cliques are counted instead.
+`python -m benchmark.sensitivity [--groups ranges robust] [--numbers NAME …]`
 """
 
 from __future__ import annotations
@@ -11,20 +13,24 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparser_ros.array_types import Array
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io.generators import scene, sensor_network
 from sparser_ros.io.outliers import with_false_closures, with_long_ranges
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.number_registry import NumberInfo
 from sparser_ros.solver import solve
-from sparser_ros.solver.thresholds import NumberInfo, numbers, override
+from sparser_ros.solver.incremental.incremental_solver import IncrementalSolver
+from sparser_ros.solver.incremental.terms import Terms, terms_of
+from sparser_ros.solver.thresholds import numbers, override
 
 from .synthetic import pose_graph, range_graph
 from .table import Table, geometric_mean, run_main
@@ -32,6 +38,14 @@ from .table import Table, geometric_mean, run_main
 SEED = 7100
 """First seed of the family; no test, benchmark or tuning uses it."""
 GNC = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+NOT_SWEPT = {
+    'gpu': 'needs a CUDA device',
+    'compiled': 'loops are compiled with it',
+    'memory': 'bounds memory, not results or work',
+}
+"""Groups of numbers without cases, and why."""
+TICKS = 20
+"""Parts in which a live graph comes."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,8 @@ class Case:
     make: Callable[[int], Graph]
     """From a seed."""
     config: SolverConfig = SolverConfig()
+    live: bool = False
+    """Whether the graph comes in parts, each of which is followed by an update."""
 
 
 def noisier(graph: Graph, radians: float, seed: int) -> Graph:
@@ -94,6 +110,16 @@ def family(scale: float) -> dict[str, list[Case]]:
     blocked = [Case(
         lambda seed: with_long_ranges(ranging(size(350), 2, 2, 0.5, 0.0, seed), 0.15, seed)[0],
         GNC)]
+    # As many false closures as true ones, and few true ones, which they outvote more easily.
+    many = [
+        Case(lambda seed, make=make, share=share: with_false_closures(make(seed=seed), share, seed)[
+            0], GNC)
+        for make, share in ((partial(poses, size(600), 2, 0.4, 0.0), 0.5),
+                            (partial(poses, size(600), 2, 0.1, 0.03), 0.3),
+                            (partial(poses, size(250), 3, 0.3, 0.0), 0.4))]
+    live = [Case(lambda seed, make=make: make(seed=seed), live=True) for make in (
+        partial(ranging, size(1500), 3, 2, 0.3, 0.0), partial(ranging, size(600), 2, 3, 0.5, 0.0),
+        partial(poses, size(1500), 2, 0.3, 0.0))]
     # Sigmas five times too large: nearly no residual, which the robust start has to notice.
     vague = [Case(
         lambda seed: vaguer(
@@ -105,7 +131,13 @@ def family(scale: float) -> dict[str, list[Case]]:
             for make in pose_cases[::2]],
         'ranges': ranges, 'relaxation': ranges, 'robots': ranges[1:3],
         'large': [Case(partial(ranging, size(24_000), 3, 2, 0.4, 0.0))],
-        'robust': [*false, *blocked, *vague],
+        'descent': [*(Case(lambda seed, make=make: make(seed=seed)) for make in pose_cases[1:3]),
+                    *ranges[:3]],
+        'factors': [
+            Case(partial(poses, size(6000), 2, 0.4, 0.0)), Case(partial(poses, size(2500), 3, 0.8,
+                                                                        0.0)), ranges[1]],
+        'incremental': live,
+        'robust': [*false, *many, *blocked, *vague],
         'certify': [
             Case(partial(ranging, size(150), 2, 2, 0.5, 0.0), SolverConfig(certify=True)),
             Case(partial(poses, size(150), 3, 0.4, 0.05), SolverConfig(certify=True))],
@@ -143,10 +175,59 @@ def measured(case: Case, graph: Graph, seed: int, runs: int) -> Figures:
     taken = []
     for _ in range(runs):
         begin = time.process_time()
+        if case.live:
+            cost, steps = followed(graph, case.config, seed)
+            taken.append(time.process_time() - begin)
+            continue
         stats = solve(graph, replace(case.config, seed=seed, backend='cpu')).stats
         taken.append(time.process_time() - begin)
-    cost = stats.cost_final if stats.cost_robust is None else stats.cost_robust
-    return Figures(math.nan if cost is None else cost, stats.cg_steps, min(taken))
+        found = stats.cost_final if stats.cost_robust is None else stats.cost_robust
+        cost, steps = math.nan if found is None else found, stats.cg_steps
+    return Figures(cost, steps, min(taken))
+
+
+def followed(graph: Graph, config: SolverConfig, seed: int) -> tuple[float, int]:
+    """Cost after the last of TICKS updates, and cliques that all of them entered or formed.
+
+    The first update takes half of each trajectory. New poses begin off their vertices by the noise
+    of some odometry edges. The first pose of each robot is held, and so are beacons that few ranges
+    determine at first.
+    """
+    d, n, random = graph.dimension, graph.n_poses, np.random.default_rng(seed)
+    first = np.searchsorted(graph.poses.robot, graph.poses.robot)
+    length = np.bincount(graph.poses.robot)[graph.poses.robot]
+    half = 2 * TICKS * (np.arange(n) - first) // length - TICKS
+    tick = np.concatenate([np.maximum(half, 0), np.zeros(graph.n_landmarks, dtype=np.int64)])
+    order = np.argsort(tick[:n], kind='stable')
+    number = np.concatenate([np.empty(n, dtype=np.int64), np.arange(graph.n_landmarks)])
+    number[order] = graph.n_landmarks + np.arange(n)
+    terms = terms_of(graph, d, lambda ends: number[graph.points(ends)], config.robust)
+    body_tick = np.empty_like(tick)
+    body_tick[number] = tick
+    due = np.max(np.where(terms.ends >= 0, body_tick[terms.ends], 0), axis=1)
+    solver, cliques = IncrementalSolver(d, config.robust), 0
+    m = graph.n_landmarks
+    seen = np.bincount(terms.ends[due == 0].ravel() + 1, minlength=m + 1)[1 : m + 1]
+    solver.add_bodies(
+        np.tile(np.eye(d), (m, 1, 1)), graph.landmarks.position + random.normal(0, 0.3, (m, d)),
+        True, ~graph.landmarks.fixed & (seen > 2 * d))
+    start = noisier_poses(graph, random)
+    for k in range(TICKS):
+        new = order[tick[order] == k]
+        added = solver.add_bodies(*(part[new] for part in start), False, first[new] < new)
+        solver.add_terms(Terms(*(
+            getattr(terms, field.name)[due == k] for field in fields(Terms))))
+        cliques += solver.update(added[-3:], config.cost_tolerance).cliques
+    return solver.cost, cliques
+
+
+def noisier_poses(graph: Graph, random: np.random.Generator) -> tuple[Array, Array]:
+    """Vertices of a graph, off by 0.02 rad and 0.1 m."""
+    n, d = graph.n_poses, graph.dimension
+    turn = (angle_to_matrix(random.normal(0, 0.02, n)) if d == 2
+            else rotvec_to_matrix(random.normal(0, 0.02, (n, 3))))
+    return (graph.poses.rotation @ turn,
+            graph.poses.translation + random.normal(0, 0.1, (n, d)))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -4,6 +4,7 @@
     ros2 launch sparser_ros sparser.launch.py params_file:=my.yaml bag:=my_bag rviz:=true
 """
 
+import os
 import re
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def generate_launch_description() -> LaunchDescription:
          'true: take time from /clock; empty: true with a bag, else as in params_file'),
         ('namespaced_tf', 'false', 'publish on tf in the namespace instead of /tf'),
         ('log_level', 'info', 'debug, info, warn, error or fatal'),
+        ('map_file', '', 'map to start in: a folder that ~/save has written'),
+        ('journal', 'auto',
+         'folder that keeps what is needed to go on after a crash; auto: sparser in $ROS_HOME '
+         '(~/.ros), none with a bag; none; empty: as in params_file'),
+        ('resume', 'false', 'true: go on with the newest session in the journal'),
         ('respawn', 'false', 'start the node again when it ends'),
         ('rviz', 'false', 'start RViz with rviz_config: true, false, or auto (if installed)'),
         ('rviz_config', PathJoinSubstitution([config, 'sparser.rviz']), 'display file for RViz'),
@@ -55,6 +61,7 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
     if given['bag'] and not Path(given['bag']).exists():
         raise RuntimeError(f'bag: no such file or folder: "{given["bag"]}"')
     sim_time = given['use_sim_time'] or ('true' if given['bag'] else '')
+    kept = _kept(given)
     time = [{'use_sim_time': _is_true('use_sim_time', sim_time)}] if sim_time else []
     tf = []
     if _is_true('namespaced_tf', given['namespaced_tf']):
@@ -65,7 +72,7 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
         executable='sparser_node',
         name='sparser',
         namespace=given['namespace'],
-        parameters=[given['params_file'], *time],
+        parameters=[given['params_file'], *kept, *time],
         remappings=tf,
         arguments=['--ros-args', '--log-level', given['log_level']],
         respawn=respawn,
@@ -94,6 +101,21 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
             output='screen',
         ))
     return started
+
+
+def _kept(given: dict[str, str]) -> list[dict[str, str | bool]]:
+    """Parameters of the journal and of the map to start in."""
+    folder = given['journal']
+    if folder == 'auto':
+        home = Path(os.environ.get('ROS_HOME', '~/.ros')).expanduser()
+        folder = 'none' if given['bag'] else str(home / 'sparser')
+    parameters: dict[str, str | bool] = {
+        'node.journal.resume': _is_true('resume', given['resume'])}
+    if folder:
+        parameters['node.journal.directory'] = '' if folder == 'none' else folder
+    if given['map_file']:
+        parameters['node.map_file'] = given['map_file']
+    return [parameters]
 
 
 def _followed(display: str) -> list[tuple[str, str]]:

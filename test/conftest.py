@@ -1,8 +1,11 @@
 """Fixtures of all tests: data sets, a ROS domain per run, GPU backends, no process left behind."""
 
 import ctypes
+import fcntl
 import os
 import secrets
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +19,10 @@ from sparser_ros.linalg.gpu.cupy_runtime import open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 
 # Before anything imports rclpy: parallel test runs, and robots on the same network, stay apart.
-os.environ['ROS_DOMAIN_ID'] = str(1 + secrets.randbelow(100))
+# Workers of one run have domains that differ in their remainder.
+_WORKERS = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
+_WORKER = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
+os.environ['ROS_DOMAIN_ID'] = str(1 + _WORKER + _WORKERS * secrets.randbelow(100 // _WORKERS))
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 
 # Property tests draw new examples on a developer's machine; a build server repeats its own.
@@ -25,6 +31,13 @@ if os.environ.get('CI'):
     settings.load_profile('ci')
 
 _PR_SET_CHILD_SUBREAPER = 36
+_COMPILE = """
+import sys
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.solver.warm_up import warm_up
+for robust in (RobustConfig(), RobustConfig(kernel='gm', gnc=True)):
+    warm_up(int(sys.argv[1]), SolverConfig(robust=robust))
+"""
 
 
 @pytest.fixture(scope='session')
@@ -65,6 +78,27 @@ def no_process_left_behind() -> Iterator[None]:
         if time.monotonic() > end:
             pytest.fail(f'processes left behind by the tests: {left}')
         time.sleep(0.1)
+
+
+@pytest.fixture(scope='session', autouse=True)
+def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Kernels of both dimensions, compiled side by side before the first test of parallel workers.
+
+    These would else compile the same ones at the same time. The first worker to come starts it, the
+    others wait. Without workers each test compiles what it needs.
+    """
+    if _WORKERS == 1:
+        return
+    shared = tmp_path_factory.getbasetemp().parent
+    with (shared / 'kernels.lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (shared / 'kernels.done').exists():
+            return
+        root = Path(__file__).parents[1]
+        running = [
+            subprocess.Popen([sys.executable, '-c', _COMPILE, str(d)], cwd=root) for d in (2, 3)]
+        assert [process.wait() for process in running] == [0, 0]
+        (shared / 'kernels.done').touch()
 
 
 @pytest.fixture(scope='session')

@@ -13,8 +13,8 @@ PACKAGE = ROOT / 'sparser_ros'
 
 # From top to bottom; a folder imports from itself and from those after it.
 LAYERS = [
-    'demo', 'node', 'cli', 'backend', 'frontend', 'io', 'plot', 'solver', 'graph', 'linalg',
-    'config',
+    'demo', 'node', 'cli', 'backend', 'calibrate', 'frontend', 'io', 'plot', 'solver', 'graph',
+    'linalg', 'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
 REACHES_UP = {('cli/play_command.py', 'demo')}
@@ -229,6 +229,71 @@ def test_functions_are_short():
     sources = [path for folder in folders for path in sorted((ROOT / folder).rglob('*.py'))]
     assert [name for path in sources if not path.stem.endswith('_kernels')
             for name in long_functions(path)] == []
+
+
+# Numeric constants of solver/ and linalg/ whose size is no choice, and why. All others are declared
+# in `solver/thresholds.py` and the modules that it names, with unit, reason and source.
+NO_CHOICE = {
+    'solver/incremental/terms.py GROUND': 'number of a body',
+    'solver/multistart.py SEED_STRIDE': 'keeps the seeds of two solves apart, whatever it is',
+    'solver/plan.py WHOLE, THINNED, THINNED_TWICE': 'names of three cases',
+    'linalg/block/front_kernels.py CHUNK_COLUMNS': 'compiled; declared in LinalgNumbers by name',
+    'linalg/clique_tree/term_kernels.py _LEAST_LENGTH_M': 'compiled; equal to a declared number',
+    'linalg/dense/manifold_kernels.py _MOST_NEWTON_STEPS': 'bound on what ends by itself',
+    'linalg/dense/manifold_kernels.py _ORTHONORMAL, _NEARLY_ORTHONORMAL': 'rounding of float64',
+    'linalg/dense/rotation_kernels.py _LEAST_DETERMINANT': 'both methods give the same rotation',
+    'linalg/dense/rotation_kernels.py _MOST_NEWTON_STEPS': 'bound on what ends by itself',
+    'linalg/dense/rotation_kernels.py _ROUNDING_OF_ENTRIES': 'rounding of float64',
+    'linalg/gpu/device_arrays.py _ANY': 'any block height will do',
+    'linalg/memory.py _TRIM_NEVER': 'largest value of a C int',
+    'linalg/memory.py _TRIM_THRESHOLD, _MMAP_THRESHOLD': 'names of options in malloc.h',
+    'linalg/sparse/ordering_kernels.py CHAIN_ENTRIES': 'entries in the column of a chain',
+    'linalg/sparse/sparse_kernels.py _REGISTERS': 'compiled; registers of the processor',
+}
+
+
+def numeric(value: ast.expr | None) -> bool:
+    """Whether an expression is made of numbers alone."""
+    match value:
+        case ast.Constant(value=int() | float() as number):
+            return not isinstance(number, bool)
+        case ast.UnaryOp(operand=operand):
+            return numeric(operand)
+        case ast.BinOp(left=left, right=right):
+            return numeric(left) and numeric(right)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return any(numeric(part) for part in parts)
+    return False
+
+
+def numeric_constants(text: str) -> list[str]:
+    """Names that a module gives to numbers."""
+    names = []
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.Assign) and numeric(statement.value):
+            names.append(', '.join(ast.unparse(target).strip('()') for target in statement.targets))
+        elif isinstance(statement, ast.AnnAssign) and numeric(statement.value):
+            names.append(ast.unparse(statement.target))
+    return names
+
+
+def test_numeric_constants_are_found():
+    text = """A = 1
+B: float = -2.0 * 3
+C, D = 1, 2.0
+E = {'x': 1e-6}
+F = True
+G = 'text'
+def f(x=1): return 2"""
+    assert numeric_constants(text) == ['A', 'B', 'C, D', 'E']
+
+
+def test_numbers_that_decide_are_declared():
+    found = {
+        f'{name_of(path)} {name}' for path in MODULES
+        if path.relative_to(PACKAGE).parts[0] in ('solver', 'linalg')
+        for name in numeric_constants(path.read_text())}
+    assert found == set(NO_CHOICE)
 
 
 TESTS = sorted((ROOT / 'test').rglob('test_*.py'))

@@ -18,7 +18,7 @@ from ..config import SparserError
 from ..linalg.memory import keep_freed_memory
 from .exit_codes import BAD_INPUT, INTERRUPTED, SOLVED
 
-SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'play', 'bench')
+SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'calibrate', 'play', 'bench')
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..config import SparserError
-from .exit_codes import INTERRUPTED, SOLVED
+from .exit_codes import SOLVED
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the bag; 0 = all sent, 2 = bad input."""
+    """Play the bag; 0 = all sent, or stopped with Ctrl-C, 2 = bad input."""
     try:
         from ..demo.player import playing
     except ImportError as error:
@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
             player.wait_for_listeners(args.wait)
             report = player.play()
     except KeyboardInterrupt:
-        return INTERRUPTED
+        # As `ros2 bag play`: who stops a bag has not met an error.
+        return SOLVED
     if args.report:
         args.report.write_text(json.dumps(asdict(report), indent=1) + '\n', encoding='utf-8')
     for topic, reason in report.skipped.items():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
 
 
@@ -22,24 +24,32 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--tum', type=Path, metavar='DIR',
                         help='write <robot>.tum of every robot that is located')
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    parser.add_argument('--calibrate', action='store_true', help=(
+        'calibration.mode: apply: a second replay with the radios calibrated against the first '
+        'map'))
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay the bag; 0 solved, 3 not converged."""
     from ..backend.replay import replay
+    from ..backend.replay.calibrated_replay import run_calibrated
     from ..config.sparser import SparserConfig
     from ..io import report
     from .progress import replay_progress
 
     config = SparserConfig.from_yaml(args.config) if args.config else SparserConfig()
+    if args.calibrate:
+        config = replace(config, calibration=replace(config.calibration, mode='apply'))
     with replay_progress() as progress:
-        state = replay.run(args.bag, config, progress)
-    result = replay.report_of(state, args.bag.name)
+        state, found = run_calibrated(args.bag, config, progress)
+    result = {
+        **replay.report_of(state, args.bag.name), **calibration_options.fields(found)}
     if args.report:
         report.write(args.report, result)
     _write(args, state)
     _summary(result)
+    calibration_options.show(found)
     assert state.solution is not None
     return SOLVED if state.solution.status.solved else NOT_CONVERGED
 

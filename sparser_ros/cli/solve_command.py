@@ -13,6 +13,7 @@ import numpy as np
 from ..array_types import Array
 from ..config import ConfigError, FlatOption, SolverConfig, SolverError, build, walk
 from ..graph import Estimate, Graph, estimate_of
+from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
 
 # (flag, name of the option in SolverConfig, metavar); defaults and help come from there.
@@ -52,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
     parser.add_argument('--residuals', type=Path, metavar='P.png',
                         help='draw histograms of the residuals')
+    calibration_options.add(parser)
     parser.set_defaults(run=run)
 
 
@@ -98,6 +100,10 @@ def run(args: argparse.Namespace) -> int:
     load = time.perf_counter() - start
     with solve_progress() as progress:
         result = solve(graph, config, progress=progress)
+        found = calibration_options.found_in(args, graph, result, config)
+        if found is not None and found.graph is not graph:
+            graph = found.graph
+            result = solve(graph, config, initial=found.estimate, progress=progress)
     estimate = result.estimate
     seconds = {'load': load, 'total': time.perf_counter() - start}
     truth = reference(args.graph, graph)
@@ -110,11 +116,13 @@ def run(args: argparse.Namespace) -> int:
     if args.report:
         from ..io import report
 
-        built = report.build(
+        fields = report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth)
-        report.write(args.report, {**built, 'covariance': covariance})
+        report.write(args.report, {
+            **fields, **calibration_options.fields(found), 'covariance': covariance})
     _summary(graph, result, seconds['total'], estimate, truth)
+    calibration_options.show(found)
     if covariance is not None:
         _covariance_summary(covariance)
     return SOLVED if result.status.solved else NOT_CONVERGED

@@ -1,4 +1,4 @@
-"""Options of the back-end: solver process, solve policy, gauge, observability, journal."""
+"""Options of the back-end: solver process, solve policy, gauge, observability."""
 
 from __future__ import annotations
 
@@ -121,9 +121,6 @@ class BackendConfig:
     rejected_weight: float = option(
         0.1, 'measurements below this robust weight are reported as rejected', lower=0.0,
         upper=1.0, live=True)
-    journal: str = option(
-        '', 'file to which every increment is appended at once, readable after a crash; an older '
-        'one is kept as <name>.previous; empty = none')
     replay_solve_period_s: float = option(
         10.0, '`sparser replay` solves every so many seconds of data time', unit='s',
         lower=0.05, upper=3600.0)

@@ -180,6 +180,12 @@ class RangesConfig:
         'as blocked (10 is common); 0 = not used', unit='dB', lower=0.0, upper=100.0)
     min_rssi_dbm: float = option(
         -1000.0, 'ranges with less total power are refused', unit='dBm', upper=0.0)
+    temporal_window_s: float = option(
+        0.0, 'ranges that lie off a second-order polynomial through their neighbours of the same '
+        'pair within this window are dropped (paper, appendix D: 2 s); all ranges are held back '
+        'by half of it; 0 = off', unit='s', lower=0.0, upper=60.0)
+    temporal_mads: float = option(
+        5.0, 'by more than so many median absolute deviations', lower=1.0, upper=1e3)
     attach: str = option(
         'exact', 'exact: a range between keyframes acts on the nearest one through a lever arm '
         'that holds the odometry in between; nearest: as if taken at the nearest keyframe',
@@ -251,6 +257,11 @@ class FixesConfig:
         0.0, 'direction of the map x axis, counter-clockwise from east', unit='rad')
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
+    initial_pose_topic: str = option(
+        'initialpose', 'poses in map of `initial_pose_robot`, as the button of RViz sends them; '
+        'taken as a measurement with the covariance stated; empty = none')
+    initial_pose_robot: str = option(
+        '', 'robot that they are of; empty = the gauge robot, or the first of `robots`')
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ class RadioSpec:
         None, 'height of a beacon without known position (2D: slant ranges)', unit='m')
     bias_m: float = option(
         0.0, 'subtracted from every range of this radio (antenna delay)', unit='m')
+    range_sigma_m: float = option(
+        0.0, 'its share of the noise of a range: where both radios have one, the variance is the '
+        'sum of their squares and (ranges.sigma_per_m x range)^2, whatever messages claim; 0 = '
+        'not used', unit='m', lower=0.0, upper=1e3)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from .option import option, section
 class QosConfig:
     """Queue depths; reliability and history can be overridden by `qos_overrides` as well."""
 
-    odometry_depth: int = option(1000, 'queue of each odometry subscription', unit='messages',
+    odometry_depth: int = option(5000, 'queue of each odometry subscription', unit='messages',
                                  lower=1, upper=1000000)
-    range_depth: int = option(2000, 'queue of each range subscription', unit='messages',
+    range_depth: int = option(10000, 'queue of each range subscription', unit='messages',
                               lower=1, upper=1000000)
     closure_depth: int = option(1000, 'queue of each loop closure subscription',
                                 unit='messages', lower=1, upper=1000000)
@@ -71,6 +71,27 @@ class PublishConfig:
 
 
 @dataclass(frozen=True)
+class JournalConfig:
+    """What the node writes down to survive a crash."""
+
+    directory: str = option(
+        '', 'folder to which every message is written before it counts, to go on after a crash; '
+        'a folder of the full name of the node is made in it; empty = none (the launch file sets '
+        'one)')
+    resume: bool = option(
+        False, 'go on with the newest session in the journal: same map frame, same graph')
+    sync_period_s: float = option(
+        0.0, 'least time between two fsync; 0 = before any solution that includes the data, so '
+        'that a power failure takes nothing that was published; what is newer than this is lost '
+        'in a power failure, not in a crash of the node', unit='s', lower=0.0, upper=3600.0)
+    segment_mb: float = option(
+        64.0, 'when so much is written the state of the front-end is, and older messages are '
+        'deleted', unit='MB', lower=0.1, upper=1e5)
+    max_mb: float = option(
+        2048.0, 'older sessions are deleted beyond this size', unit='MB', lower=0.0, upper=1e6)
+
+
+@dataclass(frozen=True)
 class NodeConfig:
     """Rates, tolerances, switches and directories of the ROS node."""
 
@@ -79,6 +100,9 @@ class NodeConfig:
         lower=0.02, upper=3600.0, live=True,
     )
     tf_rate_hz: float = option(20.0, 'rate of map -> odom', unit='Hz', lower=0.1, upper=200.0)
+    odometry_rate_hz: float = option(
+        50.0, 'highest rate of ~/odometry/<robot>, the newest odometry in map', unit='Hz',
+        lower=0.1, upper=200.0)
     tf_tolerance_s: float = option(
         0.1, 'map -> odom is stamped this far ahead of now, so that consumers need not wait',
         unit='s', lower=0.0, upper=10.0, live=True,
@@ -135,15 +159,21 @@ class NodeConfig:
     )
     start_paused: bool = option(False, 'start paused: data are kept, nothing is solved')
     save_directory: str = option(
-        'sparser_maps', '~/save writes a new folder under this one', live=True,
+        'sparser_maps', '~/save writes a new folder under this one; read-only, or anyone in the '
+        'network could have folders written anywhere',
     )
+    map_file: str = option(
+        '', 'map to start in: a folder that ~/save has written, or its beacons.yaml; its beacons '
+        'are known to their standard deviations (correlations between them are neglected)')
     niceness: int = option(
-        -5, 'scheduling priority of the node, where the system allows one below 0: map -> odom '
-        'stays on time on a busy machine', lower=-20, upper=19,
+        0, 'scheduling priority of the node; -5, where the system allows it, keeps map -> odom on '
+        'time on a busy machine; 0 = as it is', lower=-20, upper=19,
     )
     solver_niceness: int = option(
-        10, 'scheduling priority of the solver process: it yields to everything else', lower=0,
+        0, 'scheduling priority of the solver process; that of the auditor, '
+        '`backend.audit.niceness`, is lower, so that audits do not slow the ticks down', lower=0,
         upper=19,
     )
+    journal: JournalConfig = section(JournalConfig)
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

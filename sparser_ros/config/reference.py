@@ -43,6 +43,10 @@ EXAMPLES = {
     'fixes.lever_arms': """\
         robot: [0.0, 0.0, 0.5]""",
     'fixes.datum': '[52.0, 4.4, 10.0]',
+    'calibration.radio_bias_sigma_m': """\
+        L14: 0.0                              # calibrated: its bias is known""",
+    'calibration.radio_types': """\
+        L14: dwm1001""",
     'backend.gauge_initial_pose': '[0.0, 0.0, 0.0]',
     'backend.truth_topics': """\
         robot: /mocap/robot/pose""",

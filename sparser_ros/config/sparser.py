@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from .backend_config import BackendConfig
+from .calibration_config import CalibrationConfig
 from .errors import ConfigError
 from .frontend_config import (
     BoundsConfig,
@@ -43,7 +44,7 @@ class SparserConfig:
         choices=('pose_increment', 'pose_accumulated', 'twist', 'configured'))
     radios: dict[str, dict] = option(
         {}, 'what a radio name is: {robot, lever_arm, bias_m} or {beacon, position, sigma_m, '
-        'height_m, bias_m}; a radio named like a robot is that robot')
+        'height_m, bias_m}, each with range_sigma_m; a radio named like a robot is that robot')
     frames: FramesConfig = section(FramesConfig)
     stamps: StampsConfig = section(StampsConfig)
     odometry: OdometryConfig = section(OdometryConfig)
@@ -54,6 +55,7 @@ class SparserConfig:
     bounds: BoundsConfig = section(BoundsConfig)
     solver: SolverConfig = section(LiveSolverConfig)
     backend: BackendConfig = section(BackendConfig)
+    calibration: CalibrationConfig = section(CalibrationConfig)
     node: NodeConfig = section(NodeConfig)
 
     def __post_init__(self) -> None:
@@ -78,6 +80,9 @@ class SparserConfig:
 
     def _check_fixes(self) -> None:
         check_vector(self.fixes.datum, (3,), 'fixes.datum')
+        placed = self.fixes.initial_pose_robot
+        if placed and placed not in self.robots:
+            raise ConfigError(f'fixes.initial_pose_robot: {placed!r} is not in robots')
         if self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum:
             raise ConfigError('fixes.datum: NavSatFix needs latitude, longitude and height of the '
                               'map origin')

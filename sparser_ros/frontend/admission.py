@@ -17,9 +17,9 @@ MAX_STRANGERS = 200
 """Names heard too rarely to be beacons that are remembered; the oldest goes first."""
 FLUSHED_STRANGERS = 20
 """At the end of the data so many of them become beacons after all; more are noise."""
-SIMILAR = 0.8
+SIMILAR_NAMES_RATIO = 0.8
 """Ratio of `difflib` from which two names of five letters or more look like one mistyped."""
-LEAST_LENGTH = 5
+LEAST_NAME_LENGTH = 5
 
 
 class RateLimit:
@@ -155,9 +155,10 @@ def similar(name: str, other: str) -> bool:
     """True for names that differ in case, padding or one letter, but not in their number."""
     if _plain(name) == _plain(other):
         return True
-    if min(len(name), len(other)) < LEAST_LENGTH or _digits(name) != _digits(other):
+    if min(len(name), len(other)) < LEAST_NAME_LENGTH or _digits(name) != _digits(other):
         return False
-    return difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio() >= SIMILAR
+    alike = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
+    return alike >= SIMILAR_NAMES_RATIO
 
 
 def _plain(name: str) -> str:

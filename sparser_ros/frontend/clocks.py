@@ -17,9 +17,9 @@ from typing import NamedTuple
 from ..config.frontend_config import StampsConfig
 from ..graph.finding import Finding
 
-WINDOW = 51
+REMEMBERED_LAGS = 51
 """Lags of one source that are remembered: some seconds at usual rates."""
-ENOUGH = 10
+LEAST_LAGS = 10
 """Lags of a source from which its median is judged: its error is then about half the scatter."""
 MAX_SOURCES = 500
 """Sources that are watched; a flood of made-up radio names adds no more."""
@@ -59,12 +59,12 @@ class Lags:
         self.received_ns = received_ns
         self._last.append(lag_ns)
         bisect.insort(self._sorted, lag_ns)
-        if len(self._last) > WINDOW:
+        if len(self._last) > REMEMBERED_LAGS:
             del self._sorted[bisect.bisect_left(self._sorted, self._last.popleft())]
 
     @property
     def known(self) -> bool:
-        return len(self._last) >= ENOUGH
+        return len(self._last) >= LEAST_LAGS
 
     @property
     def median_ns(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,14 @@ from .odometry_intake import OdometryIntake
 from .radios import Radios
 from .range_intake import RangeIntake
 from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
+from .serialized import readable
 from .stamping import Stamping
 from .stamps import DataClock
 
 Array = NDArray[np.float64]
-UNREADABLE = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)
+UNREADABLE = (
+    AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError,
+    struct.error)
 """What decoding raises at a message that lacks a field or holds another type in it."""
 _log = logging.getLogger(__name__)
 
@@ -92,6 +96,24 @@ class Frontend:
         for sample in self._decoded(route, message, received_ns):
             taken += self._guarded(sample)
         return taken
+
+    def feed_bytes(self, route: Route, data: bytes, received_ns: int,
+                   deserialise: Callable[[str, bytes], Any]) -> int:
+        """As `feed`, from the CDR bytes of a message; `deserialise` makes objects of rare types."""
+        if route.read is None or not readable(data):
+            try:
+                message = deserialise(route.type, data)
+            except Exception as error:
+                # Whatever a middleware raises at bytes that are no such message.
+                _log.debug('%s: unreadable: %r', route.topic, error)
+                return int(self.add(Refused(route.kind, 'unreadable')))
+            return self.feed(route, message, received_ns)
+        try:
+            sample = route.read(data, received_ns)
+        except UNREADABLE as error:
+            _log.debug('%s: unreadable: %r', route.topic, error)
+            sample = Refused(route.kind, 'unreadable')
+        return int(self._guarded(sample))
 
     def _decoded(self, route: Route, message: Any, received_ns: int) -> Iterator[Sample]:
         try:

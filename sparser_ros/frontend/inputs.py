@@ -16,7 +16,7 @@ from ..config.inputs_config import (
     ClosureInput,
     RangeInput,
 )
-from . import decode
+from . import decode, serialized
 from .adapters.fields import Fields
 from .adapters.kimera import Kimera
 from .adapters.linktrack import LinkTrack
@@ -26,6 +26,7 @@ from .adapters.swarm_slam import SwarmSlam
 from .geodesy import Datum
 
 Decoder = Callable[[Any, int], Iterator[decode.Sample]]
+Reader = Callable[[bytes, int], decode.Sample]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Route:
     """One of `counters.KINDS`."""
     decode: Decoder
     """(message, received_ns) -> samples."""
+    read: Reader | None = None
+    """(CDR bytes, received_ns) -> sample; None = the message must become an object first."""
 
 
 class Inputs:
@@ -51,7 +54,8 @@ class Inputs:
         self._types: dict[str, tuple[str, ...]] = {}
         for robot in config.robots:
             self._add(config.odometry.topic, robot, 'nav_msgs/msg/Odometry', 'odometry',
-                      functools.partial(_odometry, robot))
+                      functools.partial(_odometry, robot),
+                      functools.partial(_read_odometry, robot))
         datum = None
         if config.fixes.datum:
             latitude, longitude, height = config.fixes.datum
@@ -60,6 +64,12 @@ class Inputs:
             for robot in config.robots:
                 self._add(config.fixes.topic, robot, config.fixes.type, 'fixes',
                           functools.partial(_fix, robot, datum))
+        if config.fixes.initial_pose_topic:
+            robot = (config.fixes.initial_pose_robot or config.backend.gauge_robot
+                     or config.robots[0])
+            self._add(config.fixes.initial_pose_topic, robot,
+                      'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
+                      functools.partial(_fix, robot, None))
         for source in config.range_inputs().values():
             self._ranges(source)
         for closure in config.closure_inputs().values():
@@ -91,10 +101,10 @@ class Inputs:
                 return route
         return None
 
-    def _add(self, template: str, robot: str, type_name: str, kind: str,
-             decoder: Decoder) -> None:
+    def _add(self, template: str, robot: str, type_name: str, kind: str, decoder: Decoder,
+             reader: Reader | None = None) -> None:
         self._routes.append(
-            Route(self._config.topic(template, robot), type_name, kind, decoder))
+            Route(self._config.topic(template, robot), type_name, kind, decoder, reader))
 
     def _robots(self, template: str) -> list[str]:
         return list(self._config.robots) if '{robot}' in template else ['']
@@ -107,11 +117,14 @@ class Inputs:
         linktrack = LinkTrack(source)
         for robot in self._robots(source.topic):
             decoder: Decoder = linktrack
+            reader: Reader | None = None
             if source.adapter == 'uwb_range':
                 decoder = functools.partial(_uwb_range, source.scale)
+                if type_name == RANGE_TYPES['uwb_range']:
+                    reader = functools.partial(_read_range, source.scale)
             elif source.adapter == 'fields':
                 decoder = Fields(source, robot)
-            self._add(source.topic, robot, type_name, 'ranges', decoder)
+            self._add(source.topic, robot, type_name, 'ranges', decoder, reader)
 
     def _closures(self, source: ClosureInput) -> None:
         robots = self._config.robots
@@ -139,6 +152,14 @@ def _key(topic: str) -> str:
 
 def _odometry(robot: str, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
     yield decode.odometry(msg, robot, received_ns)
+
+
+def _read_odometry(robot: str, data: bytes, received_ns: int) -> decode.Sample:
+    return serialized.odometry(data, robot, received_ns)
+
+
+def _read_range(scale: float, data: bytes, received_ns: int) -> decode.Sample:
+    return serialized.uwb_range(data, scale, received_ns)
 
 
 def _fix(robot: str, datum: Datum | None, msg: Any, received_ns: int) -> Iterator[decode.Sample]:

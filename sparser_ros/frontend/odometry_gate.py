@@ -17,7 +17,7 @@ from .reorder import ReorderBuffer
 from .stamps import nanoseconds
 from .steps import Gap, Reading, StepRule
 
-AFTER_GAP = 2
+AGREEING_AFTER_GAP = 2
 """So many messages that agree end a silence: one alone may have a wrong stamp."""
 
 
@@ -88,7 +88,8 @@ class OdometryGate:
         """No more data for now: what waits is decided by what there is."""
         for ready in self._buffer.flush():
             self._judge(ready)
-        if (self._suspects and self._fault in ('start', 'gap')) or len(self._suspects) >= AFTER_GAP:
+        resumed = self._suspects and self._fault in ('start', 'gap')
+        if resumed or len(self._suspects) >= AGREEING_AFTER_GAP:
             self._confirm()
         elif self._suspects:
             self._refuse()
@@ -102,7 +103,7 @@ class OdometryGate:
         elif self._suspects:
             self._suspects.append(reading)
             wanted = self._options.confirm_messages if self._fault in ('jump', 'restart') \
-                else AFTER_GAP
+                else AGREEING_AFTER_GAP
             if len(self._suspects) >= wanted:
                 self._confirm()
             return

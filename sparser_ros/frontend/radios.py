@@ -25,6 +25,8 @@ class Radio:
     height_m: float
     """Above the plane of the robots' bases; NaN = unknown."""
     bias_m: float = 0.0
+    range_sigma_m: float = 0.0
+    """Its share of the noise of a range; 0 = unknown."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,14 @@ class Radios:
             if spec.robot:
                 lever = [*spec.lever_arm, 0.0, 0.0, 0.0][:d] if spec.lever_arm else self._zero
                 height = spec.lever_arm[2] if len(spec.lever_arm) == 3 else math.nan
-                self._radios[name] = Radio(spec.robot, '', tuple(lever), height, spec.bias_m)
+                self._radios[name] = Radio(
+                    spec.robot, '', tuple(lever), height, spec.bias_m, spec.range_sigma_m)
                 continue
             height = spec.height_m if spec.height_m is not None else math.nan
             if len(spec.position) == 3:
                 height = spec.position[2]
-            self._radios[name] = Radio('', spec.beacon, self._zero, height, spec.bias_m)
+            self._radios[name] = Radio(
+                '', spec.beacon, self._zero, height, spec.bias_m, spec.range_sigma_m)
             position = tuple(spec.position[:d]) if spec.position else None
             if position is not None or spec.beacon not in self.beacons:
                 self.beacons[spec.beacon] = Beacon(spec.beacon, position, spec.sigma_m)

@@ -69,6 +69,11 @@ class RangeFilter:
         self._serial = 0
         self._pairs: OrderedDict[tuple[str, str], PairHistory] = OrderedDict()
 
+    @property
+    def delay_ns(self) -> int:
+        """Ranges are released once data time is ahead of them by this."""
+        return self._wait_ns
+
     def add(self, sample: RangeSample, stamp_ns: int) -> bool:
         """Take a range in, or count why not."""
         pending = self._checked(sample, stamp_ns)
@@ -118,7 +123,7 @@ class RangeFilter:
             return 'too_long'
         if sample.rx_rssi < o.min_rssi_dbm:
             return 'weak_signal'
-        variance = self._variance(sample, distance)
+        variance = self._variance(sample, distance, ends)
         if self._blocked(sample):
             if o.nlos == 'drop':
                 return 'blocked'
@@ -174,8 +179,14 @@ class RangeFilter:
         self._counters.warnings['unknown_antenna_frame'] += 1
         return source
 
-    def _variance(self, sample: RangeSample, distance: float) -> float:
+    def _variance(
+        self, sample: RangeSample, distance: float, ends: tuple[Radio, Radio]
+    ) -> float:
         o = self._options
+        if all(end.range_sigma_m > 0 for end in ends):
+            return self._bounds.variance('ranges', (
+                ends[0].range_sigma_m**2 + ends[1].range_sigma_m**2
+                + (o.sigma_per_m * distance) ** 2))
         given = sample.variance
         if o.use_message_variance and 0 < given <= LARGEST:
             return self._bounds.variance('ranges', given * o.scale**2)

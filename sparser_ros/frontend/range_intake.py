@@ -16,6 +16,7 @@ from .radios import Radio, Radios
 from .range_filter import PendingRange, RangeFilter
 from .samples import RangeSample
 from .stamps import DataClock, nanoseconds
+from .temporal_filter import TemporalFilter
 from .units import UnitCheck
 from .waiting import Waiting, WaitingList
 
@@ -36,6 +37,9 @@ class RangeIntake:
         self._units = UnitCheck()
         self.filter = RangeFilter(config, radios, counters, bounds)
         self._limit = RateLimit(config.ranges)
+        window_s = config.ranges.temporal_window_s
+        self._temporal = TemporalFilter(
+            window_s, config.ranges.temporal_mads) if window_s > 0 else None
         self._misspelt = Misspelt(radios.configured)
         self._strangers = Strangers(config.ranges, radios, counters, self._misspelt)
         self._waiting: WaitingList[PendingRange] = WaitingList(
@@ -62,7 +66,7 @@ class RangeIntake:
                 accept: Callable[[PendingRange, list[Attachment | None]], str]) -> None:
         """Hand over the ranges whose time has come and whose odometry is there."""
         newest = self._clock.newest_ns
-        for pending in self.filter.release(newest, flush):
+        for pending in self._in_line(self.filter.release(newest, flush), newest, flush):
             pair = self._limit.exceeded(pending)
             if pair:
                 self._counters.waiting -= 1
@@ -77,6 +81,18 @@ class RangeIntake:
             for admitted in self._strangers.flush():
                 self._wait(admitted)
         self._waiting.resolve(newest, flush, accept)
+
+    def _in_line(
+        self, ready: list[PendingRange], newest_ns: int, flush: bool
+    ) -> list[PendingRange]:
+        """The ranges that go with their neighbours in time; the others are counted and dropped."""
+        if self._temporal is None:
+            return ready
+        passed, dropped = self._temporal.sort(ready, newest_ns - self.filter.delay_ns, flush)
+        for _ in dropped:
+            self._counters.waiting -= 1
+            self._counters.drop('off_in_time')
+        return passed
 
     def _wait(self, pending: PendingRange) -> None:
         self._waiting.add(Waiting(pending, tuple(

@@ -9,7 +9,7 @@ T = TypeVar('T')
 
 MEMORY_NS = 30_000_000_000
 """After this much data time without late messages nothing waits any more."""
-MARGIN = 1.2
+LATENESS_FACTOR = 1.2
 """Wait longer than the latest message was late: the next one may be a bit later still."""
 
 
@@ -39,7 +39,8 @@ class ReorderBuffer(Generic[T]):
         lateness = self.newest_ns - stamp_ns
         if lateness > 2 * self._max_hold_ns:
             return  # no waiting helps against a source that is as late as that
-        self._hold_ns = min(max(self._hold_ns, round(MARGIN * lateness)), self._max_hold_ns)
+        wanted_ns = max(self._hold_ns, round(LATENESS_FACTOR * lateness))
+        self._hold_ns = min(wanted_ns, self._max_hold_ns)
         self._late_at_ns = self.newest_ns
 
     def push(self, stamp_ns: int, item: T) -> list[T]:

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from ..config.frontend_config import StampsConfig
 from .clocks import Source, SourceClocks
 
-WINDOW = 101
-ENOUGH = 5
+REMEMBERED_LAGS = 101
+"""Lags whose median is the lag of the sources: some seconds at usual rates."""
+LEAST_STAMPED = 5
 """Stamped messages after which the lag of the sources counts as known."""
-SETTLE_NS = 2_000_000_000
+UNSTAMPED_WAIT_NS = 2_000_000_000
+"""Reception time without any stamp after which times of reception count as they are."""
 MAX_STAMP_NS = 1 << 62
 """Stamps beyond 146 years after the epoch are none; sums of two such still fit 64 bits."""
 
@@ -58,7 +60,7 @@ class DataClock:
     @property
     def lag_ns(self) -> int | None:
         """Median of reception time minus stamp; None = not known yet."""
-        if len(self._sorted) >= ENOUGH:
+        if len(self._sorted) >= LEAST_STAMPED:
             return self._median_ns
         return 0 if self._no_stamps_at_all else None
 
@@ -105,7 +107,7 @@ class DataClock:
     def _observe(self, lag_ns: int) -> None:
         self._lags.append(lag_ns)
         bisect.insort(self._sorted, lag_ns)
-        if len(self._lags) > WINDOW:
+        if len(self._lags) > REMEMBERED_LAGS:
             del self._sorted[bisect.bisect_left(self._sorted, self._lags.popleft())]
 
     def settle(self, received_ns: int, flush: bool) -> bool:
@@ -114,7 +116,7 @@ class DataClock:
         Where no source has shown stamps for two seconds, reception times count as they are.
         """
         if self.lag_ns is None and (
-                flush or self._newest_received_ns - received_ns > SETTLE_NS):
+                flush or self._newest_received_ns - received_ns > UNSTAMPED_WAIT_NS):
             self._no_stamps_at_all = True
         return self.lag_ns is not None
 

@@ -24,11 +24,11 @@ Array = NDArray[np.float64]
 SPEED_SPAN_NS = 500_000_000
 """The recent speed is that over this time: over single steps jitter of the stamps (tiers: 0.1 ms
 between messages) makes it ten times too large."""
-PERIODS = 21
+REMEMBERED_PERIODS = 21
 """Periods whose median is the usual one."""
 GAP_PERIODS = 10
 """A silence is a gap when it lasts so many usual periods (and `odometry.gap_s`)."""
-GROWTH = 3.0
+TOP_SPEED_FACTOR = 3.0
 """Times its top speed: as fast as a robot can have gone during a gap."""
 LEAST_TOP_SPEED = 1.0
 """m/s: top speed of a robot that has stood still so far, for the same purpose."""
@@ -71,7 +71,7 @@ class StepRule:
     def forget(self) -> None:
         """A new segment: the robot may move otherwise now."""
         self._trail: deque[tuple[int, float, float]] = deque()
-        self._periods: deque[int] = deque(maxlen=PERIODS)
+        self._periods: deque[int] = deque(maxlen=REMEMBERED_PERIODS)
         self._path = self._turn = 0.0
         self._top_speed = 0.0
 
@@ -145,7 +145,7 @@ class StepRule:
         if speed is not None and length < math.inf:
             length = min(length, speed * seconds + o.max_acceleration_m_per_s2 * seconds**2)
             if self.gap(last, reading) is not None:
-                top = GROWTH * max(self._top_speed, LEAST_TOP_SPEED)
+                top = TOP_SPEED_FACTOR * max(self._top_speed, LEAST_TOP_SPEED)
                 length = min(length, top * seconds)
         return (self._space.distance(step) <= length + o.step_slack_m
                 and self._space.angle(step) <= o.max_turn_rate_rad_per_s * seconds

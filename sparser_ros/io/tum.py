@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,9 @@ def write(
     times in the file) the pose's number stands in, as seconds. Files are written atomically.
     """
     positions_xyz, quat_xyzw = positions_and_quaternions(estimate)
+    names = safe_names(graph.robots)
     paths = []
-    for number, robot in enumerate(graph.robots):
+    for number in range(len(graph.robots)):
         rows = np.flatnonzero(graph.poses.robot == number)
         if not len(rows):
             continue
@@ -36,7 +38,7 @@ def write(
             f'{format_stamp(stamp)} ' + ' '.join(f'{x:.9f}' for x in row)
             for stamp, row in zip(times.tolist(), values.tolist(), strict=True)
         ]
-        path = Path(directory) / f'{safe_name(robot)}.tum'
+        path = Path(directory) / f'{names[number]}.tum'
         atomic.write_text(path, '\n'.join(lines) + '\n')
         paths.append(path)
     return paths
@@ -61,6 +63,17 @@ def quats(rotation: Array) -> Array:
     half = matrix_to_angle(rotation) / 2
     zero = np.zeros_like(half)
     return np.column_stack([zero, zero, np.sin(half), np.cos(half)])
+
+
+def safe_names(robots: Sequence[str]) -> list[str]:
+    """File names of all robots; `A/B` beside `A_B` becomes `A_B~2`."""
+    names: list[str] = []
+    for robot in robots:
+        name, number = safe_name(robot), 2
+        while name in names or (number > 2 and name in robots):  # '~2' may be a robot as well
+            name, number = f'{safe_name(robot)}~{number}', number + 1
+        names.append(name)
+    return names
 
 
 def safe_name(name: str) -> str:

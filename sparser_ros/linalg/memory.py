@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 
+from .linalg_numbers import linalg_numbers
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt, from malloc.h."""
 _TRIM_NEVER = 2**31 - 1
 """Bytes at the top of the heap above which malloc would trim it; the largest value."""
-_RETURNED_FROM_BYTES = 2**28
-"""Size of a piece from which it is returned to the system all the same."""
 
 
 def keep_freed_memory() -> bool:
@@ -22,6 +22,6 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), 'mallopt', None)
     if mallopt is None:
         return False
-    options = {_TRIM_THRESHOLD: _TRIM_NEVER, _MMAP_THRESHOLD: _RETURNED_FROM_BYTES}
+    options = {_TRIM_THRESHOLD: _TRIM_NEVER, _MMAP_THRESHOLD: linalg_numbers().returned_from_bytes}
     taken = [mallopt(option, value) for option, value in options.items()]
     return all(taken)

@@ -45,9 +45,10 @@ class Alarms:
         self._stale = self.staleness.stale(pipeline.config.node.stale_after_s)
         solution = pipeline.solution
         self.findings = self._board.ordered(without_echoes((
-            *failures(pipeline.worker.state), *self._errors(), *self._stale.values(),
-            *pipeline.frontend.findings, *(() if solution is None else solution.findings),
-            *self._watch.findings)), self._steady())
+            *failures(pipeline.worker.state), *pipeline.recording.findings, *self._errors(),
+            *self._stale.values(), *pipeline.frontend.findings,
+            *(() if solution is None else solution.findings), *self._watch.findings)),
+            self._steady())
 
     def clear(self) -> None:
         """Forget ages after a reset."""

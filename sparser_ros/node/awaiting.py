@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-NAP_S = 0.002
+POLL_PERIOD_S = 0.002
+"""Between two looks whether the work is done; a callback waits for so long at most."""
 
 
 class Condition:
@@ -25,7 +26,7 @@ class Condition:
         while not self._holds():
             if time.monotonic() > self._deadline:
                 return False
-            time.sleep(NAP_S)
+            time.sleep(POLL_PERIOD_S)
             yield
         return True
 

@@ -11,8 +11,9 @@ MOST_TEXT = 600
 NEW_S = 5.0
 """So long a finding counts as new and is named first."""
 _WORST_FIRST = (
-    'solve_failed', 'audit_failed', 'auditor_lost', 'monitor_failed', 'callback_error',
-    'quarantined', 'solution_stale', 'data_stale', 'odometry_stale', 'map_changed',
+    'solve_failed', 'journal_failed', 'audit_failed', 'auditor_lost', 'monitor_failed',
+    'callback_error', 'journal_lost', 'quarantined', 'solution_stale', 'data_stale',
+    'odometry_stale', 'map_changed',
     'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_outlier',
     'beacon_misplaced', 'odometry_scale', 'odometry_turn', 'ranges_rejected', 'range_burst',
     'range_bias', 'odometry_noise', 'closures_rejected')

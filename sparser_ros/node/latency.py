@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-_SAMPLES = 32
+_SAMPLES_PER_SECOND = 32
+"""Data stamps per second of wall time at which the wait is taken."""
 FULL_SIZE_SHARE = 0.2
 """Share of the data, the last, at which the graph counts as being of full size."""
 
@@ -23,7 +24,8 @@ def latencies(published: Sequence[tuple[float, float]], rate: float) -> dict[str
     for (_, before), (at, newest) in pairwise(published):
         if newest > before:
             # As many samples per second of data everywhere.
-            data = np.linspace(before, newest, max(2, int(_SAMPLES * (newest - before) / rate)))
+            samples = int(_SAMPLES_PER_SECOND * (newest - before) / rate)
+            data = np.linspace(before, newest, max(2, samples))
             stamp.append(data)
             wait.append((at - data) / rate)
     stamps, waits = np.concatenate(stamp), np.concatenate(wait)

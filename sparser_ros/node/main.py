@@ -39,6 +39,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f'sparser_node: {error}', file=sys.stderr)
         return 2
     node = None
+    if _in_main_thread() and hasattr(signal, 'SIGHUP'):
+        # A closed terminal: rclpy knows SIGINT and SIGTERM only, and would leave its shared memory.
+        signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
     executor = SingleThreadedExecutor()
     try:
         node = SparserNode()

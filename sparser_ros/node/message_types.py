@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from rclpy.serialization import deserialize_message
+
 from ..config import ConfigError
 
 
@@ -18,3 +20,8 @@ def message_type(name: str) -> Any:
         raise ConfigError(
             f'message type {name} is not available ({error}); install the package {package} and '
             'source its workspace') from None
+
+
+def deserialise(name: str, data: bytes) -> Any:
+    """The object that CDR bytes of a message type hold; raises whatever the middleware does."""
+    return deserialize_message(data, message_type(name))

@@ -6,6 +6,7 @@ import gc
 import math
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -17,8 +18,10 @@ from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
 from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
+from . import saving
 from .alarms import Alarms
 from .clock_guard import ClockGuard
+from .message_types import deserialise
 from .parameters import Parameters
 from .pipeline import Pipeline
 from .priority import set_niceness
@@ -32,6 +35,8 @@ from .watch import Watch
 
 SLOW_START_S = 8.0
 """From when a start is worth a word."""
+BACKLOG_STEP_S = 0.01
+"""Between two slices of work on messages that wait; nothing is done where none do."""
 DISCOVERY_STEP_S = 0.05
 """Between two new topics; `node.discovery_period_s` is between two looks around."""
 
@@ -46,9 +51,12 @@ class SparserNode(Node):
     def __init__(self, name: str = 'sparser', **options: Any) -> None:
         super().__init__(name, **options)
         self.parameters = Parameters(self)
-        config = self.parameters.config
+        config = saving.with_map(self.parameters.config)
         self.times = CallbackTimes(self._raised)
-        self.pipeline = Pipeline(config)
+        self.pipeline = Pipeline(
+            config, folder=self._journal_folder(config), deserialise=deserialise)
+        for note in (one.text for one in self.pipeline.recording.findings):
+            self.get_logger().error(note)
         self._latency_s = math.nan
         self._jumped_back = False
         self._epochs_before = 0
@@ -77,6 +85,12 @@ class SparserNode(Node):
         gc.collect()
         gc.freeze()
 
+    def _journal_folder(self, config: SparserConfig) -> Path | None:
+        """A folder of its own for every node: two in one would be one journal of two maps."""
+        directory = config.node.journal.directory
+        name = self.get_fully_qualified_name().strip('/').replace('/', '.')
+        return Path(directory).expanduser() / name if directory else None
+
     def _follow_clock(self, config: SparserConfig) -> None:
         """Hear of every step of the clock: with `/clock`, of every message."""
         node = config.node
@@ -92,7 +106,9 @@ class SparserNode(Node):
         steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
         self._solve_timer = None
         for name, period, callback in (
+            ('backlog', BACKLOG_STEP_S, self.inputs.work),
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
+            ('odometry_in_map', 1.0 / node.odometry_rate_hz, self._follow),
             ('intake', node.intake_period_s, self._intake),
             ('poll', 1.0 / node.poll_rate_hz, self._poll),
             ('solve', node.solve_period_s, self.pipeline.request_solve),
@@ -105,7 +121,7 @@ class SparserNode(Node):
                 self._solve_timer = timer
 
     def _configure(self, config: SparserConfig) -> None:
-        self.pipeline.configure(config)
+        self.pipeline.configure(saving.with_map(config))
         self.outputs.configure(config)
         if self._solve_timer is not None:
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
@@ -113,6 +129,10 @@ class SparserNode(Node):
     def _broadcast(self) -> None:
         if self._clock_guard.trusted:
             self.outputs.broadcast(self.alarms.withheld)
+
+    def _follow(self) -> None:
+        if self._clock_guard.trusted:
+            self.outputs.follow(self.alarms.withheld)
 
     def _intake(self) -> None:
         wanted = self.pipeline.config.node.reset_on_time_jump
@@ -158,7 +178,8 @@ class SparserNode(Node):
         self._watch.look()
         self._watch_worker()
         self._diagnostics.publish(diagnostics_message(
-            self.pipeline, self.get_clock().now().nanoseconds, self.get_name(), self.times,
+            self.pipeline, self.get_clock().now().nanoseconds,
+            self.get_fully_qualified_name().lstrip('/'), self.times,
             self.alarms.findings, self.inputs.summary(), self.outputs.corrections_m))
 
     def _watch_worker(self) -> None:

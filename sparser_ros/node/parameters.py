@@ -57,6 +57,10 @@ class Parameters:
         self._listeners.append(listener)
 
     def _declare(self, option: FlatOption, override: Parameter | None) -> None:
+        if override is not None and override.value is None:
+            # What `ros2 param dump` writes for an option without a value.
+            del self._node._parameter_overrides[option.name]
+            override = None
         if override is not None:
             _refuse_whole_number(option, override)
             check(option, _plain(override.value))

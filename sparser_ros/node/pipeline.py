@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import bisect
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from ..backend.process.resume import Deserialise
 from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore
 from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
-from ..frontend.frontend import Frontend
+from ..frontend import Route
 from ..graph import Graph, Increment, Ranges, RelativePoses
 from .keyframe_arrays import Keyframes
+from .recording import Recording
+
+
+def _no_objects(kind: str, _data: bytes) -> Any:
+    raise TypeError(f'nobody makes objects of {kind} here')
 
 
 @dataclass
@@ -32,15 +42,25 @@ class Pipeline:
     """
 
     def __init__(
-        self, config: SparserConfig, *, steady: Callable[[], float] = time.monotonic
+        self, config: SparserConfig, *, folder: Path | None = None,
+        deserialise: Deserialise = _no_objects, steady: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`folder` holds the journal; `deserialise(type, bytes)` makes objects of messages."""
         self.config = config
-        self.frontend = Frontend(config)
-        self.worker = SolverWorker(config)
+        self._deserialise = deserialise
+        self.recording = Recording(config, folder, deserialise)
+        resumed = self.recording.resumed
+        self.frontend = resumed.frontend
+        self.worker = SolverWorker(config, resumed.increments, resumed.kept)
         self.paused = config.node.start_paused
         self.solution: Solution | None = None
         self._steady = steady
         self._begin()
+        for increment in resumed.increments:
+            self._keep(increment)
+            self._submitted = increment.sequence
+        # What waited for newer data when the node ended may have waited long enough.
+        self._flushed = not resumed.messages
 
     def _begin(self) -> None:
         self.keyframes = Keyframes(self.config.dimension)
@@ -49,6 +69,9 @@ class Pipeline:
         self.counts = GraphCounts()
         self._increments: list[Increment] = []
         self._sequence = -1
+        self._submitted = -1
+        self._held: deque[tuple[int, Increment]] = deque()
+        """Increments whose messages are not on disk yet, with the record that holds them."""
         self._requested = -1
         self._last_data = self._steady()
         self._flushed = True
@@ -66,10 +89,25 @@ class Pipeline:
         """
         silent = self._steady() - self._last_data > self.config.node.flush_after_s
         flush = silent and not self._flushed
+        number = self.recording.take(flush)
         increment = self.frontend.take(flush=flush)
         self._flushed = self._flushed or flush
-        if increment is None:
-            return False
+        if increment is not None:
+            self._keep(increment)
+            self._held.append((number, increment))
+        self.recording.checkpoint(self.frontend, self._increments)
+        self.release()
+        return increment is not None
+
+    def release(self) -> bool:
+        """Hand over what is safe on disk by now; true when nothing is held back."""
+        while self._held and self.recording.safe(self._held[0][0]):
+            increment = self._held.popleft()[1]
+            self.worker.submit(increment)
+            self._submitted = increment.sequence
+        return not self._held
+
+    def _keep(self, increment: Increment) -> None:
         self._sequence = increment.sequence
         self._increments.append(increment)
         self.keyframes.append(increment)
@@ -82,19 +120,18 @@ class Pipeline:
         if len(closures):
             self.counts.closures += len(closures)
             self.closures.append(closures)
-        self.worker.submit(increment)
-        return True
 
     def request_solve(self, *, force: bool = False, full: bool | None = None) -> bool:
         """Ask for a solve if there is something new; true when one was asked for.
 
         `full`: one from scratch.
         """
-        if (self.paused or self._requested == self._sequence) and not force:
+        self.release()
+        if (self.paused or self._requested == self._submitted) and not force:
             return False
-        if self._sequence < 0:
+        if self._submitted < 0:
             return False
-        self._requested = self._sequence
+        self._requested = self._submitted
         self.worker.request_solve(full)
         return True
 
@@ -103,9 +140,9 @@ class Pipeline:
 
         Returns the number of the request; None where there is nothing to solve.
         """
-        if self._sequence < 0:
+        if self._submitted < 0:
             return None
-        self._requested = self._sequence
+        self._requested = self._submitted
         return self.worker.request_solve(full=True)
 
     def answered(self, request: int) -> bool:
@@ -119,7 +156,8 @@ class Pipeline:
             return None
         self.solution = solution
         self.counts.waiting = sum(
-            i.n_measurements for i in self._increments[solution.sequence + 1:])
+            i.n_measurements for i in self._increments[self._until(solution.sequence):])
+        self.recording.keep_map(self.worker.kept_map)
         return solution
 
     @property
@@ -141,14 +179,27 @@ class Pipeline:
     def graph_of(self, sequence: int) -> Graph:
         """The graph of increments 0..sequence; costs time, for a thread of its own."""
         store = GraphStore(self.config.dimension)
-        for increment in tuple(self._increments[:sequence + 1]):
-            store.add(increment)
+        begin = 0
+        for increment in tuple(self._increments[:self._until(sequence)]):
+            store.add(increment, first=begin)
+            begin = increment.sequence + 1
         return store.graph
+
+    def _until(self, sequence: int) -> int:
+        """How many increments there are up to a sequence; a restored one stands for several."""
+        return bisect.bisect_right(self._increments, sequence, key=lambda one: one.sequence)
+
+    def receive(self, route: Route, data: bytes, received_ns: int) -> None:
+        """Take in the bytes of a sensor message."""
+        self.recording.message(route, data, received_ns)
+        self.frontend.feed_bytes(route, data, received_ns, self._deserialise)
+        self.touched()
 
     def reset(self, *, keep_beacons: bool) -> None:
         """Forget all data; beacons stay where they are known to be if asked for."""
         positions = self._located_beacons() if keep_beacons else None
         self.frontend.reset(keep_beacons=keep_beacons, positions=positions)
+        self.recording.restart(positions)
         self.worker.reset()
         self._begin()
 
@@ -167,5 +218,6 @@ class Pipeline:
         self.worker.configure(config)
 
     def close(self) -> None:
-        """End the solver process."""
+        """End the solver process, and write the rest of the journal."""
         self.worker.close()
+        self.recording.close()

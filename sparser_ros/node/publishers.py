@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
-from nav_msgs.msg import Path
+from nav_msgs.msg import Odometry, Path
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from tf2_msgs.msg import TFMessage
@@ -24,7 +24,7 @@ from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
 from .picture import corrections, map_to_odom, newest_rows, trajectory
 from .pipeline import Pipeline
 from .qos import LATCHED, STATUS, TRANSFORMS
-from .transforms import MapToOdom, lifted, spatial
+from .transforms import MapToOdom, Transform, lifted, spatial
 from .uncertainty import message_covariance
 
 
@@ -49,11 +49,15 @@ class Publishers:
         self._tf = node.create_publisher(TFMessage, '/tf', TRANSFORMS)
         self._paths: dict[str, Publisher] = {}
         self._poses: dict[str, Publisher] = {}
+        self._odometry: dict[str, Publisher] = {}
+        self._odometry_ns: dict[str, int] = {}
+        """Stamp of the newest odometry sent, by robot."""
         for robot in config.robots:
             token = topic_token(robot)
             self._paths[robot] = node.create_publisher(Path, f'~/path/{token}', LATCHED)
             self._poses[robot] = node.create_publisher(
                 PoseWithCovarianceStamped, f'~/pose/{token}', STATUS)
+            self._odometry[robot] = node.create_publisher(Odometry, f'~/odometry/{token}', STATUS)
         self._markers = node.create_publisher(MarkerArray, '~/markers', LATCHED)
         self._beacons = node.create_publisher(MarkerArray, '~/beacons', LATCHED)
 
@@ -110,6 +114,34 @@ class Publishers:
                       transform.translation, transform.quat_xyzw)
             message.transforms.append(one)
         self._tf.publish(message)
+
+    def follow(self, withheld: Callable[[str], bool]) -> None:
+        """Send the newest odometry of every located robot in `map`, to who listens.
+
+        Between two calls only the newest message counts: a controller has no use for others.
+        """
+        for robot, transform in self.map_to_odom.transforms.items():
+            publisher = self._odometry[robot]
+            newest = self._pipeline.frontend.latest_odometry(robot)
+            if newest is None or withheld(robot) or not publisher.get_subscription_count() or (
+                    newest[0] == self._odometry_ns.get(robot)):
+                continue
+            self._odometry_ns[robot] = newest[0]
+            publisher.publish(self._in_map(robot, newest[0], transform @ lifted(*newest[1:])))
+
+    def _in_map(self, robot: str, stamp_ns: int, pose: Transform) -> Odometry:
+        frames, publish = self._config.frames, self._config.node.publish
+        message = Odometry()
+        message.header.stamp = time_message(stamp_ns)
+        message.header.frame_id = frames.map
+        message.child_frame_id = self._config.topic(frames.base, robot)
+        fill_pose(message.pose.pose.position, message.pose.pose.orientation,
+                  pose.translation, pose.quat_xyzw)
+        message.pose.covariance = np.diag(
+            [publish.pose_sigma_m ** 2] * 3 + [publish.pose_sigma_rad ** 2] * 3).ravel()
+        # The speed is that of the robot's own odometry: -1 says unknown, as in sensor_msgs/Imu.
+        message.twist.covariance[0] = -1.0
+        return message
 
     def clear(self, *, restart_stamps: bool) -> None:
         """Withdraw everything after a reset: no TF, empty paths, no markers."""

@@ -1,32 +1,49 @@
-"""What `~/save` writes: the graph with its estimate and one trajectory per located robot."""
+"""Maps as folders: what `~/save` writes, and what `node.map_file` reads."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import time
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..array_types import Array
 from ..backend.session.covariances import Covariances
 from ..backend.session.solution import Location, Solution
 from ..config import SparserError
+from ..config.sparser import SparserConfig
 from ..graph import Estimate, Graph, with_estimate
-from ..io import atomic, pyfg, report, tum
+from ..io import atomic, beacon_file, pyfg, report, tum
+from ..io.beacon_file import SavedBeacon
+from ..solver.certify.covariance import marginal_covariance
 
 
-def save(directory: str, graph: Graph, solution: Solution) -> Path:
-    """Write a new folder below `directory`, whole or not at all, and return it.
+def save_apart(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
+    """As `save`, in a process of its own: covariances hold the interpreter for a second."""
+    with ProcessPoolExecutor(1, mp_context=get_context('spawn')) as pool:
+        return pool.submit(save, config, graph, solution).result()
 
-    `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`,
-    `<robot>.tum` of every robot located in `map` (others have no trajectory there) and, where they
-    are known, covariances of newest poses and landmarks in `covariances.json`.
+
+def save(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
+    """Write a new folder below `node.save_directory`, whole or not at all; its absolute path.
+
+    `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
+    and `map.json`, `<robot>.tum` of every robot located in `map` (others have no trajectory
+    there), `beacons.yaml`, `beacons.csv` and, where they are known, the covariances of newest poses
+    and landmarks, `covariances.json`.
     """
     if graph.n_poses != len(solution.estimate.translation):
         raise SparserError(
             f'the solution has {len(solution.estimate.translation)} poses, its graph '
             f'{graph.n_poses}: save again after the next solution')
-    target = _unused(Path(directory).expanduser() / time.strftime('map_%Y%m%d_%H%M%S'))
+    directory = Path(config.node.save_directory).expanduser().absolute()
+    target = _unused(directory / time.strftime('map_%Y%m%d_%H%M%S'))
     with atomic.replacing(target) as folder:
         folder.mkdir(parents=True)
         pyfg.write(folder / 'map.pyfg', with_estimate(graph, solution.estimate))
@@ -35,6 +52,13 @@ def save(directory: str, graph: Graph, solution: Solution) -> Path:
         tum.write(folder, part, estimate, part.poses.stamp_ns)
         if solution.covariances is not None:
             report.write(folder / 'covariances.json', _covariances(graph, solution.covariances))
+        beacons, known = saved_beacons(config, graph, solution)
+        beacon_file.write(folder, beacons)
+        atomic.write_text(folder / 'map.json', json.dumps({
+            'frame': config.frames.map, 'newest_stamp_ns': solution.newest_stamp_ns,
+            'epoch': solution.epoch, 'robots': {
+                r.robot: r.location.value for r in solution.robots},
+            'beacon_covariances': 'estimated' if known else 'bound of observability'}, indent=1))
     return target
 
 
@@ -44,6 +68,57 @@ def _covariances(graph: Graph, known: Covariances) -> dict[str, Any]:
         known.gauge, known.variance_factor,
         {robot: known.of(robot) for robot in known.robots},
         dict(zip(names, known.landmarks, strict=True)))
+
+
+def saved_beacons(
+    config: SparserConfig, graph: Graph, solution: Solution
+) -> tuple[list[SavedBeacon], bool]:
+    """The located beacons, and whether their covariances could be computed.
+
+    Where something else is undetermined the inverse does not exist: a located beacon is then
+    known to `observability.position_sigma_m`, by definition.
+    """
+    rows = np.flatnonzero(solution.landmark_located)
+    bound = config.backend.observability.position_sigma_m**2 * np.eye(graph.dimension)
+    covariances: Array = np.tile(bound, (len(rows), 1, 1))
+    known = False
+    if len(rows):
+        try:
+            covariances = marginal_covariance(
+                graph, solution.estimate, landmarks=rows, weights=solution.stats.weights,
+                gauge=config.backend.gauge_robot or None).landmarks
+            known = True
+        except SparserError:
+            pass
+    return [
+        SavedBeacon(graph.landmarks.names[row], tuple(solution.estimate.landmarks[row].tolist()),
+                    covariance)
+        for row, covariance in zip(rows, covariances, strict=True)], known
+
+
+def with_map(config: SparserConfig) -> SparserConfig:
+    """The configuration with the beacons of `node.map_file`; configured positions stay."""
+    if not config.node.map_file:
+        return config
+    saved = beacon_file.read(config.node.map_file, config.dimension)
+    return dataclasses.replace(config, radios=merged_radios(config.radios, saved))
+
+
+def merged_radios(
+    radios: Mapping[str, Mapping[str, Any]], saved: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Radios of a configuration with the positions of saved beacons, matched by beacon."""
+    result = {name: dict(radio) for name, radio in radios.items()}
+    for name, radio in saved.items():
+        beacon = str(radio.get('beacon', name))
+        own = [one for one in result.values() if one.get('beacon') == beacon]
+        if not own:
+            result[name] = {'beacon': beacon, 'position': radio['position'],
+                            'sigma_m': radio.get('sigma_m', 0.0)}
+        for one in own:
+            if not one.get('position'):
+                one.update(position=radio['position'], sigma_m=radio.get('sigma_m', 0.0))
+    return result
 
 
 def _unused(path: Path) -> Path:

@@ -44,6 +44,7 @@ class Services:
         """Solve everything received so far from scratch, paused or not; answers the outcome."""
         pipeline = self._pipeline
         pipeline.intake()
+        await Condition(pipeline.release, SOLVE_TIMEOUT_S)
         request = pipeline.request_audit()
         if request is None:
             response.message = 'nothing to solve: no keyframe yet'
@@ -70,9 +71,9 @@ class Services:
         if solution is None:
             response.message = 'nothing to save: there is no solution yet'
             return response
-        graph_of, directory = pipeline.graph_of, pipeline.config.node.save_directory
+        graph_of, config = pipeline.graph_of, pipeline.config
         work = Background(
-            lambda: saving.save(directory, graph_of(solution.sequence), solution))
+            lambda: saving.save_apart(config, graph_of(solution.sequence), solution))
         if not await Condition(work.done, SAVE_TIMEOUT_S):
             response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
         elif work.error is not None:

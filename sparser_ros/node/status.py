@@ -170,6 +170,7 @@ def diagnostics_message(
                     for key, value in row.items()},
                  **{f'{kind}.errors': error.count for kind, error in times.errors.items()}}),
         _status(f'{name}: memory', OK, '', {
+            'journal': pipeline.recording.path or 'none',
             'max_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}),
     ]
     message = DiagnosticArray(status=statuses)
@@ -197,7 +198,7 @@ def _figures(solution: Solution) -> dict[str, Any]:
 
 def _status(name: str, level: bytes, text: str, values: Mapping[str, Any]) -> DiagnosticStatus:
     return DiagnosticStatus(
-        level=level, name=name, message=text, hardware_id='none',
+        level=level, name=name, message=text, hardware_id=name.partition(':')[0],
         values=[KeyValue(key=str(key), value=str(value)) for key, value in values.items()])
 
 

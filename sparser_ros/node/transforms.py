@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -76,9 +77,15 @@ class MapToOdom:
     """
 
     RESEND_NS = 1000
+    STEPS = 20
+    """Broadcasts whose distance in the node's clock is remembered: 1 s of the usual 20 Hz."""
+    LONGEST_STEP_NS = 2_000_000_000
+    """A longer step of the clock is a jump or a pause: a bag at 40 times its speed has less."""
 
     def __init__(self, tolerance_ns: int) -> None:
         self.tolerance_ns = tolerance_ns
+        self._steps: deque[int] = deque(maxlen=self.STEPS)
+        self._now_ns = 0
         self._transforms: dict[str, Transform] = {}
         self._changed = False
         self._last_stamp_ns = 0
@@ -99,14 +106,23 @@ class MapToOdom:
         self._changed = False
         if restart_stamps:
             self._last_stamp_ns = 0
+            self._steps.clear()
 
     def next_stamp_ns(self, now_ns: int) -> int | None:
-        """Stamp of a broadcast now, or None when there is nothing to say or no time to say it."""
+        """Stamp of a broadcast now, or None when there is nothing to say or no time to say it.
+
+        The timer is on the wall, stamps are in data time: where a bag is played at 20 times its
+        speed a second passes between two broadcasts, and odometry of that second needs a
+        transform. So the stamp reaches as far ahead as the clock goes in two of them.
+        """
+        step, self._now_ns = now_ns - self._now_ns, now_ns
+        if 0 < step < self.LONGEST_STEP_NS:
+            self._steps.append(step)
         if not self._transforms or now_ns <= 0:
             return None
-        stamp = now_ns + self.tolerance_ns
+        stamp = now_ns + max(self.tolerance_ns, 2 * max(self._steps, default=0))
         if stamp <= self._last_stamp_ns:
-            if not self._changed:
+            if not self._changed and step <= 0:
                 return None
             stamp = self._last_stamp_ns + self.RESEND_NS
         self._last_stamp_ns = stamp

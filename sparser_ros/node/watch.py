@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from rclpy.node import Node
 
 from ..graph.finding import Finding
+from .params_files import misfits
 from .pipeline import Pipeline
 from .subscriptions import Subscriptions
 
 TIME_MISMATCH_S = 10.0
-NAMED = 5
-"""So many silent topics are named; asking for their publishers takes time."""
+"""Offset of a topic's stamps from the node's clock that is reported; networks delay by less."""
+MOST_NAMED_TOPICS = 5
+"""Silent topics that are named at once; asking for their publishers takes time."""
 
 
 class Watch:
@@ -23,6 +26,7 @@ class Watch:
         self._pipeline = pipeline
         self._inputs = inputs
         self._begin = time.monotonic()
+        self._misfits = misfits(sys.argv, node.get_fully_qualified_name())
         self._last_clock_ns = 0
         self._clock_moved = self._begin
         self._logged: set[tuple[str, str]] = set()
@@ -35,7 +39,8 @@ class Watch:
             *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
               for kind, text in self._inputs.warnings().items()),
             *(Finding('configuration', f'hint {number}', text)
-              for number, text in enumerate(self._pipeline.frontend.warnings)))
+              for number, text in enumerate((
+                  *self._misfits, *self._pipeline.frontend.warnings))))
         now = {(one.kind, one.subject) for one in self.findings}
         for one in self.findings:
             if (one.kind, one.subject) not in self._logged:
@@ -57,15 +62,19 @@ class Watch:
                 'input_silent', 'all inputs',
                 f'all inputs have been silent for {since:.0f} s', since, 's'))
             silent = [item for item in silent if not item.count]
-        for item in silent[:NAMED]:
+        for item in silent[:MOST_NAMED_TOPICS]:
             kind, state = ('input_silent', 'has been silent') if item.count else (
                 'input_unheard', 'has said nothing')
             since = now - (item.last_steady_s or self._begin)
             heard = '' if item.publishers(self._node) else ' and nobody publishes it'
+            if not heard and not item.count:
+                # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
+                heard = (', though somebody publishes it: the type may be that of another ROS '
+                         'distribution (`sparser play` translates recordings)')
             found.append(Finding(
                 kind, item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since, 's'))
-        if len(silent) > NAMED:
-            rest = len(silent) - NAMED
+        if len(silent) > MOST_NAMED_TOPICS:
+            rest = len(silent) - MOST_NAMED_TOPICS
             found.append(Finding(
                 'input_silent', 'other inputs', f'{rest} other topics are silent as well'))
         return found

@@ -1,8 +1,10 @@
-"""Every number that the solver chose itself: value, unit, reason, source, measured sensitivity.
+"""Every number that the solver chose itself: value, unit, reason, source.
 
-Code reads them by `current()`. `override` changes some for the length of a `with` block, in this
-thread only, which is how `sparser bench sensitivity` sweeps them. Options that users may set are in
-`config/solver_config.py`; sensitivities are those of docs/development/sensitivity.md.
+Those of iterations, certificates and updates stand in the modules beside this one, those of
+`linalg/` in `linalg/linalg_numbers.py`. Code reads all by `current()`. `override` changes some for
+the length of a `with` block, in this thread only, which is how `sparser bench sensitivity` sweeps
+them. Options that users may set are in `config/solver_config.py`; measured sensitivities are in
+docs/development/sensitivity.md.
 """
 
 from __future__ import annotations
@@ -10,35 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
-
-@dataclass(frozen=True)
-class NumberInfo:
-    """What is known of one number beside its name and value."""
-
-    reason: str
-    unit: str
-    """Empty for a plain ratio."""
-    source: str
-    group: str
-    """The part of the method that reads it; a sweep takes graphs on which that part runs."""
-    off: float | int | tuple[float, ...] | None
-    """The value without the special case; None where the number is no switch."""
-
-
-def _number(
-    value: Any, group: str, reason: str, *, unit: str = '', source: str = 'measured',
-    off: float | int | tuple[float, ...] | None = None,
-) -> Any:
-    return field(
-        default=value, metadata={'number': NumberInfo(reason, unit, source, group, off)})
+from ..linalg import linalg_numbers
+from ..number_registry import NumberInfo, NumberRegistry
+from ..number_registry import number as _number
+from .certify_numbers import CertifyNumbers
+from .incremental_numbers import IncrementalNumbers
+from .iteration_numbers import IterationNumbers
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(IncrementalNumbers, CertifyNumbers, IterationNumbers):
     """The numbers of one solve; the groups are those of `sparser bench sensitivity`."""
 
     # Plan: rank, thinning.
@@ -207,25 +193,27 @@ class Thresholds:
         unit='m', source='rounding error of positions')
 
 
-_DEFAULT = Thresholds()
-_CURRENT: ContextVar[Thresholds] = ContextVar('thresholds', default=_DEFAULT)
+REGISTRY = NumberRegistry(Thresholds)
 
 
 def current() -> Thresholds:
     """The numbers in force."""
-    return _CURRENT.get()
+    return REGISTRY.current()
 
 
 @contextmanager
 def override(**values: Any) -> Iterator[Thresholds]:
-    """Other values for some numbers inside the block; TypeError for a name that is none."""
-    token = _CURRENT.set(replace(current(), **values))
-    try:
-        yield current()
-    finally:
-        _CURRENT.reset(token)
+    """Other values for some numbers inside the block; TypeError for a name that is none.
+
+    Numbers of `linalg/` are known here as well.
+    """
+    known = {item.name for item in fields(linalg_numbers.LinalgNumbers)}
+    below = {name: value for name, value in values.items() if name in known}
+    own = {name: value for name, value in values.items() if name not in known}
+    with linalg_numbers.REGISTRY.override(**below), REGISTRY.override(**own) as numbers_in_force:
+        yield numbers_in_force
 
 
 def numbers() -> dict[str, tuple[Any, NumberInfo]]:
-    """Default and description of every number by name, in the order of the method."""
-    return {item.name: (item.default, item.metadata['number']) for item in fields(Thresholds)}
+    """Default and description of every number of solver and linalg by name."""
+    return REGISTRY.numbers() | linalg_numbers.REGISTRY.numbers()

@@ -157,7 +157,7 @@ def test_module_is_the_command(tmp_path):
     path = ring_graph(tmp_path)
     done = subprocess.run(
         [sys.executable, '-m', 'sparser_ros', 'solve', str(path)], capture_output=True,
-        text=True, timeout=120, check=False)
+        text=True, timeout=300, check=False)
     assert done.returncode == 0 and 'converged' in done.stdout
     # No progress in a pipe.
     assert done.stderr == ''
@@ -201,3 +201,21 @@ def test_a_certificate_in_words():
         '(9.4 %) better')
     assert 'best possible map' in certificate_text(1.0, 1e-7, True)
     assert 'no bound' in certificate_text(1.0, np.inf, False)
+
+
+def test_calibrated_radios_are_reported(tmp_path, field, capsys):
+    """All ranges of the file become 0.4 m too long."""
+    graph = graph_file.read(field)
+    longer = tmp_path / 'longer.pyfg'
+    pyfg.write(longer, graph.replaced(ranges=graph.ranges.replaced(
+        distance_m=graph.ranges.distance_m + 0.4)))
+    reports = [tmp_path / f'{k}.json' for k in range(2)]
+    assert main(['solve', str(longer), '--report', str(reports[0])]) == 0
+    assert main(['solve', str(longer), '--calibrate', '--report', str(reports[1])]) == 0
+    before, after = (json.loads(path.read_text()) for path in reports)
+    found = after['calibration']
+    assert found['applied'] and 'calibration' not in before
+    assert after['cost_final'] < before['cost_final']
+    for pair in found['pairs']:
+        assert abs(pair['bias_m'] - 0.4) < 3 * pair['bias_sigma_m'] + 0.05
+    assert 'radio A: bias' in capsys.readouterr().out

@@ -64,7 +64,7 @@ def test_graph_to_map(graph_file, tmp_path):
     assert kinds['ranges']['received'] == len(graph.ranges)
     assert report['messages']['unaccounted'] == 0 and report['messages']['lost'] == {}
     assert report['robots'] == {'A': 'located', 'B': 'located'}
-    assert report['settled_after_s'] < 60
+    assert report['settled_after_s'] < PATIENCE_S
     assert report['n_poses'] == graph.n_poses
     # The least cost at unit weights, and that of the node's own optimum, which is robust: both
     # continued from the truth.
@@ -76,7 +76,7 @@ def test_graph_to_map(graph_file, tmp_path):
     assert report['tf_stamps_not_increasing'] == 0
     # None where the audit of a busy machine ends after the 8 s of the bag: TF needs /clock.
     assert set(report['tf_count']) <= {'A/odom', 'B/odom'}
-    assert max(report['tf_gap_max_s'].values(), default=0.0) < 1.0
+    assert max(report['tf_gap_max_s'].values(), default=0.0) < 5.0, 'TF has stopped'
     assert report['node_exit_code'] == 0
     for field in ('dataset', 'dimension', 'n_landmarks', 'n_relative', 'n_ranges', 'rank', 'init',
                   'status', 'iterations', 'seconds', 'cost_final', 'rejected', 'ate_m'):

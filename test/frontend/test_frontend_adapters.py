@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from frontend_world import config
 
+from sparser_ros.config import ConfigError, SparserConfig
 from sparser_ros.frontend import Frontend, Inputs, RangeSample, Refused
 from sparser_ros.frontend.geodesy import Datum, earth_fixed
 
@@ -45,6 +46,7 @@ def test_known_topics_and_their_types():
         ('/B/odom', 'nav_msgs/msg/Odometry', 'odometry'),
         ('/A/gps', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
         ('/B/gps', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
+        ('initialpose', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
         ('/uwb/ranges', 'sparser_ros/msg/UwbRange', 'ranges'),
         ('/loop_closures', 'sparser_ros/msg/LoopClosure', 'closures')}
     assert not found.has_patterns
@@ -230,3 +232,17 @@ def test_earth_fixed_coordinates():
     datum = Datum(40.0, -3.0, 650.0)
     assert datum.to_map(40.0, -3.0, 651.0) == pytest.approx([0, 0, 1.0], abs=1e-8)
     assert datum.to_map(40.0, -2.9999, math.nan)[0] == pytest.approx(8.54, abs=0.01)
+
+
+def test_the_initial_pose_of_rviz_is_a_fix_of_one_robot():
+    route = Inputs(config()).match('/initialpose')
+    assert route.kind == 'fixes'
+    options = SparserConfig.from_mapping(
+        {'robots': ['A', 'B'], 'fixes.initial_pose_robot': 'B'})
+    message = M(header=M(stamp=M(sec=3, nanosec=4), frame_id='map'), pose=M(
+        pose=M(position=M(x=1.0, y=2.0, z=0.0), orientation=M(x=0.0, y=0.0, z=0.0, w=1.0)),
+        covariance=[0.25] * 36))
+    sample, = Inputs(options).match('initialpose').decode(message, 0)
+    assert (sample.robot, sample.stamp_ns) == ('B', 3_000_000_004)
+    with pytest.raises(ConfigError, match='initial_pose_robot'):
+        SparserConfig.from_mapping({'fixes.initial_pose_robot': 'Z'})

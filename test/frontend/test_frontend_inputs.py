@@ -173,7 +173,11 @@ def test_foreign_frames_and_strange_units_are_pointed_out():
     assert any('centimetres' in found.text for found in frontend.findings)
     for k in range(60):
         frontend.add_range(range_sample('A', 'B', 0.5 + k * 0.001, 4500.0 + k))
-    assert any('millimetres' in found.text for found in frontend.findings)
+    # 45 m in centimetres or 4.5 m in millimetres: nothing has moved yet.
+    assert any('centimetres or millimetres' in found.text for found in frontend.findings)
+    for k in range(60):
+        frontend.add_range(range_sample('A', 'B', 0.5 + k * 0.001, 45000.0 + k))
+    assert any('like millimetres' in found.text for found in frontend.findings)
 
 
 @pytest.mark.parametrize(('factor', 'unit'), [(1.0, ''), (100.0, 'centimetres'),

@@ -40,3 +40,9 @@ def test_names_stay_in_the_folder(tmp_path):
         tmp_path, graph, estimate_of(graph), graph.poses.stamp_ns)}
     assert names == {'fleet_one.tum', '...tum'}
     assert {p.name for p in tmp_path.iterdir()} == names
+
+
+def test_two_robots_never_share_a_file():
+    names = tum.safe_names(['A_B', 'A/B', '/A/B', 'A_B~2'])
+    assert len(set(names)) == 4 and names[0] == 'A_B'
+    assert not any('/' in name for name in names)

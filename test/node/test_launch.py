@@ -152,7 +152,9 @@ def test_the_node_alone_takes_its_time_from_its_parameters(started, prefix):
     assert {'__ns:=/fleet', '__node:=sparser', 'warn'} <= set(node)
     assert node[node.index('--params-file') + 1] == str(
         prefix / 'share' / 'sparser_ros' / 'config' / 'sparser.yaml')
-    assert node.count('--params-file') == 1
+    assert node.count('--params-file') == 2
+    kept = yaml.safe_load(Path(node[-1]).read_text())
+    assert kept['/**']['ros__parameters']['node.journal.directory'].endswith('sparser')
     assert not any('use_sim_time' in word for word in node)
 
 

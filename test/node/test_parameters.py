@@ -62,6 +62,12 @@ def test_wrong_parameters_are_refused_by_name(overrides, words):
         assert word in str(caught.value)
 
 
+def test_what_a_dump_writes_for_no_value_is_no_value():
+    """`ros2 param dump` writes null for options that have none."""
+    with World(QUIET | {'fixes.datum': None, 'fixes.lever_arms.A': [1.0, 0.0]}) as world:
+        assert world.node.parameters.config.fixes.datum == []
+
+
 def test_live_options_change_and_others_do_not(node):
     (good,) = node.set_parameters([Parameter('node.solve_period_s', value=0.7)])
     assert good.successful, good.reason

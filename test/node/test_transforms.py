@@ -44,7 +44,27 @@ def test_stamps_never_repeat_or_go_back():
     again = broadcast.next_stamp_ns(5 * SECOND)
     assert again is not None and again > first
     assert broadcast.next_stamp_ns(5 * SECOND) is None
-    assert broadcast.next_stamp_ns(6 * SECOND) == 6 * SECOND + 100
+    ahead = broadcast.next_stamp_ns(5 * SECOND + 300)
+    assert ahead == 7 * SECOND + 300, 'two steps: the longest so far was a second'
+
+
+@pytest.mark.parametrize('rate', [1, 3, 20])
+def test_odometry_between_two_broadcasts_has_a_transform_at_any_rate(rate):
+    """The clock goes `rate` times as fast as the timer of 20 Hz, which is late now and then."""
+    rng = np.random.default_rng(rate)
+    broadcast = MapToOdom(SECOND // 10)
+    broadcast.update(some())
+    now, sent = 100 * SECOND, []
+    for _ in range(400):
+        stamp = broadcast.next_stamp_ns(now)
+        assert stamp is not None and stamp > now
+        assert not sent or stamp > sent[-1]
+        step = round(rate * SECOND / 20 * rng.uniform(0.8, 1.3))
+        if len(sent) > 20:
+            assert stamp >= now + step, 'the newest odometry before the next broadcast'
+        now += step
+        sent.append(stamp)
+    assert sent[-1] - now < 3 * rate * SECOND / 20 + SECOND // 10, 'and no further than that'
 
 
 def test_stamps_start_again_only_after_a_jump():

@@ -13,10 +13,10 @@ from .pieces import Pieces
 from .rigid_problem import RigidProblem
 
 Array = NDArray[np.float64]
-RISK = 1e-6
+BEND_PROBABILITY = 1e-6
 """Probability that odometry of the claimed covariance bends by more."""
-UNDERSTATED = 9.0
-"""Odometry whose standard deviations are three times what it claims still passes."""
+VARIANCE_FACTOR = 9.0
+"""Allowed variance of odometry over the claimed one: three times its standard deviations pass."""
 
 
 def bends(
@@ -33,7 +33,7 @@ def bends(
     owner = pieces.segment[joints.before]
     strain = np.bincount(owner, squares, count)
     number = np.bincount(owner, minlength=count) * joints.offset.shape[1]
-    limit = UNDERSTATED * chdtri(np.maximum(number, 1), RISK)
+    limit = VARIANCE_FACTOR * chdtri(np.maximum(number, 1), BEND_PROBABILITY)
     d = problem.dimension
     arm = estimate.translation[segments.last[owner]] - joints.point
     moved = joints.offset[:, :d] + np.einsum(

@@ -16,9 +16,12 @@ from ...linalg.dense.rotations import angle_to_matrix, hat, rotvec_to_matrix
 from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 
 Array = NDArray[np.float64]
-HEADINGS = 12
-STEPS = 20
+TRIED_HEADINGS = 12
+"""Starts in the plane, 30 degrees apart; in space the 24 rotations of a cube."""
+MOST_DESCENT_STEPS = 20
+"""Levenberg-Marquardt steps from each start; most end sooner, by their gain."""
 MOST_ROWS = 120
+"""Distances that a search takes, picked evenly: its work is linear in them."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def candidates(
 
 def _headings(dimension: int) -> Array:
     if dimension == 2:
-        return angle_to_matrix(np.linspace(0, 2 * np.pi, HEADINGS, endpoint=False))
+        return angle_to_matrix(np.linspace(0, 2 * np.pi, TRIED_HEADINGS, endpoint=False))
     signed = [
         np.eye(3)[list(order)] * np.array(signs)[:, None]
         for order in itertools.permutations(range(3))
@@ -158,7 +161,7 @@ def _descended(
     damping = np.full(len(position), 1e-2)
     residual, jacobian = _linearised(evidence, rotation, position, turn)
     cost = _cost(residual, width)
-    for _ in range(STEPS):
+    for _ in range(MOST_DESCENT_STEPS):
         weighted = ((1 + residual**2 / width) ** -2.0)[:, :, None] * jacobian
         normal = np.swapaxes(weighted, 1, 2) @ jacobian
         gradient = np.einsum('skm,sk->sm', weighted, residual)

@@ -42,7 +42,7 @@ class AuditorLoop:
         if self._own_process:
             # Not before: robots are located only after the first audit.
             with contextlib.suppress(OSError):
-                os.nice(self._config.backend.audit.niceness)
+                os.setpriority(os.PRIO_PROCESS, 0, self._config.backend.audit.niceness)
         self._endpoint.send(encode(protocol.READY, {'pid': os.getpid()}))
         while not self._endpoint.ended.is_set():
             looked = time.monotonic()

@@ -1,132 +1,298 @@
-"""Append-only file of increments; whatever was written before a crash can be read again.
+"""Everything the node takes in, on disk before it counts; a thread writes, no caller waits.
 
-Frames: magic `SPRJ`, length (u64), CRC-32 (u32), then the bytes of one increment (`codec`). A
-torn tail (cut or half-written last frame) is ignored on reading and cut off on appending.
+What is kept are the messages as they came, and when the front-end made keyframes of them: the
+front-end is deterministic, so the same messages give the same state (`resume`). Files of a session
+are numbered. One that grows beyond its limit is followed by one that begins with the front-end's
+state; increments until then go to a `.graph` file, and older messages are no longer needed. The
+journal creates files, and deletes those it has created; it never opens another one for writing.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import os
-import struct
-import zlib
-from collections import deque
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from ...config import FormatError, SparserError
+from ...config import SparserError
+from ...config.node_config import JournalConfig
 from ...graph import Increment
-from .codec import decode, decode_increment, encode_increment
+from ..session.graph_store import merged
+from . import journal_records as records
+from .codec import encode_increment
+from .journal_files import Files
+from .journal_records import Message, Record
 
 _log = logging.getLogger(__name__)
+RETRY_S = 2.0
+"""Between two tries to go on after the disk refused."""
+MAX_WAITING_BYTES = 1 << 26
+"""Kept in memory meanwhile, 64 MiB: five minutes of six robots; then the oldest are lost."""
+MERGED = 64
+"""So many increments become one record of a `.graph` file."""
 
-MAGIC = b'SPRJ'
-_FRAME = struct.Struct('<4sQI')
+
+@dataclass(frozen=True)
+class JournalState:
+    """What ~/status says about the journal."""
+
+    path: str
+    """Of the file being written; '' = no journal."""
+    problem: str
+    """Why it does not write; '' = it does."""
+    lost_records: int
+    """Given up while the disk refused."""
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Work of the thread: bytes of a record, or a new file with bytes of its `.graph` file."""
+
+    number: int
+    data: bytes
+    session: int = -1
+    """>= 0: begin a new file of this session."""
+    graph: bytes | None = None
 
 
 class Journal:
-    """An open journal, positioned at its end."""
+    """An open journal; all methods belong to one thread, and none blocks."""
 
-    def __init__(self, path: str | Path) -> None:
-        """Open or create; a torn tail is cut off. Raises FormatError for another kind of file."""
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        end = _scan(self.path)[1] if self.path.exists() else 0
-        self._file = open(self.path, 'ab')  # noqa: SIM115
-        if self._file.tell() > end:
-            self._file.truncate(end)
-            self._file.seek(end)
+    def __init__(self, files: Files, options: JournalConfig, begin: dict[str, object],
+                 session: int | None = None, number: int = 0, before: int = 0,
+                 topics: Mapping[str, int] | None = None) -> None:
+        """Start a session, or go on with one at record `number`, after `before` messages.
 
-    @classmethod
-    def fresh(cls, path: str | Path) -> Journal:
-        """A new journal; an existing one is kept beside it as `<name>.previous`."""
-        path = Path(path)
-        if path.exists() and path.stat().st_size:
-            path.replace(path.with_name(path.name + '.previous'))
-        return cls(path)
+        `begin` holds the configuration; one that goes on is given its state by `checkpoint`.
+        """
+        self._files, self._options = files, options
+        self._begin = begin
+        self._session = files.new_session() if session is None else session
+        self._number, self._before = number, before
+        self._messages: list[Message] = []
+        self.topics: Counter[str] = Counter(topics or {})
+        """Messages of the session so far, by topic."""
+        self._queue: queue.SimpleQueue[_Part | Callable[[], None] | None] = queue.SimpleQueue()
+        self._writer = _Writer(files, options, self._queue)
+        self._file_bytes = 0
+        if session is None:
+            self._open()
 
-    def append(self, increment: Increment) -> None:
-        """Write one increment and hand it to the operating system."""
-        data = encode_increment(increment)
-        self._file.write(_FRAME.pack(MAGIC, len(data), zlib.crc32(data)) + data)
-        self._file.flush()
+    @property
+    def due(self) -> bool:
+        """Whether the file is full: time for a `checkpoint`."""
+        return self._file_bytes > self._options.segment_mb * 1e6
 
-    def reset(self) -> None:
-        """Forget everything written so far."""
-        self._file.truncate(0)
-        self._file.seek(0)
+    @property
+    def durable(self) -> int:
+        """Number of the newest record that a crash does not undo; all of them while it fails."""
+        return self._number - 1 if self._writer.problem else self._writer.durable
+
+    @property
+    def state(self) -> JournalState:
+        """For ~/status."""
+        writer = self._writer
+        return JournalState(writer.path, writer.problem, writer.lost, writer.bytes_written)
+
+    def message(self, message: Message) -> None:
+        """Keep a message for the next `take`."""
+        self.topics[message.topic] += 1
+        self._messages.append(message)
+
+    def take(self, flush: bool) -> int:
+        """The front-end makes keyframes now; returns the number of the record that says so."""
+        messages, self._messages = self._messages, []
+        if not messages and not flush:
+            return self._number - 1
+        take = records.FLUSH if flush else records.TAKE
+        self._write(records.MESSAGES, records.pack_messages(messages), messages, take)
+        return self._number - 1
+
+    def checkpoint(self, state: bytes, increments: Sequence[Increment]) -> None:
+        """Begin a new file with the front-end's state.
+
+        `increments` are those since the last checkpoint; nothing may wait for `take`.
+        """
+        chunks = [list(increments[k:k + MERGED]) for k in range(0, len(increments), MERGED)]
+        graph = b''.join(
+            2 * records.pack(Record(
+                records.GRAPH, chunk[-1].sequence, chunk[0].sequence, len(chunk), 0, 0,
+                encode_increment(merged(chunk), first=chunk[0].sequence)))
+            for chunk in chunks)
+        self._open(graph)
+        self._write(records.STATE, state)
+
+    def restart(self, begin: dict[str, object]) -> int:
+        """All is forgotten: begin another session."""
+        self._messages = []
+        self.topics.clear()
+        self._begin, self._session = begin, self._files.new_session(self._session)
+        self._before = 0
+        self._open()
+        return self._number - 1
+
+    def keep_map(self, encode: Callable[[], bytes]) -> None:
+        """Write the newest verdict of an audit, in place of the one before."""
+        self._queue.put(lambda session=self._session: self._files.write_map(  # type: ignore[misc]
+            session, encode()))
 
     def close(self) -> None:
-        """Write to disk and close."""
-        if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+        """Write what waits, and end the thread."""
+        if self._messages:
+            self._write(records.MESSAGES, records.pack_messages(self._messages), self._messages)
+            self._messages = []
+        self._queue.put(None)
+        self._writer.join(10.0)
 
-    def __enter__(self) -> Journal:
-        return self
+    def _open(self, graph: bytes | None = None) -> None:
+        begin = Record(records.BEGIN, self._number, self._before, 0, 0, 0,
+                       json.dumps(self._begin).encode())
+        self._number += 1
+        self._file_bytes = 0
+        # Twice: without its configuration a session could not be read.
+        self._queue.put(_Part(begin.number, 2 * records.pack(begin), self._session, graph))
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _write(self, kind: int, body: bytes, messages: Sequence[Message] = (),
+               take: int = records.NO_TAKE) -> None:
+        first = messages[0].received_ns if messages else 0
+        last = messages[-1].received_ns if messages else 0
+        record = Record(kind, self._number, self._before, len(messages), first, last, body, take)
+        self._number += 1
+        self._before += len(messages)
+        data = records.pack(record)
+        self._file_bytes += len(data)
+        self._queue.put(_Part(record.number, data))
 
 
-class WaitingJournal:
-    """Increments that wait to be written, and the journal; without a path it keeps nothing.
+class _Writer(threading.Thread):
+    """Writes parts in order; after a failure it tries again until it can."""
 
-    `append` costs the caller no time; `write` belongs to another thread.
-    """
+    def __init__(self, files: Files, options: JournalConfig,
+                 inbox: queue.SimpleQueue[_Part | Callable[[], None] | None]) -> None:
+        super().__init__(name='sparser-journal', daemon=True)
+        self._files, self._options, self._inbox = files, options, inbox
+        self._waiting: deque[_Part] = deque()
+        self._session = -1
+        self._file: BinaryIO | None = None
+        self._synced_s = 0.0
+        self._fresh = False
+        """No record is in the file yet."""
+        self._ended = False
+        self.durable = -1
+        self.problem = self.path = ''
+        self.lost = self.bytes_written = 0
+        self.start()
 
-    def __init__(self, path: str) -> None:
-        self._journal = Journal.fresh(path) if path else None
-        self._waiting: deque[Increment] = deque()
-
-    def append(self, increment: Increment) -> None:
-        """Keep an increment for the next `write`."""
-        if self._journal is not None:
-            self._waiting.append(increment)
-
-    def write(self) -> None:
-        """Write what waits."""
-        while self._waiting and self._journal is not None:
+    def run(self) -> None:
+        while not (self._ended and (not self._waiting or self.problem)):
+            self._receive(RETRY_S if self.problem else None)
             try:
-                self._journal.append(self._waiting.popleft())
-            except (OSError, ValueError) as error:
-                # A full disk must not stop the robot; the session itself lives in memory.
-                _log.error('journal %s: %s; it ends here', self._journal.path, error)
-                self._journal = None
+                self._write()
+                self.problem = ''
+            except (OSError, SparserError) as error:
+                if not self.problem:
+                    _log.error('the journal in %s cannot be written: %s; the node goes on, and '
+                               'what comes now is lost in a crash', self._files.directory, error)
+                self.problem = str(error)
+                self._close()
+                if self._fresh:
+                    # Created a moment ago, and nothing in it is whole.
+                    self._files.withdraw(Path(self.path))
+                self._forget()
+        self._close()
 
-    def reset(self) -> None:
-        """Forget everything."""
-        self._waiting.clear()
-        if self._journal is not None:
-            self._journal.reset()
+    def _receive(self, timeout_s: float | None) -> None:
+        """Fetch all that there is; wait for something when nothing is."""
+        tasks: list[Callable[[], None]] = []
+        with contextlib.suppress(queue.Empty):
+            if not self._waiting or timeout_s is not None:
+                self._sort(self._inbox.get(timeout=timeout_s), tasks)
+            while not self._ended:
+                self._sort(self._inbox.get_nowait(), tasks)
+        for task in tasks:
+            try:
+                task()
+            except (OSError, SparserError) as error:
+                _log.error('the journal in %s: %s', self._files.directory, error)
 
-    def close(self) -> None:
-        """Write what waits, and close."""
-        self.write()
-        if self._journal is not None:
-            self._journal.close()
+    def _sort(self, part: _Part | Callable[[], None] | None,
+              tasks: list[Callable[[], None]]) -> None:
+        if part is None:
+            self._ended = True
+        elif isinstance(part, _Part):
+            self._waiting.append(part)
+        else:
+            tasks.append(part)
 
+    def _write(self) -> None:
+        """Write and sync what waits; a part leaves the queue once it is on disk."""
+        number = -1
+        data: list[bytes] = []
+        for part in tuple(self._waiting):
+            if part.session >= 0:
+                self._flush(data, number)
+                data = []
+                self._begin(part)
+            data.append(part.data)
+            number = part.number
+        self._flush(data, number)
 
-def load(path: str | Path) -> list[Increment]:
-    """All whole increments of a journal, in order."""
-    return _scan(Path(path))[0]
+    def _begin(self, part: _Part) -> None:
+        self._close()
+        if part.graph is not None:
+            self._files.write_graph(part.session, part.graph)
+        self._session = part.session
+        self._open()
+        self._files.tidy(part.session, part.graph is not None)
 
+    def _open(self) -> None:
+        path, self._file = self._files.create(self._session)
+        self.path, self._fresh = str(path), True
 
-def _scan(path: Path) -> tuple[list[Increment], int]:
-    """Whole increments and the length of the sound beginning of the file."""
-    data = path.read_bytes()
-    if data and not data.startswith(MAGIC[:len(data)]):
-        raise FormatError(path, None, 'not a journal: expected it to begin with SPRJ')
-    increments: list[Increment] = []
-    offset = 0
-    while offset + _FRAME.size <= len(data):
-        magic, length, check = _FRAME.unpack_from(data, offset)
-        body = data[offset + _FRAME.size:offset + _FRAME.size + length]
-        if magic != MAGIC or len(body) < length or zlib.crc32(body) != check:
-            break
-        try:
-            increments.append(decode_increment(decode(body)))
-        except SparserError as error:
-            raise FormatError(path, None, f'frame at byte {offset}: {error}') from error
-        offset += _FRAME.size + length
-    return increments, offset
+    def _flush(self, data: list[bytes], number: int) -> None:
+        if not data:
+            return
+        if self._file is None:
+            # The last write failed half-way: its file stays as it is, a new one goes on.
+            self._open()
+        assert self._file is not None
+        rest = memoryview(b''.join(data))
+        while rest:
+            rest = rest[self._file.write(rest):]
+        period, now = self._options.sync_period_s, time.monotonic()
+        if not period or now - self._synced_s >= period:
+            os.fsync(self._file.fileno())
+            self._synced_s = now
+        self.bytes_written += sum(map(len, data))
+        while self._waiting and self._waiting[0].number <= number:
+            self._waiting.popleft()
+        self.durable, self._fresh = number, False
+
+    def _forget(self) -> None:
+        """While the disk refuses: keep what memory bears."""
+        total = sum(len(part.data) for part in self._waiting)
+        kept: deque[_Part] = deque()
+        for part in self._waiting:
+            if total > MAX_WAITING_BYTES and part.session < 0:
+                total -= len(part.data)
+                self.lost += 1
+            else:
+                kept.append(part)
+        self._waiting = kept
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.fsync(self._file.fileno())
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None

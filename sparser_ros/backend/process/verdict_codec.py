@@ -40,6 +40,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'findings': [list(vars(one).values()) for one in verdict.findings],
         'gate_reasons': list(verdict.gate_reasons),
         'gate_robots': [list(one) for one in verdict.gate_robots],
+        'held_sources': list(verdict.held_sources),
         'quarantined': [list(one) for one in verdict.quarantined],
     })
     arrays = estimate_arrays(verdict.estimate)
@@ -66,5 +67,6 @@ def decode_verdict(packet: Packet) -> Verdict:
         findings=tuple(Finding(*row) for row in values['findings']),
         gate_reasons=tuple(values['gate_reasons']),
         gate_robots=tuple((robot, reason) for robot, reason in values['gate_robots']),
+        held_sources=tuple(values['held_sources']),
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
         **{name: values[name] for name in _PLAIN})

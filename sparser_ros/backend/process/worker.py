@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from ..session.solution import Solution, withdrawn
 from ..session.verdict import Verdict
 from . import auditor_process, protocol, tracker_process
 from .codec import Packet, decode_solution, encode_increment, encode_solution
-from .journal import WaitingJournal
 from .link import Link, Role
 from .protocol import Answer, Request
 from .verdict_codec import decode_verdict, encode_verdict
@@ -60,24 +60,47 @@ class WorkerState:
     text: str
 
 
+@dataclass(frozen=True)
+class KeptMap:
+    """What makes `map` of another process the same: the newest verdict, and its epoch."""
+
+    verdict: Verdict
+    epoch: int
+
+    def encoded(self) -> bytes:
+        """For the journal."""
+        return encode_verdict(self.verdict, Answer(0, self.epoch))
+
+    @classmethod
+    def decoded(cls, packet: Packet) -> KeptMap:
+        """From the journal."""
+        return cls(decode_verdict(packet), protocol.answer_of(packet).request)
+
+
 class SolverWorker:
     """Client of the tracker and auditor processes (or threads, `backend.worker`)."""
 
-    def __init__(self, config: SparserConfig) -> None:
+    def __init__(
+        self, config: SparserConfig, increments: Sequence[Increment] = (),
+        kept: KeptMap | None = None,
+    ) -> None:
+        """`increments` and the map of a session to go on with."""
         self.lock = threading.RLock()
         self._config = config
-        self._increments: list[Increment] = []
+        self._increments = list(increments)
         self._solution: Solution | None = None
         self._fresh = False
         self._verdict: tuple[Verdict, Answer] | None = None
         self._generation = self._epoch = 0
+        if kept is not None:
+            self._epoch = kept.epoch
+            self._verdict = kept.verdict, Answer(0, -1)
         self._request = self._answered = -1
         self._audit_request = self._audited = -1
         self._audit_failed_at = -1
         """Newest increment when an audit failed."""
         self._failed = ''
         self._last_activity = time.monotonic()
-        self._journal = WaitingJournal(config.backend.journal)
         self._closed = False
         self._tracker = Link(TRACKER, self)
         self._auditor: Link | None = None
@@ -97,7 +120,6 @@ class SolverWorker:
         message = encode_increment(increment)
         with self.lock:
             self._increments.append(increment)
-            self._journal.append(increment)
             self._last_activity = time.monotonic()
             for link in self._links:
                 link.send(message)
@@ -126,6 +148,12 @@ class SolverWorker:
             return done and (self._audit_request < request or self._audited >= request)
 
     @property
+    def kept_map(self) -> KeptMap | None:
+        """What a journal keeps of the map; None before the first audit."""
+        with self.lock:
+            return None if self._verdict is None else KeptMap(self._verdict[0], self._epoch)
+
+    @property
     def newest(self) -> Solution | None:
         """The newest solution, polled or not."""
         with self.lock:
@@ -148,7 +176,6 @@ class SolverWorker:
             self._verdict, self._failed = None, ''
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
-            self._journal.reset()
             for link in self._links:
                 link.replace_all(protocol.reset_message(self._generation, self._epoch))
 
@@ -187,7 +214,6 @@ class SolverWorker:
         end = time.monotonic() + self._config.backend.watchdog.close_timeout_s
         for link in self._links:
             link.join(max(0.1, end - time.monotonic()))
-        self._journal.close()
 
     def __enter__(self) -> SolverWorker:
         return self
@@ -226,9 +252,11 @@ class SolverWorker:
         messages = [protocol.reset_message(self._generation, self._epoch)]
         alone = () if self._solution is None else [
             sequence for sequence, _ in self._solution.quarantined]
-        messages += [
-            encode_increment(merged(part), first=part[0].sequence)
-            for part in runs(self._increments, alone)]
+        before = -1
+        for part in runs(self._increments, alone):
+            # Restored increments stand for several: the sequence of the first says less.
+            messages.append(encode_increment(merged(part), first=before + 1))
+            before = part[-1].sequence
         if link is self._auditor:
             if self._solution is not None:
                 messages.append(encode_solution(self._solution, Answer(self._generation, -1)))
@@ -304,10 +332,9 @@ class SolverWorker:
                     self._solution, self._fresh = withdrawn(self._solution, self._failed), True
 
     def between(self, link: Link) -> None:
-        """Write the journal; where auditor and tracker take turns, audit when data pause."""
+        """Where auditor and tracker take turns: audit when data pause."""
         if link is not self._tracker:
             return
-        self._journal.write()
         backend = self._config.backend
         with self.lock:
             newest = self._increments[-1].sequence if self._increments else -1

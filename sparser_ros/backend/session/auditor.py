@@ -27,7 +27,7 @@ from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .quarantine import FAILURES
-from .range_doubts import RangeDoubt, faulty_together, joined, revived, rows_of
+from .range_doubts import RangeDoubt, closed, faulty_together, grown, joined, revived, rows_of
 from .runner import run
 from .scratch_rule import DOUBT_GROWTH, ScratchRule, Situation
 from .solution import Location
@@ -127,6 +127,7 @@ class Auditor:
         self.scratch_s = 0.0
         if tracked is not None and tracked.quarantined:
             self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
+        self._doubt([grown(one, self._store.whole) for one in self._doubts])
         before, self._audited = self._audited, self._store.sequence
         contest, error = self._attempt(tracked)
         if contest is None and error:
@@ -140,9 +141,14 @@ class Auditor:
             excluded = self._store.excluded
             return replace(
                 verdict, request=request, quarantined=tuple(sorted(excluded.items())),
-                doubted_ranges=rows_of(self._doubts),
-                findings=self._with_doubts(verdict.findings) + quarantine.findings(
-                    excluded, self._store.subjects()),
+                doubted_ranges=rows_of(self._doubts), held_sources=tuple(sorted({
+                    one.finding.subject for one in self._doubts if one.open})),
+                findings=self._recent_faults(
+                    self.config.backend.integrity.memory_s, verdict.findings
+                ) + verdict.findings + quarantine.findings(excluded, self._store.subjects()),
+                gate_robots=verdict.gate_robots + tuple(
+                    (one.subject, one.text) for one in self._recent_faults(
+                        self.config.backend.integrity.window_s, unresolved=True)),
                 seconds=time.perf_counter() - begin)
 
         if contest is None:
@@ -182,8 +188,19 @@ class Auditor:
 
         Where the map without them does not fit the rest so much better, nothing is left out.
         """
-        self._doubt(revived(self._doubts, self._store.whole, contest.best.whole))
         judgement = judged(contest, seen_in(contest, self.config), self._store.graph, self.config)
+        whole, placed = self._store.whole, {
+            one.robot for one in judgement.segments if one.location is Location.LOCATED}
+        placed |= set(whole.landmarks.names)
+        kept = revived([
+            closed(one, whole, contest.best.whole, one.finding.subject in placed)
+            for one in self._doubts], whole, contest.best.whole)
+        if not np.array_equal(rows_of(kept), self._store.doubted):
+            self._doubt(kept)
+            contest = self._again(contest) or contest
+            judgement = judged(
+                contest, seen_in(contest, self.config), self._store.graph, self.config)
+        self._doubts = kept
         for _ in range(_MOST_FAULTS):
             if not judgement.bursts:
                 break
@@ -219,15 +236,20 @@ class Auditor:
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other
 
-    def _with_doubts(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Findings, with the words of ranges left out not long ago."""
+    def _recent_faults(
+        self, seconds: float, said: tuple[Finding, ...] = (), *, unresolved: bool = False
+    ) -> tuple[Finding, ...]:
+        """Findings, beside those `said`, of ranges left out that ended so long ago at most.
+
+        `unresolved`: only of faults that were not seen to end.
+        """
         stamps = self._store.graph.poses.stamp_ns
         newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
-        said = {(one.kind, one.subject) for one in findings}
-        return findings + tuple(
+        known = {(one.kind, one.subject) for one in said}
+        return tuple(
             one.finding for one in self._doubts
-            if newest - one.end_s <= self.config.backend.integrity.memory_s
-            and (one.finding.kind, one.finding.subject) not in said)
+            if newest - one.end_s <= seconds and (one.unresolved or not unresolved)
+            and (one.finding.kind, one.finding.subject) not in known)
 
     def _from_scratch(self, contest: Contest, before: Judgement) -> Judgement:
         """Add starts from scratch, and judge what is best then."""

@@ -145,11 +145,15 @@ class GraphStore:
         """Sequences of the increments after one, merged ones as one."""
         return [number for number, _ in self._ends['ranges'] if number > after]
 
+    def count_until(self, name: str, sequence: int) -> int:
+        """Rows of the sum of all increments that the increments up to one have."""
+        return max((end for number, end in self._ends[name] if number <= sequence), default=0)
+
     def rows_until(self, sequence: int) -> dict[str, int]:
         """Number of rows of `graph` that the increments up to one have, by table."""
         counts = {}
         for name in self._ends:
-            whole = max((end for number, end in self._ends[name] if number <= sequence), default=0)
+            whole = self.count_until(name, sequence)
             counts[name] = (
                 int(np.searchsorted(self._rows[name], whole)) if name in self._rows else whole)
         return counts

@@ -27,6 +27,7 @@ from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
 from .incremental_map import IncrementalMap, can_be_incremental
 from .quarantine import FAILURES
+from .range_doubts import of_sources
 from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution
 from .verdict import Verdict, VerdictKind
@@ -104,14 +105,14 @@ class Tracker:
         keep = (
             self._map is not None and key == self._frame_key
             and excluded == self._store.excluded
-            and np.array_equal(verdict.doubted_ranges, self._store.doubted)
+            and np.array_equal(self._left_out(verdict), self._store.doubted)
             and set(verdict.placed) <= set(self._names)
             and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
         self._verdict, self._announced = verdict, ()
         if keep:
             return
         self._store.exclude(excluded)
-        self._store.doubt(verdict.doubted_ranges)
+        self._store.doubt(self._left_out(verdict))
         before = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
             self.epoch += 1
@@ -122,6 +123,15 @@ class Tracker:
             self._announced = trust.announcements(
                 self._store.graph, before, self._map.estimate(), self._located,
                 self._config.backend.map_change_m)
+
+    def _left_out(self, verdict: Verdict) -> NDArray[np.int64]:
+        """Ranges that a verdict leaves out, and those that its held sources measured since."""
+        if not verdict.held_sources:
+            return verdict.doubted_ranges
+        since = of_sources(
+            self._store.whole, verdict.held_sources,
+            self._store.count_until('ranges', verdict.sequence))
+        return np.union1d(verdict.doubted_ranges, since)
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""
@@ -155,12 +165,21 @@ class Tracker:
         assert self._map is not None
         try:
             if news:
-                self._map.add(merged(news))
+                self._map.add(self._without_held(merged(news)))
             stats = self._map.update(self._store.graph)
         except FAILURES as error:
             stats = self._without_culprits([one.sequence for one in news], error)
         self._good = self._store.sequence, self._map.estimate()
         return stats
+
+    def _without_held(self, news: Increment) -> Increment:
+        """Newest increments without the ranges of held sources."""
+        if self._verdict is None or not self._verdict.held_sources:
+            return news
+        self._store.doubt(self._left_out(self._verdict))
+        first = len(self._store.whole.ranges) - len(news.ranges)
+        keep = ~np.isin(first + np.arange(len(news.ranges)), self._store.doubted)
+        return news.replaced(ranges=news.ranges.take(keep))
 
     def _without_culprits(self, suspects: Sequence[int], error: Exception) -> SolveStats:
         if self._good is None:

@@ -74,6 +74,8 @@ class Verdict:
     """(sequence, level) of increments left out because no solve succeeds with them."""
     doubted_ranges: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Rows, in the sum of all increments, of ranges left out because they are faulty together."""
+    held_sources: tuple[str, ...] = ()
+    """Robots and landmarks whose next ranges are left out as well."""
     seconds: float = 0.0
 
     @property

@@ -11,9 +11,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ...array_types import Array, Index
-from ..dense.manifold_kernels import FAST
+from ..dense.manifold_kernels import FAST, inlined
 
-_CHUNK = 48
+CHUNK_COLUMNS = 48
 """Scalar columns that are applied to all others of a front while they stay in the cache (48 of
 650 rows take 250 kB)."""
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
@@ -41,7 +41,7 @@ class FactorBlocks(NamedTuple):
     """(m, b, b): inverses of the blocks on the diagonal."""
 
 
-@_compiled
+@inlined
 def _subtract_products(b, blocks, indices, first, last, turned, work):  # type: ignore[no-untyped-def]
     """work[indices[e]] -= blocks[e] turned for first <= e < last, all b x b.
 
@@ -89,7 +89,7 @@ def _subtract_products(b, blocks, indices, first, last, turned, work):  # type: 
                         work[i, a, c] -= f * turned[x, c]
 
 
-@_compiled
+@inlined
 def _apply(b, F, D, low, high, begin, end):  # type: ignore[no-untyped-def]
     """Subtract columns low to high of a front, times their rows, from columns begin to end.
 
@@ -121,20 +121,20 @@ def _apply(b, F, D, low, high, begin, end):  # type: ignore[no-untyped-def]
                 _one(F[p:p + D - n], -F[p], u)
 
 
-@_compiled
+@inlined
 def _one(x, x0, u):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         u[i] += x0 * x[i]
 
 
-@_compiled
+@inlined
 def _two(x, y, x0, y0, x1, y1, u, v):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         u[i] += x0 * x[i] + y0 * y[i]
         v[i] += x1 * x[i] + y1 * y[i]
 
 
-@_compiled
+@inlined
 def _three(x, y, z, x0, y0, z0, x1, y1, z1, x2, y2, z2, u, v, w):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         p, q, r = x[i], y[i], z[i]
@@ -143,7 +143,7 @@ def _three(x, y, z, x0, y0, z0, x1, y1, z1, x2, y2, z2, u, v, w):  # type: ignor
         w[i] += x2 * p + y2 * q + z2 * r
 
 
-@_compiled
+@inlined
 def _pivot(b, block, lower, inverse):  # type: ignore[no-untyped-def]
     """Cholesky factor of a block and the inverse of that; False if it has none."""
     for a in range(b):
@@ -169,7 +169,7 @@ def _pivot(b, block, lower, inverse):  # type: ignore[no-untyped-def]
     return True
 
 
-@_compiled
+@inlined
 def _add_child(b, F, D, place, outer, left):  # type: ignore[no-untyped-def]
     """Add what a child left on its outer rows to a front."""
     n = len(outer)
@@ -183,10 +183,10 @@ def _add_child(b, F, D, place, outer, left):  # type: ignore[no-untyped-def]
                     F[r + a] += left[t + a]
 
 
-@_compiled
+@inlined
 def _eliminate(b, F, D, own, j, indptr, data, inverse, lower, block):  # type: ignore[no-untyped-def]
     """Eliminate the first `own` scalar columns of a front; False if a pivot is not positive."""
-    chunk = b * max(1, _CHUNK // b)
+    chunk = b * max(1, CHUNK_COLUMNS // b)
     for low in range(0, own, chunk):
         high = min(low + chunk, own)
         # Column by column of the chunk, then all that is right of it.

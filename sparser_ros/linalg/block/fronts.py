@@ -15,10 +15,8 @@ import numpy as np
 from numba import njit
 
 from ...array_types import Index, Mask
+from ..linalg_numbers import linalg_numbers
 
-_DENSE_FRONT_ROWS = 120
-"""Rows of scalars from which a group of columns is eliminated as a dense front; below, the
-bookkeeping costs more than dense arithmetic saves (measured on chains and lattices of poses)."""
 _compiled = njit(cache=True, nogil=True)
 
 
@@ -40,7 +38,8 @@ class Fronts(NamedTuple):
 def fronts(parent: Index, counts: Index, b: int) -> Fronts:
     """Fronts of a factor of b x b blocks with this elimination tree and entries in its columns."""
     first, width, above = _ordered(*_grouped(parent, counts))
-    dense, room, largest = _sized(first, width, above, counts, _DENSE_FRONT_ROWS // b)
+    dense, room, largest = _sized(
+        first, width, above, counts, linalg_numbers().dense_front_rows // b)
     return Fronts(first, width, above, dense, int(room), int(largest))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from ...array_types import Array, Index
+from ..dense.manifold_kernels import inlined
 
 _compiled: Callable[..., Any] = njit(
     cache=True, nogil=True, fastmath={'reassoc', 'contract', 'nsz', 'arcp'},
@@ -31,7 +32,7 @@ class TreeArrays(NamedTuple):
     """(nodes,): scratch, -1 between calls."""
 
 
-@_compiled
+@inlined
 def eliminate_front(clique, tree, b, front):  # type: ignore[no-untyped-def]
     """Factor of a front, whose lower triangle holds the clique's own terms; False if not PD."""
     table, integers, values = tree.table, tree.integers, tree.values

@@ -22,13 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...array_types import Array, Index
+from ..linalg_numbers import linalg_numbers
 from ..sparse.cholesky import NotPositiveDefiniteError
 from ..sparse.elimination import Elimination, eliminate
 from .clique_kernels import TreeArrays, descend, forward
-
-_WASTED_RATIO = 1.5
-"""Floats stored, those of replaced cliques included, over floats in use, above which everything is
-ordered and laid out again; it bounds the memory."""
 
 
 class CliqueTree:
@@ -80,7 +77,7 @@ class CliqueTree:
     @property
     def wasted(self) -> bool:
         """Whether so much has been replaced that all is better laid out anew."""
-        return self._filled > _WASTED_RATIO * self._live
+        return self._filled > linalg_numbers().wasted_ratio * self._live
 
     def inner_nodes(self, cliques: Index) -> Index:
         """The inner nodes of cliques, one clique after the other."""

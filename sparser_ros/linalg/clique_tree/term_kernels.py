@@ -24,6 +24,9 @@ from ...array_types import Array, Index, Mask
 from .clique_kernels import eliminate_front
 
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
+_LEAST_LENGTH_M = 1e-9
+"""Distance between antennas below which a bearing has no direction: `bearing_least_length_m` of
+the solver, as compiled loops take it."""
 
 
 class TermColumns(NamedTuple):
@@ -134,11 +137,11 @@ def _residual(axes, k, v, distance, u):  # type: ignore[no-untyped-def]
         length += v[r] * v[r]
     length = np.sqrt(length)
     for r in range(d):
-        u[r] = v[r] / length if length > 1e-9 else (1.0 if r == 0 else 0.0)
+        u[r] = v[r] / length if length > _LEAST_LENGTH_M else (1.0 if r == 0 else 0.0)
     error = length - distance[k]
     for r in range(d):
         v[r] = error * u[r]
-    return error / max(length, 1e-9)
+    return error / max(length, _LEAST_LENGTH_M)
 
 
 @_compiled

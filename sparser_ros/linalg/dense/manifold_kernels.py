@@ -17,8 +17,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+_MOST_NEWTON_STEPS = 30
+"""A bound on an iteration that converges quadratically."""
+_ORTHONORMAL, _NEARLY_ORTHONORMAL = 2e-15, 1e-8
+"""Sums of deviations of a Gram matrix from the identity: the rounding error of six entries, and
+its square root, from which one more step of quadratic convergence reaches it."""
 FAST = {'reassoc', 'contract', 'nsz', 'arcp'}
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
+inlined: Callable[..., Any] = njit(
+    cache=True, nogil=True, fastmath=FAST, error_model='numpy', forceinline=True)
+"""For functions that kernels call. Sums may be reordered, so the last bits depend on how a function
+was optimised. Each kernel carries a copy of what it calls, and any of the copies may run: another
+one in a process that compiles kernels than in one that loads them from numba's cache."""
 
 
 @cache
@@ -136,7 +146,7 @@ def kernels(d: int, p: int) -> SimpleNamespace:
             else:
                 # Scaled Newton for the polar factor: a <- (g a + (a a^T)^-1 a / g) / 2. The Gram
                 # matrix is taken anew each time, so that rounding errors do not accumulate.
-                for _ in range(30):
+                for _ in range(_MOST_NEWTON_STEPS):
                     h00 = h01 = h02 = h11 = h12 = h22 = 0.0
                     for c in range(p):
                         h00 += a[0, c] * a[0, c]
@@ -149,7 +159,7 @@ def kernels(d: int, p: int) -> SimpleNamespace:
                         abs(h00 - 1.0) + abs(h11 - 1.0) + abs(h22 - 1.0)
                         + abs(h01) + abs(h02) + abs(h12)
                     )
-                    if off < 2e-15:
+                    if off < _ORTHONORMAL:
                         break
                     c00 = h11 * h22 - h12 * h12
                     c01 = h02 * h12 - h01 * h22
@@ -167,7 +177,7 @@ def kernels(d: int, p: int) -> SimpleNamespace:
                         a[1, c] = ka * a1 + kb * (c01 * a0 + c11 * a1 + c12 * a2)
                         a[2, c] = ka * a2 + kb * (c02 * a0 + c12 * a1 + c22 * a2)
                     # Quadratic convergence: the step just taken squared what was left.
-                    if off < 1e-8:
+                    if off < _NEARLY_ORTHONORMAL:
                         break
                 for c in range(p):
                     for i in range(d):

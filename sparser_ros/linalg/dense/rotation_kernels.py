@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_CONVERGED = 1e-13
+_ROUNDING_OF_ENTRIES = 1e-13
 """Change of an entry of an orthonormal matrix that counts as rounding."""
 _LEAST_DETERMINANT = 1e-4
 """Determinant, over the cube of the mean length of a row, of a matrix that is clearly near a
 rotation; below, Newton's iteration is slow or its limit ill-determined, and an SVD decides."""
-_STEPS = 30
+_MOST_NEWTON_STEPS = 30
 """An upper bound; scaled Newton iterations converge quadratically (Higham 1986)."""
 
 
@@ -32,7 +32,7 @@ def nearest_by_newton(matrix: Any, out: Any) -> Any:
                 x[i, j] = matrix[m, i, j]
                 size += x[i, j] * x[i, j]
         size = np.sqrt(size / 3)
-        for step in range(_STEPS):
+        for step in range(_MOST_NEWTON_STEPS):
             for i in range(3):
                 k, q = (i + 1) % 3, (i + 2) % 3
                 for j in range(3):
@@ -51,7 +51,7 @@ def nearest_by_newton(matrix: Any, out: Any) -> Any:
                     new = 0.5 * (scale * x[i, j] + cofactor[i, j] / (scale * det))
                     change = max(change, abs(new - x[i, j]))
                     x[i, j] = new
-            if change < _CONVERGED:
+            if change < _ROUNDING_OF_ENTRIES:
                 found[m] = True
                 break
         for i in range(3):

@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import SolverError
+from ..linalg_numbers import linalg_numbers
 from .runtime import SOURCE
 
 log = logging.getLogger(__name__)
-
-_BLOCK = 256
-_BLOCKS_PER_PROCESSOR = 8
 
 
 class CupyRuntime:
@@ -32,7 +30,9 @@ class CupyRuntime:
         properties = runtime.getDeviceProperties(runtime.getDevice())
         self.description = properties['name'].decode()
         self.memory_bytes = int(properties['totalGlobalMem'])
-        self._most = _BLOCKS_PER_PROCESSOR * int(properties['multiProcessorCount'])
+        numbers = linalg_numbers()
+        self._block = numbers.gpu_threads_per_block
+        self._most = numbers.gpu_blocks_per_processor * int(properties['multiProcessorCount'])
         self.array_type: type = cupy.ndarray
         self.errors: tuple[type[BaseException], ...] = (
             cupy.cuda.memory.OutOfMemoryError, runtime.CUDARuntimeError,
@@ -55,10 +55,10 @@ class CupyRuntime:
         return self._cupy.asnumpy(x)
 
     def threads(self, wanted: int) -> int:
-        return _BLOCK * max(1, min(-(-wanted // _BLOCK), self._most))
+        return self._block * max(1, min(-(-wanted // self._block), self._most))
 
     def launch(self, d: int, p: int, kernel: str, threads: int, *arguments: Any) -> None:
-        block = min(threads, _BLOCK)
+        block = min(threads, self._block)
         self._kernel(d, p, kernel)((threads // block,), (block,), tuple(map(_argument, arguments)))
 
     def _load(self, d: int, p: int, kernel: str) -> Any:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..arrays import register
+from ..linalg_numbers import linalg_numbers
 from ..sparse.cholesky import CholeskyFactor
 from ..sparse.ordering import flattest
 from .partitioned_inverse import InversePlan, PartitionedInverse
@@ -20,8 +21,6 @@ from .runtime import Runtime
 
 Array = NDArray[np.float64]
 
-_LONG_ROWS = 24
-"""Mean entries of a row from where a whole warp shares it."""
 _ANY = 2
 """Block height of kernels that have nothing to do with blocks."""
 
@@ -158,7 +157,7 @@ class DeviceMatrix:
         if first == last:
             return
         entries = int(self.starts[last] - self.starts[first])
-        long = entries > _LONG_ROWS * (last - first)
+        long = entries > linalg_numbers().gpu_long_row_entries * (last - first)
         warp = self.runtime.warp
         lanes = warp if long else (warp + 3) // 4
         threads = self.runtime.threads((last - first) * lanes)

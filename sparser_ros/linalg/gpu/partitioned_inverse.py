@@ -18,20 +18,13 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
+from ..linalg_numbers import linalg_numbers
 from ..sparse.cholesky import CholeskyFactor
 from ..sparse.sparse_kernels import sparse_kernels
 from ..sparse.symbolic import elimination_parents
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-GROWTH = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0)
-"""Bounds tried on the entries of a subtree's inverse over those of its part of L."""
-_LEVEL_COST = 250_000.0
-"""Entries that one more product is worth: a launch within a CUDA graph takes about 2 us, in which
-a data-centre GPU streams so many entries. An estimate, not a measurement."""
-_DENSE, _FULL = 48, 4
-"""Rows from where a subtree is inverted as a dense matrix, if one entry in so many is there."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +47,20 @@ class Grouping:
     @property
     def cost(self) -> float:
         """Of one solve, in entries: two products a group, there and back."""
-        return 2 * self.entries + 4 * self.groups * _LEVEL_COST
+        return 2 * self.entries + 4 * self.groups * linalg_numbers().gpu_product_entries
 
 
 class InversePlan:
     """Grouping and patterns for one pattern of L; the values follow each factorisation."""
 
     def __init__(self, factor: CholeskyFactor, growth: float | None = None) -> None:
-        """`growth` bounds fill; by default the cheapest of `GROWTH` is taken."""
+        """`growth` bounds fill; by default the cheapest of `gpu_inverse_growth` is taken."""
         n = self.n = factor.n
         lower = sp.csc_matrix(
             (np.arange(len(factor.indices)), factor.indices, factor.indptr), shape=(n, n))
         by_row = lower.tocsr()
         parent = elimination_parents(by_row.indptr, by_row.indices)
-        tries = GROWTH if growth is None else (growth,)
+        tries = linalg_numbers().gpu_inverse_growth if growth is None else (growth,)
         self.grouping = min(
             (grouped(parent, by_row.indptr, by_row.indices, bound) for bound in tries),
             key=lambda grouping: grouping.cost)
@@ -215,7 +208,11 @@ def _dense_subtrees(
     size = last + 1 - first
     full = size * (size + 1) // 2
     filled = lower[last + 1] - lower[first]
-    chosen = (size >= _DENSE) & (filled * _FULL > full) & (inverse[last + 1] - inverse[first] > 0)
+    numbers = linalg_numbers()
+    chosen = (
+        (size >= numbers.gpu_dense_subtree_rows)
+        & (filled > numbers.gpu_dense_subtree_share * full)
+        & (inverse[last + 1] - inverse[first] > 0))
     return [(int(a), int(b) + 1) for a, b in zip(first[chosen], last[chosen], strict=True)]
 
 

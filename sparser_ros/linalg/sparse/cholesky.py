@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ...array_types import Array, Index
 from ...config import SolverError
+from ..linalg_numbers import linalg_numbers
 from .sparse_kernels import sparse_kernels
 from .symbolic import elimination_tree, first_uncovered, permuted_pattern
 
@@ -30,13 +31,6 @@ except ImportError:
     cholmod = None
 
 log = logging.getLogger(__name__)
-
-_SUPERNODAL_MULTIPLICATIONS = 200
-"""Multiplications per entry of the factor, from which CHOLMOD works on supernodes with BLAS.
-
-CHOLMOD's own choice changes over at 40; between the two, supernodes padded with zeros took three
-times as long to factorise as single columns and twice as long to solve with (measured on factors
-of pose graphs)."""
 
 
 class NotPositiveDefiniteError(SolverError):
@@ -119,7 +113,8 @@ class SymbolicCholesky:
         rank[order] = np.arange(self.n)
         _, self.counts = elimination_tree(
             *permuted_pattern(matrix.indptr, matrix.indices, order, rank))
-        if np.sum(self.counts**2.0) > _SUPERNODAL_MULTIPLICATIONS * np.sum(self.counts):
+        limit = linalg_numbers().supernodal_multiplications
+        if np.sum(self.counts**2.0) > limit * np.sum(self.counts):
             self._factor = _analysed(matrix, 'supernodal', ordering)
             order = self._factor.P().astype(np.int64)
         self.order = order if self._prescribed is None else self._prescribed[order]

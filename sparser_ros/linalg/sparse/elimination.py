@@ -15,26 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Index
+from ..linalg_numbers import linalg_numbers
 from .cholesky import (
     OrderingUnavailableError,
     fill_reducing_order,
     supports_external_ordering,
 )
 from .elimination_kernels import Lists, MergeLimits, cliques_of
-
-_MERGED_NODES_AT_MOST = 16
-"""Inner nodes of a merged clique that may hold `_MERGED_ZERO_SHARE` of zeros; 16 poses in the plane
-are 48 rows, a dense triangle of 9 kB."""
-_MERGED_NODES_ALWAYS = 4
-"""Inner nodes up to which cliques are merged whatever zeros this fills: walking over a clique
-costs more than the arithmetic of so few rows."""
-_MERGED_ZERO_SHARE = 0.4
-"""Largest share of zeros in a merged clique of more inner nodes than that."""
-
-_NESTED_DISSECTION_NODES = 200
-"""Nodes above which METIS orders them instead of minimum degree. Below, there is
-next to nothing to dissect: CHOLMOD's own nested dissection stops at 200 nodes, too."""
-
 
 
 @dataclass(frozen=True)
@@ -69,7 +56,9 @@ def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimi
     element_at = np.searchsorted(first[by_first], np.arange(m + 1))
     starts = np.cumsum([0] + [len(one) for one in ranked])
     flat = np.concatenate([np.zeros(0, dtype=np.int64), *ranked])
-    limits = MergeLimits(_MERGED_NODES_AT_MOST, _MERGED_NODES_ALWAYS, _MERGED_ZERO_SHARE)
+    numbers = linalg_numbers()
+    limits = MergeLimits(
+        numbers.merged_nodes_at_most, numbers.merged_nodes_always, numbers.merged_zero_share)
     top, at, rows = cliques_of(
         m, Lists(above.indptr, above.indices), Lists(starts, flat), element_at, limits)
     tops, clique_of_rank = np.unique(top, return_inverse=True)
@@ -108,7 +97,7 @@ def _order_of(pattern: sp.csc_matrix) -> Index:
     m = pattern.shape[0]
     if not m or not supports_external_ordering():
         return np.arange(m)
-    if m > _NESTED_DISSECTION_NODES:
+    if m > linalg_numbers().nested_dissection_nodes:
         with suppress(OrderingUnavailableError):
             return fill_reducing_order(pattern, 'metis')
     return fill_reducing_order(pattern)

@@ -8,20 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Index
+from ..linalg_numbers import linalg_numbers
 from .cholesky import OrderingUnavailableError, SymbolicCholesky
 from .ordering_kernels import CHAIN_ENTRIES, chains_of, independent_stars
 
 log = logging.getLogger(__name__)
 
-_REDUCED_FROM_NODES = 20_000
-"""Nodes with three neighbours or more, from which chains and stars are eliminated before an order
-of the rest is sought. On smaller graphs AMD of the whole takes less time."""
-_METIS_FROM_MULTIPLICATIONS = 40_000
-"""Multiplications of a factorisation in AMD's order, for each node that METIS would order, from
-which METIS pays: it saves about half of them where they are many, and its ordering takes as long
-as 10 000 multiplications a node."""
-_STAR_ROUNDS = 2
-"""Times that stars are eliminated; the nodes left by then have many neighbours."""
 
 
 def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
@@ -31,12 +23,13 @@ def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
     large graphs that close everywhere METIS wins more than it costs. `b` is the size of the
     dense blocks of another matrix of this pattern that will be factorised in the same order.
     """
+    numbers = linalg_numbers()
     busy = np.count_nonzero(np.diff(matrix.indptr) > CHAIN_ENTRIES)
-    reduced = Reduced(matrix) if busy >= _REDUCED_FROM_NODES else None
+    reduced = Reduced(matrix) if busy >= numbers.reduced_from_nodes else None
     tried = SymbolicCholesky(matrix if reduced is None else reduced.core)
     if tried.counts is None or tried.order is None:
         return SymbolicCholesky(matrix)
-    if b**3 * np.sum(tried.counts**2.0) / 2 > _METIS_FROM_MULTIPLICATIONS * busy:
+    if b**3 * np.sum(tried.counts**2.0) / 2 > numbers.metis_from_multiplications * busy:
         return dissected(matrix, reduced)
     return tried if reduced is None else reduced.ordered(tried.order)
 
@@ -65,7 +58,7 @@ class Reduced:
         i, j = rank[pairs[:, 0]], rank[pairs[:, 1]]
         ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
         core = sp.csc_matrix(abs(core) + ends + ends.T)
-        for _ in range(_STAR_ROUNDS):
+        for _ in range(linalg_numbers().star_rounds):
             centres = independent_stars(core.indptr, core.indices)
             star, rest = np.flatnonzero(centres), np.flatnonzero(~centres)
             rays = core[:, star][rest]

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numba.cpython.unsafe.tuple import tuple_setitem
 
-from ..dense.manifold_kernels import FAST
+from ..dense.manifold_kernels import FAST, inlined
 
 _REGISTERS = 15
 """Numbers that a loop keeps in registers, of the 16 vector registers of x86-64 all but one: as a
@@ -217,7 +217,7 @@ def bordered(A, B, C, D):  # type: ignore[no-untyped-def]
     return indptr, indices, data
 
 
-@_compiled
+@inlined
 def _append(matrix, row, shift, indices, data, at):  # type: ignore[no-untyped-def]
     """Copy a row's entries to place `at`, their columns shifted; the place after them."""
     for e in range(matrix.indptr[row], matrix.indptr[row + 1]):

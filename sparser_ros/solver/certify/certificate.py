@@ -18,29 +18,11 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ...array_types import Array
 from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
+from .. import thresholds
 from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from .held_test import HeldTest
-
-RELATIVE_GAP = 1e-6
-"""Share of the cost within which a solution counts as optimal."""
-_ROUNDING = 1e-12
-"""Rounding error of a cost, over tr Q_cc: costs are sums of as many terms of both signs."""
-_HELD_MARGIN = 10.0
-"""Margin of the test with one block held, over the shift of the plain test: the gap falls with
-the margin, which the least eigenvalue of S without the gauge must exceed."""
-_MARGIN_ROUNDING = 1e-14
-"""Least margin, over the largest diagonal entry: errors of a Cholesky factor are a few times the
-machine precision (1e-16) of that."""
-_GROWTHS = 14
-"""Times that the gap of a failed test is multiplied by ten before there is no bound: from 1e-6 to
-1e8 of the cost."""
-_DIRECTIONS = 5
-"""Most directions of escape; each becomes a column."""
-_LANCZOS_VECTORS = 24
-_LANCZOS_TOLERANCE = 1e-4
-"""Relative error of the least eigenvalues; a factorisation proves the bound afterwards."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +56,8 @@ class Certifier:
         self.schur = schur
         self.manifold = schur.problem.manifold
         self.rows = self.manifold.rows
-        self.rounding = _ROUNDING * float(schur.Q_cc.diagonal().sum())
+        rounding = thresholds.current().certificate_rounding
+        self.rounding = rounding * float(schur.Q_cc.diagonal().sum())
 
     @cached_property
     def full(self) -> sp.csc_matrix:
@@ -113,7 +96,7 @@ class Certifier:
 
     def tolerance(self, cost: float) -> float:
         """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
-        return max(RELATIVE_GAP * cost, self.rounding)
+        return max(thresholds.current().certified_gap * cost, self.rounding)
 
     def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
         """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
@@ -142,7 +125,7 @@ class Certifier:
         gap = 0.9 * tolerance
         if self.factor(S, gap / self.rows) is not None:
             return Certificate(cost, gap, tolerance)
-        for _ in range(_GROWTHS):
+        for _ in range(thresholds.current().certificate_growths):
             gap *= 10
             factor = self.factor(S, gap / self.rows)
             if factor is not None:
@@ -170,8 +153,9 @@ class Certifier:
         rest = gradient - multiplier_matrix(manifold, y, gradient) @ y
         squared, along = d * float(np.sum(rest**2)), d * float(np.linalg.norm(y.T @ rest, 2))
         # The least margin that proves anything; a larger one, where it holds, proves more.
-        least = max(2 * squared / tolerance, _MARGIN_ROUNDING * self.held.largest)
-        large = max(_HELD_MARGIN * tolerance / self.rows, least)
+        numbers = thresholds.current()
+        least = max(2 * squared / tolerance, numbers.held_rounding * self.held.largest)
+        large = max(numbers.pinned_margin * tolerance / self.rows, least)
         for margin in (large, least)[: 1 + (large > 3 * least)]:
             if along <= tolerance / 2 and self.held.positive(blocks, scalars, margin):
                 return squared / margin + along
@@ -179,6 +163,7 @@ class Certifier:
 
     def _least(self, factor: CholeskyFactor, shift: float) -> tuple[Array, Array]:
         """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""
+        numbers = thresholds.current()
         padded = np.zeros(factor.n)
 
         def inverse(v: Array) -> Array:
@@ -187,11 +172,11 @@ class Certifier:
 
         operator = LinearOperator((self.rows, self.rows), matvec=inverse, dtype=float)
         start = np.random.default_rng(0).standard_normal(self.rows)
-        wanted = max(min(_DIRECTIONS, self.rows - 2), 1)
+        wanted = max(min(numbers.escape_directions, self.rows - 2), 1)
         try:
             values, vectors = eigsh(
-                operator, k=wanted, which='LA', v0=start, tol=_LANCZOS_TOLERANCE,
-                ncv=min(_LANCZOS_VECTORS, self.rows))
+                operator, k=wanted, which='LA', v0=start, tol=numbers.lanczos_tolerance,
+                ncv=min(numbers.lanczos_vectors, self.rows))
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
             if not len(values):

@@ -29,9 +29,7 @@ from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
 from ...linalg.dense.rotations import hat
 from ...linalg.sparse.cholesky import NotPositiveDefiniteError, factorize
-
-_COLUMNS = 6
-"""Right-hand sides solved at once."""
+from .. import thresholds
 
 
 @dataclass(frozen=True)
@@ -145,9 +143,10 @@ def _columns_of_inverse(information: sp.csc_matrix, rows: Index) -> Array:
                 'measurements or take it out of the graph') from error
         free = np.flatnonzero(rows >= 0)
         out = np.zeros((len(rows), len(rows)))
-        for start in range(0, len(free), _COLUMNS):
-            part = free[start : start + _COLUMNS]
-            rhs = np.zeros((information.shape[0], _COLUMNS))
+        columns = thresholds.current().covariance_columns
+        for start in range(0, len(free), columns):
+            part = free[start : start + columns]
+            rhs = np.zeros((information.shape[0], columns))
             rhs[rows[part], np.arange(len(part))] = scale[rows[part]]
             solution = factor.solve(rhs) * scale[:, None]
             out[np.ix_(free, part)] = solution[rows[free], : len(part)]

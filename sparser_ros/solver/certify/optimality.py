@@ -7,13 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...array_types import Array
+from .. import thresholds
 from ..optimize.trust_region import TrustRegionRun
 from .certificate import Certificate, Certifier
 from .staircase import Climb
-
-_POLISHING_GAP = 1e-2
-"""Gap of a failed certificate, over the cost, below which polishing may still close it; a larger
-one means another minimum."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,8 @@ def assess(
         refined.cost - relaxed.cost > certifier.tolerance(refined.cost))
     if not known_above:
         certificate = certifier.test(refined.y)
-        if not certificate.certified and certificate.gap <= _POLISHING_GAP * abs(refined.cost):
+        if not certificate.certified and certificate.gap <= (
+                thresholds.current().polishing_gap * abs(refined.cost)):
             refined = polish(refined.y)
             certificate = certifier.test(refined.y)
     least = None if certificate is None else certificate.lambda_min

@@ -12,6 +12,7 @@ import numpy as np
 from ...array_types import Array
 from ...linalg.arrays import HOST, Arrays
 from ...linalg.sparse.cholesky import CholeskyFactor
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from ..optimize.compute_backend import ComputeBackend
@@ -20,35 +21,6 @@ from ..optimize.truncated_cg import CGStop
 from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
-
-_ROUGH = 1e-5
-"""Cost tolerance of the first run at a rank: a saddle shows in its certificate already."""
-_SADDLE_GAP = 0.1
-"""Share of the cost above which a gap after that run means a saddle to leave; a smaller one may be
-lack of polish."""
-_ROUNDS = 4
-"""Most polishing rounds at a rank, each of `_STEPS_OF_ROUND` steps and a certificate, before the
-directions that are left become columns: with more columns fewer steps are needed."""
-_LAST_ROUNDS = 24
-"""The same at the highest rank."""
-_STEPS_OF_ROUND = 2
-_CG_STEPS_OF_ROUND = 30
-"""Most CG steps of a polishing step: what is left after so many is soft compared with the shift of
-the preconditioner, and the next certificate lowers that."""
-_SHIFT = 3.0
-"""Shift of the polishing preconditioner, over the least eigenvalue of S that it outweighs."""
-_BOUND_GAP = 1e-4
-"""Share of the cost within which the bound of a relaxation ends the climb, where the trajectory
-above it is ten times further away: a sharper bound would tell a user no more."""
-_BOUND_SHARE = 0.1
-"""Gap of that bound, over the distance to the trajectory."""
-_CG_STEPS = 500
-"""Most CG steps of an iteration of the first run: near a saddle the Hessian is nearly singular,
-and CG would use any number."""
-_HALVINGS = 40
-"""Step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a unit row."""
-_DESCENT_NOISE = 1e-13
-"""Decrease of the cost, over the cost, that is a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +53,9 @@ def climb(
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
     `above` is the cost of a trajectory that is to be bounded: where that is far above, a bound
-    within `_BOUND_GAP` will do. `tested` is the run that ended at y, where a certificate says
-    already that y is to be left. A deadline in `rule` ends the climb with the best point so far.
+    within `bound_gap` (certify_numbers.py) will do. `tested` is the run that ended at y, where a
+    certificate says already that y is to be left. A deadline in `rule` ends the climb with the
+    best point so far.
     """
     stairs = _Staircase(
         schur, preconditioner, rule, above, certifier or Certifier(schur), observer,
@@ -156,8 +129,10 @@ class _Staircase:
     def enough(self, certificate: Certificate) -> bool:
         """Whether the bound found so far is as good as it needs to be."""
         gap = certificate.cost - self.lower
+        numbers = thresholds.current()
         return certificate.certified or gap <= min(
-            _BOUND_GAP * abs(certificate.cost), _BOUND_SHARE * (self.above - certificate.cost))
+            numbers.bound_gap * abs(certificate.cost),
+            numbers.bound_share * (self.above - certificate.cost))
 
     def polish(
         self, y: Array, before: Certificate | None, last: bool
@@ -166,13 +141,14 @@ class _Staircase:
 
         `before` is the certificate at which the last rank was left, `last` the highest rank.
         """
+        numbers = thresholds.current()
         run = None if before is None or self._saddle(before) else self._polished(y, before)
         if run is None:
             run = self._minimise(y, self.preconditioner, replace(
-                self.rule, cost_tolerance=_ROUGH,
-                max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS)))
+                self.rule, cost_tolerance=numbers.staircase_tolerance,
+                max_cg_steps=min(self.rule.max_cg_steps, numbers.staircase_cg_steps)))
         certificate = self._tested(run.y)
-        for _ in range(_LAST_ROUNDS if last else _ROUNDS):
+        for _ in range(numbers.staircase_last_rounds if last else numbers.staircase_rounds):
             if self._saddle(certificate) or self.enough(certificate) or self.late(run):
                 break
             further = self._polished(run.y, certificate)
@@ -184,19 +160,20 @@ class _Staircase:
         return run, certificate
 
     def _saddle(self, certificate: Certificate) -> bool:
-        return certificate.gap > _SADDLE_GAP * abs(certificate.cost)
+        return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
 
     def _polished(self, y: Array, known: Certificate) -> TrustRegionRun | None:
         """One round from y; None where no factor of S can be made."""
         if known.lambda_min is None:
             return None
+        numbers = thresholds.current()
         S = self.certifier.matrix(y, self.schur(y))
-        factor = self.certifier.factor(S, _SHIFT * abs(known.lambda_min))
+        factor = self.certifier.factor(S, numbers.round_shift * abs(known.lambda_min))
         if factor is None:
             return None
         return self._minimise(y, ShiftedS(self.certifier, factor), replace(
-            self.rule, cost_tolerance=0.0, max_accepted=_STEPS_OF_ROUND,
-            max_cg_steps=min(self.rule.max_cg_steps, _CG_STEPS_OF_ROUND)))
+            self.rule, cost_tolerance=0.0, max_accepted=numbers.round_steps,
+            max_cg_steps=min(self.rule.max_cg_steps, numbers.round_cg_steps)))
 
     def _tested(self, y: Array) -> Certificate:
         certificate = self.certifier.test(y)
@@ -235,8 +212,9 @@ def escape(
     step[:, p:] = directions / np.abs(directions).max(axis=0, initial=1e-300)
     start = schur(lifted)
     cost = float(np.sum(lifted * start))
-    length, best, lowest = 1.0, None, -_DESCENT_NOISE * abs(cost)
-    for _ in range(_HALVINGS):
+    numbers = thresholds.current()
+    length, best, lowest = 1.0, None, -numbers.escape_noise * abs(cost)
+    for _ in range(numbers.escape_halvings):
         candidate = manifold.retract(lifted, length * step)
         change = float(np.sum((candidate - lifted) * (start + schur(candidate))))
         if change < lowest:

@@ -29,42 +29,14 @@ from ...linalg.blas import single_threaded_blas
 from ...linalg.clique_tree.clique_tree import CliqueTree, room
 from ...linalg.clique_tree.marginal_factor import MarginalFactor
 from ...linalg.clique_tree.term_kernels import Bodies, TermChains, TermColumns, term_kernels
+from .. import thresholds
 from .term_weights import TermWeights, measured
 from .terms import Kind, Terms
 
-_MAX_STEPS = 20
-"""Newton steps of one update; what they leave is taken up by the next update."""
-_MOST_CLIQUES = 12_000
-"""Cliques formed or entered from which an update begins no further step: 0.3 s of work on the
-machine of docs/benchmarks.md (25 us a clique), so that a poor start of a large map does not hold
-up the trajectories; what is left is taken up by the next update."""
-_MAX_TRIALS = 4
-"""Lengths of one step that are tried."""
-_MAX_LENGTH = 3.0
-"""Longest step, in steps of the quadratic model."""
-_LENGTH_TOLERANCE = 0.2
-"""Relative deviation of a tried length from the best one of a parabola through the cost, within
-which the tried one is kept: by the parabola it loses 6 % of the gain at most."""
-_REFORM_DECREMENT_RATIO = 0.1
-"""Decrement after a step, over that before it, above which the cliques entered are factorised
-again. A step with the exact Hessian leaves far less near an optimum."""
-_REFORM_LENGTH = 0.5
-"""Length of an accepted step below which the cliques entered are factorised again: the Hessian
-differs as much from the model elsewhere."""
-_SLOWEST_RATE = 0.98
-"""Bound of the rate of convergence that is believed; what is left to gain is then 50 decrements.
-A decrement at the level of rounding errors no longer falls and must not keep an update going."""
-_SKIPPED_GAIN = 0.02
-"""Gain of entering a subtree, over the tolerance of the update, up to which it is not entered."""
-_DAMPING = 1e-10
-"""Added to the diagonal of a front, relative to it, so that rounding keeps it positive definite."""
 _RENEWED_CLIQUES = 300
 """Cliques whose changed values enter the covariances at one call, beside new ones: 5 ms. Bodies of
 the others have hardly moved against each other; none waits longer than the size of the tree over
 this number of calls."""
-_REORDER_GROWTH = 2.0
-"""Variables, over those at the last ordering of the whole tree, from which all are ordered again:
-orderings of the whole then cost as much as one of the last, in sum."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +180,9 @@ class IncrementalSolver:
         return max(1.0, float(weight @ squares) / free) if free > 0 else 1.0
 
     def _update(self, newest: Index, tolerance: float) -> Update:
+        numbers = thresholds.current()
         touched, fresh = np.unique(_joined(self._ends)), _joined(self._new)
-        if self._variables >= _REORDER_GROWTH * self._ordered or self._tree.wasted:
+        if self._variables >= numbers.reorder_growth * self._ordered or self._tree.wasted:
             removed = self._tree.everything()
             self._ordered = self._variables
         else:
@@ -218,8 +191,8 @@ class IncrementalSolver:
         self._new, self._ends = [], []
         self._marginals.replaced(removed, formed)
         self._refresh(formed, anew=True)
-        cliques, limit, steps = len(formed), _SKIPPED_GAIN * tolerance, 0
-        for steps in range(_MAX_STEPS):
+        cliques, limit, steps = len(formed), numbers.entered_gain_share * tolerance, 0
+        for steps in range(numbers.update_steps):
             before = self._tree.decrement
             if before <= tolerance * (1 - self._rate):
                 return Update(True, steps, cliques, before)
@@ -230,11 +203,13 @@ class IncrementalSolver:
                 break
             self._refresh(entered[::-1], False)
             after = self._tree.decrement
-            self._rate = min(after / before, _SLOWEST_RATE)
-            if after > max(_REFORM_DECREMENT_RATIO * before, tolerance) or length < _REFORM_LENGTH:
+            self._rate = min(after / before, numbers.slowest_rate)
+            poor = after > max(numbers.reform_decrement_ratio * before, tolerance)
+            if poor or length < numbers.reform_length:
                 self._refresh(entered[::-1], True)
-                limit *= 0.1 if after > 0.5 * before else 1.0
-            if cliques > _MOST_CLIQUES:
+                stuck = after > numbers.stuck_decrement_ratio * before
+                limit *= numbers.stuck_entered_gain if stuck else 1.0
+            if cliques > numbers.update_most_cliques:
                 break
         return Update(False, steps, cliques, self._tree.decrement)
 
@@ -243,7 +218,7 @@ class IncrementalSolver:
 
         Returns the multiple, 0 where none lowers the cost.
         """
-        terms = self._touched(nodes)
+        numbers, terms = thresholds.current(), self._touched(nodes)
         ends = self._terms.ends[terms].ravel()
         held = self._tree.clique_of[ends[ends >= 0]]
         self._marginals.changed(np.unique(held[held >= 0]))
@@ -251,13 +226,13 @@ class IncrementalSolver:
             self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
             self._squares[terms])
         weights = self._weights.saved(terms)
-        length = 1.0
-        for _ in range(_MAX_TRIALS):
+        length, longest = 1.0, numbers.update_longest_step
+        for _ in range(numbers.update_trials):
             self._kernel.move(nodes, length * by, self._bodies, self._tree.moved)
             change = self._measure(terms)
             curvature = (change + 2 * length * gain) / length**2
-            best = min(gain / curvature, _MAX_LENGTH) if curvature > 0 else _MAX_LENGTH
-            if change <= 0 and abs(best - length) < _LENGTH_TOLERANCE * length:
+            best = min(gain / curvature, longest) if curvature > 0 else longest
+            if change <= 0 and abs(best - length) < numbers.update_length_tolerance * length:
                 self.cost += change
                 return length
             if change <= 0 and length != 1:
@@ -286,7 +261,7 @@ class IncrementalSolver:
         """
         self._tree.factorise(
             cliques, self._kernel.form, self._chains, self._weighted, self._bodies, False,
-            _DAMPING)
+            thresholds.current().front_damping)
 
     def _measure(self, terms: Index) -> float:
         """Squares and weights of terms at the present poses; the change of the objective."""

@@ -16,10 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ...array_types import Index, Mask
 from ...linalg.sparse.cholesky import factorize
-
-_DEPENDENT_SHARE = 1e-10
-"""A column whose part orthogonal to those before it is shorter than this share counts as
-dependent on them: well above rounding (1e-16 per rotation), far below any real independence."""
+from .. import thresholds
 
 
 def column_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
@@ -80,7 +77,8 @@ def independent_columns(A: sp.csr_matrix) -> Index:
     permuted = sp.csr_matrix(scaled.tocsc()[:, order])
     permuted.sort_indices()
     independent = _triangular_diagonal(
-        permuted.indptr, permuted.indices, permuted.data, n, _DEPENDENT_SHARE)
+        permuted.indptr, permuted.indices, permuted.data, n,
+        thresholds.current().dependent_column_share)
     return np.sort(order[independent]).astype(np.int64)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...config import SolverConfig, SolverError
 from ...graph import Graph
 from ...linalg.arrays import HOST, Arrays
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from .trust_region import (
     Operator,
@@ -28,26 +29,6 @@ from .trust_region import (
 
 Array = NDArray[np.float64]
 log = logging.getLogger(__name__)
-
-WORTH = 2000
-"""Poses and landmarks from where `auto` tries a GPU. A CG step queues 30 to 60 kernels there, some
-100 us whatever the size; on the CPU it takes as long at 100 to 700 poses, and the partitioned
-inverse is yet to be made. An estimate, not a measurement."""
-AGREEMENT = 1e-8
-"""Largest difference of what `auto` compares, relative to the largest entry. On our sets the
-emulator's products are off by 4e-12 or less, preconditioned vectors by up to 7e-9 (parking-garage,
-whose Q is conditioned badly)."""
-_AGREEMENT_OF_CG = {'step': 1e-6, 'length of the step': 1e-6, 'model': 1e-6}
-"""What the first steps of CG differ by grows in those that follow."""
-FASTER = 0.8
-"""Most of the CPU's time that a CG step may take on a GPU for `auto` to stay there."""
-GROWTH = 2
-"""How much larger a graph must be for `auto` to try again a GPU that it left."""
-_COMPARED = 3
-"""CG steps; a device makes the first kernel by kernel and repeats the others from a recording."""
-_QUEUES, _ENOUGH_S = 4, 0.05
-"""Most queues of CG steps that are timed, of which the fastest counts, and seconds from where no
-other follows."""
 
 
 class ComputeBackend:
@@ -138,6 +119,10 @@ class ComputeBackend:
             self._lost(error)
 
 
+_OF_CG = ('step', 'length of the step', 'model')
+"""What of a sample comes from steps of CG."""
+
+
 @dataclass(frozen=True)
 class _Sample:
     """What one backend makes of a problem."""
@@ -164,7 +149,8 @@ def _sample(
         cg.stand_at(point, multipliers)
         # Far from a minimum the Hessian is indefinite, and CG would end before it turns.
         cg.iteration.blocks[...] = cg.iteration.scalars[...] = 0.0
-        step = cg.step(gradient, math.inf, StoppingRule(max_cg_steps=_COMPARED), 0.0)
+        compared = StoppingRule(max_cg_steps=thresholds.current().gpu_compared_steps)
+        step = cg.step(gradient, math.inf, compared, 0.0)
         values = {name: arrays.get(x) for name, x in {
             'retraction': point, 'operator': qy, 'gradient': gradient, 'Hessian product': product,
             'preconditioner': preconditioner.apply(v, arrays.empty(y.shape)), 'step': step.s,
@@ -176,8 +162,9 @@ def _sample(
 
 def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
     """Of one CG step that has been made before; as many are queued as a solve queues."""
+    numbers = thresholds.current()
     taken: list[float] = []
-    while len(taken) < _QUEUES and sum(taken) < _ENOUGH_S:
+    while len(taken) < numbers.gpu_timed_queues and sum(taken) < numbers.gpu_timed_s:
         begin = time.perf_counter()
         for _ in range(arrays.look_every):
             cg.reach()
@@ -189,13 +176,15 @@ def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
 
 def _objection(there: _Sample, here: _Sample) -> str | None:
     """What speaks against the device."""
+    numbers = thresholds.current()
     for name, expected in here.values.items():
         difference, size = np.abs(there.values[name] - expected).max(), np.abs(expected).max()
+        limit = numbers.gpu_cg_agreement if name in _OF_CG else numbers.gpu_agreement
         # Not a number is no agreement.
-        if not difference <= _AGREEMENT_OF_CG.get(name, AGREEMENT) * size:
+        if not difference <= limit * size:
             return f'{name}: the GPU is off the CPU by {difference:.1e} of {size:.1e}'
     if there.step_s is not None and here.step_s is not None and (
-            there.step_s > FASTER * here.step_s):
+            there.step_s > numbers.gpu_time_share * here.step_s):
         return _steps(there, here)
     return None
 
@@ -242,7 +231,8 @@ class Device:
 
     def objection(self, size: int) -> str | None:
         """Why a graph of this size need not try it: a trial costs factors on both sides."""
-        if self._left is None or size >= GROWTH * self._left[0]:
+        growth = thresholds.current().gpu_retry_growth
+        if self._left is None or size >= growth * self._left[0]:
             return None
         return f'earlier, with {self._left[0]} variables: {self._left[1]}'
 
@@ -266,12 +256,16 @@ def choose(config: SolverConfig, graph: Graph, device: Device = DEVICE) -> Compu
         else:
             where = getattr(arrays, 'description', arrays.name)
             reason = f'as configured, on {where}' if asked == 'gpu' else (
-                f'{where}; {size} variables are {WORTH} or more')
+                f'{where}; {size} variables are {_least_variables()} or more')
             return ComputeBackend(arrays, reason, eager=asked == 'gpu', lost=device.failed,
                            left=partial(device.left, size))
     log.log(logging.WARNING if asked == 'gpu' else logging.DEBUG,
             'backend %s: %s; solving on the CPU', asked, refusal)
     return ComputeBackend(reason=refusal)
+
+
+def _least_variables() -> int:
+    return thresholds.current().gpu_least_variables
 
 
 def _size(graph: Graph) -> int:
@@ -284,7 +278,7 @@ def _refusal(config: SolverConfig, graph: Graph) -> str | None:
         return f'formulation {config.formulation} runs on the CPU only'
     if graph.free_scale:
         return 'poses of free scale run on the CPU only'
-    if config.backend == 'auto' and _size(graph) < WORTH:
-        return (f'{_size(graph)} variables are fewer than {WORTH}: launches would take longer '
-                'than the work')
+    if config.backend == 'auto' and _size(graph) < _least_variables():
+        return (f'{_size(graph)} variables are fewer than {_least_variables()}: launches '
+                'would take longer than the work')
     return None

@@ -22,14 +22,12 @@ import scipy.sparse as sp
 from ...array_types import Array
 from ...config import SolverError
 from ...linalg.arrays import HOST
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from .compute_backend import ComputeBackend
 from .interfaces import Observer, Preconditioner, StoppingRule
 from .trust_region import TrustRegionRun
-
-DENSE_LIMIT_BYTES = 4 * 2**30
-"""Largest explicit Schur complement."""
 
 
 class Schur:
@@ -69,10 +67,11 @@ class Dense(Schur):
     def __init__(self, schur: SchurOperator) -> None:
         super().__init__(schur)
         rows = schur.shape[0]
-        if 8 * rows**2 > DENSE_LIMIT_BYTES:
+        limit = thresholds.current().dense_limit_bytes
+        if 8 * rows**2 > limit:
             raise SolverError(
                 f'formulation dense: a matrix of {rows} x {rows} takes {8 * rows**2 / 2**30:.0f} '
-                f'GiB, the limit is {DENSE_LIMIT_BYTES / 2**30:.0f}; use formulation schur')
+                f'GiB, the limit is {limit / 2**30:.0f}; use formulation schur')
         self.matrix = schur.Q_cc.toarray()
         block = 256
         for start in range(0, rows, block):

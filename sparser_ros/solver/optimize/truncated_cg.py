@@ -18,19 +18,9 @@ from ...array_types import Array
 from ...linalg.arrays import Arrays
 from ...linalg.dense import cg_kernels
 from ...linalg.dense.cg_kernels import Outcome, State
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from .interfaces import Operator, Preconditioner, StoppingRule
-
-FORCING = 0.1
-"""Residual, over the gradient, at which CG stops; both in the norm of P^-1. A constant forcing
-term gives linear convergence of the outer iterations at this rate (Dembo, Eisenstat and Steihaug
-1982). Smaller ones spend CG steps on models that hold near the point only (Eisenstat and Walker
-1996 call it oversolving)."""
-TOLERANCE_SHARE = 0.1
-"""Squared residual at which CG stops, over the squared gradient at which the trust region
-converges: what is below changes the answer by less than its tolerance."""
-_CLOCK_PERIOD = 16
-"""CG steps from one look at the clock to the next; a deadline is exceeded by no more."""
 
 
 @unique
@@ -146,16 +136,17 @@ class TruncatedCG:
         decrement = arrays.dot(at.r, at.z)
         if not decrement > enough:
             return CGStep(at.s, 0.0, 0.0, decrement, 0, CGStop.NOT_NEEDED)
-        state = np.zeros(cg_kernels.SIZE)
+        numbers, state = thresholds.current(), np.zeros(cg_kernels.SIZE)
         state[State.MAX_STEPS] = rule.max_cg_steps
         state[State.RZ] = state[State.DD] = decrement
-        state[State.TARGET] = max(decrement * FORCING**2, TOLERANCE_SHARE * enough)
+        state[State.TARGET] = max(
+            decrement * numbers.cg_forcing**2, numbers.cg_tolerance_share * enough)
         state[State.RADIUS] = radius
         at.state[...] = arrays.put(state)
-        self._iterate(rule.deadline)
+        self._iterate(rule.deadline, numbers.cg_clock_period)
         return self._result(decrement)
 
-    def _iterate(self, deadline: float) -> None:
+    def _iterate(self, deadline: float, clock_period: int) -> None:
         at, look_every = self.iteration, self.iteration.arrays.look_every
         made = 0
         while True:
@@ -167,7 +158,7 @@ class TruncatedCG:
             self.turn()
             if look and at.done():
                 return
-            if made % _CLOCK_PERIOD == 0 and time.perf_counter() > deadline:
+            if made % clock_period == 0 and time.perf_counter() > deadline:
                 return
 
     def _result(self, decrement: float) -> CGStep:

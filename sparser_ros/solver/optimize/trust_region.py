@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ...array_types import Array
 from ...linalg.arrays import Arrays, arrays_of
+from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..result import SolveStatus
 from .interfaces import Observer, Operator, Preconditioner, StoppingRule
@@ -23,27 +24,6 @@ from .truncated_cg import CGStep, CGStop, TruncatedCG
 __all__ = [
     'CGStop', 'Operator', 'Preconditioner', 'StoppingRule', 'TruncatedCG', 'TrustRegionRun',
     'minimise']
-
-_ACCEPTED_RATIO = 0.05
-"""Actual over predicted change from which a step is taken. Any value below 1/4 keeps the proof of
-convergence (Absil, Baker and Gallivan 2007); small ones reject fewer steps."""
-_POOR_RATIO, _GOOD_RATIO = 0.25, 0.75
-"""Ratios below which the region shrinks, and above which it grows where it limited the step
-(Nocedal and Wright 2006, algorithm 4.1; Conn, Gould and Toint 2000, section 6.1)."""
-_SHRINK, _GROW = 0.25, 2.5
-"""What the radius is multiplied with then; their algorithms have 1/4, and 2 or more."""
-_RATIO_NOISE = 1e-14
-"""Share of the cost that is taken off both changes, so that a ratio of two rounding errors counts
-as agreement (Conn, Gould and Toint 2000, section 17.4.2)."""
-_CHANGE_NOISE = 1e-13
-"""Changes of cost, over the cost, that are nothing but rounding errors."""
-_SMALL_GAINS = 3
-"""Accepted steps of small gain in a row that end a run."""
-_INTERIOR_DECREMENT = 1e-3
-"""Decrement, over the cost, below which one step of small gain ends a run, provided that CG did
-not stop at the boundary: Newton's method is then in its region of fast convergence."""
-_LEAST_RADIUS = 1e-14
-"""Radius, over 1 + the step's length, below which a run has stalled."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +66,7 @@ class _Trial:
     """Of the model."""
     ratio: float
     """Actual over predicted change."""
-
-    @property
-    def accepted(self) -> bool:
-        return self.ratio > _ACCEPTED_RATIO and self.change < 0
+    accepted: bool
 
 
 def minimise(
@@ -169,18 +146,22 @@ def _attempt(
     qy = operator(y, arrays.empty(y.shape))
     # formulas.cost_change: keeps the digits that a difference of two large costs would cancel.
     change = arrays.dot(y - at.y, at.qy + qy)
-    predicted, noise = 2 * step.model, _RATIO_NOISE * abs(at.cost)
-    return _Trial(y, qy, change, predicted, (change - noise) / (predicted - noise))
+    numbers = thresholds.current()
+    predicted, noise = 2 * step.model, numbers.ratio_noise * abs(at.cost)
+    ratio = (change - noise) / (predicted - noise)
+    accepted = ratio > numbers.accepted_ratio and change < 0
+    return _Trial(y, qy, change, predicted, ratio, accepted)
 
 
 def _next_radius(radius: float, step: CGStep, ratio: float) -> float:
     """The radius after a step (Nocedal and Wright 2006, algorithm 4.1); the first step sets it."""
+    numbers = thresholds.current()
     if math.isinf(radius):
         radius = max(step.norm, 1e-300) * 2
-    if ratio < _POOR_RATIO or not math.isfinite(ratio):
-        return _SHRINK * min(radius, step.norm)
-    if ratio > _GOOD_RATIO and step.at_boundary:
-        return _GROW * radius
+    if ratio < numbers.poor_ratio or not math.isfinite(ratio):
+        return numbers.radius_shrink * min(radius, step.norm)
+    if ratio > numbers.good_ratio and step.at_boundary:
+        return numbers.radius_growth * radius
     return radius
 
 
@@ -188,10 +169,11 @@ def _no_progress(
     trial: _Trial, step: CGStep, cost: float, radius: float
 ) -> SolveStatus | None:
     """Why a run ends at a rejected step, None if a shorter step may do."""
-    noise = _CHANGE_NOISE * abs(cost)
+    numbers = thresholds.current()
+    noise = numbers.change_noise * abs(cost)
     if abs(trial.change) <= noise and abs(trial.predicted) <= noise:
         return SolveStatus.CONVERGED
-    if radius < _LEAST_RADIUS * (1 + step.norm):
+    if radius < numbers.least_radius * (1 + step.norm):
         return SolveStatus.STALLED
     return None
 
@@ -200,9 +182,9 @@ def _accepted_status(
     rule: StoppingRule, step: CGStep, cost: float, small_gains: int, accepted: int
 ) -> SolveStatus | None:
     """Why a run ends at an accepted step, None if it goes on."""
-    scale = max(abs(cost), rule.cost_floor)
-    interior = not step.at_boundary and step.decrement <= _INTERIOR_DECREMENT * scale
-    if small_gains >= _SMALL_GAINS or (small_gains and interior):
+    numbers, scale = thresholds.current(), max(abs(cost), rule.cost_floor)
+    interior = not step.at_boundary and step.decrement <= numbers.interior_decrement * scale
+    if small_gains >= numbers.small_gains or (small_gains and interior):
         return SolveStatus.CONVERGED
     if accepted >= rule.max_accepted:
         return SolveStatus.MAX_ITERATIONS

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
-from sparser_ros.backend.process.journal import load
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import AuditConfig, WatchdogConfig
 
@@ -79,18 +78,23 @@ def test_increments_in_solutions_out(increments, kind):
         assert (worker.state.pid is None) == (kind == 'thread')
 
 
-def test_no_call_of_the_client_blocks(increments):
-    with SolverWorker(config(audit=QUIET)) as worker:
-        slowest = 0.0
-        for one in increments:
-            begin = time.perf_counter()
-            worker.submit(one)
-            worker.request_solve(full=True)
-            worker.poll()
-            _ = worker.state
-            slowest = max(slowest, time.perf_counter() - begin)
-        solution_of(worker, 3)
-        assert slowest < 0.2
+def test_no_call_of_the_client_blocks():
+    """Not even while the process stands still and what is sent fills the pipe (64 kB)."""
+    large = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7]], steps=600).increments(3)
+    patient = WatchdogConfig(hang_timeout_s=2 * PATIENCE_S)
+    with SolverWorker(config(audit=QUIET, auditor='off', watchdog=patient)) as worker:
+        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
+        pid = worker.state.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for one in large:
+                assert sum(column.nbytes for column in vars(one.relative_poses).values()) > 2**15
+                worker.submit(one)
+                worker.request_solve(full=True)
+                assert worker.poll() is None and worker.state.busy
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert solution_of(worker, 2).status.solved
 
 
 def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
@@ -116,7 +120,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
 
 def test_a_hung_process_is_killed_and_started_again(increments):
     dog = WatchdogConfig(hang_timeout_s=1.5, heartbeat_period_s=0.1)
-    with SolverWorker(config(watchdog=dog, audit=QUIET)) as worker:
+    with SolverWorker(config(watchdog=dog, audit=QUIET, auditor='off')) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         first = worker.state.pid
         os.kill(first, signal.SIGSTOP)
@@ -127,23 +131,24 @@ def test_a_hung_process_is_killed_and_started_again(increments):
         assert not alive(first)
 
 
-def test_closing_ends_the_process_even_in_a_solve(increments):
-    worker = SolverWorker(config())
+@pytest.mark.parametrize('stopped', [False, True])
+def test_closing_ends_the_process_even_in_a_solve(increments, stopped):
+    worker = SolverWorker(config(auditor='off'))
     until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
     pid = worker.state.pid
     for one in increments:
         worker.submit(one)
     worker.request_solve(full=True)
-    begin = time.monotonic()
+    if stopped:
+        os.kill(pid, signal.SIGSTOP)
     worker.close()
     worker.close()
-    assert time.monotonic() - begin < 8
     assert not alive(pid)
 
 
 def test_reset_forgets_everything(increments):
     other = World(['curved'], [[0, 0]], steps=5).increments(1)[0]
-    with SolverWorker(config(audit=QUIET)) as worker:
+    with SolverWorker(config(audit=QUIET, auditor='off')) as worker:
         worker.submit(increments[0])
         worker.request_solve()
         worker.reset()
@@ -247,16 +252,6 @@ def test_an_increment_that_no_solve_survives_is_left_out_and_named(increments):
         assert {robot.location.value for robot in solution.robots} == {'located'}
 
 
-def test_the_journal_holds_what_was_submitted(tmp_path, increments):
-    path = tmp_path / 'run.journal'
-    with SolverWorker(config(journal=str(path), audit=QUIET)) as worker:
-        for one in increments:
-            worker.submit(one)
-        worker.request_solve()
-        solution_of(worker, 3)
-    assert [one.sequence for one in load(path)] == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_the_process_ends_with_its_parent(tmp_path, how):
     script = tmp_path / 'parent.py'
@@ -267,7 +262,7 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
         '    signal.signal(signal.SIGINT, signal.default_int_handler)\n'
         '    from backend_world import config\n'
         '    from sparser_ros.backend.process.worker import SolverWorker\n'
-        '    worker = SolverWorker(config())\n'
+        '    worker = SolverWorker(config(auditor="off"))\n'
         '    while worker.state.restarting:\n'
         '        time.sleep(0.01)\n'
         '    print(worker.state.pid, flush=True)\n'
@@ -282,14 +277,14 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
         child = int(parent.stdout.readline())
         assert alive(child)
         parent.send_signal(how)
-        until(lambda: not alive(child), 'the solver process to end', 20)
+        until(lambda: not alive(child), 'the solver process to end')
     finally:
         parent.kill()
         parent.communicate()
 
 
 def test_an_interrupt_of_the_group_does_not_reach_the_solver(increments):
-    with SolverWorker(config(audit=QUIET)) as worker:
+    with SolverWorker(config(audit=QUIET, auditor='off')) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         os.kill(worker.state.pid, signal.SIGINT)
         worker.submit(increments[0])
@@ -306,7 +301,7 @@ def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
         'if __name__ == "__main__":\n'
         '    from backend_world import config\n'
         '    from sparser_ros.backend.process.worker import SolverWorker\n'
-        '    with SolverWorker(config()) as worker:\n'
+        '    with SolverWorker(config(auditor="off")) as worker:\n'
         '        while not worker.state.pid:\n'
         '            time.sleep(0.001)\n'
         '        os.kill(worker.state.pid, signal.SIGINT)\n'
@@ -317,6 +312,6 @@ def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
     paths = os.pathsep.join(
         [str(test.parent), str(test / 'support'), os.environ.get('PYTHONPATH', '')])
     ended = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False,
-        env={**os.environ, 'PYTHONPATH': paths})
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE_S,
+        check=False, env={**os.environ, 'PYTHONPATH': paths})
     assert (ended.stdout, ended.stderr) == ('0\n', '')

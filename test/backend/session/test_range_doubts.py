@@ -3,14 +3,23 @@
 import dataclasses
 
 import numpy as np
-from backend_world import World, config
+import pytest
+from backend_world import World, config, graph_of
 from scipy.special import chdtri
 
-from sparser_ros.backend.session.range_doubts import RangeDoubt, faulty_together, joined, revived
+from sparser_ros.backend.session.range_doubts import (
+    RangeDoubt,
+    closed,
+    faulty_together,
+    joined,
+    of_sources,
+    revived,
+)
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.graph import range_residuals
 from sparser_ros.graph.finding import Finding
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
@@ -19,7 +28,8 @@ FINDING = Finding('range_burst', 'B', 'ranges of radio B were 3.0 m too long', 3
 
 def doubt(*rows, end_s=1.0, subject='B'):
     return RangeDoubt(
-        dataclasses.replace(FINDING, subject=subject), np.array(rows, dtype=np.int64), end_s)
+        dataclasses.replace(FINDING, subject=subject), np.array(rows, dtype=np.int64), end_s,
+        open=False)
 
 
 def test_a_group_is_faulty_beyond_the_quantile_of_its_chi_square():
@@ -33,6 +43,26 @@ def test_a_burst_that_goes_on_is_one_group():
     found = joined([doubt(1, 2), doubt(7, subject='C')], [doubt(2, 3, end_s=4.0)])
     assert [one.finding.subject for one in found] == ['C', 'B']
     assert found[1].rows.tolist() == [1, 2, 3] and found[1].end_s == 4.0
+
+
+@pytest.mark.parametrize(('late', 'located', 'wanted'), [
+    ([4.0, 4.0, 4.0], True, (3, True, False)), ([0.1] * 6, True, (4, False, False)),
+    ([0.1] * 3, True, (3, True, False)), ([4.0, 4.0, 4.0], False, (3, False, True))])
+def test_a_fault_is_over_when_the_newest_ranges_fit_the_map(late, located, wanted):
+    true = world()
+    graph, extra = graph_of(true.increments(20)), len(late)
+    rows = of_sources(graph, ('B',), 0)[:4 + extra]
+    error = np.zeros(len(graph.ranges))
+    error[rows] = [4.0] * 4 + late
+    exact = graph.replaced(ranges=graph.ranges.replaced(distance_m=np.zeros(len(graph.ranges))))
+    distance = range_residuals(exact, true.truth)
+    group = dataclasses.replace(doubt(*rows), open=True)
+    after = closed(
+        group, graph.replaced(ranges=graph.ranges.replaced(distance_m=distance + error)),
+        true.truth, located)
+    kept, still_open, unresolved = wanted
+    assert len(after.rows) == (4 if kept == 4 else 4 + extra)
+    assert (after.open, after.unresolved) == (still_open, unresolved)
 
 
 def world():

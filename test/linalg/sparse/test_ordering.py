@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import graph_matrix
 
-from sparser_ros.linalg.sparse import cholesky, ordering
+from sparser_ros.linalg.linalg_numbers import REGISTRY, linalg_numbers
+from sparser_ros.linalg.sparse import ordering
 from sparser_ros.linalg.sparse.cholesky import (
     OrderingUnavailableError,
     SymbolicCholesky,
@@ -68,7 +69,7 @@ def test_supernodes_only_where_factors_are_dense():
     for matrix, padded in ((sparse, False), (dense, True)):
         symbolic = SymbolicCholesky(matrix)
         ratio = np.sum(symbolic.counts**2.0) / np.sum(symbolic.counts)
-        assert (ratio > cholesky._SUPERNODAL_MULTIPLICATIONS) == padded
+        assert (ratio > linalg_numbers().supernodal_multiplications) == padded
         # Supernodes are padded with zeros.
         assert (symbolic.factorize(matrix).nnz > symbolic.counts.sum()) == padded
         assert solves(symbolic, matrix)
@@ -106,13 +107,12 @@ def test_metis_orders_large_lattices_only(monkeypatch):
 def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, worth, monkeypatch):
     matrix = lattice(40, 40, chains=chains)
     plain = SymbolicCholesky(matrix)
-    monkeypatch.setattr(ordering, '_REDUCED_FROM_NODES', 0)
-    monkeypatch.setattr(ordering, '_METIS_FROM_MULTIPLICATIONS', worth)
     seen = []
     analysis = ordering.SymbolicCholesky
     monkeypatch.setattr(ordering, 'SymbolicCholesky', lambda m, *args, **kwargs: (
         seen.append(m.shape[0]), analysis(m, *args, **kwargs))[1])
-    symbolic = sparsest(matrix, 3)
+    with REGISTRY.override(reduced_from_nodes=0, metis_from_multiplications=worth):
+        symbolic = sparsest(matrix, 3)
     assert max(seen[:-1]) < (0.8 if chains else 1) * matrix.shape[0]
     assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
     assert np.sum(symbolic.counts**2.0) < 1.3 * np.sum(plain.counts**2.0)

@@ -12,7 +12,7 @@ from sparser_ros.linalg import arrays
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.sparse import cholesky
-from sparser_ros.solver import solve, solve_context
+from sparser_ros.solver import solve, solve_context, thresholds
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize import compute_backend
@@ -194,16 +194,23 @@ def test_a_refusal_is_remembered(monkeypatch):  # type: ignore[no-untyped-def]
     assert len(asked) == 1
 
 
-def test_auto_says_why(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+@pytest.fixture
+def tiny_graphs():
+    """`auto` tries a GPU on graphs of ten variables."""
+    with thresholds.override(gpu_least_variables=10):
+        yield
+
+
+def test_auto_says_why(emulated, caplog):  # type: ignore[no-untyped-def]
     graph = world(0, 2)
     auto = SolverConfig()
     small = choose(auto, graph, OpenDevice(emulated))
     assert small.arrays is HOST and 'fewer than' in small.reason
-    monkeypatch.setattr(compute_backend, 'WORTH', 10)
-    large = choose(auto, graph, OpenDevice(emulated))
+    with thresholds.override(gpu_least_variables=10):
+        large = choose(auto, graph, OpenDevice(emulated))
+        with caplog.at_level(logging.WARNING):
+            none = choose(auto, graph, NoDevice())
     assert large.arrays is emulated and 'emulator' in large.reason and not large.eager
-    with caplog.at_level(logging.WARNING):
-        none = choose(auto, graph, NoDevice())
     assert none.arrays is HOST and 'there is none' in none.reason and not caplog.text
 
 
@@ -333,8 +340,7 @@ def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):  
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
 
 
-def test_a_device_that_lost_waits_for_a_larger_graph(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(compute_backend, 'WORTH', 10)
+def test_a_device_that_lost_waits_for_a_larger_graph(emulated, tiny_graphs, caplog):  # type: ignore[no-untyped-def]
     device, graph, auto = OpenDevice(emulated), world(0, 2), SolverConfig()
     size = graph.n_poses + graph.n_landmarks
     device.left(size, 'a CG step takes longer')
@@ -347,9 +353,8 @@ def test_a_device_that_lost_waits_for_a_larger_graph(emulated, monkeypatch, capl
     assert choose(auto, graph, device).arrays is emulated
 
 
-def test_auto_keeps_short_refinements_on_the_cpu(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypatch):  # type: ignore[no-untyped-def]
     """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
-    monkeypatch.setattr(compute_backend, 'WORTH', 10)
     monkeypatch.setattr(
         solve_context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
     graph = world(5, 2, ranges=0, closures=12, noise=0.3)

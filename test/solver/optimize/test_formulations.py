@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import estimate_of
-from sparser_ros.solver import solve
+from sparser_ros.solver import solve, thresholds
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
-from sparser_ros.solver.optimize import formulations
 from sparser_ros.solver.optimize.formulations import FORMULATIONS, formulate
 from sparser_ros.solver.optimize.trust_region import StoppingRule
 from sparser_ros.solver.precondition.regularised_q import RegularisedQ
@@ -107,7 +106,7 @@ def test_varpro_keeps_positions_optimal():
     assert np.allclose(z, space.enter(space.leave(z)), atol=1e-9)
 
 
-def test_dense_refuses_what_does_not_fit(monkeypatch):
-    monkeypatch.setattr(formulations, 'DENSE_LIMIT_BYTES', 1000)
-    with pytest.raises(SolverError, match='use formulation schur'):
+def test_dense_refuses_what_does_not_fit():
+    with thresholds.override(dense_limit_bytes=1000), \
+            pytest.raises(SolverError, match='use formulation schur'):
         operator('dense')

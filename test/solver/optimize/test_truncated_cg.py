@@ -8,11 +8,10 @@ from helpers import world
 
 from sparser_ros.config import SolverConfig
 from sparser_ros.linalg.arrays import HOST
-from sparser_ros.solver import solve
+from sparser_ros.solver import solve, thresholds
 from sparser_ros.solver.manifold.manifold import Manifold
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
-from sparser_ros.solver.optimize import truncated_cg
 from sparser_ros.solver.optimize.interfaces import StoppingRule
 from sparser_ros.solver.optimize.truncated_cg import CGStop, TruncatedCG
 from sparser_ros.solver.optimize.trust_region import minimise
@@ -75,9 +74,7 @@ def test_each_reason(offset, radius, rule, enough, reason):
         assert step.norm == pytest.approx(radius)
 
 
-def test_a_deadline_stops_cg(monkeypatch):
-    # So that CG has more to do than it does between two looks at the clock.
-    monkeypatch.setattr(truncated_cg, 'FORCING', 1e-9)
+def test_a_deadline_stops_cg():
     problem = QuadraticProblem(world(0, noise=1.0))
     schur, manifold = SchurOperator(problem), problem.manifold
     y = manifold.random_point(5, np.random.default_rng(0))
@@ -86,8 +83,10 @@ def test_a_deadline_stops_cg(monkeypatch):
     blocks, scalars = manifold.multipliers(y, gradient)
     # Without multipliers the Hessian is positive semidefinite: no negative curvature.
     cg.stand_at(y, (0 * blocks, 0 * scalars))
-    step = cg.step(
-        manifold.project(y, gradient), math.inf, StoppingRule(deadline=0.0), 0.0)
+    # So that CG has more to do than it does between two looks at the clock.
+    with thresholds.override(cg_forcing=1e-9):
+        step = cg.step(
+            manifold.project(y, gradient), math.inf, StoppingRule(deadline=0.0), 0.0)
     assert step.stop is CGStop.DEADLINE
     assert 0 < step.cg_steps <= 16
 

@@ -1,0 +1,1 @@
+"""Calibration of radios against a solved map: biases, scale, noise, and how sure they are."""

@@ -1,0 +1,84 @@
+"""Clocks of radios against those of the odometry, from ranges that change while radios move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from ..array_types import Array, Index, Mask
+from ..graph import Estimate, Graph, range_vectors
+from .joint_model import joint_model
+from .posterior import posterior
+from .self_calibration import SelfCalibration
+
+_PRIOR_S = 1.0
+"""Prior standard deviation of an offset; larger ones are named by the front-end."""
+_USEFUL_S = 0.1
+"""An offset whose standard deviation is above this is not worth a line: a robot at 1 m/s moves
+0.1 m in that time."""
+
+
+@dataclass(frozen=True)
+class ClockRow:
+    """How late the stamps of ranges of one source are; `ranges.time_offsets` is the negative."""
+
+    source: str
+    late_s: float
+    sigma_s: float
+
+
+def clock_offsets(found: SelfCalibration) -> list[ClockRow]:
+    """Offsets of all sources whose ranges determine one.
+
+    Stamps that are late by tau let a range be measured where the radios were tau before:
+    the residual (predicted minus measured) is tau d|v|/dt.
+    """
+    graph, ends = found.graph, found.ends
+    if not len(graph.ranges):
+        return []
+    rate, moving = range_rates(graph, found.estimate)
+    sources = [int(k) for k in np.unique(ends.first[moving])]
+    if not sources:
+        return []
+    columns = np.stack(
+        [np.where(moving & (ends.first == k), -rate, 0.0) for k in sources], axis=1)
+    model = joint_model(
+        found.measured, graph, ends, found.estimate, found.weights, columns)
+    share = found.inflation[0] * found.inflation[1]
+    size = len(found.parameters.values)
+    late = posterior(
+        model.information / share, model.gradient / share,
+        np.concatenate([found.parameters.values, np.zeros(len(sources))]),
+        block_diag(found.found.prior, _PRIOR_S**2 * np.eye(len(sources))), 4.0)
+    sigma = np.sqrt(np.diagonal(late.covariance))[size:]
+    return [
+        ClockRow(ends.names[k], float(value), float(spread))
+        for k, value, spread in zip(sources, late.values[size:], sigma, strict=True)
+        if spread < _USEFUL_S]
+
+
+def range_rates(graph: Graph, estimate: Estimate) -> tuple[Array, Mask]:
+    """(k,): change of every distance in m/s, and where stamps tell it."""
+    velocity = np.zeros((graph.n_poses, graph.dimension))
+    timed = np.zeros(graph.n_poses, dtype=bool)
+    for robot in range(len(graph.robots)):
+        rows = np.flatnonzero(graph.poses.robot == robot)
+        seconds = graph.poses.stamp_ns[rows] * 1e-9
+        if len(rows) < 3 or np.any(np.diff(seconds) <= 0):
+            continue
+        velocity[rows] = np.gradient(estimate.translation[rows], seconds, axis=0)
+        timed[rows] = True
+    vector = range_vectors(graph, estimate)
+    unit = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
+    ranges = graph.ranges
+
+    def of(endpoint: Index) -> tuple[Array, Mask]:
+        pose = endpoint >= 0
+        row = np.maximum(endpoint, 0)
+        return np.where(pose[:, None], velocity[row], 0.0), ~pose | timed[row]
+
+    (end, end_timed), (start, start_timed) = of(ranges.target), of(ranges.source)
+    rate = np.sum(unit * (end - start), axis=1)
+    return np.asarray(rate), np.asarray(end_timed & start_timed & (rate != 0.0))

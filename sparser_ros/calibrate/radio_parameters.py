@@ -1,0 +1,84 @@
+"""Biases of radios and the scale of their ranges: how they enter a graph, and their prior.
+
+A corrected range is alpha d - b_i - b_j, of the measured distance d, a common factor alpha, and
+one bias for each of its two radios (antenna delays add up along a signal's way). These are the
+`ranges.scale` and `bias_m` of the configuration. Given the map the residual is linear in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..array_types import Array
+from ..config.calibration_config import CalibrationConfig
+from ..graph import Graph
+from ..graph.range_ends import RangeEnds
+
+SHORTEST_M = 1e-3
+"""A corrected range is at least this long: a measured distance is positive."""
+_KNOWN = 1e-6
+"""Prior standard deviation of what is configured as known, m or 1."""
+
+
+@dataclass(frozen=True)
+class RadioParameters:
+    """Values of all parameters: a bias for each radio, then the scale minus 1."""
+
+    values: Array
+    """(r + 1,): metres, then 1."""
+
+    @property
+    def bias_m(self) -> Array:
+        return self.values[:-1]
+
+    @property
+    def scale(self) -> float:
+        return 1.0 + float(self.values[-1])
+
+    def moved(self, step: Array) -> RadioParameters:
+        return RadioParameters(self.values + step)
+
+    def pair_bias(self, ends: RangeEnds) -> Array:
+        """(k,): what is taken off each range, metres."""
+        return np.asarray(self.bias_m[ends.first] + self.bias_m[ends.second])
+
+    def corrected(self, graph: Graph, ends: RangeEnds) -> Graph:
+        """The graph with its ranges corrected; `graph` holds them as measured."""
+        distance = self.scale * graph.ranges.distance_m - self.pair_bias(ends)
+        return graph.replaced(
+            ranges=graph.ranges.replaced(distance_m=np.maximum(distance, SHORTEST_M)))
+
+
+def no_correction(ends: RangeEnds) -> RadioParameters:
+    """Radios without bias, scale 1."""
+    return RadioParameters(np.zeros(len(ends.names) + 1))
+
+
+def derivatives(graph: Graph, ends: RangeEnds) -> sp.csc_matrix:
+    """(k, r + 1): of the residuals |v| - (alpha d - b_i - b_j) of the measured ranges."""
+    k, r = len(graph.ranges), len(ends.names)
+    rows = np.arange(k)
+    return sp.csc_matrix((
+        np.concatenate([np.ones(2 * k), -graph.ranges.distance_m]),
+        (np.tile(rows, 3), np.concatenate([ends.first, ends.second, np.full(k, r)]))),
+        shape=(k, r + 1))
+
+
+def prior_covariance(ends: RangeEnds, config: CalibrationConfig) -> Array:
+    """(r + 1, r + 1): of the biases, m^2, and of the scale; its mean is zero.
+
+    Radios of one type share a bias about which they scatter: uncalibrated antenna delays are
+    alike. What is known has a standard deviation of 1e-6.
+    """
+    own = np.array([
+        config.radio_bias_sigma_m.get(name, config.bias_sigma_m) for name in ends.names])
+    kinds = [config.radio_types.get(name, '') for name in ends.names]
+    alike = np.array([[a == b for b in kinds] for a in kinds], dtype=float).reshape(
+        len(own), len(own)) * (own[:, None] > 0) * (own > 0)
+    covariance = np.zeros((len(own) + 1, len(own) + 1))
+    covariance[:-1, :-1] = np.diag(own**2) + config.type_bias_sigma_m**2 * alike
+    covariance[-1, -1] = config.scale_sigma**2
+    return covariance + _KNOWN**2 * np.eye(len(covariance))

@@ -1,0 +1,160 @@
+"""A calibration as rows that people and reports read: one per radio, one per pair of radios."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..graph import range_residuals
+from .self_calibration import SelfCalibration
+
+BLOCKED_BELOW = 0.1
+"""Robust weight under which a range counts as blocked."""
+
+
+@dataclass(frozen=True)
+class RadioRow:
+    """What was found of one radio."""
+
+    name: str
+    ranges: int
+    bias_m: float
+    bias_sigma_m: float
+    determined: bool
+    """The standard deviation is below half of what the prior leaves when all others are known."""
+    sigma_m: float | None
+    """Its share of the noise of a range (variances add up); None = too few ranges."""
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """What was found of the ranges between two radios."""
+
+    first: str
+    second: str
+    ranges: int
+    bias_m: float
+    bias_sigma_m: float
+    claimed_sigma_m: float
+    """Median of what the ranges claim."""
+    sigma_m: float | None
+    blocked: float
+    """Share of the ranges that are rejected, 0 to 1."""
+    residual_m: float
+    """Median residual (predicted minus corrected) that is left."""
+
+
+def radio_rows(found: SelfCalibration) -> list[RadioRow]:
+    """All radios that have ranges."""
+    count = np.bincount(
+        np.concatenate([found.ends.first, found.ends.second]), minlength=len(found.ends.names))
+    spread = np.sqrt(np.diagonal(found.found.covariance))
+    prior = 1 / np.sqrt(np.diagonal(np.linalg.inv(found.found.prior)))
+    noise = found.noise
+    return [
+        RadioRow(
+            found.ends.names[k], int(count[k]), float(found.found.values[k]), float(spread[k]),
+            bool(2 * spread[k] <= prior[k]), None if noise is None or not noise.known[k]
+            else float(np.sqrt(noise.radio_variance[k])))
+        for k in np.flatnonzero(count)]
+
+
+def pair_rows(found: SelfCalibration) -> list[PairRow]:
+    """All pairs that have ranges."""
+    low, high, number = found.ends.pairs
+    covariance, values = found.found.covariance, found.found.values
+    residual = range_residuals(found.graph, found.estimate)
+    claimed = 1 / np.sqrt(found.measured.ranges.precision)
+    weights = found.weights.get('ranges', np.ones(len(residual)))
+    known, noise = np.zeros(len(claimed), dtype=bool), claimed
+    if found.noise is not None:
+        known = found.noise.of_known(found.ends)
+        noise = np.sqrt(found.noise.variance(found.ends, found.measured.ranges))
+    rows = []
+    for pair, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        own = number == pair
+        variance = covariance[a, a] + covariance[b, b] + 2 * covariance[a, b]
+        rows.append(PairRow(
+            found.ends.names[a], found.ends.names[b], int(np.sum(own)),
+            float(values[a] + values[b]), float(np.sqrt(max(variance, 0.0))),
+            float(np.median(claimed[own])),
+            float(np.sqrt(np.mean(noise[own] ** 2))) if np.all(known[own]) else None,
+            float(np.mean(weights[own] < BLOCKED_BELOW)), float(np.median(residual[own]))))
+    return rows
+
+
+def as_dict(found: SelfCalibration) -> dict[str, Any]:
+    """For reports: lengths in metres."""
+    noise = found.noise
+    return {
+        'applied': found.applied, 'reason': found.reason, 'rounds': found.rounds,
+        'scale': 1 + float(found.found.values[-1]),
+        'scale_sigma': float(np.sqrt(found.found.covariance[-1, -1])),
+        'sigma_per_m': None if noise is None else noise.sigma_per_m,
+        'sharing': found.inflation[1],
+        'radios': [asdict(row) for row in radio_rows(found)],
+        'pairs': [asdict(row) for row in pair_rows(found)],
+        'undetermined': list(advice(found)),
+    }
+
+
+def advice(found: SelfCalibration) -> tuple[str, ...]:
+    """What could not be determined, and what to drive for it, in words."""
+    texts = []
+    rows = radio_rows(found)
+    alone = [row.name for row in rows if not row.determined]
+    if not rows:
+        return ('there are no ranges: nothing can be calibrated',)
+    if len(alone) == len(rows):
+        texts.append(
+            'no bias is determined: drive curves around the beacons or robots, so that ranges '
+            'come from all sides and at different distances; or survey beacons and give their '
+            'positions')
+    elif alone:
+        texts.append(
+            f'the bias of {", ".join(alone)} is not determined by itself: let a robot drive '
+            'around it, near and far, or survey its position')
+    unknown = [f'{row.first}-{row.second}' for row in pair_rows(found) if row.sigma_m is None]
+    if unknown:
+        texts.append(
+            f'the noise of {", ".join(unknown)} is not determined (fewer than 20 ranges, or the '
+            'map follows them): it stays as claimed; stand still for a minute within range')
+    texts += _wrong_sigmas(found)
+    if found.inflation[1] > 4:
+        texts.append(
+            f'neighbouring ranges share their errors (information of one in '
+            f'{found.inflation[1]:.0f}): multipath or a wrong odometry; standard deviations of '
+            'biases account for it')
+    return tuple(texts)
+
+
+def _wrong_sigmas(found: SelfCalibration) -> list[str]:
+    """A word where claimed sigmas are off by a factor of two: weights are then off by four."""
+    rows = [row for row in pair_rows(found) if row.sigma_m is not None]
+    if not rows:
+        return []
+    ratio = np.array([row.claimed_sigma_m / (row.sigma_m or 1.0) for row in rows])
+    factor = float(np.exp(np.average(np.log(ratio), weights=[row.ranges for row in rows])))
+    if 0.5 < factor < 2:
+        return []
+    size, by = ('large', factor) if factor > 1 else ('small', 1 / factor)
+    sigma = float(np.median([row.sigma_m for row in rows if row.sigma_m is not None]))
+    return [f'claimed sigmas of ranges look {by:.2g} times too {size} (residuals say '
+            f'{sigma:.3g} m): set ranges.sigma_m, or calibration.sigma to estimate']
+
+
+def lines(found: SelfCalibration) -> list[str]:
+    """A table for the terminal."""
+    state = 'applied' if found.applied else 'not applied'
+    text = [f'calibration: {state}: {found.reason}']
+    if found.found.prior.size and found.found.prior[-1, -1] > 1e-9:
+        spread = float(np.sqrt(found.found.covariance[-1, -1]))
+        text.append(f'  scale {1 + found.found.values[-1]:.5f} +- {spread:.5f}')
+    for row in radio_rows(found):
+        sigma = '' if row.sigma_m is None else f', sigma {row.sigma_m:.3f} m'
+        known = '' if row.determined else ' (not determined)'
+        text.append(f'  radio {row.name}: bias {row.bias_m:+.3f} +- {row.bias_sigma_m:.3f} m'
+                    f'{known}{sigma}, {row.ranges} ranges')
+    return text + [f'  {words}' for words in advice(found)]

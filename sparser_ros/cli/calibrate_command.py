@@ -1,0 +1,160 @@
+"""`sparser calibrate`: radios of a bag or graph, against the solved map or a reference."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..config import ConfigError, SparserConfig
+from . import calibration_options
+from .exit_codes import SOLVED
+
+if TYPE_CHECKING:
+    from ..calibrate.self_calibration import SelfCalibration
+    from ..graph import Graph
+
+GRAPHS = ('.pyfg', '.g2o')
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Declare `sparser calibrate`."""
+    parser = subparsers.add_parser(
+        'calibrate', help='biases, noise and clocks of radios from a bag or graph file',
+        description='Estimate biases, scale, noise, share of blocked ranges and clocks of all '
+        'radios against the map that is solved with them, or against a reference. Exit code 0: '
+        'done (what could not be determined is said); 2: bad input.')
+    parser.add_argument('data', type=Path, metavar='BAG|GRAPH',
+                        help='ROS 2 bag, .pyfg or .g2o file')
+    parser.add_argument('--config', type=Path, metavar='C.yaml',
+                        help="a bag's parameter file (default: all defaults)")
+    parser.add_argument('--truth', metavar='TOPIC|FILE', help=(
+        'reference positions: for a bag the topic of a pose, with {robot} for several robots; for '
+        'a graph a .pyfg whose vertices are the reference'))
+    parser.add_argument('--truth-sigma', type=float, default=0.02, metavar='M',
+                        help='standard deviation of the reference per axis [m] (default 0.02)')
+    parser.add_argument('-o', '--output', type=Path, metavar='RADIOS.yaml', help=(
+        'write the parameters that the node reads; with --config on top of those'))
+    parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
+    parser.add_argument('--plots', type=Path, metavar='DIR', help='draw a picture of each pair')
+    calibration_options.add(parser, always=True)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Calibrate; 0 done, whatever could be determined."""
+    from ..calibrate.clock_offsets import clock_offsets
+    from ..calibrate.self_calibration import self_calibrate
+    from ..config.solver_config import LiveSolverConfig
+
+    if not args.truth_sigma > 0:
+        raise ConfigError(f'--truth-sigma: expected a positive length, got {args.truth_sigma}')
+    if args.data.suffix.lower() in GRAPHS:
+        config, graph = _graph_config(args), _graph(args)
+    else:
+        config, graph = _bag(args)
+    options = replace(calibration_options.config_of(args), sigma='estimate')
+    found = self_calibrate(graph, None, options, LiveSolverConfig())
+    clocks = clock_offsets(found)
+    calibration_options.show(found)
+    for row in clocks:
+        print(f'  clock of {row.source}: stamps {row.late_s * 1e3:+.0f} +- '
+              f'{row.sigma_s * 1e3:.0f} ms late')
+    _write(args, config, found, [asdict(row) for row in clocks])
+    return SOLVED
+
+
+def _graph(args: argparse.Namespace) -> Graph:
+    from ..calibrate.reference_trajectory import held_to
+    from ..io import graph_file
+
+    graph = graph_file.read(args.data).validate()
+    if not args.truth:
+        return graph
+    truth = graph_file.read(Path(args.truth))
+    if truth.n_poses != graph.n_poses:
+        raise ConfigError(
+            f'--truth: {args.truth} has {truth.n_poses} poses, {args.data} has {graph.n_poses}')
+    return held_to(graph, truth.poses.translation, np.ones(graph.n_poses, dtype=bool),
+                   args.truth_sigma)
+
+
+def _graph_config(args: argparse.Namespace) -> SparserConfig:
+    """The parameters on top of which a graph's radios are written."""
+    if args.config:
+        return SparserConfig.from_yaml(args.config)
+    from ..io import graph_file
+
+    robots = list(graph_file.read(args.data).robots)
+    return SparserConfig(robots=robots) if robots else SparserConfig()
+
+
+def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
+    """The configuration of a bag, and the graph of a replay."""
+    from ..backend.replay import replay
+    from ..backend.replay.calibrated_replay import heard_part, reference_positions
+    from ..calibrate.reference_trajectory import held_to
+    from .progress import replay_progress
+
+    config = SparserConfig.from_yaml(args.config) if args.config else SparserConfig()
+    if args.truth:
+        topics = {robot: config.topic(args.truth, robot) for robot in config.robots}
+        config = replace(config, backend=replace(config.backend, truth_topics=topics))
+    with replay_progress() as progress:
+        state = replay.run(args.data, config, progress)
+    if state.solution is None:
+        raise ConfigError(f'{args.data}: no odometry was usable: there is no map')
+    graph = heard_part(state.graph, state.solution)
+    if args.truth:
+        graph = held_to(graph, *reference_positions(graph, state.tracks), args.truth_sigma)
+    return config, graph
+
+
+def _write(
+    args: argparse.Namespace, config: SparserConfig, found: SelfCalibration,
+    clocks: list[dict[str, Any]],
+) -> None:
+    if args.output:
+        from ..calibrate.radio_settings import radio_settings
+        from ..config.sparser import load_yaml
+        from ..io import ros_yaml
+
+        settings: dict[str, Any] = radio_settings(config, found, noise=True)
+        before: dict[str, Any] = {'robots': list(config.robots)}
+        if args.config:
+            before = load_yaml(args.config)
+        ranges = {**before.get('ranges', {}), **settings['ranges']}
+        ros_yaml.write(
+            args.output, {**before, 'radios': settings['radios'], 'ranges': ranges})
+    if args.report:
+        from ..calibrate.radio_table import as_dict
+        from ..io import report
+
+        report.write(args.report, {
+            'dataset': args.data.stem, 'calibration': as_dict(found), 'clocks': clocks})
+    if args.plots:
+        _draw(args.plots, found)
+
+
+def _draw(folder: Path, found: SelfCalibration) -> None:
+    """One picture of each pair."""
+    from ..calibrate.radio_table import BLOCKED_BELOW
+    from ..graph import range_residuals
+    from ..io.tum import safe_name
+    from ..plot import pair_residuals
+
+    low, high, number = found.ends.pairs
+    weights = found.weights.get('ranges', np.ones(len(number)))
+    before = -range_residuals(found.measured, found.estimate)
+    after = -range_residuals(found.graph, found.estimate)
+    for pair, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        rows = number == pair
+        one, other = found.ends.names[a], found.ends.names[b]
+        pair_residuals.save(
+            folder / f'{safe_name(one)}_{safe_name(other)}.png',
+            f'ranges between {one} and {other} ({np.sum(rows)})',
+            found.graph.ranges.distance_m[rows], found.ends.seconds[rows], before[rows],
+            after[rows], weights[rows] < BLOCKED_BELOW)

@@ -1,0 +1,73 @@
+"""Options of commands that calibrate radios, and what they print of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ..config import SolverConfig, build
+from ..config.calibration_config import CalibrationConfig
+from ..config.option import walk
+
+if TYPE_CHECKING:
+    from ..calibrate.self_calibration import SelfCalibration
+    from ..graph import Graph
+    from ..solver.result import SolveResult
+
+# (flag, name of the option in CalibrationConfig, metavar)
+OPTIONS = (
+    ('--bias-sigma', 'bias_sigma_m', 'M'),
+    ('--type-bias-sigma', 'type_bias_sigma_m', 'M'),
+    ('--scale-sigma', 'scale_sigma', 'S'),
+    ('--range-sigma', 'sigma', None),
+)
+
+
+def add(parser: argparse.ArgumentParser, *, always: bool = False) -> None:
+    """Declare the options; with `always` the command calibrates without being asked."""
+    group = parser.add_argument_group('calibration of radios')
+    if not always:
+        group.add_argument('--calibrate', action='store_true', help=(
+            'estimate the biases of all radios with the map, and apply them where they are '
+            'significant'))
+    known = {option.name: option for option in walk(CalibrationConfig)}
+    for flag, name, metavar in OPTIONS:
+        info, kind = known[name].info, float if metavar else str
+        group.add_argument(
+            flag, dest=f'calibration.{name}', type=kind, choices=info.choices, metavar=metavar,
+            help=f'{info.doc} (default {known[name].default})'.replace('%', '%%'))
+
+
+def config_of(args: argparse.Namespace) -> CalibrationConfig:
+    """The calibration that a command line asks for; ConfigError names what is out of bounds."""
+    values = {name: getattr(args, f'calibration.{name}') for _, name, _ in OPTIONS}
+    return build(CalibrationConfig, {k: v for k, v in values.items() if v is not None})
+
+
+def found_in(
+    args: argparse.Namespace, graph: Graph, result: SolveResult, config: SolverConfig
+) -> SelfCalibration | None:
+    """The calibration of a solved graph; None where it is not asked for or nothing was solved."""
+    if not args.calibrate or result.estimate is None:
+        return None
+    from ..calibrate.self_calibration import self_calibrate
+
+    return self_calibrate(graph, result.estimate, config_of(args), config)
+
+
+def fields(found: SelfCalibration | None) -> dict[str, Any]:
+    """What a report says of it."""
+    if found is None:
+        return {}
+    from ..calibrate.radio_table import as_dict
+
+    return {'calibration': as_dict(found)}
+
+
+def show(found: SelfCalibration | None) -> None:
+    """Print the radios."""
+    if found is None:
+        return
+    from ..calibrate.radio_table import lines
+
+    print('\n'.join(lines(found)))

@@ -1,0 +1,49 @@
+"""Options of the calibration of radios against the map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .option import option
+
+
+@dataclass(frozen=True)
+class CalibrationConfig:
+    """What is estimated of the radios, from which priors, and when it is applied."""
+
+    mode: str = option(
+        'none', '`sparser replay`: biases of radios are estimated with the map of a first run and, '
+        'where they are significant, applied in a second one (apply); or only reported (report)',
+        choices=('none', 'report', 'apply'))
+    type_bias_sigma_m: float = option(
+        0.5, 'prior standard deviation of the bias that all radios of one type share, about their '
+        'configured bias_m (antenna delays that nobody calibrated are off by some 0.5 m)',
+        unit='m', lower=0.0, upper=100.0)
+    bias_sigma_m: float = option(
+        0.2, 'prior standard deviation of the bias of one radio about that of its type', unit='m',
+        lower=0.0, upper=100.0)
+    radio_bias_sigma_m: dict[str, float] = option(
+        {}, 'the same for single radios, by the names of robots and beacons; 0 = the bias of this '
+        'radio is known, and it belongs to no type', unit='m', lower=0.0, upper=100.0)
+    radio_types: dict[str, str] = option(
+        {}, 'type of single radios, by the names of robots and beacons; all others are of one '
+        'type')
+    scale_sigma: float = option(
+        0.0, 'prior standard deviation of a common factor on all ranges about 1; 0 = ranges have '
+        'no error of scale (time of flight has none, crystals differ by 1e-5)', lower=0.0,
+        upper=1.0)
+    false_alarm: float = option(
+        0.001, 'a calibration is applied when radios without bias would give one as large with '
+        'less than this probability', lower=1e-12, upper=0.5)
+    information_gain: float = option(
+        4.0, 'a combination of biases counts as observable when the data alone determine its '
+        'variance so many times better than the prior (4 = half the standard deviation)',
+        lower=0.1, upper=1e6)
+    bias_floor_m: float = option(
+        0.02, 'biases that are all smaller are not applied (four ticks of a UWB radio)', unit='m',
+        lower=0.0, upper=10.0)
+    sigma: str = option(
+        'keep', 'standard deviations of ranges: as claimed, or as found in the residuals '
+        '(estimate)', choices=('keep', 'estimate'))
+    rounds: int = option(
+        12, 'most turns of estimating the radios and solving the map again', lower=1, upper=100)

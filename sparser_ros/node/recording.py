@@ -1,0 +1,123 @@
+"""The journal as the node uses it: what goes wrong with it is told, and never stops the node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..backend.process import resume
+from ..backend.process.journal import Journal
+from ..backend.process.journal_files import Files
+from ..backend.process.journal_records import Message
+from ..backend.process.resume import Deserialise
+from ..backend.process.worker import KeptMap
+from ..config import SparserError
+from ..config.sparser import SparserConfig
+from ..frontend import Frontend, Inputs, Route
+from ..graph import Increment
+from ..graph.finding import Finding
+
+
+class Recording:
+    """Begins or goes on with a session; without a folder nothing is kept."""
+
+    def __init__(self, config: SparserConfig, folder: Path | None,
+                 deserialise: Deserialise) -> None:
+        self._config = config
+        self._journal: Journal | None = None
+        self._problem = ''
+        self._kept: KeptMap | None = None
+        self.resumed = resume.fresh(config)
+        self._files = Files(folder, config.node.journal.max_mb) if folder is not None else None
+        if self._files is not None:
+            self._start(self._files, deserialise)
+        self._archived = max((one.sequence for one in self.resumed.increments), default=-1)
+
+    def _start(self, files: Files, deserialise: Deserialise) -> None:
+        try:
+            files.open()
+            if self._config.node.journal.resume:
+                self.resumed = resume.resume(files, self._config, deserialise)
+            self._journal = resume.open_journal(files, self._config, self.resumed)
+        except (OSError, SparserError) as error:
+            self._problem = str(error)
+            if self._config.node.journal.resume and isinstance(error, SparserError):
+                self._problem = f'not resumed, a new map begins: {error}'
+                self._begin_anew(files)
+
+    def _begin_anew(self, files: Files) -> None:
+        """What is there stays as it is."""
+        try:
+            files.open()
+            self._journal = resume.open_journal(files, self._config, self.resumed)
+        except (OSError, SparserError) as error:
+            self._problem = f'{self._problem}; {error}'
+
+    @property
+    def inputs(self) -> Inputs:
+        """The routes, with what their adapters remember."""
+        return self.resumed.inputs
+
+    @property
+    def path(self) -> str:
+        """Of the file being written; '' = none."""
+        return '' if self._journal is None else self._journal.state.path
+
+    def message(self, route: Route, data: bytes, received_ns: int) -> None:
+        """Keep a message that the front-end is about to take in."""
+        if self._journal is not None:
+            self._journal.message(Message(route.topic, route.type, received_ns, data))
+
+    def take(self, flush: bool) -> int:
+        """The front-end makes keyframes; number of the record that must be on disk for them."""
+        return -1 if self._journal is None else self._journal.take(flush)
+
+    def safe(self, number: int) -> bool:
+        """Whether a record is on disk, or never will be."""
+        return self._journal is None or self._journal.durable >= number
+
+    def checkpoint(self, frontend: Frontend, increments: Sequence[Increment]) -> None:
+        """Where the file is full: begin another, with the state right after `take`."""
+        journal = self._journal
+        if journal is None or not journal.due:
+            return
+        newest = increments[-1].sequence if increments else -1
+        journal.checkpoint(
+            resume.state_record(frontend, self.inputs, newest, journal.topics),
+            [one for one in increments if one.sequence > self._archived])
+        self._archived = newest
+
+    def keep_map(self, kept: KeptMap | None) -> None:
+        """Write the newest verdict, if it is another."""
+        if self._journal is None or kept is None or (
+                self._kept is not None and kept.verdict is self._kept.verdict):
+            return
+        self._kept = kept
+        self._journal.keep_map(kept.encoded)
+
+    def restart(self, positions: dict[str, list[float]] | None) -> None:
+        """All data are forgotten."""
+        self._archived, self._kept = -1, None
+        if self._journal is not None:
+            self._journal.restart(resume.begin_values(self._config, positions))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong with the journal, and what it could not give back."""
+        found = [Finding('journal_lost', 'journal', text) for text in self.resumed.notes]
+        state = None if self._journal is None else self._journal.state
+        problem = self._problem or (state.problem if state is not None else '')
+        if problem:
+            found.insert(0, Finding(
+                'journal_failed', 'journal',
+                f'the journal is not written, a crash would lose data: {problem}'
+                if self._journal is None or not self._problem else problem))
+        return found
+
+    def close(self) -> None:
+        """Write what waits, and let go of the folder."""
+        if self._journal is not None:
+            self._journal.close()
+        if self._files is not None:
+            self._files.close()
+

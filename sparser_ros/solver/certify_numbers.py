@@ -1,0 +1,81 @@
+"""Numbers of certificates, of the staircase and of covariances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..number_registry import number
+
+
+@dataclass(frozen=True)
+class CertifyNumbers:
+    """What `certify/` decides by."""
+
+    certified_gap: float = number(
+        1e-6, 'certify', 'share of the cost within which a solution counts as optimal',
+        source='contract of the report; the cost tolerance of a solve')
+    certificate_rounding: float = number(
+        1e-12, 'certify', 'rounding error of a cost, over tr Q_cc: costs are sums of as many terms '
+        'of both signs', source='rounding error of float64')
+    pinned_margin: float = number(
+        10.0, 'certify', 'margin of the test with one block held, over the shift of the plain '
+        'test: the gap falls with the margin, which the least eigenvalue of S without the gauge '
+        'must exceed')
+    certificate_growths: int = number(
+        14, 'certify', 'times that the gap of a failed test is multiplied by ten before there is '
+        'no bound: from 1e-6 to 1e8 of the cost', unit='factorisations',
+        source='a cost of 1e8 times the optimum bounds nothing')
+    escape_directions: int = number(
+        5, 'certify', 'most directions of escape; each becomes a column', unit='columns',
+        source='as many as a relaxation of rank 5 has')
+    lanczos_vectors: int = number(
+        24, 'certify', 'vectors that Lanczos keeps', unit='vectors',
+        source='ARPACK: 20, or twice the wanted ones and one')
+    lanczos_tolerance: float = number(
+        1e-4, 'certify', 'relative error of the least eigenvalues; a factorisation proves the '
+        'bound afterwards')
+    polishing_gap: float = number(
+        1e-2, 'certify', 'gap of a failed certificate, over the cost, below which polishing may '
+        'still close it; a larger one means another minimum', off=0.0)
+    held_rounding: float = number(
+        1e-14, 'certify', 'least margin of the test with one block held, over the largest diagonal '
+        'entry: errors of a Cholesky factor are a few machine precisions of that',
+        source='rounding error of float64')
+    staircase_tolerance: float = number(
+        1e-5, 'certify', 'cost tolerance of the first run at a rank: a saddle shows in its '
+        'certificate already')
+    staircase_saddle_gap: float = number(
+        0.1, 'certify', 'share of the cost above which a gap after that run means a saddle to '
+        'leave; a smaller one may be lack of polish')
+    staircase_rounds: int = number(
+        4, 'certify', 'most polishing rounds at a rank, before the directions that are left become '
+        'columns: with more columns fewer steps are needed', unit='rounds')
+    staircase_last_rounds: int = number(
+        24, 'certify', 'the same at the highest rank', unit='rounds')
+    round_steps: int = number(
+        2, 'certify', 'accepted steps of a polishing round, between two certificates',
+        unit='steps')
+    round_cg_steps: int = number(
+        30, 'certify', 'most CG steps of a polishing step: what is left after so many is soft '
+        'compared with the shift, which the next certificate lowers', unit='CG steps')
+    round_shift: float = number(
+        3.0, 'certify', 'shift of the polishing preconditioner, over the least eigenvalue of S '
+        'that it outweighs')
+    bound_gap: float = number(
+        1e-4, 'certify', 'share of the cost within which the bound of a relaxation ends the climb, '
+        'where the trajectory above is further away', source='contract of `suboptimality`')
+    bound_share: float = number(
+        0.1, 'certify', 'gap of that bound, over the distance to the trajectory: a sharper one '
+        'would tell a user no more', source='contract of `suboptimality`')
+    staircase_cg_steps: int = number(
+        500, 'certify', 'most CG steps of an iteration: near a saddle the Hessian is nearly '
+        'singular, and CG would use any number', unit='CG steps')
+    escape_halvings: int = number(
+        40, 'certify', 'step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a '
+        'unit row', unit='steps', source='rounding error of a unit row')
+    escape_noise: float = number(
+        1e-13, 'certify', 'decrease of the cost, over the cost, that is a rounding error',
+        source='rounding error of float64')
+    covariance_columns: int = number(
+        6, 'memory', 'right-hand sides that are solved at once for covariances: the degrees of '
+        'freedom of a pose', unit='columns', source='size of the result')

@@ -1,0 +1,107 @@
+"""A front-end goes on after a crash as if there had been none."""
+
+import json
+
+import numpy as np
+import pytest
+from journal_world import Run, same_graph, simulated
+
+from sparser_ros.config import SparserError
+
+
+@pytest.fixture(scope='module')
+def recording(tmp_path_factory):
+    return simulated(tmp_path_factory.mktemp('bag') / 'bag')
+
+
+@pytest.fixture(scope='module')
+def undisturbed(recording):
+    parameters, messages = recording
+    return Run(parameters).play(messages, flush=True)
+
+
+@pytest.mark.parametrize('segment_mb', [64.0, 0.1])
+def test_a_run_in_pieces_gives_the_graph_of_the_whole(
+        tmp_path, recording, undisturbed, segment_mb):
+    parameters, messages = recording
+    rng = np.random.default_rng(1)
+    ends = [10, *sorted(rng.integers(10, len(messages), 4).tolist()), len(messages)]
+    begin = 0
+    for end in ends:
+        run = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
+        assert run.start.messages == begin and not run.start.notes
+        run.play(messages[begin:end], begin, flush=end == len(messages))
+        run.close()
+        begin = end
+    assert same_graph(run.graph, undisturbed.graph)
+    assert run.frontend.counters.as_dict() == undisturbed.frontend.counters.as_dict()
+    back = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
+    assert same_graph(back.graph, undisturbed.graph)
+    back.close()
+
+
+def test_every_state_of_a_session_is_kept_twice(tmp_path, recording, undisturbed):
+    parameters, messages = recording
+    Run(parameters, tmp_path, segment_mb=0.1).play(messages, flush=True).close()
+    newest = sorted(tmp_path.glob('*.journal'))[-1]
+    graph = sorted(tmp_path.glob('*.graph'))[0]
+    for path in (newest, graph):
+        whole = path.read_bytes()
+        for place in np.linspace(0, min(len(whole), 60_000) - 1, 7).astype(int):
+            damaged = bytearray(whole)
+            damaged[place] ^= 0xFF
+            path.write_bytes(bytes(damaged))
+            run = Run(parameters, tmp_path, resume=True)
+            if not any('messages' in note for note in run.start.notes):
+                assert same_graph(run.graph, undisturbed.graph), (path, place)
+            run.close()
+            for extra in set(tmp_path.glob('*')) - {newest}:
+                if extra.name > newest.name and extra.suffix != '.lock':
+                    extra.unlink()
+        path.write_bytes(whole)
+
+
+def test_waiting_ranges_and_counts_survive(tmp_path, recording):
+    parameters, messages = recording
+    run = Run(parameters, tmp_path).play(messages[:333])
+    waiting = run.frontend.counters.as_dict()
+    assert waiting['ranges']['waiting'] > 0
+    run.close()
+    back = Run(parameters, tmp_path, resume=True)
+    assert back.frontend.counters.as_dict() == waiting
+    assert back.frontend.newest_stamp_ns == run.frontend.newest_stamp_ns
+    back.close()
+
+
+def test_a_reset_begins_a_session_of_its_own(tmp_path, recording):
+    parameters, messages = recording
+    run = Run(parameters, tmp_path).play(messages[:300])
+    positions = {'L0': [1.0, 2.0]}
+    run.journal.restart({'config': json.loads(json.dumps(
+        run.start.begin['config'])), 'positions': positions})
+    run.frontend.reset(keep_beacons=True, positions=positions)
+    run.increments.clear()
+    run.play(messages[300:700], 300)
+    run.close()
+    back = Run(parameters, tmp_path, resume=True)
+    assert same_graph(back.graph, run.graph) and len(back.graph.point_priors)
+    back.close()
+
+
+def test_other_robots_are_refused_and_other_values_are_named(tmp_path, recording):
+    parameters, messages = recording
+    Run(parameters, tmp_path).play(messages[:100]).close()
+    with pytest.raises(SparserError, match='the journal holds robots A, B'):
+        Run({**parameters, 'robots': ['A', 'C']}, tmp_path, resume=True)
+    changed = {**parameters, 'ranges': {**parameters.get('ranges', {}), 'sigma_m': 0.77}}
+    again = tmp_path.with_name('again')
+    Run(parameters, again).play(messages[:100]).close()
+    run = Run(changed, again, resume=True)
+    assert 'ranges.sigma_m' in run.start.notes[0] and '0.77' in run.start.notes[0]
+    run.close()
+
+
+def test_nothing_to_resume_is_a_fresh_start(tmp_path, recording):
+    run = Run(recording[0], tmp_path / 'new', resume=True)
+    assert run.start.number is None and not run.increments
+    run.close()

@@ -1,0 +1,38 @@
+"""A replay whose radios are calibrated against its own map."""
+
+from dataclasses import replace
+
+import pytest
+
+from sparser_ros.backend.replay.calibrated_replay import run_calibrated
+from sparser_ros.cli.main import main
+from sparser_ros.config import SparserConfig
+
+LONG_M = 0.3
+
+
+@pytest.fixture(scope='module')
+def recording(tmp_path_factory):
+    """(bag, configuration in which every range of robot A is made 0.3 m too long)."""
+    folder = tmp_path_factory.mktemp('biased')
+    assert main([
+        'simulate', '-o', str(folder / 's.mcap'), '--minutes', '1', '--robots', '1',
+        '--beacons', '4', '--known-beacons', '4', '--seed', '3', '--outliers', '0.05',
+        '--config', str(folder / 's.yaml')]) == 0
+    config = SparserConfig.from_yaml(folder / 's.yaml')
+    radios = {**config.radios, 'A': {'robot': 'A', 'bias_m': -LONG_M}}
+    return folder / 's.mcap', replace(config, radios=radios)
+
+
+def test_the_second_run_has_the_biases_of_the_first(recording):
+    bag, config = recording
+    mode = replace(config.calibration, mode='apply')
+    state, found = run_calibrated(bag, replace(config, calibration=mode))
+    assert found is not None and found.applied
+    specs = state.config.radio_specs()
+    for beacon in found.ends.names[1:]:
+        # One robot: only sums of its bias and a beacon's are determined.
+        assert specs['A'].bias_m + specs[beacon].bias_m == pytest.approx(0.0, abs=0.1)
+    before, none = run_calibrated(bag, config)
+    assert none is None
+    assert state.solution.stats.cost_final < before.solution.stats.cost_final

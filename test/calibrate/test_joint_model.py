@@ -1,0 +1,63 @@
+"""Derivatives of the cost by radio parameters, the map following."""
+
+import numpy as np
+import pytest
+from radio_world import radio_world
+
+from sparser_ros.calibrate.joint_model import joint_model
+from sparser_ros.calibrate.radio_parameters import RadioParameters, derivatives, no_correction
+from sparser_ros.config import SolverConfig
+from sparser_ros.graph import cost, range_residuals
+from sparser_ros.graph.range_ends import range_ends
+from sparser_ros.solver import solve
+
+SHARP = SolverConfig(gradient_tolerance=1e-16, cost_tolerance=1e-13)
+
+
+@pytest.fixture(scope='module')
+def made():
+    """A small world without blocked ranges, and its map."""
+    world = radio_world(3, steps=40, sigma_factor=1.0, blocked=0.0)
+    result = solve(world.measured, SHARP, initial=world.truth)
+    return world, result.estimate
+
+
+def test_derivatives_of_residuals_are_those_of_finite_differences(made):
+    world, estimate = made
+    ends = range_ends(world.measured)
+    zero, matrix = no_correction(ends), derivatives(world.measured, ends).toarray()
+
+    def residual(step):
+        return range_residuals(zero.moved(step).corrected(world.measured, ends), estimate)
+
+    for k in range(matrix.shape[1]):
+        step = np.zeros(matrix.shape[1])
+        step[k] = 1e-4
+        found = (residual(step) - residual(-step)) / 2e-4
+        assert found == pytest.approx(matrix[:, k], abs=1e-8)
+
+
+def test_gradient_and_information_are_those_of_the_cost_after_the_map_has_followed(made):
+    world, estimate = made
+    ends = range_ends(world.measured)
+    model = joint_model(world.measured, world.measured, ends, estimate, {})
+    direction = np.random.default_rng(0).normal(size=len(ends.names) + 1)
+    direction[-1] *= 0.05
+
+    def least(step):
+        graph = RadioParameters(step * direction).corrected(world.measured, ends)
+        return cost(graph, solve(graph, SHARP, initial=estimate).estimate)
+
+    h = 0.01
+    slope = (least(h) - least(-h)) / (2 * h)
+    bend = (least(h) - 2 * least(0.0) + least(-h)) / h**2
+    assert slope == pytest.approx(2 * direction @ model.gradient, rel=1e-3)
+    # Gauss-Newton: the curvature of residuals is left out.
+    assert bend == pytest.approx(2 * direction @ model.information @ direction, rel=0.05)
+
+
+def test_leverages_sum_to_what_the_map_follows(made):
+    world, estimate = made
+    ends = range_ends(world.measured)
+    model = joint_model(world.measured, world.measured, ends, estimate, {})
+    assert 0 < np.sum(model.leverage) < len(world.measured.ranges) / 2

@@ -1,0 +1,74 @@
+"""A calibration as parameters: what the node makes of a range with them."""
+
+import numpy as np
+import pytest
+import yaml
+from radio_world import radio_world
+
+from sparser_ros.calibrate.radio_settings import calibrated_config, radio_settings
+from sparser_ros.calibrate.self_calibration import self_calibrate
+from sparser_ros.config import SolverConfig, SparserConfig
+from sparser_ros.config.calibration_config import CalibrationConfig
+from sparser_ros.frontend import Frontend, OdometrySample, RangeSample
+
+
+@pytest.fixture(scope='module')
+def found():
+    world = radio_world(1, scaled=True)
+    return self_calibrate(
+        world.measured, world.truth, CalibrationConfig(scale_sigma=0.02), SolverConfig())
+
+
+def config():
+    return SparserConfig.from_mapping({
+        'robots': ['A', 'B', 'C'],
+        'radios': {'7': {'robot': 'A', 'bias_m': 0.1}, 'x': {'beacon': 'L0', 'height_m': 2.0}},
+        'ranges': {'scale': 0.999, 'bias_m': 0.02, 'new_beacon_ranges': 1}})
+
+
+def test_the_front_end_corrects_ranges_as_the_calibration_did(found):
+    before = config()
+    after = calibrated_config(before, found, noise=False)
+    raw = 12.0
+    once = _ranges_of(before, raw)
+    twice = _ranges_of(after, raw)
+    bias = found.parameters.bias_m
+    names = list(found.ends.names)
+    for radio, number in (('x', names.index('L0')), ('L1', names.index('L1'))):
+        expected = found.parameters.scale * once[radio] - bias[0] - bias[number]
+        assert twice[radio] == pytest.approx(expected, abs=3e-4)
+
+
+def test_sigmas_of_radios_replace_what_messages_claim(found):
+    after = calibrated_config(config(), found, noise=True)
+    names = list(found.ends.names)
+    variance = found.noise.radio_variance
+    expected = np.sqrt(variance[0] + variance[names.index('L0')])
+    assert _ranges_of(after, 12.0, sigma=True)['x'] == pytest.approx(expected, rel=0.01)
+
+
+def test_settings_are_yaml_that_the_node_reads(found):
+    text = yaml.safe_dump(radio_settings(config(), found, noise=True))
+    again = SparserConfig.from_mapping({'robots': ['A', 'B', 'C'], **yaml.safe_load(text)})
+    assert again.radio_specs()['x'].height_m == 2.0
+    assert again.radio_specs()['7'].bias_m != 0.1
+
+
+def _ranges_of(config, metres, sigma=False):
+    """Corrected ranges, or their sigmas, of radio 7 to two beacons, by radio."""
+    front = Frontend(config)
+    for k in range(60):
+        stamp = 1_000_000_000 + k * 100_000_000
+        front.add(OdometrySample(
+            'A', stamp, stamp, np.array([0.1 * k, 0, 0]), np.array([0, 0, 0, 1.0]),
+            np.zeros((6, 6)), np.zeros((6, 6))))
+    for radio in ('x', 'L1'):
+        for k in range(3):
+            stamp = 3_000_000_000 + k * 100_000_000
+            front.add(RangeSample('7', radio, stamp, stamp, metres, 0.04))
+    made = front.take(flush=True)
+    values = 1 / np.sqrt(made.ranges.precision) if sigma else made.ranges.distance_m
+    names = {'L0': 'x', 'L1': 'L1'}
+    return {
+        names[made.landmarks.names[~target]]: value
+        for target, value in zip(made.ranges.target, values, strict=True)}

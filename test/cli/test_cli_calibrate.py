@@ -1,0 +1,71 @@
+"""`sparser calibrate` from the command line: table, YAML, pictures, messages."""
+
+import json
+
+import numpy as np
+import pytest
+from radio_world import radio_world
+
+from sparser_ros.cli.main import main
+from sparser_ros.config import SparserConfig
+from sparser_ros.graph import with_estimate
+from sparser_ros.io import pyfg
+
+
+@pytest.fixture(scope='module')
+def files(tmp_path_factory):
+    """(measured graph, reference graph, the world) of biased radios."""
+    folder = tmp_path_factory.mktemp('radios')
+    world = radio_world(8, sigma_factor=1.0, steps=120)
+    pyfg.write(folder / 'measured.pyfg', _with_places(world))
+    pyfg.write(folder / 'truth.pyfg', with_estimate(world.measured, world.truth))
+    return folder / 'measured.pyfg', folder / 'truth.pyfg', world
+
+
+def _with_places(world):
+    """The measured graph with all vertices at the origin: a file has no unknown places."""
+    marks = world.measured.landmarks
+    return world.measured.replaced(
+        landmarks=type(marks)(marks.names, 0 * world.truth.landmarks, marks.fixed))
+
+
+@pytest.mark.parametrize('with_truth', [False, True])
+def test_biases_go_to_yaml_and_report(tmp_path, files, capsys, with_truth):
+    measured, truth, world = files
+    options = ['--truth', str(truth)] if with_truth else []
+    assert main([
+        'calibrate', str(measured), *options, '-o', str(tmp_path / 'r.yaml'),
+        '--report', str(tmp_path / 'r.json')]) == 0
+    shown = capsys.readouterr().out
+    assert 'calibration: applied' in shown and 'radio L0: bias' in shown
+    config = SparserConfig.from_yaml(tmp_path / 'r.yaml')
+    names = ('A', 'B', 'C', 'L0', 'L1', 'L2', 'L3', 'L4', 'L5')
+    specs = config.radio_specs()
+    found = np.array([specs[name].bias_m for name in names])
+    report = json.loads((tmp_path / 'r.json').read_text())['calibration']
+    rows = {row['name']: row for row in report['radios']}
+    spread = np.array([rows[name]['bias_sigma_m'] for name in names])
+    assert np.all(np.abs(found - world.bias_m) < 3.5 * spread)
+    assert np.median(spread) < 0.05
+    blocked = np.average(
+        [p['blocked'] for p in report['pairs']], weights=[p['ranges'] for p in report['pairs']])
+    assert 0.02 < blocked < 0.15  # 10 % of all, of which the shortest pass
+    assert len(report['pairs']) == 21
+
+
+def test_every_pair_has_a_picture(tmp_path, files):
+    _, _, world = files
+    graph = _with_places(world)
+    between = graph.ranges.target >= 0
+    pyfg.write(tmp_path / 'robots.pyfg', graph.replaced(ranges=graph.ranges.take(between)))
+    assert main(
+        ['calibrate', str(tmp_path / 'robots.pyfg'), '--plots', str(tmp_path / 'pairs')]) == 0
+    assert {p.name for p in (tmp_path / 'pairs').iterdir()} == {
+        'A_B.png', 'A_C.png', 'B_C.png'}
+
+
+def test_a_reference_of_another_graph_is_refused(tmp_path, files, capsys):
+    measured, _, _ = files
+    pyfg.write(tmp_path / 'other.pyfg', _with_places(radio_world(1, steps=20)))
+    assert main(['calibrate', str(measured), '--truth', str(tmp_path / 'other.pyfg')]) == 2
+    assert '--truth' in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""Thousands of messages a second come in, and each is counted."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from crash_world import CrashWorld
+from rclpy.serialization import serialize_message
+
+from sparser_ros.frontend import decode, serialized
+from sparser_ros.node.message_types import deserialise
+
+pytestmark = pytest.mark.timeout(400)
+RATE_HZ = 6000.0
+SLOWED_DOWN = 2.0
+"""What processor time may grow by where other processes share the caches and the core."""
+
+
+def cpu_seconds(pid):
+    """Of all threads of one process, its children not included."""
+    fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def test_six_thousand_messages_a_second_are_taken_in_by_one_core(tmp_path, record_property):
+    """Processor time, since other processes of the machine must not decide.
+
+    116 us a message on a machine with two cores that does little else; 211 us, and as little lost,
+    while eleven processes share its caches. With an object for each message it was 1100 us.
+    """
+    world = CrashWorld(tmp_path, minutes=1.0, robots=4, odometry_rate=50.0, range_rate=50.0,
+                       settings={'node.start_paused': True, 'node.journal.directory': ''})
+    messages = world.messages
+    with world.node() as process:
+        world.until(lambda: world.statuses)
+        before, begin = cpu_seconds(process.pid), time.monotonic()
+        for number, one in enumerate(messages):
+            world.publishers[one.topic].publish(one.data)
+            while time.monotonic() - begin < number / RATE_HZ:
+                pass
+        world.until(lambda: world.statuses[-1].received == len(messages))
+        each_us = 1e6 * (cpu_seconds(process.pid) - before) / len(messages)
+        record_property('cpu_us_per_message', each_us)
+        assert not world.statuses[-1].lost_topics
+    print(f'{len(messages)} messages, {each_us:.0f} us of processor time each')
+    assert each_us < SLOWED_DOWN * 1e6 / RATE_HZ
+
+
+@pytest.mark.parametrize('name', ['', 'A', 'frame/of/A', 'Ω'])
+def test_bytes_give_the_sample_that_the_object_gives(name):
+    import numpy as np
+    from nav_msgs.msg import Odometry
+    from sparser_ros.msg import UwbRange
+
+    rng = np.random.default_rng(len(name))
+    message = Odometry(child_frame_id=name + 'x')
+    message.header.frame_id, message.header.stamp.sec = name, 17
+    message.header.stamp.nanosec = 5
+    message.pose.covariance, message.twist.covariance = rng.normal(size=36), rng.normal(size=36)
+    message.pose.pose.position.y, message.pose.pose.orientation.w = 2.5, -1.0
+    message.twist.twist.linear.x, message.twist.twist.angular.z = 3.0, 9.0
+    one = serialized.odometry(serialize_message(message), 'A', 7)
+    other = decode.odometry(
+        deserialise('nav_msgs/msg/Odometry', serialize_message(message)), 'A', 7)
+    for field in vars(one):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field), field)
+    distance = UwbRange(source=name + 'a', target='17', range=4.5, variance=0.25, los=2,
+                        first_path_rssi=-80.5, rx_rssi=-79.0)
+    distance.header.frame_id = name
+    assert serialized.uwb_range(serialize_message(distance), 1.0, 7) == decode.uwb_range(
+        distance, 7)
+    assert serialized.uwb_range(serialize_message(distance), 0.01, 7).range_m == 0.045
+
+
+@pytest.mark.parametrize('data', [b'', b'\x00\x01\x00\x00', b'\x00\x01' + bytes(40),
+                                  b'\x00\x01' + b'\xff' * 100])
+def test_bytes_that_hold_no_message_are_refused(data):
+    import struct
+
+    for read in (lambda: serialized.odometry(data, 'A', 1),
+                 lambda: serialized.uwb_range(data, 1.0, 1)):
+        with pytest.raises((ValueError, struct.error)):
+            read()

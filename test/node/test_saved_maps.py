@@ -1,0 +1,59 @@
+"""A map that was saved is the map of the next start."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from node_world import START_S, Scene, World
+
+from sparser_ros.io.beacon_file import read
+from sparser_ros.node.saving import merged_radios
+
+pytestmark = pytest.mark.timeout(2 * START_S)
+
+
+def positions(world):
+    """{(robot, stamp_ns): (2,)} of the newest solution."""
+    keyframes, solution = world.node.pipeline.keyframes, world.node.pipeline.solution
+    graph = world.node.pipeline.graph_of(solution.sequence)
+    assert len(keyframes) >= graph.n_poses
+    return {(graph.robots[robot], stamp): place for robot, stamp, place in zip(
+        graph.poses.robot.tolist(), graph.poses.stamp_ns.tolist(), solution.estimate.translation,
+        strict=True)}
+
+
+def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
+    """Nothing is known of the second drive's start; beacons are those of the saved map."""
+    scene = Scene()
+    with World({'node.save_directory': str(tmp_path)}) as world:
+        world.play(scene.events)
+        world.solved()
+        world.located()
+        answer = world.call('save')
+        assert answer.success, answer.message
+        first = positions(world)
+    saved = read(answer.message, 2)
+    assert len(saved) == 4 and all(0 < one['sigma_m'] < 1.0 for one in saved.values())
+    half = scene.events[len(scene.events) // 2:]
+    with World({'node.map_file': answer.message}) as world:
+        world.play(half)
+        world.solved()
+        world.located()
+        second = positions(world)
+    common = first.keys() & second.keys()
+    errors = [np.linalg.norm(second[key] - first[key]) for key in common]
+    assert len(common) > 50
+    assert np.mean(errors) < 0.2, 'same data, same map: what differs is how much of them'
+
+
+def test_configured_positions_stay():
+    saved = {'L0': {'beacon': 'L0', 'position': [1.0, 1.0], 'sigma_m': 0.1},
+             'L1': {'beacon': 'L1', 'position': [2.0, 2.0], 'sigma_m': 0.2}}
+    radios = merged_radios(
+        {'17': {'beacon': 'L0', 'bias_m': 0.3},
+         'L1': {'beacon': 'L1', 'position': [5.0, 5.0]}}, saved)
+    assert radios['17'] == {
+        'beacon': 'L0', 'bias_m': 0.3, 'position': [1.0, 1.0], 'sigma_m': 0.1}
+    assert radios['L1']['position'] == [5.0, 5.0] and len(radios) == 2

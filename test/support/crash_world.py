@@ -1,0 +1,284 @@
+"""A real node that is killed again and again while it hears a recording.
+
+As a command it is a soak test, with figures:
+
+    python test/support/crash_world.py --kills 10 --solver-kills 20
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import rclpy
+from journal_world import Run, simulated
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from sparser_ros.msg import SolverStatus
+from tf2_msgs.msg import TFMessage
+
+from sparser_ros.backend.process import journal_reader, journal_records
+from sparser_ros.backend.process.journal_files import Files
+from sparser_ros.config import SolverConfig
+from sparser_ros.io import ros_yaml
+from sparser_ros.node.message_types import message_type
+from sparser_ros.node.processes import Child, isolated_environment
+from sparser_ros.solver.solve import solve
+
+PATIENCE_S = 120.0
+SETTINGS = {
+    'node.flush_after_s': 8.0, 'node.solve_period_s': 0.3, 'node.status_period_s': 0.2,
+    'node.qos.reliability': 'reliable', 'node.journal.resume': True,
+    'backend.audit.period_s': 1.0, 'node.stale_after_s': 0.0}
+
+
+def kept(folder):
+    """What a node that starts now would go on with; None = nothing."""
+    return journal_reader.newest(Files(folder, 1e4))
+
+
+class CrashWorld:
+    """A node process, and a publisher of what its journal does not hold yet."""
+
+    def __init__(self, folder, seed=0, minutes=0.3, speed=4.0, settings=None, **scene):
+        self.folder = Path(folder)
+        self.parameters, self.messages = simulated(self.folder / 'bag', minutes, **scene)
+        self.journal = self.folder / 'journal' / 'sparser'
+        self.random = random.Random(seed)
+        self.speed = speed
+        self.environment = isolated_environment()
+        self.domain = int(self.environment['ROS_DOMAIN_ID'])
+        self.file = self.folder / 'params.yaml'
+        values = dict(self.parameters)
+        for name, value in {**SETTINGS,
+                            'node.journal.directory': str(self.folder / 'journal'),
+                            **(settings or {})}.items():
+            *parts, last = name.split('.')
+            inner = values
+            for part in parts:
+                inner = inner.setdefault(part, {})
+            inner[last] = value
+        ros_yaml.write(self.file, values)
+        self.corrections, self.kills = [], 0
+        self.transforms, self.last = {}, {}
+
+    def _hear(self, message):
+        for one in message.transforms:
+            place = one.transform.translation
+            self.transforms[one.child_frame_id] = np.array([place.x, place.y])
+
+    @contextlib.contextmanager
+    def node(self):
+        """The process of the node, with its subscriptions."""
+        log = self.folder / f'node{self.kills}.log'
+        command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
+                   str(self.file)]
+        with self._friend(), Child(command, log, self.environment) as process:
+            self.until(lambda: process.poll() is not None or all(
+                one.get_subscription_count() for one in self.publishers.values()))
+            assert process.poll() is None, process.tail()
+            yield process
+
+    @contextlib.contextmanager
+    def _friend(self):
+        """A publisher that never met the nodes before: the dead ones count as subscribers."""
+        os.environ.update(self.environment)
+        context = Context()
+        rclpy.init(context=context, domain_id=self.domain)
+        friend = rclpy.create_node('friend', context=context)
+        self.executor = SingleThreadedExecutor(context=context)
+        self.executor.add_node(friend)
+        kinds = {one.topic: one.type for one in self.messages}
+        self.publishers = {
+            topic: friend.create_publisher(message_type(kind), topic, QoSProfile(depth=5000))
+            for topic, kind in kinds.items()}
+        self.statuses = []
+        friend.create_subscription(SolverStatus, '/sparser/status', self.statuses.append, 10)
+        friend.create_subscription(TFMessage, '/tf', self._hear, 100)
+        try:
+            yield
+        finally:
+            self.executor.shutdown(timeout_sec=2.0)
+            friend.destroy_node()
+            rclpy.try_shutdown(context=context)
+
+    def until(self, condition, timeout=PATIENCE_S):
+        """Run until a condition holds."""
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, 'in vain'
+            self.executor.spin_once(timeout_sec=0.01)
+
+    def missing(self):
+        """Messages that the journal does not hold, in order: every topic goes on by itself."""
+        session = kept(self.journal)
+        have = Counter() if session is None else session.topics
+        rest, seen = [], Counter()
+        for one in self.messages:
+            seen[one.topic] += 1
+            if seen[one.topic] > have[one.topic]:
+                rest.append(one)
+        return rest
+
+    def play(self, rest, seconds):
+        """Publish in time for so long; whether all are sent."""
+        begin, first = time.monotonic(), rest[0].received_ns if rest else 0
+        for one in rest:
+            due = (one.received_ns - first) * 1e-9 / self.speed
+            while time.monotonic() - begin < due:
+                self.executor.spin_once(timeout_sec=0.002)
+            if time.monotonic() - begin > seconds:
+                return False
+            self.publishers[one.topic].publish(one.data)
+        return True
+
+    def run(self, kills, first_s=0.4, most_s=2.0):
+        """Kill the node so often, then let it finish; returns its graph."""
+        for number in range(kills):
+            rest = self.missing()
+            with self.node() as process:
+                self.last.update(self.transforms)
+                self.transforms.clear()
+                self.play(rest, first_s if number == 0 else self.random.uniform(0.1, most_s))
+                self._compare(self.last)
+                os.kill(process.pid, signal.SIGKILL)
+                while process.poll() is None:
+                    time.sleep(0.01)
+            self.kills += 1
+        rest = self.missing()
+        with self.node():
+            assert self.play(rest, 1e9)
+            self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
+            self.until(lambda: self.settled)
+        return self.graph
+
+    @property
+    def graph(self):
+        """Of all that the journal holds."""
+        run = Run(self.parameters, self.journal, resume=True)
+        run.close()
+        return run.graph
+
+    @property
+    def settled(self):
+        """Whether everything that waited for odometry is decided."""
+        session = kept(self.journal)
+        return bool(session.records) and session.records[-1].take == journal_records.FLUSH
+
+    def run_located(self):
+        """Kill the node once its robots are located; compare their TF before and after."""
+        for _ in range(2):
+            rest = self.missing()
+            with self.node() as process:
+                self.last, self.transforms = self.transforms, {}
+                assert self.play(rest, 1e9)
+                self.until(lambda: self.statuses and self.settled and len(self.transforms) == 2)
+                self._compare(self.last)
+                os.kill(process.pid, signal.SIGKILL)
+            self.kills += 1
+        return self.graph
+
+    def run_killing_solvers(self, kills):
+        """Kill one of the two solver processes so often while the node hears all; its graph."""
+        rest = self.missing()
+        step = max(len(rest) // (kills + 1), 1)
+        with self.node() as process:
+            for begin in range(0, len(rest), step):
+                assert self.play(rest[begin:begin + step], 1e9)
+                if self.kills < kills:
+                    self.until(lambda: children(process.pid))
+                    os.kill(self.random.choice(children(process.pid)), signal.SIGKILL)
+                    self.kills += 1
+            self.until(lambda: self.statuses[-1].received == len(self.messages)
+                       and self.statuses[-1].waiting == 0 and self.settled)
+            self.restarts = self.statuses[-1].worker_restarts
+        return self.graph
+
+    def _compare(self, before):
+        for frame, place in self.transforms.items():
+            if frame in before:
+                self.corrections.append(float(np.linalg.norm(place - before[frame])))
+
+
+def children(pid):
+    """The solver processes of a node: those that were spawned with a pipe."""
+    found = []
+    for child in Path('/proc').glob('[0-9]*'):
+        with contextlib.suppress(OSError):
+            parent = int((child / 'stat').read_text().rpartition(')')[2].split()[1])
+            if parent == pid and b'spawn_main' in (child / 'cmdline').read_bytes():
+                found.append(int(child.name))
+    return found
+
+
+def canonical(graph):
+    """Poses and measurements by robot and stamp: increments may come in any order."""
+    names = np.array(graph.robots)
+    pose = [f'{names[r]}@{s}' for r, s in zip(
+        graph.poses.robot, graph.poses.stamp_ns, strict=True)]
+
+    def end(number):
+        return pose[number] if number >= 0 else graph.landmarks.names[~number]
+
+    rows = []
+    for name, table in graph.tables().items():
+        columns = vars(table)
+        for k in range(len(table)):
+            rows.append((name, tuple(
+                end(int(column[k])) if key in ('source', 'target', 'point', 'i', 'j')
+                else np.asarray(column[k]).tobytes() for key, column in columns.items())))
+    return sorted(pose), sorted(rows)
+
+
+def cost(graph):
+    """Of a solve from scratch."""
+    return solve(graph, SolverConfig()).stats.cost_final
+
+
+def main():
+    """Kill nodes and solvers; print what became of the map."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--kills', type=int, default=10)
+    parser.add_argument('--solver-kills', type=int, default=20)
+    parser.add_argument('--most', type=float, default=2.0, help='longest life of a node, s')
+    parser.add_argument('--seed', type=int, default=0)
+    options = parser.parse_args()
+    same = [
+        told(options.seed, lambda world: world.run_located(), 'located node'),
+        told(options.seed, lambda world: world.run(options.kills, most_s=options.most), 'node'),
+        told(options.seed, lambda world: world.run_killing_solvers(options.solver_kills),
+             'solver')]
+    return 0 if all(same) else 1
+
+
+def told(seed, run, what):
+    """Whether a run that is disturbed ends with the graph of one that is not.
+
+    Where it waits for a solver to start no data come: this must not count as their end.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        world = CrashWorld(folder, seed, minutes=1.0, settings={'node.flush_after_s': 30.0})
+        graph = run(world)
+    whole = Run(world.parameters).play(world.messages, flush=True).graph
+    same = canonical(graph) == canonical(whole)
+    print(f'{world.kills} kills of the {what}, {len(world.messages)} messages, '
+          f'{graph.n_poses} keyframes, {len(graph.ranges)} ranges: equal measurement for '
+          f'measurement: {same}')
+    ours, theirs = cost(graph), cost(whole)
+    print(f'cost {ours!r}, undisturbed {theirs!r}, relative difference '
+          f'{abs(ours - theirs) / theirs:.2g}')
+    print(f'map -> odom after a crash and before: at most '
+          f'{max(world.corrections, default=np.nan):.3f} m apart', flush=True)
+    return same
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The examples of docs/drivers.md are valid, and read the messages that they are for."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from sparser_ros.config import SparserConfig
+from sparser_ros.frontend.adapters.fields import Fields
+
+PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'drivers.md'
+EXAMPLES = re.findall(
+    r'^## ([^\n]*)\n.*?```yaml\n(.*?)```', PAGE.read_text(encoding='utf-8'),
+    re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(('title', 'text'), EXAMPLES, ids=[title for title, _ in EXAMPLES])
+def test_examples_are_valid(title, text):
+    config = SparserConfig.from_mapping({'robots': ['A', 'B'], **yaml.safe_load(text)})
+    (spec,) = config.range_inputs().values()
+    assert spec.type
+
+
+def fields_of(key):
+    (text,) = [text for _, text in EXAMPLES if f'\n    {key}:' in text]
+    config = SparserConfig.from_mapping({'robots': ['A', 'B'], **yaml.safe_load(text)})
+    return Fields(config.range_inputs()[key], 'A')
+
+
+def test_millimetres_centimetres_and_variances_become_metres():
+    pozyx = SimpleNamespace(origin_id=1, destination_id=2, range=12345, rx_power=-80.0)
+    (one,) = fields_of('pozyx')(pozyx, 5)
+    assert (one.source, one.target, one.range_m, one.rx_rssi) == (
+        '1', '2', pytest.approx(12.345), -80.0)
+    stamp = SimpleNamespace(sec=3, nanosec=0)
+    eliko = SimpleNamespace(header=SimpleNamespace(stamp=stamp), distances=[
+        SimpleNamespace(anchor_sn='0x1', tag_sn='0x2', distance=250.0)])
+    (one,) = fields_of('eliko')(eliko, 5)
+    assert one.range_m == pytest.approx(2.5) and one.stamp_ns == 3_000_000_000
+    dw1000 = SimpleNamespace(
+        header=SimpleNamespace(stamp=stamp), from_id=10, to_id=20, range=4.0, covariance=0.01,
+        fpp1=-81.0)
+    (one,) = fields_of('dw1000')(dw1000, 5)
+    assert one.variance == pytest.approx(0.01) and one.first_path_rssi == -81.0
