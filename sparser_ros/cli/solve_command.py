@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..config import ConfigError, FlatOption, SolverConfig, build, walk
+from ..array_types import Array
+from ..config import ConfigError, FlatOption, SolverConfig, SolverError, build, walk
 from ..graph import Estimate, Graph, estimate_of
 from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
@@ -41,6 +43,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     known = {o.name: o for o in walk(SolverConfig)}
     for flag, name, metavar in OPTIONS:
         _add_option(parser, flag, known[name], metavar)
+    parser.add_argument(
+        '--covariance', action='store_true',
+        help='marginal covariances of newest poses and landmarks, printed and in the report')
     parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
     parser.add_argument('--output', type=Path, metavar='SOLVED_GRAPH',
                         help='write the graph with the solved values in its vertices')
@@ -105,15 +110,21 @@ def run(args: argparse.Namespace) -> int:
     if estimate is not None:
         estimate = in_file_frame(graph, estimate, truth)
         _write(args, graph, estimate, truth, result)
+    covariance = None
+    if args.covariance and estimate is not None:
+        covariance = covariances_of(graph, estimate, result.stats.weights)
     if args.report:
         from ..io import report
 
         fields = report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth)
-        report.write(args.report, {**fields, **calibration_options.fields(found)})
+        report.write(args.report, {
+            **fields, **calibration_options.fields(found), 'covariance': covariance})
     _summary(graph, result, seconds['total'], estimate, truth)
     calibration_options.show(found)
+    if covariance is not None:
+        _covariance_summary(covariance)
     return SOLVED if result.status.solved else NOT_CONVERGED
 
 
@@ -177,6 +188,57 @@ def _write(
         residual_histograms.save(args.residuals, whitened(graph, estimate), graph.name)
 
 
+def covariances_of(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Fields of the report: covariances of newest poses and landmarks, or why there are none."""
+    from ..io import report
+    from ..solver.certify.covariance import marginal_covariance, variance_factor
+
+    newest = {
+        robot: int(rows[np.argmax(graph.poses.index[rows])])
+        for number, robot in enumerate(graph.robots)
+        if len(rows := np.flatnonzero(graph.poses.robot == number))}
+    try:
+        found = marginal_covariance(
+            graph, estimate, list(newest.values()), range(graph.n_landmarks), weights=weights)
+    except SolverError as error:
+        return {'error': str(error)}
+    first = graph.robots[graph.poses.robot[0]] if graph.n_poses else ''
+    gauge = 'absolute data' if graph.anchored else f'the first pose of {first}'
+    return report.covariance_fields(
+        gauge, variance_factor(graph, estimate, weights),
+        dict(zip(newest, found.poses, strict=True)),
+        dict(zip(graph.landmarks.names, found.landmarks, strict=True)))
+
+
+def _covariance_summary(fields: Mapping[str, Any]) -> None:
+    if 'error' in fields:
+        print(f'covariances: {fields["error"]}')
+        return
+    print(f'standard deviations relative to {fields["gauge"]}, by the claimed noise '
+          f'(found variance {fields["variance_factor"]:.2f} times that):')
+    size = 2 if fields['order'] == 'x y rz' else 3
+    for kind in ('newest_poses', 'landmarks'):
+        for name, values in fields[kind].items():
+            sigma = np.sqrt(np.maximum(np.diag(np.array(values)), 0))
+            turn = ''.join(f' {np.degrees(s):.3f} deg' for s in sigma[size:])
+            print(f'  {name}: ' + ' '.join(f'{s:.3f} m' for s in sigma[:size]) + turn)
+
+
+def certificate_text(cost: float, suboptimality: float, certified: bool) -> str:
+    """What a certificate says, in words; costs as in the report."""
+    lowest = max(cost - suboptimality, 0.0)
+    share = f' ({100 * suboptimality / cost:.2g} %)' if cost > 0 else ''
+    if certified:
+        return (f'certified: this is the best possible map; no solution costs less than '
+                f'{lowest:.8g}')
+    if not np.isfinite(suboptimality):
+        return 'not certified: no bound on better maps was found'
+    return (f'not certified: no solution costs less than {lowest:.6g}; the best possible map is at '
+            f'most {suboptimality:.4g}{share} better')
+
+
 def _summary(
     graph: Graph, result: Any, seconds: float, estimate: Estimate | None, truth: Estimate | None
 ) -> None:
@@ -192,10 +254,8 @@ def _summary(
     if stats.cost_robust is not None:
         rejected = sum(int(np.sum(w < REJECTED_BELOW)) for w in stats.weights.values())
         print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')
-    if stats.certified:
-        print(f'certified: at most {stats.suboptimality:.3g} above the global optimum')
-    elif stats.certified is not None:
-        print(f'not certified: up to {stats.suboptimality:.6g} above the global optimum')
+    if stats.certified is not None:
+        print(certificate_text(cost, stats.suboptimality, stats.certified))
     if truth is not None and estimate is not None:
         print(f'against the positions in the file: RMSE {ate_rmse(estimate, truth):.3f} m, '
               f'mean {ate(estimate, truth):.3f} m')

@@ -22,7 +22,8 @@ from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, trust
-from .frame import Frame, frame_of, pinned
+from .covariances import Covariances, covariances
+from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
 from .incremental_map import IncrementalMap, can_be_incremental
 from .quarantine import FAILURES
@@ -261,7 +262,22 @@ class Tracker:
             epoch=self.epoch, findings=self._findings(),
             audited_sequence=-1 if verdict is None else verdict.sequence,
             doubt='; '.join(doubts.values()), placed=self._names, anchored=anchored,
-            quarantined=tuple(sorted(self._store.excluded.items())))
+            quarantined=tuple(sorted(self._store.excluded.items())),
+            covariances=self._covariances(located))
+
+    def _covariances(self, located: NDArray[np.bool_]) -> Covariances | None:
+        wanted = self._config.backend.covariance
+        if wanted == 'off' or self._map is None:
+            return None
+        graph, (anchored, gauge) = self._store.graph, self._frame_key or (False, None)
+        joint = self._map.covariance(graph)
+        if joint is None:
+            return None
+        pins = [] if anchored else [
+            row for row in pins_of(graph, located, self._config) if joint.landmarks[row] >= 0]
+        found = covariances(
+            joint, graph, None if anchored else gauge, np.array(pins, dtype=np.int64))
+        return found.scaled() if wanted == 'found' else found
 
     def _contradictions(
         self, graph: Graph, segments: OdometrySegments, estimate: Estimate, verdict: Verdict,
