@@ -10,8 +10,8 @@ from pathlib import Path
 from ..config import SparserError
 
 NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
-         'profiling', 'online', 'incremental', 'robust', 'integrity', 'gpu',
-         'sensitivity')
+         'profiling', 'online', 'incremental', 'robust', 'integrity', 'nees', 'certificate',
+         'gpu', 'sensitivity')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

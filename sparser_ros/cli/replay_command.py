@@ -11,6 +11,7 @@ from typing import Any
 from ..config.errors import SolverError
 from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .solve_summary import status_text
 from .warnings_text import show_undetermined, show_warnings
 
 
@@ -99,7 +100,8 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
     print(
         f'{result["dataset"]}: {result["n_poses"]} keyframes, {result["n_ranges"]} ranges, '
         f'{result["n_closures"]} closures; {placed} of {len(result["beacons"])} beacons located\n'
-        f'{result["status"]}: cost {"none" if cost is None else f"{cost:.8g}"}, '
+        f'{status_text(result["status"], bool(result["undetermined"]))}: '
+        f'cost {"none" if cost is None else f"{cost:.8g}"}, '
         f'{len(result["rejected"])} measurements rejected, {result["seconds"]["total"]:.1f} s')
     if verbose:
         _counts(result)

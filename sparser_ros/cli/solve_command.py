@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..config import ConfigError, FlatOption, SolverConfig, build, walk
+from ..array_types import Array
+from ..config import ConfigError, FlatOption, SolverConfig, SolverError, build, walk
 from ..graph import Estimate, Graph, estimate_of
 from ..graph.connectivity import thinly_measured, undetermined
-from . import calibration_options
+from . import calibration_options, solve_summary
 from .exit_codes import NOT_CONVERGED, SOLVED
 from .warnings_text import show_undetermined, show_warnings
 
@@ -44,6 +46,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     known = {o.name: o for o in walk(SolverConfig)}
     for flag, name, metavar in OPTIONS:
         _add_option(parser, flag, known[name], metavar)
+    parser.add_argument(
+        '--covariance', action='store_true',
+        help='marginal covariances of newest poses and landmarks, printed and in the report')
     parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
     parser.add_argument('--output', type=Path, metavar='SOLVED_GRAPH',
                         help='write the graph with the solved values in its vertices')
@@ -116,6 +121,9 @@ def run(args: argparse.Namespace) -> int:
     if estimate is not None:
         estimate = in_file_frame(graph, estimate, truth)
         written = _write(args, graph, estimate, truth, result)
+    covariance = None
+    if args.covariance and estimate is not None:
+        covariance = covariances_of(graph, estimate, result.stats.weights)
     if args.report:
         from ..io import report
 
@@ -123,13 +131,14 @@ def run(args: argparse.Namespace) -> int:
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth)
         report.write(args.report, {
-            **fields, **calibration_options.fields(found), 'warnings': warnings,
-            'undetermined': lost})
+            **fields, **calibration_options.fields(found), 'covariance': covariance,
+            'warnings': warnings, 'undetermined': lost})
         written.append(args.report)
-    _summary(graph, result, seconds['total'], estimate, truth)
+    solve_summary.show(graph, result, seconds['total'], estimate, truth, partial=bool(lost))
     if args.verbose:
-        _details(result)
+        solve_summary.details(result)
     calibration_options.show(found)
+    solve_summary.covariances(covariance)
     if written:
         print(f'written: {", ".join(map(str, written))}')
     show_undetermined(lost)
@@ -200,36 +209,25 @@ def _write(
     return written
 
 
-def _summary(
-    graph: Graph, result: Any, seconds: float, estimate: Estimate | None, truth: Estimate | None
-) -> None:
-    from ..io.report import REJECTED_BELOW, ate, ate_rmse
+def covariances_of(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Fields of the report: covariances of newest poses and landmarks, or why there are none."""
+    from ..io import report
+    from ..solver.certify.covariance import marginal_covariance, variance_factor
 
-    stats = result.stats
-    cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
-    shown = 'none' if cost is None else f'{cost:.8g}'
-    print(
-        f'{graph.name}: {graph}\n'
-        f'{result.status.value}: cost {shown}, {seconds:.2f} s')
-    if stats.cost_robust is not None:
-        rejected = sum(int(np.sum(w < REJECTED_BELOW)) for w in stats.weights.values())
-        print(f'{stats.kernel}: robust cost {stats.cost_robust:.8g}, {rejected} rejected')
-    if stats.certified:
-        print(f'certified: at most {stats.suboptimality:.3g} above the global optimum')
-    elif stats.certified is not None:
-        print(f'not certified: up to {stats.suboptimality:.6g} above the global optimum')
-    if truth is not None and estimate is not None:
-        print(f'against the positions in the file: RMSE {ate_rmse(estimate, truth):.3f} m, '
-              f'mean {ate(estimate, truth):.3f} m')
-    if not result.status.solved:
-        print(result.message)
-
-
-def _details(result: Any) -> None:
-    """What a developer asks: effort, times and choices."""
-    stats = result.stats
-    times = ', '.join(f'{stage} {seconds:.3f} s' for stage, seconds in stats.seconds.items())
-    print(f'  {stats.iterations} iterations, {stats.cg_steps} CG steps from {stats.init} at rank '
-          f'{stats.rank}; {times}\n  on the {stats.backend}: {stats.backend_reason}')
-    for name, choice in stats.plan.items():
-        print(f'  {name}: {choice}')
+    newest = {
+        robot: int(rows[np.argmax(graph.poses.index[rows])])
+        for number, robot in enumerate(graph.robots)
+        if len(rows := np.flatnonzero(graph.poses.robot == number))}
+    try:
+        found = marginal_covariance(
+            graph, estimate, list(newest.values()), range(graph.n_landmarks), weights=weights)
+    except SolverError as error:
+        return {'error': str(error)}
+    first = graph.robots[graph.poses.robot[0]] if graph.n_poses else ''
+    gauge = 'absolute data' if graph.anchored else f'the first pose of {first}'
+    return report.covariance_fields(
+        gauge, variance_factor(graph, estimate, weights),
+        dict(zip(newest, found.poses, strict=True)),
+        dict(zip(graph.landmarks.names, found.landmarks, strict=True)))

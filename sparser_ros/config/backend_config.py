@@ -111,6 +111,10 @@ class BackendConfig:
         0.01, 'a tick has settled when what is left to gain is less than this (and than '
         '1e-5 of the cost): its square root bounds how far any coordinate is from its optimum, '
         'in its own standard deviations', unit='sigma^2', lower=1e-9, upper=1.0, live=True)
+    covariance: str = option(
+        'claimed', 'covariances of the newest poses and of beacons: from the noise that the data '
+        'claim, times the variance found in the residuals where that is larger, or none',
+        choices=('claimed', 'found', 'off'), live=True)
     map_change_m: float = option(
         1.0, 'a better map that moves a robot farther than this is announced', unit='m',
         lower=0.0, upper=1e6, live=True)

@@ -36,6 +36,9 @@ class IntegrityConfig:
     gate: bool = option(
         True, 'robots whose newest data, for sure, do not fit the map are withdrawn; false: only '
         'reported', live=True)
+    widen_odometry: bool = option(
+        True, 'odometry whose length or turning is found to be wrong by a share or a rate gets the '
+        'variance that the map shows; false: only reported', live=True)
     gate_variance: float = option(
         9.0, 'the gate withdraws a robot whose residuals have, for sure, more than this multiple '
         'of their claimed variance (9 = three times the standard deviation)', lower=1.0,

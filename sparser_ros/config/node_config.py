@@ -54,12 +54,18 @@ class PublishConfig:
         0.3, 'radius of a beacon in ~/beacons and ~/markers', unit='m', lower=0.001, upper=100.0,
         live=True,
     )
+    pose_covariance: str = option(
+        'estimated', 'covariance in ~/pose/<robot>: that of the estimate (infinite where it is '
+        'not known), or the constants below', choices=('estimated', 'configured'), live=True,
+    )
     pose_sigma_m: float = option(
-        0.3, 'position noise stated in ~/pose/<robot>: configured, not estimated', unit='m',
+        0.3, 'position noise stated in ~/pose/<robot> where `pose_covariance` is configured',
+        unit='m',
         lower=0.0, upper=1e4, live=True,
     )
     pose_sigma_rad: float = option(
-        0.1, 'rotation noise stated in ~/pose/<robot>: configured, not estimated', unit='rad',
+        0.1, 'rotation noise stated in ~/pose/<robot> where `pose_covariance` is configured',
+        unit='rad',
         lower=0.0, upper=10.0, live=True,
     )
 

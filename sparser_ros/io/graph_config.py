@@ -92,7 +92,7 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {
             'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0},
-            'integrity': {'gate': False}},
+            'integrity': {'gate': False, 'widen_odometry': False}},
     }
     if len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         config['fixes'] = {

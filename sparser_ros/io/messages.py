@@ -54,6 +54,8 @@ uint32 robots_located
 string[] robot_names
 string[] robot_states
 string[] robot_missing
+float64[] robot_sigma_m
+float64[] robot_sigma_rad
 uint32 keyframes
 uint32 beacons
 uint32 ranges
@@ -76,6 +78,8 @@ bool full_solve
 bool solving
 bool certified
 float64 suboptimality
+string covariance_gauge
+float64 variance_factor
 uint32 worker_restarts
 uint32 callback_errors
 string[] findings

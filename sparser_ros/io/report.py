@@ -81,6 +81,25 @@ def build(
     }
 
 
+def covariance_fields(
+    gauge: str, variance_factor: float, poses: Mapping[str, Array | None],
+    landmarks: Mapping[str, Array],
+) -> dict[str, Any]:
+    """Marginal covariances in map by name; None, or null, where one is not known."""
+    def listed(values: Array | None) -> list[list[float]] | None:
+        return None if values is None or not np.all(np.isfinite(values)) else values.tolist()
+
+    plane = any(values is not None and len(values) == 3 for values in poses.values())
+    return {
+        'gauge': gauge,
+        'variance_factor': variance_factor,
+        'order': 'x y rz' if plane else 'x y z rx ry rz',
+        'units': 'm, rad; rotations about the axes of map',
+        'newest_poses': {name: listed(values) for name, values in poses.items()},
+        'landmarks': {name: listed(values) for name, values in landmarks.items()},
+    }
+
+
 def write(path: Path | str, report: Mapping[str, Any]) -> None:
     """Write a report atomically; numbers that are not finite become null."""
     atomic.write_text(path, json.dumps(_plain(report), indent=1, allow_nan=False) + '\n')

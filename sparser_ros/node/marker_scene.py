@@ -15,6 +15,7 @@ from .keyframe_arrays import Keyframes
 from .markers import SPHERE, TEXT, Color, Marker, line_list
 from .picture import drawable, newest, range_segments
 from .transforms import spatial
+from .uncertainty import ellipsoid
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
 ESTIMATED: Color = (0.2, 0.7, 1.0, 1.0)
@@ -22,17 +23,20 @@ UNDETERMINED: Color = (0.9, 0.4, 0.9, 1.0)
 RANGE: Color = (0.3, 0.8, 0.4, 0.25)
 CLOSURE: Color = (0.2, 0.3, 0.9, 0.8)
 REJECTED: Color = (0.9, 0.1, 0.1, 0.8)
+UNCERTAIN: Color = (0.2, 0.7, 1.0, 0.25)
 LABEL: Color = (1.0, 1.0, 1.0, 0.9)
 
 
 def beacon_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
-    """One sphere per located beacon, its name as text; then robots without known heading."""
+    """One sphere per located beacon, its name as text, and the 95 % ellipse of its position where
+    that is known; then robots without known heading."""
     scale = (2 * size, 2 * size, 2 * size)
     markers = []
     positions = spatial(solution.estimate.landmarks)
     for k in np.flatnonzero(solution.landmark_located):
         color = KNOWN if keyframes.landmark_fixed[k] else ESTIMATED
         markers += _labelled('beacons', int(k), positions[k], keyframes.landmarks[k], scale, color)
+        markers += _ellipse(solution, int(k), positions[k], size)
     solved = len(solution.estimate.translation)
     for number, item in enumerate(solution.robots):
         rows = keyframes.rows(item.robot, solved)
@@ -70,6 +74,21 @@ def _labelled(
         Marker(namespace + '_names', number, TEXT, position_xyz=(x, y, z + scale[2]),
                scale=(0.0, 0.0, 1.5 * scale[2]), color=LABEL, text=name),
     ]
+
+
+def _ellipse(solution: Solution, row: int, position: NDArray, thickness: float) -> list[Marker]:
+    known = solution.covariances
+    if known is None or row >= len(known.landmarks):
+        return []
+    region = ellipsoid(known.landmarks[row])
+    if region is None:
+        return []
+    x, y, z = map(float, position)
+    a, b, c = region.diameters
+    # RViz draws nothing that has no thickness.
+    return [Marker(
+        'beacon_uncertainty', row, SPHERE, position_xyz=(x, y, z), quat_xyzw=region.quat_xyzw,
+        scale=(a, b, c or thickness / 10), color=UNCERTAIN)]
 
 
 def _range_lines(

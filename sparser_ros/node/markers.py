@@ -31,6 +31,7 @@ class Marker:
     type: int = SPHERE
     action: int = ADD
     position_xyz: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    quat_xyzw: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
     scale: tuple[float, float, float] = (0.1, 0.1, 0.1)
     color: Color = (1.0, 1.0, 1.0, 1.0)
     points: Array | None = None
@@ -68,7 +69,7 @@ def marker_array_bytes(stamp_ns: int, frame_id: str, markers: Sequence[Marker]) 
 def _marker(writer: CdrWriter, stamp_ns: int, frame_id: str, marker: Marker) -> None:
     writer.header(stamp_ns, frame_id).string(marker.namespace)
     writer.pack('i', marker.id, marker.type, marker.action)
-    writer.pack('d', *marker.position_xyz, 0.0, 0.0, 0.0, 1.0)
+    writer.pack('d', *marker.position_xyz, *marker.quat_xyzw)
     writer.pack('d', *marker.scale).pack('f', *marker.color)
     writer.pack('i', 0).pack('I', 0).pack('?', False)  # lifetime: for ever; frame_locked
     writer.rows(np.zeros((0, 3)) if marker.points is None else marker.points, '<f8')

@@ -14,16 +14,18 @@ from rclpy.publisher import Publisher
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
+from ..array_types import Array
 from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from .cdr import path_bytes
 from .conversions import fill_pose, time_message, topic_token
 from .marker_scene import beacon_markers, scene_markers
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
-from .picture import corrections, map_to_odom, trajectory
+from .picture import corrections, map_to_odom, newest_rows, trajectory
 from .pipeline import Pipeline
 from .qos import LATCHED, STATUS, TRANSFORMS
-from .transforms import MapToOdom, Transform, lifted
+from .transforms import MapToOdom, Transform, lifted, spatial
+from .uncertainty import message_covariance
 
 
 class Publishers:
@@ -74,7 +76,7 @@ class Publishers:
         self._jobs.clear()
         for robot in self.map_to_odom.transforms:
             if publish.poses:
-                self._jobs.append(partial(self._publish_pose, robot))
+                self._jobs.append(partial(self._publish_pose, robot, solution))
             if publish.paths:
                 self._jobs.append(partial(self._publish_path, robot, solution))
         if publish.beacons:
@@ -166,7 +168,7 @@ class Publishers:
             stamp, self._config.frames.map, path.stamps_ns, path.positions_xyz,
             path.quats_xyzw))
 
-    def _publish_pose(self, robot: str) -> None:
+    def _publish_pose(self, robot: str, solution: Solution) -> None:
         newest = self._pipeline.frontend.latest_odometry(robot)
         transform = self.map_to_odom.transforms.get(robot)
         if newest is None or transform is None:
@@ -178,10 +180,18 @@ class Publishers:
         message.header.frame_id = self._config.frames.map
         fill_pose(message.pose.pose.position, message.pose.pose.orientation,
                   pose.translation, pose.quat_xyzw)
-        publish = self._config.node.publish
-        message.pose.covariance = np.diag(
-            [publish.pose_sigma_m ** 2] * 3 + [publish.pose_sigma_rad ** 2] * 3).ravel()
+        message.pose.covariance = self._covariance(robot, solution, pose.translation).ravel()
         self._poses[robot].publish(message)
+
+    def _covariance(self, robot: str, solution: Solution, position: Array) -> Array:
+        """(6, 6) of a robot at `position` (3,)."""
+        publish = self._config.node.publish
+        if publish.pose_covariance == 'configured':
+            return np.diag(
+                [publish.pose_sigma_m ** 2] * 3 + [publish.pose_sigma_rad ** 2] * 3)
+        row = newest_rows(solution, self._pipeline.keyframes)[robot]
+        keyframe = spatial(solution.estimate.translation[row:row + 1])[0]
+        return message_covariance(solution.covariances, robot, position - keyframe)
 
     def _publish_beacons(self, solution: Solution) -> None:
         markers = beacon_markers(solution, self._pipeline.keyframes,

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
+from ..backend.session.covariances import Covariances
 from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..config.sparser import SparserConfig
 from ..graph import Estimate, Graph, with_estimate
-from ..io import atomic, beacon_file, pyfg, tum
+from ..io import atomic, beacon_file, pyfg, report, tum
 from ..io.beacon_file import SavedBeacon
 from ..solver.certify.covariance import marginal_covariance
 
@@ -34,7 +35,8 @@ def save(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
 
     `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
     and `map.json`, `<robot>.tum` of every robot located in `map` (others have no trajectory
-    there), `beacons.yaml` and `beacons.csv`.
+    there), `beacons.yaml`, `beacons.csv` and, where they are known, the covariances of newest poses
+    and landmarks, `covariances.json`.
     """
     if graph.n_poses != len(solution.estimate.translation):
         raise SparserError(
@@ -48,6 +50,8 @@ def save(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
         located = [r.robot for r in solution.robots if r.location is Location.LOCATED]
         part, estimate = _restricted(graph, solution.estimate, located)
         tum.write(folder, part, estimate, part.poses.stamp_ns)
+        if solution.covariances is not None:
+            report.write(folder / 'covariances.json', _covariances(graph, solution.covariances))
         beacons, known = saved_beacons(config, graph, solution)
         beacon_file.write(folder, beacons)
         atomic.write_text(folder / 'map.json', json.dumps({
@@ -56,6 +60,14 @@ def save(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
                 r.robot: r.location.value for r in solution.robots},
             'beacon_covariances': 'estimated' if known else 'bound of observability'}, indent=1))
     return target
+
+
+def _covariances(graph: Graph, known: Covariances) -> dict[str, Any]:
+    names = graph.landmarks.names
+    return report.covariance_fields(
+        known.gauge, known.variance_factor,
+        {robot: known.of(robot) for robot in known.robots},
+        dict(zip(names, known.landmarks, strict=True)))
 
 
 def saved_beacons(

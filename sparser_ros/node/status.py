@@ -17,6 +17,7 @@ from .conversions import time_message
 from .findings import joined
 from .pipeline import Pipeline
 from .timing import CallbackTimes
+from .uncertainty import sigmas
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 STATE_NAMES = {
@@ -115,6 +116,11 @@ def _add_robots(message: SolverStatus, pipeline: Pipeline) -> None:
     message.robot_names = list(known)
     message.robot_states = [state for state, _ in known.values()]
     message.robot_missing = [missing for _, missing in known.values()]
+    covariances = None if pipeline.solution is None else pipeline.solution.covariances
+    both = [sigmas(covariances, robot) for robot in known]
+    message.robot_sigma_m, message.robot_sigma_rad = [m for m, _ in both], [r for _, r in both]
+    message.covariance_gauge = '' if covariances is None else covariances.gauge
+    message.variance_factor = math.nan if covariances is None else covariances.variance_factor
 
 
 def _add_solution(message: SolverStatus, solution: Solution) -> None:

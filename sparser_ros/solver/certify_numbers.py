@@ -17,9 +17,6 @@ class CertifyNumbers:
     certificate_rounding: float = number(
         1e-12, 'certify', 'rounding error of a cost, over tr Q_cc: costs are sums of as many terms '
         'of both signs', source='rounding error of float64')
-    certificate_tightenings: int = number(
-        2, 'certify', 'times that a proven gap is divided by ten, one factorisation each, for a '
-        'sharper bound', unit='factorisations', off=0)
     pinned_margin: float = number(
         10.0, 'certify', 'margin of the test with one block held, over the shift of the plain '
         'test: the gap falls with the margin, which the least eigenvalue of S without the gauge '
@@ -40,15 +37,36 @@ class CertifyNumbers:
     polishing_gap: float = number(
         1e-2, 'certify', 'gap of a failed certificate, over the cost, below which polishing may '
         'still close it; a larger one means another minimum', off=0.0)
-    staircase_tolerances: tuple[float, ...] = number(
-        (1e-5, 1e-7), 'certify', 'cost tolerances of the first runs at a rank: rough runs come '
-        'first, since a saddle shows in their certificates already')
-    staircase_saddle_gaps: tuple[float, ...] = number(
-        (0.1, 1e-2), 'certify', 'share of the cost above which a gap after each of these runs '
-        'means a saddle to leave; a smaller one may be lack of polish')
-    staircase_single_steps: int = number(
-        12, 'certify', 'runs of one accepted step that follow, with a certificate after each: each '
-        'takes long, and one may be enough', unit='runs')
+    held_rounding: float = number(
+        1e-14, 'certify', 'least margin of the test with one block held, over the largest diagonal '
+        'entry: errors of a Cholesky factor are a few machine precisions of that',
+        source='rounding error of float64')
+    staircase_tolerance: float = number(
+        1e-5, 'certify', 'cost tolerance of the first run at a rank: a saddle shows in its '
+        'certificate already')
+    staircase_saddle_gap: float = number(
+        0.1, 'certify', 'share of the cost above which a gap after that run means a saddle to '
+        'leave; a smaller one may be lack of polish')
+    staircase_rounds: int = number(
+        4, 'certify', 'most polishing rounds at a rank, before the directions that are left become '
+        'columns: with more columns fewer steps are needed', unit='rounds')
+    staircase_last_rounds: int = number(
+        24, 'certify', 'the same at the highest rank', unit='rounds')
+    round_steps: int = number(
+        2, 'certify', 'accepted steps of a polishing round, between two certificates',
+        unit='steps')
+    round_cg_steps: int = number(
+        30, 'certify', 'most CG steps of a polishing step: what is left after so many is soft '
+        'compared with the shift, which the next certificate lowers', unit='CG steps')
+    round_shift: float = number(
+        3.0, 'certify', 'shift of the polishing preconditioner, over the least eigenvalue of S '
+        'that it outweighs')
+    bound_gap: float = number(
+        1e-4, 'certify', 'share of the cost within which the bound of a relaxation ends the climb, '
+        'where the trajectory above is further away', source='contract of `suboptimality`')
+    bound_share: float = number(
+        0.1, 'certify', 'gap of that bound, over the distance to the trajectory: a sharper one '
+        'would tell a user no more', source='contract of `suboptimality`')
     staircase_cg_steps: int = number(
         500, 'certify', 'most CG steps of an iteration: near a saddle the Hessian is nearly '
         'singular, and CG would use any number', unit='CG steps')

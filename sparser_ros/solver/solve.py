@@ -12,7 +12,7 @@ from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
 from . import thresholds
-from .certify.certificate import Certifier
+from .certify.certificate import Certificate, Certifier
 from .certify.optimality import Assessment, assess
 from .certify.staircase import Climb, climb
 from .manifold.rounding import round_to_rotations
@@ -93,12 +93,15 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
     def descend_again(relaxed: TrustRegionRun) -> TrustRegionRun:
         return descend(context, plan, relaxed, frozen)
 
-    def climb_from(y: Array) -> Climb:
-        highest = max(thresholds.current().staircase_highest_rank, y.shape[1])
+    def climb_from(
+        run: TrustRegionRun, certificate: Certificate | None, above: float
+    ) -> Climb:
+        tested = None if certificate is None else (run, certificate)
+        highest = max(thresholds.current().staircase_highest_rank, run.y.shape[1])
         top = climb(
-            context.schur, y, context.preconditioners.regularised(), context.rule(0.0),
-            max_rank=highest, certifier=certifier, observer=context.observer('certify'),
-            backend=context.backend)
+            context.schur, run.y, context.preconditioners.regularised(), context.rule(0.0),
+            max_rank=highest, above=above, tested=tested, certifier=certifier,
+            observer=context.observer('certify'), backend=context.backend)
         context.tally.add(top.iterations, top.cg_steps, top.cg_stops, context.backend.ran)
         return top
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.cli.main import main
+from sparser_ros.cli.solve_summary import certificate_text
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import graph_file, pyfg, simulation_output
@@ -183,6 +184,25 @@ def test_without_certify_nothing_is_claimed(tmp_path):
     assert report['certified'] is None and report['suboptimality'] is None
 
 
+def test_covariances_are_printed_and_reported(tmp_path, field, capsys):
+    report = tmp_path / 'r.json'
+    assert main(['solve', str(field), '--seed', '1', '--covariance', '--report', str(report)]) == 0
+    found = json.loads(report.read_text())['covariance']
+    assert found['gauge'] == 'the first pose of A' and found['order'] == 'x y rz'
+    assert set(found['newest_poses']) == {'A', 'B'} and len(found['landmarks']) == 4
+    for values in [*found['newest_poses'].values(), *found['landmarks'].values()]:
+        assert np.linalg.eigvalsh(values).min() > 0
+    assert 'standard deviations relative to the first pose of A' in capsys.readouterr().out
+
+
+def test_a_certificate_in_words():
+    assert certificate_text(757.5, 71.3, False) == (
+        'not certified: no solution costs less than 686.2; the best possible map is at most 71.3 '
+        '(9.4 %) better')
+    assert 'best possible map' in certificate_text(1.0, 1e-7, True)
+    assert 'no bound' in certificate_text(1.0, np.inf, False)
+
+
 def test_calibrated_radios_are_reported(tmp_path, field, capsys):
     """All ranges of the file become 0.4 m too long."""
     graph = graph_file.read(field)
@@ -221,6 +241,7 @@ def test_parts_without_a_measurement_are_no_solution(tmp_path, field, capsys):
     shown = capsys.readouterr()
     assert 'undetermined: robot B: no measurement to the rest of the graph' in shown.err
     assert 'undetermined: 4 landmarks without any measurement' in shown.err
+    assert 'converged in parts, the rest is undetermined' in shown.out
     assert len(json.loads((tmp_path / 'r.json').read_text())['undetermined']) == 2
     assert main(['solve', str(path), '--partial']) == 0
 

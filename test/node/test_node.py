@@ -101,10 +101,14 @@ def test_paths_fit_the_truth(lived):
     assert np.median(error) < 0.3, np.median(error)
 
 
-def test_pose_topic_is_in_map_with_stated_noise(lived):
+def test_pose_topic_is_in_map_with_its_covariance(lived):
     pose = lived.heard['/sparser/pose/B'][-1]
     assert pose.header.frame_id == 'map'
-    assert pose.pose.covariance[0] > 0 and pose.pose.covariance[35] > 0
+    covariance = np.reshape(pose.pose.covariance, (6, 6))
+    flat = covariance[np.ix_([0, 1, 5], [0, 1, 5])]
+    assert np.linalg.eigvalsh(flat).min() > 0 and np.sum(np.abs(covariance)) == np.sum(np.abs(flat))
+    # That of the estimate, in the order of centimetres here, and not the configured 0.3 m.
+    assert 1e-3 < np.sqrt(flat[0, 0]) < 0.29
     assert ('B', stamp_ns(pose.header.stamp)) in lived.scene.odometry
 
 
@@ -137,6 +141,8 @@ def test_status_and_diagnostics(lived):
     status = lived.status
     assert list(status.robot_names) == ['A', 'B']
     assert list(status.robot_states) == ['located', 'located']
+    assert np.all(np.array(status.robot_sigma_m) < 1) and status.variance_factor >= 1
+    assert status.covariance_gauge
     assert status.keyframes == lived.counters()['odometry']['accepted']
     assert status.ranges == lived.counters()['ranges']['accepted'] > 100
     assert status.cost > 0 and status.iterations >= 0 and status.dropped == 0
@@ -163,7 +169,8 @@ def test_save_is_complete(lived):
     (folder,) = lived.maps.iterdir()
     assert str(folder) == response.message and folder.is_absolute()
     assert sorted(p.name for p in folder.iterdir()) == [
-        'A.tum', 'B.tum', 'beacons.csv', 'beacons.yaml', 'map.json', 'map.pyfg']
+        'A.tum', 'B.tum', 'beacons.csv', 'beacons.yaml', 'covariances.json', 'map.json',
+        'map.pyfg']
     graph = pyfg.read(folder / 'map.pyfg')
     assert graph.n_poses == lived.status.keyframes
     assert len(graph.ranges) == lived.status.ranges

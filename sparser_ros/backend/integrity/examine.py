@@ -40,6 +40,8 @@ from .swapped_robots import swapped_robots
 
 Array = NDArray[np.float64]
 
+LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
+"""Faults of odometry that go on: by a share of the length, by a rate of turning."""
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
 
@@ -92,7 +94,8 @@ def examine(
         findings.append(burst_finding(sources, found[0], rows))
         named.add(sources.names[found[0].source])
     findings += _closures(graph, weights)
-    factors, noisy = _odometry(graph, windows, false_alarm, config)
+    at_fault = {one.subject for one in findings if one.kind in LASTING_ODOMETRY}
+    factors, noisy = _odometry(graph, windows, false_alarm, config, at_fault)
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
         graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
@@ -192,9 +195,13 @@ def _closures(graph: Graph, weights: Mapping[str, Array]) -> list[Finding]:
 
 
 def _odometry(
-    graph: Graph, windows: OdometryWindows, false_alarm: float, config: IntegrityConfig
+    graph: Graph, windows: OdometryWindows, false_alarm: float, config: IntegrityConfig,
+    at_fault: set[str],
 ) -> tuple[dict[str, float], list[Finding]]:
-    """Variance factors of all robots, and findings of those far beyond what they claim."""
+    """Variance factors of all robots, and findings of those far beyond what they claim.
+
+    Of robots `at_fault` the odometry is known to be worse than claimed: chance needs no excluding.
+    """
     factors, found = {}, []
     for number, name in enumerate(graph.robots):
         square = windows.of(number)
@@ -202,7 +209,8 @@ def _odometry(
         total = float(np.sum(square))
         # Of few windows the mean scatters: what chance explains counts as claimed.
         sure = degrees > 0 and total > chdtri(degrees, false_alarm)
-        factors[name] = max(1.0, total / degrees) if sure else 1.0
+        believed = sure or (degrees > 0 and name in at_fault)
+        factors[name] = max(1.0, total / degrees) if believed else 1.0
         if sure and total > config.variance_floor * chdtri(degrees, false_alarm):
             times = float(np.sqrt(factors[name]))
             found.append(Finding(

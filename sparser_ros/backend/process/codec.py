@@ -25,6 +25,7 @@ from ...graph import (
 )
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
+from ..session.covariances import Covariances
 from ..session.solution import Location, Rejected, RobotLocation, Solution
 
 MAGIC = b'SPR1'
@@ -154,7 +155,21 @@ def encode_solution(solution: Solution, answer: Any = None) -> bytes:
     arrays = estimate_arrays(solution.estimate)
     arrays['landmark_located'] = solution.landmark_located
     arrays.update(stats_arrays(solution.stats))
+    known = solution.covariances
+    if known is not None:
+        values['covariances'] = [list(known.robots), known.gauge, known.variance_factor]
+        arrays['covariances.poses'] = known.poses
+        arrays['covariances.landmarks'] = known.landmarks
     return encode('solution', values, arrays)
+
+
+def _covariances(packet: Packet) -> Covariances | None:
+    if 'covariances' not in packet.values:
+        return None
+    robots, gauge, factor = packet.values['covariances']
+    arrays = packet.arrays
+    return Covariances(
+        tuple(robots), arrays['covariances.poses'], arrays['covariances.landmarks'], gauge, factor)
 
 
 def decode_solution(packet: Packet) -> Solution:
@@ -172,4 +187,5 @@ def decode_solution(packet: Packet) -> Solution:
         findings=tuple(Finding(*row) for row in values['findings']),
         placed=tuple(values['placed']),
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
+        covariances=_covariances(packet),
         **{name: values[name] for name in _PLAIN})

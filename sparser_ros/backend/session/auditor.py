@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ...graph import Estimate, Increment
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
+from ..integrity.examine import LASTING_ODOMETRY
 from . import quarantine
 from .contest import SAME_COST, Contest, robust_cost
 from .frame import Frame, frame_of
@@ -78,6 +79,8 @@ class Auditor:
         self._rule = ScratchRule()
         self._doubts: list[RangeDoubt] = []
         """Ranges left out of every solve because they are faulty together."""
+        self._widened: dict[str, tuple[float, Finding]] = {}
+        """Variance factor of odometry by robot, and what was found."""
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
@@ -141,13 +144,14 @@ class Auditor:
             excluded = self._store.excluded
             return replace(
                 verdict, request=request, quarantined=tuple(sorted(excluded.items())),
-                doubted_ranges=rows_of(self._doubts), held_sources=tuple(sorted({
+                widened=self._factors(), doubted_ranges=rows_of(self._doubts),
+                held_sources=tuple(sorted({
                     one.finding.subject for one in self._doubts if one.open})),
-                findings=self._recent_faults(
+                findings=self._lasting_faults(
                     self.config.backend.integrity.memory_s, verdict.findings
                 ) + verdict.findings + quarantine.findings(excluded, self._store.subjects()),
                 gate_robots=verdict.gate_robots + tuple(
-                    (one.subject, one.text) for one in self._recent_faults(
+                    (one.subject, one.text) for one in self._lasting_faults(
                         self.config.backend.integrity.window_s, unresolved=True)),
                 seconds=time.perf_counter() - begin)
 
@@ -156,7 +160,7 @@ class Auditor:
                 # Another try may succeed.
                 self._audited = before
             return complete(self._cannot_tell(error), request)
-        contest, judgement = self._without_faulty_ranges(contest)
+        contest, judgement = self._with_honest_odometry(*self._without_faulty_ranges(contest))
         now = self._situation(contest, tracked)
         due = request >= 0 or (
             scratch and self._rule.reason(judgement, now, self.config.backend.audit))
@@ -220,6 +224,34 @@ class Auditor:
                 contest, seen_in(contest, self.config), self._store.graph, self.config)
         return contest, judgement
 
+    def _with_honest_odometry(
+        self, contest: Contest, judgement: Judgement
+    ) -> tuple[Contest, Judgement]:
+        """Where the odometry of a robot is wrong by a share or a rate, its own found variance.
+
+        Its path would bend the map, and the places of the other robots with it.
+        """
+        if not self.config.backend.integrity.widen_odometry:
+            return contest, judgement
+        new = {
+            one.subject: (
+                judgement.odometry_factors[one.subject]
+                * self._widened.get(one.subject, (1.0, one))[0], one)
+            for one in judgement.findings if one.kind in LASTING_ODOMETRY
+            and judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
+        if not new:
+            return contest, judgement
+        self._widened.update(new)
+        self._store.widen(self._factors())
+        other = self._again(contest)
+        if other is None:
+            return contest, judgement
+        return other, judged(
+            other, seen_in(other, self.config), self._store.graph, self.config)
+
+    def _factors(self) -> dict[str, float]:
+        return {robot: factor for robot, (factor, _) in self._widened.items()}
+
     def _doubt(self, doubts: list[RangeDoubt]) -> None:
         self._doubts = doubts
         self._store.doubt(rows_of(doubts))
@@ -236,20 +268,23 @@ class Auditor:
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other
 
-    def _recent_faults(
+    def _lasting_faults(
         self, seconds: float, said: tuple[Finding, ...] = (), *, unresolved: bool = False
     ) -> tuple[Finding, ...]:
-        """Findings, beside those `said`, of ranges left out that ended so long ago at most.
+        """Findings, beside those `said`, of what has less weight or none in the map.
 
-        `unresolved`: only of faults that were not seen to end.
+        Ranges left out count if they ended at most so many seconds ago. `unresolved`: only faults
+        that were not seen to end.
         """
         stamps = self._store.graph.poses.stamp_ns
         newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
         known = {(one.kind, one.subject) for one in said}
-        return tuple(
+        found = [
             one.finding for one in self._doubts
-            if newest - one.end_s <= seconds and (one.unresolved or not unresolved)
-            and (one.finding.kind, one.finding.subject) not in known)
+            if newest - one.end_s <= seconds and (one.unresolved or not unresolved)]
+        if not unresolved:
+            found += [finding for _, finding in self._widened.values()]
+        return tuple(one for one in found if (one.kind, one.subject) not in known)
 
     def _from_scratch(self, contest: Contest, before: Judgement) -> Judgement:
         """Add starts from scratch, and judge what is best then."""

@@ -129,15 +129,22 @@ def pinned(graph: Graph, estimate: Estimate, located: Mask, config: SparserConfi
 
     For a frame whose heading the gauge robot gives. None while no such beacon is located.
     """
+    pins = pins_of(graph, located, config)
+    shifts = [place - estimate.landmarks[row] for row, place in pins.items()]
+    return np.mean(shifts, axis=0) if shifts else None
+
+
+def pins_of(graph: Graph, located: Mask, config: SparserConfig) -> dict[int, Array]:
+    """{row: configured position (d,)} of located known beacons."""
     known = {
         spec.beacon: spec.position[:config.dimension]
         for spec in config.radio_specs().values() if spec.beacon and spec.position}
-    shifts = []
+    pins = {}
     for row, name in enumerate(graph.landmarks.names):
         if row >= len(located) or not located[row]:
             continue
         if graph.landmarks.fixed[row]:
-            shifts.append(graph.landmarks.position[row] - estimate.landmarks[row])
+            pins[row] = graph.landmarks.position[row]
         elif name in known:
-            shifts.append(np.array(known[name], dtype=float) - estimate.landmarks[row])
-    return np.mean(shifts, axis=0) if shifts else None
+            pins[row] = np.array(known[name], dtype=float)
+    return pins

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import GraphError
-from ...graph import Graph, Increment, Landmarks, Poses, concatenated, empty_graph
+from ...graph import (
+    Graph,
+    Increment,
+    Landmarks,
+    Poses,
+    RelativePoses,
+    concatenated,
+    empty_graph,
+)
 from .quarantine import ODOMETRY
 
 Index = NDArray[np.int64]
@@ -56,7 +64,7 @@ class GraphStore:
 
     Measurements of quarantined increments (quarantine.py) and ranges in doubt (range_doubts.py)
     are left out of `graph`; `original` gives the rows that the others have in the sum of all
-    increments.
+    increments. The odometry of robots that is worse than it claims has a smaller weight there.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -69,6 +77,7 @@ class GraphStore:
         self._rows: dict[str, Index] = {}
         self._excluded: dict[int, int] = {}
         self._doubted: Index = np.zeros(0, dtype=np.int64)
+        self._widened: dict[str, float] = {}
         self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
         self.newest_stamp_ns = 0
@@ -103,12 +112,10 @@ class GraphStore:
     @property
     def graph(self) -> Graph:
         """The graph after all increments so far."""
-        if self._waiting:
-            self._whole = _extended(self._whole, self._waiting)
-            self._waiting, self._graph = [], None
+        whole = self.whole
         if self._graph is None:
-            partial = self._excluded or len(self._doubted)
-            self._graph = self._without() if partial else self._whole
+            partial = self._excluded or len(self._doubted) or self._widened
+            self._graph = self._without() if partial else whole
         return self._graph
 
     @property
@@ -124,7 +131,9 @@ class GraphStore:
     @property
     def whole(self) -> Graph:
         """The sum of all increments, with what `graph` leaves out."""
-        _ = self.graph
+        if self._waiting:
+            self._whole = _extended(self._whole, self._waiting)
+            self._waiting, self._graph = [], None
         return self._whole
 
     def exclude(self, levels: Mapping[int, int]) -> None:
@@ -136,6 +145,19 @@ class GraphStore:
         """Leave out these ranges, rows of the sum of all increments, and no others from now on."""
         if not np.array_equal(ranges, self._doubted):
             self._doubted, self._graph, self._rows = np.asarray(ranges), None, {}
+
+    def widen(self, factors: Mapping[str, float]) -> None:
+        """Multiply the variance of the odometry of these robots, and of no others, from now on."""
+        if dict(factors) != self._widened:
+            self._widened, self._graph, self._rows = dict(factors), None, {}
+
+    def weighted(self, relative: RelativePoses) -> RelativePoses:
+        """Relative poses of the sum of all increments with the weights that `graph` gives them."""
+        if not self._widened:
+            return relative
+        own = np.array([self._widened.get(name, 1.0) for name in self.whole.robots])
+        factor = np.where(relative.odometry, own[self._whole.poses.robot[relative.i]], 1.0)
+        return relative.replaced(tau=relative.tau / factor, kappa=relative.kappa / factor)
 
     def original(self, name: str, rows: Index) -> Index:
         """Rows of the sum of all increments that rows of a table of `graph` have."""
@@ -182,6 +204,7 @@ class GraphStore:
                 keep[self._doubted] = False
             self._rows[name] = np.flatnonzero(keep)
             tables[name] = table.take(self._rows[name])
+        tables['relative_poses'] = self.weighted(tables['relative_poses'])
         return self._whole.replaced(**tables)
 
 

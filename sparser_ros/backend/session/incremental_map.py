@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment, is_landmark
 from ...linalg.sparse.cholesky import supports_external_ordering
+from ...solver.certify.covariance import in_map
 from ...solver.incremental.incremental_solver import IncrementalSolver, Update
 from ...solver.incremental.terms import Kind, terms_of
 from ...solver.result import SolveStats, SolveStatus
+from .covariances import JointCovariance
 from .frame import Frame
 
 if TYPE_CHECKING:
@@ -107,6 +109,27 @@ class IncrementalMap:
                 solver.position[self._pose[last]]))):
             raise SolverError('the trajectory is no longer finite')
         return self._stats(update)
+
+    def covariance(self, graph: Graph) -> JointCovariance | None:
+        """Of the newest poses and all landmarks that are placed; None where not determined."""
+        placed = np.array(self._segment_placed, dtype=bool)
+        newest = np.full(len(graph.robots), -1, dtype=np.int64)
+        newest[graph.poses.robot] = np.arange(graph.n_poses)
+        known = (newest >= 0) & placed[self._segment[newest]]
+        poses, marks = newest[known], np.flatnonzero(self._landmark_placed)
+        bodies = np.concatenate([self._pose[poses], self._landmark[marks]])
+        solver = self._solver
+        own = solver.covariance(bodies)
+        if own is None:
+            return None
+        place = np.full(len(newest), -1, dtype=np.int64)
+        place[known] = np.arange(len(poses))
+        place_of_landmark = np.full(len(self._landmark), -1, dtype=np.int64)
+        place_of_landmark[marks] = len(poses) + np.arange(len(marks))
+        point = np.arange(len(bodies)) >= len(poses)
+        return JointCovariance(
+            in_map(own, solver.rotation[bodies], point), place, place_of_landmark,
+            solver.variance_factor())
 
     def weights(self) -> dict[str, Array]:
         """Robust weights by table, in the order of `rows`; {} without a kernel."""

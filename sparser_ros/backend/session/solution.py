@@ -11,6 +11,7 @@ from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..observability.location import Location
+from .covariances import Covariances
 
 Array = NDArray[np.float64]
 
@@ -71,6 +72,8 @@ class Solution:
     """Names of the segments and landmarks that are solved (`frame.Frame.name`)."""
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments left out because no solve succeeds with them."""
+    covariances: Covariances | None = None
+    """None where no factor gives them: before the first map, in whole solves, or switched off."""
 
 
 def withdrawn(solution: Solution, reason: str) -> Solution:
@@ -79,4 +82,4 @@ def withdrawn(solution: Solution, reason: str) -> Solution:
         solution, status=SolveStatus.FAILED, message=reason, full=False,
         robots=tuple(
             replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
-        landmark_located=np.zeros(len(solution.landmark_located), dtype=bool))
+        landmark_located=np.zeros(len(solution.landmark_located), dtype=bool), covariances=None)

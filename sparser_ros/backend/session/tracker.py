@@ -22,7 +22,8 @@ from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, trust
-from .frame import Frame, frame_of, pinned
+from .covariances import Covariances, covariances
+from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
 from .incremental_map import IncrementalMap, can_be_incremental
 from .quarantine import FAILURES
@@ -56,6 +57,8 @@ class Tracker:
         self._fresh = False
         """Whether the verdict came after the last solution."""
         self._news: list[Increment] = []
+        self._widened: dict[str, float] = {}
+        """Variance factors of odometry by robot."""
         self._good: tuple[int, Estimate] | None = None
         """Sequence and estimate of the last tick that succeeded."""
         self._announced: tuple[Finding, ...] = ()
@@ -105,6 +108,7 @@ class Tracker:
             self._map is not None and key == self._frame_key
             and excluded == self._store.excluded
             and np.array_equal(self._left_out(verdict), self._store.doubted)
+            and verdict.widened == self._widened
             and set(verdict.placed) <= set(self._names)
             and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
         self._verdict, self._announced = verdict, ()
@@ -112,6 +116,8 @@ class Tracker:
             return
         self._store.exclude(excluded)
         self._store.doubt(self._left_out(verdict))
+        self._widened = verdict.widened
+        self._store.widen(verdict.widened)
         before = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
             self.epoch += 1
@@ -164,15 +170,16 @@ class Tracker:
         assert self._map is not None
         try:
             if news:
-                self._map.add(self._without_held(merged(news)))
+                self._map.add(self._as_solved(merged(news)))
             stats = self._map.update(self._store.graph)
         except FAILURES as error:
             stats = self._without_culprits([one.sequence for one in news], error)
         self._good = self._store.sequence, self._map.estimate()
         return stats
 
-    def _without_held(self, news: Increment) -> Increment:
-        """Newest increments without the ranges of held sources."""
+    def _as_solved(self, news: Increment) -> Increment:
+        """Newest increments without the ranges of held sources, odometry with its weights."""
+        news = news.replaced(relative_poses=self._store.weighted(news.relative_poses))
         if self._verdict is None or not self._verdict.held_sources:
             return news
         self._store.doubt(self._left_out(self._verdict))
@@ -255,7 +262,22 @@ class Tracker:
             epoch=self.epoch, findings=self._findings(),
             audited_sequence=-1 if verdict is None else verdict.sequence,
             doubt='; '.join(doubts.values()), placed=self._names, anchored=anchored,
-            quarantined=tuple(sorted(self._store.excluded.items())))
+            quarantined=tuple(sorted(self._store.excluded.items())),
+            covariances=self._covariances(located))
+
+    def _covariances(self, located: NDArray[np.bool_]) -> Covariances | None:
+        wanted = self._config.backend.covariance
+        if wanted == 'off' or self._map is None:
+            return None
+        graph, (anchored, gauge) = self._store.graph, self._frame_key or (False, None)
+        joint = self._map.covariance(graph)
+        if joint is None:
+            return None
+        pins = [] if anchored else [
+            row for row in pins_of(graph, located, self._config) if joint.landmarks[row] >= 0]
+        found = covariances(
+            joint, graph, None if anchored else gauge, np.array(pins, dtype=np.int64))
+        return found.scaled() if wanted == 'found' else found
 
     def _contradictions(
         self, graph: Graph, segments: OdometrySegments, estimate: Estimate, verdict: Verdict,

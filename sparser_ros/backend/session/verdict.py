@@ -76,6 +76,8 @@ class Verdict:
     """Rows, in the sum of all increments, of ranges left out because they are faulty together."""
     held_sources: tuple[str, ...] = ()
     """Robots and landmarks whose next ranges are left out as well."""
+    widened: dict[str, float] = field(default_factory=dict)
+    """Factors by which the variance of a robot's odometry is multiplied in every solve."""
     seconds: float = 0.0
 
     @property

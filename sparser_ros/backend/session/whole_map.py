@@ -77,6 +77,9 @@ class WholeMap:
         self._stats, self.status = result.stats, result.status
         return result.stats
 
+    def covariance(self, _graph: Graph) -> None:
+        """None: a whole solve keeps no factor from which covariances could be read."""
+
     def weights(self) -> dict[str, Array]:
         """Robust weights by table, in the order of `rows`; {} without a kernel."""
         return {} if self._stats is None else dict(self._stats.weights)

@@ -127,6 +127,8 @@ class RowBlockCholesky:
         self.blocks = BlockCholesky(pattern, b, order)
         taken = np.zeros(m * b, dtype=bool)
         taken[place] = True
+        rows = taken.reshape(m, b)
+        self._taken = rows[:, :, None] & rows[:, None, :]
         free = np.flatnonzero(~taken)
         free = self.blocks.rank[free // b] * b + free % b
         self._at = self.blocks.rank[place // b] * b + place % b
@@ -146,11 +148,14 @@ class RowBlockCholesky:
         slots = self._slots(self._at, matrix.indptr, matrix.indices)
         return matrix.indptr, matrix.indices, slots
 
-    def factorize(self, matrix: sp.csc_matrix) -> BlockFactor | ScalarFactor:
+    def factorize(
+        self, matrix: sp.csc_matrix, more: Array | None = None
+    ) -> BlockFactor | ScalarFactor:
         """Factor of a matrix whose entries all lie in the analysed blocks.
 
-        Raises NotPositiveDefiniteError if the matrix is not positive definite and
-        UncoveredPatternError if it has entries in other blocks.
+        `more` (m, b, b), symmetric, is added to its diagonal blocks; what it has at places that no
+        row takes is left out. Raises NotPositiveDefiniteError if the matrix is not positive
+        definite and UncoveredPatternError if it has entries in other blocks.
         """
         indptr, indices, _ = self._pattern
         if not (np.array_equal(matrix.indptr, indptr) and np.array_equal(matrix.indices, indices)):
@@ -159,6 +164,9 @@ class RowBlockCholesky:
         values = np.zeros((len(self.blocks.rows), self.b, self.b))
         flat = values.ravel()
         fill_slots(self._pattern[2], matrix.data, flat)
+        if more is not None:
+            # The diagonal block is the first of its column.
+            values[self.blocks.starts[self.blocks.rank]] += np.where(self._taken, more, 0.0)
         flat[self._padding] = 1
         return self.blocks.factorize(values, self.place)
 

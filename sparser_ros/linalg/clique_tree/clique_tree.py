@@ -65,6 +65,11 @@ class CliqueTree:
             self._step = np.zeros_like(self.moved)
 
     @property
+    def count(self) -> int:
+        """Cliques numbered so far, those that have been replaced included."""
+        return self._count
+
+    @property
     def decrement(self) -> float:
         """What a step of the whole would gain."""
         return float(np.sum(self.energy[self.roots]))

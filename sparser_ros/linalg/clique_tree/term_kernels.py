@@ -196,10 +196,26 @@ def _add_product(axes, sign, left, right, front, row, column):  # type: ignore[n
 
 
 @_compiled
-def _assemble(axes, nodes, inner, place, chains, terms, bodies, front):  # type: ignore[no-untyped-def]
+def _carry(axes, turn, arm, other, out):  # type: ignore[no-untyped-def]
+    """out (d,): a direction given in one frame, in the frame of another."""
+    d = len(axes)
+    for r in range(d):
+        out[r] = 0.0
+    for e in range(d):
+        s = 0.0
+        for c in range(d):
+            s += turn[e, c] * arm[c]
+        for r in range(d):
+            out[r] += other[e, r] * s
+
+
+@_compiled
+def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front):  # type: ignore[no-untyped-def]
     """Add the convex part of a clique's own terms to its front, lower triangle and diagonal.
 
-    Its own terms are those of an inner node whose other end is in the front or constant. All
+    Its own terms are those of an inner node whose other end is in the front or constant. With
+    `fisher` residuals count as zero: a range has no curvature across its direction, and the two
+    directions of a rotation are one, or turning both ends alike would cost something. All
     blocks of a term are added at once, so that their sum is positive semidefinite also where
     bodies have moved since the last front was formed.
     """
@@ -208,7 +224,7 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, front):  # type:
     head, following = chains
     ends, arms, position_factor, distance, weight = terms
     rotation, _, point, variable = bodies
-    v, u = np.empty(d), np.empty(d)
+    v, u, arm = np.empty(d), np.empty(d), np.empty(d)
     spread = np.empty((d, b))
     own, other, turned = np.empty((d, b)), np.empty((d, b)), np.empty((d, b))
     for m in range(inner):
@@ -223,10 +239,15 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, front):  # type:
                 continue
             _difference(axes, k, terms, bodies, v)
             c = max(_residual(axes, k, v, distance, u), 0.0)
+            if fisher and distance[k] >= 0:
+                c = 0.0
             _jacobian(axes, rotation[i], arms[k, side], position_factor[k], own)
             if j >= 0:
-                _jacobian(
-                    axes, rotation[j], arms[k, 1 - side], position_factor[k], other)
+                for r in range(d):
+                    arm[r] = arms[k, 1 - side, r]
+                if fisher and position_factor[k] == 0:
+                    _carry(axes, rotation[i], arms[k, side], rotation[j], arm)
+                _jacobian(axes, rotation[j], arm, position_factor[k], other)
             if j == i:
                 # Both ends on one body: one Jacobian, on the diagonal.
                 for r in range(d):
@@ -247,8 +268,11 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, front):  # type:
 
 
 @_compiled
-def form(axes, cliques, tree, chains, terms, bodies, damping):  # type: ignore[no-untyped-def]
-    """Factor the fronts of cliques, children first; False where one is not PD."""
+def form(axes, cliques, tree, chains, terms, bodies, fisher, damping):  # type: ignore[no-untyped-def]
+    """Factor the fronts of cliques, children first; False where one is not PD.
+
+    Of the convex part of the Hessian, or with `fisher` of the information at zero residuals.
+    """
     b = _turns(axes) + len(axes)
     table, integers, place = tree.table, tree.integers, tree.place
     for clique in cliques:
@@ -257,7 +281,7 @@ def form(axes, cliques, tree, chains, terms, bodies, damping):  # type: ignore[n
         front = np.zeros((len(nodes) * b, len(nodes) * b))
         for m in range(len(nodes)):
             place[nodes[m]] = m
-        _assemble(axes, nodes, inner, place, chains, terms, bodies, front)
+        _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front)
         for m in range(len(nodes)):
             place[nodes[m]] = -1
         for x in range(inner * b):

@@ -10,6 +10,7 @@ vanish for that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,7 @@ from .. import thresholds
 from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
+from .held_test import HeldTest
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,31 @@ class Certifier:
     def __init__(self, schur: SchurOperator) -> None:
         self.schur = schur
         self.manifold = schur.problem.manifold
-        self.full = schur.full().tocsc()
         self.rows = self.manifold.rows
-        on_rows = np.zeros(self.full.shape[0])
-        on_rows[: self.rows] = 1
-        self.identity = sp.diags(on_rows).tocsc()
-        self.symbolic = SymbolicCholesky(self._pattern())
         rounding = thresholds.current().certificate_rounding
         self.rounding = rounding * float(schur.Q_cc.diagonal().sum())
+
+    @cached_property
+    def full(self) -> sp.csc_matrix:
+        """Q on [X_c; X_f kept]."""
+        return self.schur.full().tocsc()
+
+    @cached_property
+    def identity(self) -> sp.csc_matrix:
+        """One on the rows of X_c."""
+        on_rows = np.zeros(self.full.shape[0])
+        on_rows[: self.rows] = 1
+        return sp.diags(on_rows).tocsc()
+
+    @cached_property
+    def symbolic(self) -> SymbolicCholesky:
+        """The analysis of S."""
+        return SymbolicCholesky(self._pattern())
+
+    @cached_property
+    def held(self) -> HeldTest:
+        """The test with the gauge held."""
+        return HeldTest(self.schur)
 
     def _pattern(self) -> sp.csc_matrix:
         """Where S may have entries: those of Q, and all of each rotation's and the fixed block.
@@ -97,17 +116,15 @@ class Certifier:
         gradient = self.schur(y)
         cost = float(np.sum(y * gradient))
         tolerance = self.tolerance(cost)
+        # One factorisation, where y is an optimum of rank d.
+        proven = self._held_gap(y, gradient, tolerance)
+        if proven <= tolerance:
+            return Certificate(cost, proven, tolerance)
         S = self.matrix(y, gradient)
-        gap = tolerance
+        # Less than the tolerance by what rounding of the cost may add to it.
+        gap = 0.9 * tolerance
         if self.factor(S, gap / self.rows) is not None:
-            for _ in range(thresholds.current().certificate_tightenings):
-                if self.factor(S, 0.1 * gap / self.rows) is None:
-                    break
-                gap *= 0.1
             return Certificate(cost, gap, tolerance)
-        pinned = self._pinned_gap(y, gradient, S, tolerance)
-        if pinned <= tolerance:
-            return Certificate(cost, pinned, tolerance)
         for _ in range(thresholds.current().certificate_growths):
             gap *= 10
             factor = self.factor(S, gap / self.rows)
@@ -126,34 +143,23 @@ class Certifier:
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
                            self._held(y, vectors[:, values < 0]))
 
-    def _pinned_gap(
-        self, y: Array, gradient: Array, S: sp.csc_matrix, tolerance: float
-    ) -> float:
-        """The gap by another route, for points of rank d: hold one block instead of shifting.
-
-        The shift has to outweigh rounding errors along the gauge directions y, where S is zero
-        and positions are large. But any x is y c + z with z zero on the rows of one rotation (or
-        the homogenising rows), and there S - m must be positive definite with a margin m. With
-        r = S y the gap is d (|r|^2 / m + |y^T r|).
-        """
+    def _held_gap(self, y: Array, gradient: Array, tolerance: float) -> float:
+        """The gap by `HeldTest`, for points of rank d; inf where that proves nothing."""
         manifold = self.manifold
         d, n = manifold.d, manifold.n
         if y.shape[1] != d or not n:
             return float(np.inf)
-        if manifold.homogenised:
-            start = manifold.rows - d
-        else:
-            diagonal = self.schur.Q_cc.diagonal()[: n * d]
-            start = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
-        keep = np.delete(np.arange(self.full.shape[0]), np.arange(start, start + d))
-        margin = thresholds.current().pinned_margin * tolerance / self.rows
-        held = (S - margin * self.identity)[keep][:, keep].tocsc()
-        try:
-            SymbolicCholesky(held).factorize(held)
-        except NotPositiveDefiniteError:
-            return float(np.inf)
+        blocks, scalars = manifold.multipliers(y, gradient)
         rest = gradient - multiplier_matrix(manifold, y, gradient) @ y
-        return float(d * (np.sum(rest**2) / margin + np.linalg.norm(y.T @ rest, 2)))
+        squared, along = d * float(np.sum(rest**2)), d * float(np.linalg.norm(y.T @ rest, 2))
+        # The least margin that proves anything; a larger one, where it holds, proves more.
+        numbers = thresholds.current()
+        least = max(2 * squared / tolerance, numbers.held_rounding * self.held.largest)
+        large = max(numbers.pinned_margin * tolerance / self.rows, least)
+        for margin in (large, least)[: 1 + (large > 3 * least)]:
+            if along <= tolerance / 2 and self.held.positive(blocks, scalars, margin):
+                return squared / margin + along
+        return float(np.inf)
 
     def _least(self, factor: CholeskyFactor, shift: float) -> tuple[Array, Array]:
         """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""

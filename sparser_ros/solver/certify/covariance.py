@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ...array_types import Array, Index
 from ...config import SolverError
-from ...graph import Estimate, Graph, PointResidual, RotationResidual
+from ...graph import Estimate, Graph, PointResidual, RotationResidual, squared_residuals
 from ...graph.measurements import turned_arms
 from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
@@ -75,6 +75,44 @@ def marginal_covariance(
     return Marginals(
         joint[at[:, :, None], at[:, None, :]], joint[points[:, :, None], points[:, None, :]],
         joint)
+
+
+def variance_factor(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
+) -> float:
+    """Found over claimed variance of the residuals under robust weights, at least 1."""
+    d = graph.dimension
+    squares = squared_residuals(
+        graph.replaced(**{
+            name: table.replaced(kappa=chi_square_kappa(table.kappa, d))
+            for name, table in graph.tables().items() if hasattr(table, 'kappa')}), estimate)
+    total = degrees = 0.0
+    for kind, table in graph.typed():
+        weight = np.asarray(weights.get(kind.name, np.ones(len(table))))
+        total += float(weight @ squares[kind.name])
+        degrees += float(np.sum(weight)) * kind.degrees_of_freedom(d)
+    held = 0 if graph.anchored else 1
+    free = degrees - (graph.n_poses - held) * (d + (1 if d == 2 else 3)) - d * int(
+        np.count_nonzero(~graph.landmarks.fixed))
+    return max(1.0, total / free) if free > 0 else 1.0
+
+
+def in_map(covariance: Array, rotation: Array, point: NDArray[np.bool_]) -> Array:
+    """Covariances (k b, k b) of bodies in their own frames, rotation first, as in `Marginals`.
+
+    Order and axes of geometry_msgs/PoseWithCovariance: position, then rotation about the axes of
+    map. `rotation` (k, d, d) are the bodies'; those that are points have no rotation: zero.
+    """
+    k, d = len(rotation), rotation.shape[-1]
+    turns = 1 if d == 2 else 3
+    b = d + turns
+    turned = np.zeros((k, b, b))
+    turned[:, :d, turns:] = rotation
+    turned[:, d:, :turns] = 1.0 if d == 2 else rotation
+    turned[np.asarray(point), d:] = 0.0
+    blocks = turned[:, None] @ covariance.reshape(k, b, k, b).swapaxes(1, 2)
+    blocks = blocks @ np.swapaxes(turned, 1, 2)
+    return np.asarray(blocks.swapaxes(1, 2).reshape(k * b, k * b))
 
 
 def _gauge_pose(graph: Graph, robot: str | None) -> int | None:

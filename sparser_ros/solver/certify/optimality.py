@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...array_types import Array
 from .. import thresholds
 from ..optimize.trust_region import TrustRegionRun
-from .certificate import Certifier
+from .certificate import Certificate, Certifier
 from .staircase import Climb
 
 
@@ -29,25 +30,33 @@ def assess(
     relaxed: TrustRegionRun | None,
     *,
     polish: Callable[[Array], TrustRegionRun],
-    climb: Callable[[Array], Climb] | None,
+    climb: Callable[[TrustRegionRun, Certificate | None, float], Climb] | None,
     descend: Callable[[TrustRegionRun], TrustRegionRun],
 ) -> Assessment:
     """Test a rank-d run, polished if that may help; where it fails, climb the staircase.
 
-    `climb` takes a point (the relaxed one if there is one) to a certified relaxation, whose cost
-    bounds the trajectory's from below, and `descend` rounds that again; without `climb` (a live
-    solve) the bound is what the failed test still proves. Costs are never below zero.
+    A run that costs more than a relaxation known already is not tested: it cannot be certified.
+    `climb` takes a run (the relaxed one if there is one), with its certificate where known, to a
+    certified relaxation, whose cost bounds the trajectory's from below, and `descend` rounds that
+    again; without `climb` (a live solve) the bound is what the failed test still proves. Costs are
+    never below zero.
     """
-    certificate = certifier.test(refined.y)
-    near = thresholds.current().polishing_gap * abs(refined.cost)
-    if not certificate.certified and certificate.gap <= near:
-        refined = polish(refined.y)
+    certificate: Certificate | None = None
+    known_above = relaxed is not None and climb is not None and (
+        refined.cost - relaxed.cost > certifier.tolerance(refined.cost))
+    if not known_above:
         certificate = certifier.test(refined.y)
-    least, lower = certificate.lambda_min, certificate.lower_bound
-    if not certificate.certified and climb is not None:
-        top = climb(refined.y if relaxed is None else relaxed.y)
+        if not certificate.certified and certificate.gap <= (
+                thresholds.current().polishing_gap * abs(refined.cost)):
+            refined = polish(refined.y)
+            certificate = certifier.test(refined.y)
+    least = None if certificate is None else certificate.lambda_min
+    lower = -math.inf if certificate is None else certificate.lower_bound
+    if climb is not None and (certificate is None or not certificate.certified):
+        top = (climb(refined, certificate, refined.cost) if relaxed is None
+               else climb(relaxed, None, refined.cost))
         relaxed = top.run
-        lower = max(lower, top.certificate.lower_bound)
+        lower = max(lower, top.lower_bound)
         other = descend(top.run)
         if other.cost < refined.cost:
             refined = other

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...array_types import Array
+from ...linalg.arrays import HOST, Arrays
+from ...linalg.sparse.cholesky import CholeskyFactor
 from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
@@ -22,30 +24,14 @@ from .certificate import Certificate, Certifier
 
 
 @dataclass(frozen=True)
-class PolishingRound:
-    """One run of the trust region between two certificates."""
-
-    cost_tolerance: float
-    saddle_gap: float
-    """Share of the cost above which a gap after this round means a saddle to leave; a smaller one
-    may be lack of polish."""
-    single_step: bool = False
-
-
-def polishing_rounds() -> list[PolishingRound]:
-    """The runs at each rank: rough ones, then single steps."""
-    numbers = thresholds.current()
-    rough = zip(numbers.staircase_tolerances, numbers.staircase_saddle_gaps, strict=True)
-    step = PolishingRound(0.0, math.inf, single_step=True)
-    return [*(PolishingRound(*one) for one in rough), *numbers.staircase_single_steps * [step]]
-
-
-@dataclass(frozen=True)
 class Climb:
-    """The last point of a staircase and what its certificate says."""
+    """The last point of a staircase and what the certificates on the way say."""
 
     run: TrustRegionRun
     certificate: Certificate
+    """Of that point."""
+    lower_bound: float
+    """Greatest bound of all points passed: no point of any rank costs less."""
     iterations: int
     cg_steps: int
     cg_stops: Counter[CGStop]
@@ -58,23 +44,29 @@ def climb(
     rule: StoppingRule,
     *,
     max_rank: int,
+    above: float = -math.inf,
+    tested: tuple[TrustRegionRun, Certificate] | None = None,
     certifier: Certifier | None = None,
     observer: Observer | None = None,
     backend: ComputeBackend | None = None,
 ) -> Climb:
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
-    A deadline in `rule` ends the climb with the best point so far and its certificate.
+    `above` is the cost of a trajectory that is to be bounded: where that is far above, a bound
+    within `bound_gap` (certify_numbers.py) will do. `tested` is the run that ended at y, where a
+    certificate says already that y is to be left. A deadline in `rule` ends the climb with the
+    best point so far.
     """
-    most = min(rule.max_cg_steps, thresholds.current().staircase_cg_steps)
     stairs = _Staircase(
-        schur, preconditioner, replace(rule, max_cg_steps=most),
-        certifier or Certifier(schur), observer, backend or ComputeBackend())
+        schur, preconditioner, rule, above, certifier or Certifier(schur), observer,
+        backend or ComputeBackend())
+    certificate: Certificate | None = None
     while True:
-        run, certificate = stairs.polish(y)
+        run, certificate = tested or stairs.polish(y, certificate, last=y.shape[1] >= max_rank)
+        tested, stairs.lower = None, max(stairs.lower, certificate.lower_bound)
         rank = run.y.shape[1]
         if (
-            certificate.certified or stairs.late(run) or certificate.directions is None
+            stairs.enough(certificate) or stairs.late(run) or certificate.directions is None
             or rank >= max_rank
         ):
             return stairs.top(run, certificate)
@@ -85,15 +77,48 @@ def climb(
         y = higher
 
 
+class ShiftedS:
+    """(S + shift)^-1 restricted to X_c: second-order information that no rank enters.
+
+    The Hessian is S on tangent vectors, column by column. Near an optimum S is positive
+    semidefinite but for little, and with a shift just above that CG resolves everything stiffer
+    than the shift at once. Rounds of steps and certificates lower the shift, as in inverse
+    iteration.
+    """
+
+    portable = False
+    """Factorised anew for every round."""
+
+    def __init__(self, certifier: Certifier, factor: CholeskyFactor) -> None:
+        self._factor, self._rows = factor, certifier.rows
+        manifold = certifier.manifold
+        self._free = self._rows - (manifold.d if manifold.homogenised else 0)
+
+    def placed(self, arrays: Arrays) -> bool:
+        return arrays is HOST
+
+    def apply(self, v: Array, out: Array) -> Array:
+        padded = np.zeros((self._factor.n, v.shape[1]))
+        padded[: self._free] = v[: self._free]
+        out[: self._free] = self._factor.solve(padded)[: self._free]
+        out[self._free :] = 0.0
+        return out
+
+    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+        """It is made for one point and serves for those nearby."""
+
+
 class _Staircase:
     """What the ranks of one climb share, and figures that add up."""
 
     def __init__(
         self, schur: SchurOperator, preconditioner: Preconditioner, rule: StoppingRule,
-        certifier: Certifier, observer: Observer | None, backend: ComputeBackend,
+        above: float, certifier: Certifier, observer: Observer | None, backend: ComputeBackend,
     ) -> None:
         self.schur, self.preconditioner, self.rule = schur, preconditioner, rule
-        self.certifier, self.observer, self.backend = certifier, observer, backend
+        self.above, self.certifier = above, certifier
+        self.observer, self.backend = observer, backend
+        self.lower = -math.inf
         self.iterations = self.cg_steps = 0
         self.cg_stops: Counter[CGStop] = Counter()
 
@@ -101,26 +126,66 @@ class _Staircase:
         """Whether the deadline has passed."""
         return time.perf_counter() > self.rule.deadline or run.status is SolveStatus.TIME_LIMIT
 
-    def polish(self, y: Array) -> tuple[TrustRegionRun, Certificate]:
-        """Runs at the rank of y until the point is certified, a saddle, or as good as it gets."""
-        radius = math.inf
-        for one in polishing_rounds():
-            run = self._minimise(y, one, radius)
-            y, radius = run.y, run.radius
-            certificate = self.certifier.test(y)
-            saddle = certificate.gap > one.saddle_gap * abs(run.cost)
-            settled = one.single_step and run.status is not SolveStatus.MAX_ITERATIONS
-            if certificate.certified or saddle or self.late(run) or settled:
+    def enough(self, certificate: Certificate) -> bool:
+        """Whether the bound found so far is as good as it needs to be."""
+        gap = certificate.cost - self.lower
+        numbers = thresholds.current()
+        return certificate.certified or gap <= min(
+            numbers.bound_gap * abs(certificate.cost),
+            numbers.bound_share * (self.above - certificate.cost))
+
+    def polish(
+        self, y: Array, before: Certificate | None, last: bool
+    ) -> tuple[TrustRegionRun, Certificate]:
+        """Runs at the rank of y until the point is certified, a saddle, or as good as it gets.
+
+        `before` is the certificate at which the last rank was left, `last` the highest rank.
+        """
+        numbers = thresholds.current()
+        run = None if before is None or self._saddle(before) else self._polished(y, before)
+        if run is None:
+            run = self._minimise(y, self.preconditioner, replace(
+                self.rule, cost_tolerance=numbers.staircase_tolerance,
+                max_cg_steps=min(self.rule.max_cg_steps, numbers.staircase_cg_steps)))
+        certificate = self._tested(run.y)
+        for _ in range(numbers.staircase_last_rounds if last else numbers.staircase_rounds):
+            if self._saddle(certificate) or self.enough(certificate) or self.late(run):
+                break
+            further = self._polished(run.y, certificate)
+            if further is None:
+                break
+            run, certificate = further, self._tested(further.y)
+            if run.status is not SolveStatus.MAX_ITERATIONS:
                 break
         return run, certificate
 
-    def _minimise(self, y: Array, one: PolishingRound, radius: float) -> TrustRegionRun:
-        rule = replace(self.rule, cost_tolerance=one.cost_tolerance)
-        if one.single_step:
-            rule = replace(rule, max_accepted=1)
+    def _saddle(self, certificate: Certificate) -> bool:
+        return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
+
+    def _polished(self, y: Array, known: Certificate) -> TrustRegionRun | None:
+        """One round from y; None where no factor of S can be made."""
+        if known.lambda_min is None:
+            return None
+        numbers = thresholds.current()
+        S = self.certifier.matrix(y, self.schur(y))
+        factor = self.certifier.factor(S, numbers.round_shift * abs(known.lambda_min))
+        if factor is None:
+            return None
+        return self._minimise(y, ShiftedS(self.certifier, factor), replace(
+            self.rule, cost_tolerance=0.0, max_accepted=numbers.round_steps,
+            max_cg_steps=min(self.rule.max_cg_steps, numbers.round_cg_steps)))
+
+    def _tested(self, y: Array) -> Certificate:
+        certificate = self.certifier.test(y)
+        self.lower = max(self.lower, certificate.lower_bound)
+        return certificate
+
+    def _minimise(
+        self, y: Array, preconditioner: Preconditioner, rule: StoppingRule
+    ) -> TrustRegionRun:
         run = self.backend.minimise(
-            self.schur, self.schur.problem.manifold, y, self.preconditioner, rule, self.observer,
-            radius, long=True)
+            self.schur, self.schur.problem.manifold, y, preconditioner, rule, self.observer,
+            math.inf, long=True)
         self.iterations += run.iterations
         self.cg_steps += run.cg_steps
         self.cg_stops += run.cg_stops
@@ -128,7 +193,8 @@ class _Staircase:
 
     def top(self, run: TrustRegionRun, certificate: Certificate) -> Climb:
         """The end of the climb."""
-        return Climb(run, certificate, self.iterations, self.cg_steps, self.cg_stops)
+        return Climb(
+            run, certificate, self.lower, self.iterations, self.cg_steps, self.cg_stops)
 
 
 def escape(

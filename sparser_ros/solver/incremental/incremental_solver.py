@@ -27,10 +27,16 @@ from ...array_types import Array, Index, Mask
 from ...config import RobustConfig
 from ...linalg.blas import single_threaded_blas
 from ...linalg.clique_tree.clique_tree import CliqueTree, room
+from ...linalg.clique_tree.marginal_factor import MarginalFactor
 from ...linalg.clique_tree.term_kernels import Bodies, TermChains, TermColumns, term_kernels
 from .. import thresholds
 from .term_weights import TermWeights, measured
 from .terms import Kind, Terms
+
+_RENEWED_CLIQUES = 300
+"""Cliques whose changed values enter the covariances at one call, beside new ones: 5 ms. Bodies of
+the others have hardly moved against each other; none waits longer than the size of the tree over
+this number of calls."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class IncrementalSolver:
         self._mark = np.zeros(0, dtype=bool)
         self._kernel = term_kernels(d)
         self._tree = CliqueTree(d + (1 if d == 2 else 3))
+        self._marginals = MarginalFactor(self._tree)
         self._new: list[Index] = []
         self._ends: list[Index] = []
         self._ordered = 0
@@ -140,6 +147,38 @@ class IncrementalSolver:
         with single_threaded_blas():
             return self._update(newest, tolerance)
 
+    def covariance(self, bodies: Index) -> Array | None:
+        """(k b, k b): joint covariance of bodies, each in its own frame, rotation first.
+
+        Zero for constants; of a point only the position counts. By the Fisher information
+        under the present robust weights, rotations of the plane with kappa / 2
+        (graph/precision.py). Exact where no more than `_RENEWED_CLIQUES` have changed since the
+        last call. None where something is not determined, or not solved yet.
+        """
+        if self._ends or len(_joined(self._new)) or not self._tree.roots:
+            return None
+        weight = self._weights.values[:self.n_terms]
+        if self.dimension == 2:
+            weight = np.where(self._terms.position_factor[:self.n_terms] > 0, weight, weight / 2)
+        with single_threaded_blas():
+            formed = self._marginals.renew(
+                self._kernel.form, self._chains, self._terms.columns(weight), self._bodies,
+                True, 0.0, most=_RENEWED_CLIQUES)
+            return self._marginals.covariance(bodies) if formed else None
+
+    def variance_factor(self) -> float:
+        """Found over claimed variance of the residuals under robust weights, at least 1."""
+        t, n, d = self._terms, self.n_terms, self.dimension
+        turns = t.position_factor[:n] == 0
+        given = t.weight[:n] > 0
+        weight = self._weights.values[:n] / np.where(given, t.weight[:n], 1.0)
+        squares = np.where(turns & (d == 2), 0.5, 1.0) * self._squares[:n]
+        degrees = np.where(turns, (d - 1) / 2, np.where(t.distance[:n] < 0, d, 1))
+        variable = self._variable[:self.n_bodies]
+        unknowns = np.sum(np.where(self._point[:self.n_bodies], d, self._tree.b)[variable])
+        free = float(weight @ degrees - unknowns)
+        return max(1.0, float(weight @ squares) / free) if free > 0 else 1.0
+
     def _update(self, newest: Index, tolerance: float) -> Update:
         numbers = thresholds.current()
         touched, fresh = np.unique(_joined(self._ends)), _joined(self._new)
@@ -150,6 +189,7 @@ class IncrementalSolver:
             removed = self._tree.above(touched[touched >= 0])
         formed = self._tree.restructure(removed, fresh, newest, self._neighbours)
         self._new, self._ends = [], []
+        self._marginals.replaced(removed, formed)
         self._refresh(formed, anew=True)
         cliques, limit, steps = len(formed), numbers.entered_gain_share * tolerance, 0
         for steps in range(numbers.update_steps):
@@ -179,6 +219,9 @@ class IncrementalSolver:
         Returns the multiple, 0 where none lowers the cost.
         """
         numbers, terms = thresholds.current(), self._touched(nodes)
+        ends = self._terms.ends[terms].ravel()
+        held = self._tree.clique_of[ends[ends >= 0]]
+        self._marginals.changed(np.unique(held[held >= 0]))
         before = (
             self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
             self._squares[terms])
@@ -217,7 +260,7 @@ class IncrementalSolver:
         direction. With that, weak directions seem softer than they are, and steps overshoot.
         """
         self._tree.factorise(
-            cliques, self._kernel.form, self._chains, self._weighted, self._bodies,
+            cliques, self._kernel.form, self._chains, self._weighted, self._bodies, False,
             thresholds.current().front_damping)
 
     def _measure(self, terms: Index) -> float:

