@@ -40,3 +40,13 @@ def test_commands_run_as_printed(page: Path, tmp_path: Path, monkeypatch, capsys
             if flag in arguments:
                 path = Path(arguments[arguments.index(flag) + 1])
                 assert path.exists(), f'{path} was not written by sparser {" ".join(arguments)}'
+
+
+def test_the_python_example_runs(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(
+        r'```python\n(.*?)```', (ROOT / 'README.md').read_text(encoding='utf-8'), re.DOTALL)
+    exec(compile(example, 'README.md', 'exec'), {})
+    shown = capsys.readouterr().out
+    assert 'converged' in shown and 'door' in shown
+    assert (tmp_path / 'map.png').stat().st_size > 1000

@@ -13,7 +13,6 @@ import numpy as np
 from ..array_types import Array
 from ..config import ConfigError, FlatOption, SolverConfig, SolverError, build, walk
 from ..graph import Estimate, Graph, estimate_of
-from ..graph.connectivity import thinly_measured, undetermined
 from . import calibration_options, solve_summary
 from .exit_codes import NOT_CONVERGED, SOLVED
 from .warnings_text import show_undetermined, show_warnings
@@ -98,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
     """Solve the graph; 0 solved, 3 not converged."""
     config = config_of(args)
     _check_outputs(args)
+    from ..graph.connectivity import thinly_measured, undetermined
     from ..io import graph_file
     from ..solver import solve
     from .progress import solve_progress

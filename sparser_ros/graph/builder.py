@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..array_types import Array, Index
 from ..config import GraphError
-from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
-from .graph import Graph, Landmarks, Poses, empty_graph
 from .measurements import (
     PointPriors,
     PosePriors,
@@ -21,13 +19,23 @@ from .measurements import (
     concatenated,
     empty,
 )
+from .variables import Landmarks, Poses
 
 End = str | tuple[str, int | ArrayLike]
 """A beacon by its name, or a robot with the number of one or more of its poses."""
 T = TypeVar('T', bound=Table)
+G = TypeVar('G', bound='Validated')
 
 
-class GraphBuilder:
+class Validated(Protocol):
+    """What `build` makes: a graph (a type of its own, since the graph knows its builder)."""
+
+    def validate(self: G) -> G:
+        """Return self, or raise GraphError."""
+        ...
+
+
+class GraphBuilder(Generic[G]):
     """Collects measurements; `build` makes the graph, its poses at the composed odometry.
 
     Poses of a robot are numbered from 0; the first `add_odometry` of a robot makes its pose 0, and
@@ -36,8 +44,11 @@ class GraphBuilder:
     may be one value, or an array with one row for each of k measurements.
     """
 
-    def __init__(self, dimension: int = 2, name: str = '') -> None:
-        self.dimension = empty_graph(dimension).dimension
+    def __init__(self, make: Callable[..., G], dimension: int = 2, name: str = '') -> None:
+        if dimension not in (2, 3):
+            raise GraphError(f'dimension must be 2 or 3, not {dimension}')
+        self._make = make
+        self.dimension = dimension
         self._name = name
         self._robots: list[str] = []
         self._rows: list[list[int]] = []
@@ -50,7 +61,7 @@ class GraphBuilder:
     def add_odometry(
         self, robot: str, translation: ArrayLike, rotation: ArrayLike, *,
         sigma_m: ArrayLike, sigma_rad: ArrayLike, stamp_ns: ArrayLike = 0,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """k motions of a robot, each in the frame of the pose before it.
 
         `translation` (k, d) in metres, `rotation` (k,) or (k, 3) or (k, d, d); standard deviations
@@ -76,7 +87,7 @@ class GraphBuilder:
     def add_closure(
         self, source: End, target: End, translation: ArrayLike, rotation: ArrayLike, *,
         sigma_m: ArrayLike, sigma_rad: ArrayLike,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """k loop closures: the pose of `target` in the frame of `source`, as in `add_odometry`."""
         shift, turn = self._motions(translation, rotation)
         i, j = (self._ends(end, len(shift), poses_only=True) for end in (source, target))
@@ -86,7 +97,7 @@ class GraphBuilder:
     def add_range(
         self, source: End, target: End, distance_m: ArrayLike, *, sigma_m: ArrayLike,
         lever_source: ArrayLike = 0.0, lever_target: ArrayLike = 0.0,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """k distances between antennas; a lever arm (d,) is the antenna in its robot's frame."""
         distance = np.atleast_1d(np.asarray(distance_m, dtype=float))
         k = len(distance)
@@ -102,7 +113,7 @@ class GraphBuilder:
     def add_prior(
         self, what: End, position: ArrayLike, rotation: ArrayLike | None = None, *,
         sigma_m: ArrayLike = 0.0, sigma_rad: ArrayLike = 0.0,
-    ) -> GraphBuilder:
+    ) -> GraphBuilder[G]:
         """Known positions (k, d) in map of a beacon or of poses, for poses with a heading as well.
 
         `sigma_m` of 0 makes a beacon's position exact. Without `rotation` the heading is free.
@@ -123,7 +134,7 @@ class GraphBuilder:
                 np.zeros(k, dtype=np.int64)))
         return self
 
-    def build(self) -> Graph:
+    def build(self) -> G:
         """The graph; GraphError names what is not finite, not positive or not there."""
         d, n = self.dimension, len(self._rotation)
         robot, index = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -137,7 +148,7 @@ class GraphBuilder:
             tuple(self._beacons),
             np.array([np.zeros(d) if at is None else at for at in known]).reshape(-1, d),
             np.array([at is not None for at in known], dtype=bool))
-        return Graph(
+        return self._make(
             d, tuple(self._robots), poses, landmarks,
             *(self._joined(kind) for kind in (RelativePoses, Ranges, PosePriors, PointPriors)),
             name=self._name).validate()
@@ -177,6 +188,9 @@ class GraphBuilder:
 
     def _turns(self, rotation: ArrayLike, k: int) -> Array:
         """(k, d, d) of angles, rotation vectors or matrices."""
+        # The compiled functions load numba, which half of the commands do without.
+        from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+
         d, values = self.dimension, np.asarray(rotation, dtype=float)
         if values.shape[-2:] == (d, d) and values.ndim in (2, 3) and values.size == k * d * d:
             return values.reshape(k, d, d)

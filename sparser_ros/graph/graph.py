@@ -4,49 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..array_types import Array, Index, Mask
+from ..array_types import Index
 from ..config import GraphError
+from .builder import GraphBuilder
 from .keys import point_index
 from .measurement_tables import MeasurementTables, complete
 from .measurements import Table, empty
-from .measurements.table import Numbers, Rotations, Stamps, Vectors
-
-if TYPE_CHECKING:
-    from .builder import GraphBuilder
-
-
-@dataclass(frozen=True)
-class Poses(Table):
-    """Pose variables, in any order of robots; values are truth, reference or initial guess."""
-
-    robot: Numbers
-    """(n,): position in `Graph.robots`."""
-    index: Numbers
-    """(n,): number of the pose within its robot, increasing in time."""
-    stamp_ns: Stamps
-    """(n,): 0 = unknown."""
-    rotation: Rotations
-    """(n, d, d): R_map_body."""
-    translation: Vectors
-    """(n, d): body in map, metres."""
-
-
-@dataclass(frozen=True)
-class Landmarks:
-    """Points without heading: beacons and landmarks."""
-
-    names: tuple[str, ...]
-    position: Array
-    """(m, d): metres in map."""
-    fixed: Mask
-    """(m,): true where the position is known exactly and is no variable."""
-
-    def __len__(self) -> int:
-        return len(self.names)
+from .variables import Landmarks, Poses
 
 
 @dataclass(frozen=True, init=False)
@@ -89,11 +56,9 @@ class Graph(MeasurementTables):
         return ', '.join(parts)
 
     @staticmethod
-    def builder(dimension: int = 2, name: str = '') -> GraphBuilder:
+    def builder(dimension: int = 2, name: str = '') -> GraphBuilder[Graph]:
         """A graph to be filled by `add_odometry`, `add_range`, `add_closure` and `add_prior`."""
-        from .builder import GraphBuilder
-
-        return GraphBuilder(dimension, name)
+        return GraphBuilder(Graph, dimension, name)
 
     @property
     def n_poses(self) -> int:

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-WARM_UP = ('from sparser_ros.config import SolverConfig; from sparser_ros.solver import warm_up; '
-           'warm_up({}, SolverConfig())')
+WARM_UP = ('from sparser_ros.config import SolverConfig; '
+           'from sparser_ros.solver.warm_up import warm_up; warm_up({}, SolverConfig())')
 
 
 @pytest.mark.timeout(300)

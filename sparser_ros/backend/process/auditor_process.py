@@ -36,7 +36,7 @@ class AuditorLoop:
 
     def run(self) -> None:
         """Serve until the pipe closes."""
-        from ...solver import warm_up
+        from ...solver.warm_up import warm_up
 
         warm_up(self._config.dimension, self._config.solver)
         if self._own_process:

@@ -35,7 +35,7 @@ class TrackerLoop:
 
     def run(self) -> None:
         """Serve until the pipe closes."""
-        from ...solver import warm_up
+        from ...solver.warm_up import warm_up
 
         warm_up(self._config.dimension, self._config.solver)
         self._endpoint.send(encode(protocol.READY, {'pid': os.getpid()}))

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import chdtri, dawsn, erfc
 
 from ...array_types import Array
@@ -92,6 +91,9 @@ def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = Fal
         return config.threshold**2
     if not plane_turn:
         return float(chdtri(degrees, 1.0 - probability))
+    # scipy.optimize loads as long as a small solve takes, and only this case needs it.
+    from scipy.optimize import brentq
+
     return float(brentq(lambda s: _plane_tail(s) - (1 - probability), 0, 1e4))
 
 
