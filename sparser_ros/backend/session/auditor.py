@@ -239,15 +239,17 @@ class Auditor:
                 * self._widened.get(one.subject, (1.0, one))[0], one)
             for one in judgement.findings if one.kind in LASTING_ODOMETRY
             and judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
-        if not new:
-            return contest, judgement
         self._widened.update(new)
         self._store.widen(self._factors())
-        other = self._again(contest)
-        if other is None:
-            return contest, judgement
-        return other, judged(
-            other, seen_in(other, self.config), self._store.graph, self.config)
+        other = self._again(contest) if new else None
+        if other is not None:
+            contest, judgement = other, judged(
+                other, seen_in(other, self.config), self._store.graph, self.config)
+        # With its own variance such odometry no longer bends the path.
+        bent = {one.text for one in judgement.findings
+                if one.kind in LASTING_ODOMETRY and one.subject in self._widened}
+        return contest, replace(judgement, gate_robots=tuple(
+            one for one in judgement.gate_robots if one[1] not in bent))
 
     def _factors(self) -> dict[str, float]:
         return {robot: factor for robot, (factor, _) in self._widened.items()}

@@ -172,13 +172,16 @@ def rejected_shares(
 def with_rivals(
     verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig
 ) -> tuple[SegmentVerdict, ...]:
-    """Segments that another candidate, of about the same cost, has elsewhere are ambiguous."""
+    """Segments that another candidate, of about the same cost, has elsewhere are ambiguous.
+
+    Elsewhere: further away than the alert limit, as for other placements.
+    """
     result = list(verdicts)
     for rival in contest.rivals(config.backend.observability.flip_cost):
         for number, verdict in enumerate(result):
             apart = _apart(contest.best, rival, contest.frame, number)
             if verdict.location is Location.LOCATED and (
-                    apart > config.backend.observability.position_sigma_m):
+                    apart > config.backend.observability.alert_limit_m):
                 result[number] = replace(
                     verdict, location=Location.AMBIGUOUS,
                     missing=f'another map fits about as well (chi-square {rival.value:.1f} '

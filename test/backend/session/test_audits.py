@@ -194,3 +194,28 @@ def test_verdicts_survive_encoding():
                 other.weights.keys())
         else:
             assert one == other, field.name
+
+
+def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
+    # Odometry of B is 15 % too long; ranges to four beacons say so.
+    increments = [
+        dataclasses.replace(one, relative_poses=one.relative_poses.replaced(
+            translation=np.where(
+                (one.relative_poses.i % 2 == 1)[:, None], 1.15, 1.0
+            ) * one.relative_poses.translation))
+        for one in World(
+            ['curved', 'curved'], [[0, 0], [5, 2]], steps=120, seed=3,
+            beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]]).increments(10)]
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.5)))
+    for one in increments:
+        session.add(one)
+        session.solve()
+    solution = session.solve(True)
+    widened = session.auditor.audit().widened
+    assert list(widened) == ['B'] and widened['B'] > 2
+    edges, claimed = session.graph.relative_poses, np.concatenate(
+        [one.relative_poses.tau for one in increments])
+    of_b = session.graph.poses.robot[edges.i] == 1
+    np.testing.assert_allclose(edges.tau, np.where(of_b, 1 / widened['B'], 1.0) * claimed)
+    assert any(one.kind == 'odometry_scale' and one.subject == 'B' for one in solution.findings)
+    assert {one.location for one in solution.robots} == {Location.LOCATED}, solution.robots
