@@ -82,6 +82,6 @@ def details(result: SolveResult) -> None:
     stats = result.stats
     times = ', '.join(f'{stage} {seconds:.3f} s' for stage, seconds in stats.seconds.items())
     print(f'  {stats.iterations} iterations, {stats.cg_steps} CG steps from {stats.init} at rank '
-          f'{stats.rank}; {times}\n  on the {stats.backend}: {stats.backend_reason}')
+          f'{stats.rank}; {times}; on the {stats.backend}')
     for name, choice in stats.plan.items():
         print(f'  {name}: {choice}')
