@@ -238,6 +238,7 @@ NO_CHOICE = {
     'solver/multistart.py SEED_STRIDE': 'keeps the seeds of two solves apart, whatever it is',
     'solver/plan.py WHOLE, THINNED, THINNED_TWICE': 'names of three cases',
     'linalg/block/front_kernels.py CHUNK_COLUMNS': 'compiled; declared in LinalgNumbers by name',
+    'linalg/clique_tree/marginal_factor.py _CURRENT, _UNFORMED': 'states of a clique',
     'linalg/clique_tree/term_kernels.py _LEAST_LENGTH_M': 'compiled; equal to a declared number',
     'linalg/dense/manifold_kernels.py _MOST_NEWTON_STEPS': 'bound on what ends by itself',
     'linalg/dense/manifold_kernels.py _ORTHONORMAL, _NEARLY_ORTHONORMAL': 'rounding of float64',

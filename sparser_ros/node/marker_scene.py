@@ -14,8 +14,8 @@ from ..graph import Ranges, RelativePoses
 from .keyframe_arrays import Keyframes
 from .markers import SPHERE, TEXT, Color, Marker, line_list
 from .picture import drawable, newest, range_segments
+from .pose_covariance import ellipsoid
 from .transforms import spatial
-from .uncertainty import ellipsoid
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
 ESTIMATED: Color = (0.2, 0.7, 1.0, 1.0)

@@ -23,9 +23,9 @@ from .marker_scene import beacon_markers, scene_markers
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
 from .picture import corrections, map_to_odom, newest_rows, trajectory
 from .pipeline import Pipeline
+from .pose_covariance import message_covariance
 from .qos import LATCHED, STATUS, TRANSFORMS
 from .transforms import MapToOdom, Transform, lifted, spatial
-from .uncertainty import message_covariance
 
 
 class Publishers:

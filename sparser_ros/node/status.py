@@ -16,8 +16,8 @@ from ..msg import SolverStatus
 from .conversions import time_message
 from .findings import joined
 from .pipeline import Pipeline
+from .pose_covariance import sigmas
 from .timing import CallbackTimes
-from .uncertainty import sigmas
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 STATE_NAMES = {

@@ -19,6 +19,11 @@ class IncrementalNumbers:
         'step: 0.3 s of work at 25 us a clique, so that a poor start of a large map does not hold '
         'up the trajectories; what is left is taken up by the next update', unit='cliques',
         source='measured on the machine of docs/benchmarks.md', off=10**9)
+    renewed_cliques: int = number(
+        300, 'incremental', 'cliques whose changed values enter the covariances at one call, '
+        'beside new ones: 5 ms; bodies of the others have hardly moved against each other, and '
+        'none waits longer than the size of the tree over this number of calls', unit='cliques',
+        source='measured on the machine of docs/benchmarks.md', off=10**9)
     update_trials: int = number(
         4, 'incremental', 'most lengths of one step that are tried', unit='steps')
     update_longest_step: float = number(

@@ -51,7 +51,7 @@ def scene():
         np.array([m.rotation[:2, :2] for m in moved]),
         np.array([m.translation[:2] for m in moved]), np.array([[5.0, 6.0], [7.0, 8.0]]))
     solution = SimpleNamespace(
-        estimate=estimate, rejected=(), landmark_located=np.array([True, False]),
+        estimate=estimate, rejected=(), covariances=None, landmark_located=np.array([True, False]),
         robots=(RobotLocation('A', Location.LOCATED), RobotLocation('B', Location.LOCATED)))
     return keyframes, solution
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 import traceback
@@ -17,6 +18,9 @@ from .endpoint import Endpoint, begin_process
 from .protocol import Answer
 from .verdict_codec import encode_verdict
 
+_REST_WITHOUT_REASON = 9.0
+"""Rest after a start from scratch, over its duration, from which the next one needs no reason: a
+tenth of the auditor's time finds maps that nothing else speaks for."""
 _LOOK_S = 0.2
 """Period of the look whether an audit is due: short against the ticks that its verdict is for."""
 
@@ -33,6 +37,7 @@ class AuditorLoop:
         self._tracked: TrackedMap | None = None
         self._generation, self._request = 0, -1
         self._ended_s = self._rest_until_s = self._scratch_from_s = time.monotonic()
+        self._scratch_anyway_s = math.inf
 
     def run(self) -> None:
         """Serve until the pipe closes."""
@@ -79,6 +84,10 @@ class AuditorLoop:
         if self._request >= 0:
             return 'asked for'
         now, period = time.monotonic(), self._config.backend.audit.period_s
+        if self._auditor.postponed and now >= self._scratch_from_s:
+            return self._auditor.postponed
+        if self._auditor.has_news and now >= self._scratch_anyway_s:
+            return 'a start from scratch now and then'
         if now < self._rest_until_s or self._auditor.sequence <= self._auditor.audited_sequence:
             return ''
         if period > 0 and now - self._ended_s >= period:
@@ -101,15 +110,18 @@ class AuditorLoop:
         self._rest_until_s = self._ended_s + (self._ended_s - begin - scratch) * rest
         if scratch > 0:
             self._scratch_from_s = self._ended_s + scratch * rest
+            self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON
 
     def _verdict(self, request: int) -> Verdict:
         tracked = self._tracked
         if tracked is not None and tracked.sequence > self._auditor.sequence:
             # A solution overtook increments after a restart of this process: not yet comparable.
             tracked = None
+        now = time.monotonic()
+        anyway = self._auditor.has_news and now >= self._scratch_anyway_s
         return self._auditor.audit(
-            tracked, request=request, scratch=time.monotonic() >= self._scratch_from_s,
-            preliminary=self._say)
+            tracked, request=request, preliminary=self._say,
+            scratch=True if anyway else None if now >= self._scratch_from_s else False)
 
     def _say(self, verdict: Verdict) -> None:
         """What holds until the starts from scratch are done."""

@@ -22,7 +22,7 @@ from .protocol import VERDICT, Answer
 
 _PLAIN = (
     'sequence', 'request', 'newest_stamp_ns', 'anchored', 'gauge_name', 'message', 'withheld',
-    'odometry_factors', 'widened', 'seconds')
+    'odometry_factors', 'widened', 'final', 'seconds')
 
 
 def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:

@@ -84,6 +84,8 @@ class Auditor:
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
+        self.postponed = ''
+        """Why the last audit would have started from scratch if that had been allowed."""
 
     @property
     def sequence(self) -> int:
@@ -94,6 +96,11 @@ class Auditor:
     def audited_sequence(self) -> int:
         """Newest increment of the last audit, also of one that could not tell; -1 = none."""
         return self._audited
+
+    @property
+    def has_news(self) -> bool:
+        """Whether measurements came since the last start from scratch."""
+        return self._rule.has_news(self._store.n_measurements)
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
@@ -118,16 +125,17 @@ class Auditor:
         return 'something unlocated has new measurements' if np.any(grown) else ''
 
     def audit(
-        self, tracked: TrackedMap | None = None, *, request: int = -1, scratch: bool = True,
-        preliminary: Callable[[Verdict], None] | None = None,
+        self, tracked: TrackedMap | None = None, *, request: int = -1,
+        scratch: bool | None = None, preliminary: Callable[[Verdict], None] | None = None,
     ) -> Verdict:
         """Audit the graph as it is now; `tracked` is the tracker's map of it or of a part.
 
-        `scratch`: whether starts from scratch are allowed. Before these, `preliminary` gets the
-        verdict that holds without them.
+        `scratch` allows (None), forbids (False) or forces (True) starts from scratch; asking
+        (`request`) forces them. Before these, `preliminary` gets the verdict that holds without
+        them.
         """
         begin = time.perf_counter()
-        self.scratch_s = 0.0
+        self.scratch_s, self.postponed = 0.0, ''
         if tracked is not None and tracked.quarantined:
             self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
         self._doubt([grown(one, self._store.whole) for one in self._doubts])
@@ -143,7 +151,8 @@ class Auditor:
         def complete(verdict: Verdict, request: int) -> Verdict:
             excluded = self._store.excluded
             return replace(
-                verdict, request=request, quarantined=tuple(sorted(excluded.items())),
+                verdict, request=request, final=not self.postponed,
+                quarantined=tuple(sorted(excluded.items())),
                 widened=self._factors(), doubted_ranges=rows_of(self._doubts),
                 held_sources=tuple(sorted({
                     one.finding.subject for one in self._doubts if one.open})),
@@ -162,13 +171,16 @@ class Auditor:
             return complete(self._cannot_tell(error), request)
         contest, judgement = self._with_honest_odometry(*self._without_faulty_ranges(contest))
         now = self._situation(contest, tracked)
-        due = request >= 0 or (
-            scratch and self._rule.reason(judgement, now, self.config.backend.audit))
+        reason = self._rule.reason(
+            judgement, now, self.config.backend.audit, eager=self._bounded)
+        self.postponed = reason if scratch is False and request < 0 else ''
+        due = request >= 0 or scratch or (reason and scratch is None)
         if not due or not contest.can_start_from_scratch:
             self._rule.kept(judgement)
             return complete(self._verdict(contest, tracked, judgement), request)
         if preliminary is not None:
-            preliminary(complete(self._verdict(contest, tracked, judgement), -1))
+            preliminary(replace(
+                complete(self._verdict(contest, tracked, judgement), -1), final=False))
         judgement = self._from_scratch(contest, judgement)
         self._rule.confirmed(judgement, now)
         return complete(self._verdict(contest, tracked, judgement), request)

@@ -49,8 +49,14 @@ class ScratchRule:
     _ties: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _confirmed: frozenset[str] = frozenset()
 
-    def reason(self, found: Judgement, now: Situation, config: AuditConfig) -> str:
-        """Why to solve from scratch after `found`, or ''."""
+    def reason(
+        self, found: Judgement, now: Situation, config: AuditConfig, *, eager: bool
+    ) -> str:
+        """Why to solve from scratch after `found`, or ''.
+
+        `eager`: a robot that is not located is worth a solve at any new data about it, where the
+        time that these solves take is bounded otherwise; else when its data have grown.
+        """
         if self._unconfirmed(found.segments):
             return 'a place is to be confirmed'
         grown = now.measurements / max(self._measurements, 1)
@@ -65,10 +71,15 @@ class ScratchRule:
         before[:len(self._ties)] = self._ties[:len(before)]
         open_ones = np.array([
             one.location is Location.UNLOCATED for one in found.segments], dtype=bool)
-        open_ones &= (now.ties > before) & (now.ties >= config.growth_unlocated * before)
+        growth = 1.0 if eager else config.growth_unlocated
+        open_ones &= (now.ties > before) & (now.ties >= growth * before)
         if np.any(open_ones) and np.any(open_ones & now.determined()):
             return 'a robot could be located'
         return ''
+
+    def has_news(self, measurements: int) -> bool:
+        """Whether there are more measurements than at the last start from scratch."""
+        return measurements > self._measurements
 
     def confirmed(self, found: Judgement, now: Situation) -> None:
         """A start from scratch was made, and `found` is what the best map determines."""

@@ -52,6 +52,8 @@ class Tracker:
         self._names: tuple[str, ...] = ()
         self._verdict: Verdict | None = None
         """The newest one that tells something."""
+        self._audited = -1
+        """Newest increment that an audit is done with."""
         self._failure = ''
         """Message of the newest audit if that could not tell."""
         self._fresh = False
@@ -102,6 +104,8 @@ class Tracker:
             self._failure = verdict.message
             return
         self._failure, self._fresh = '', True
+        if verdict.final:
+            self._audited = verdict.sequence
         excluded = {**self._store.excluded, **dict(verdict.quarantined)}
         key = verdict.anchored, verdict.gauge_name
         keep = (
@@ -260,7 +264,7 @@ class Tracker:
                 for one in rejected),
             newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
             epoch=self.epoch, findings=self._findings(),
-            audited_sequence=-1 if verdict is None else verdict.sequence,
+            audited_sequence=self._audited,
             doubt='; '.join(doubts.values()), placed=self._names, anchored=anchored,
             quarantined=tuple(sorted(self._store.excluded.items())),
             covariances=self._covariances(located))

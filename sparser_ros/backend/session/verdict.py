@@ -78,6 +78,8 @@ class Verdict:
     """Robots and landmarks whose next ranges are left out as well."""
     widened: dict[str, float] = field(default_factory=dict)
     """Factors by which the variance of a robot's odometry is multiplied in every solve."""
+    final: bool = True
+    """False while a start from scratch of the same data is to follow."""
     seconds: float = 0.0
 
     @property

@@ -33,11 +33,6 @@ from .. import thresholds
 from .term_weights import TermWeights, measured
 from .terms import Kind, Terms
 
-_RENEWED_CLIQUES = 300
-"""Cliques whose changed values enter the covariances at one call, beside new ones: 5 ms. Bodies of
-the others have hardly moved against each other; none waits longer than the size of the tree over
-this number of calls."""
-
 
 @dataclass(frozen=True)
 class Update:
@@ -152,7 +147,7 @@ class IncrementalSolver:
 
         Zero for constants; of a point only the position counts. By the Fisher information
         under the present robust weights, rotations of the plane with kappa / 2
-        (graph/precision.py). Exact where no more than `_RENEWED_CLIQUES` have changed since the
+        (graph/precision.py). Exact where no more than `renewed_cliques` have changed since the
         last call. None where something is not determined, or not solved yet.
         """
         if self._ends or len(_joined(self._new)) or not self._tree.roots:
@@ -163,7 +158,7 @@ class IncrementalSolver:
         with single_threaded_blas():
             formed = self._marginals.renew(
                 self._kernel.form, self._chains, self._terms.columns(weight), self._bodies,
-                True, 0.0, most=_RENEWED_CLIQUES)
+                True, 0.0, most=thresholds.current().renewed_cliques)
             return self._marginals.covariance(bodies) if formed else None
 
     def variance_factor(self) -> float:

@@ -6,8 +6,8 @@ from helpers import world
 
 from sparser_ros.config import RobustConfig
 from sparser_ros.graph import Estimate, Graph, estimate_of
+from sparser_ros.solver import thresholds
 from sparser_ros.solver.certify.covariance import Linearised, in_map
-from sparser_ros.solver.incremental import incremental_solver
 from sparser_ros.solver.incremental.incremental_solver import IncrementalSolver
 from sparser_ros.solver.incremental.terms import Kind, terms_of
 
@@ -96,7 +96,7 @@ def test_covariances_follow_measurements_that_come_later():
     assert np.abs(after - expected).max() < 1e-8 * np.abs(expected).max()
 
 
-def test_changes_that_wait_are_taken_up_by_later_calls(monkeypatch):
+def test_changes_that_wait_are_taken_up_by_later_calls():
     graph = world(6, 2, length=60, closures=20, ranges=80, noise=0.3)
     early = graph.replaced(ranges=graph.ranges.take(slice(0, 50)))
     solver = built(early, estimate_of(graph), KERNEL)
@@ -104,17 +104,17 @@ def test_changes_that_wait_are_taken_up_by_later_calls(monkeypatch):
     solver.update(bodies, 1e-6)
     solver.covariance(bodies)
     assert not solver._marginals.waiting
-    monkeypatch.setattr(incremental_solver, '_RENEWED_CLIQUES', 1)
     late = graph.replaced(
         relative_poses=graph.relative_poses.take(slice(0)),
         sightings=graph.sightings.take(slice(0)), ranges=graph.ranges.take(slice(50, 52)))
     solver.add_terms(terms_of(late, 2, graph.points, KERNEL))
     solver.update(bodies, 1e-6)
-    solver.covariance(bodies)
-    waiting = solver._marginals.waiting
-    assert waiting > 3
-    for _ in range(waiting):
-        actual = found(graph, solver, bodies)
+    with thresholds.override(renewed_cliques=1):
+        solver.covariance(bodies)
+        waiting = solver._marginals.waiting
+        assert waiting > 3
+        for _ in range(waiting):
+            actual = found(graph, solver, bodies)
     assert not solver._marginals.waiting
     joined = graph.replaced(ranges=graph.ranges.take(slice(0, 52)))
     expected = dense(joined, solver, bodies)
