@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..array_types import Array, Index
+from ..array_types import Array, Index, Mask
 from .graph import Graph
 
 
@@ -18,12 +18,25 @@ class RangeEnds:
     """
 
     names: tuple[str, ...]
+    robots: int
+    """So many of the names are robots; landmarks follow."""
     first: Index
     """(k,): radio at the `source` end of each range."""
     second: Index
     seconds: Array
     """(k,): time of each range since the first pose, s; ranges of files carry no stamp and take
     that of their newest pose."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def at(self, radio: int) -> Mask:
+        """(k,): ranges with this radio at one end."""
+        return np.asarray((self.first == radio) | (self.second == radio))
+
+    def is_robot(self, radio: int) -> bool:
+        """Whether a radio is a robot's, not a landmark."""
+        return radio < self.robots
 
     @property
     def pairs(self) -> tuple[Index, Index, Index]:
@@ -49,4 +62,5 @@ def range_ends(graph: Graph) -> RangeEnds:
         stamps = np.where(table.stamp_ns > 0, table.stamp_ns, graph.poses.stamp_ns[newest])
         seconds = np.maximum((stamps - graph.poses.stamp_ns.min()) * 1e-9, 0.0)
     return RangeEnds(
-        graph.robots + graph.landmarks.names, radio(table.source), radio(table.target), seconds)
+        graph.robots + graph.landmarks.names, count, radio(table.source), radio(table.target),
+        seconds)

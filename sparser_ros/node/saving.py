@@ -21,11 +21,10 @@ from ..config.sparser import SparserConfig
 from ..graph import Estimate, Graph, with_estimate
 from ..io import atomic, beacon_file, pyfg, report, tum
 from ..io.beacon_file import SavedBeacon
-from ..solver.certify.covariance import marginal_covariance
 
 
 def save_apart(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
-    """As `save`, in a process of its own: covariances hold the interpreter for a second."""
+    """As `save`, in a process of its own: writing a large map holds the interpreter."""
     with ProcessPoolExecutor(1, mp_context=get_context('spawn')) as pool:
         return pool.submit(save, config, graph, solution).result()
 
@@ -73,27 +72,22 @@ def _covariances(graph: Graph, known: Covariances) -> dict[str, Any]:
 def saved_beacons(
     config: SparserConfig, graph: Graph, solution: Solution
 ) -> tuple[list[SavedBeacon], bool]:
-    """The located beacons, and whether their covariances could be computed.
+    """The located beacons, and whether the solution knows the covariances of all of them.
 
-    Where something else is undetermined the inverse does not exist: a located beacon is then
-    known to `observability.position_sigma_m`, by definition.
+    Of one that it does not know, a located beacon is known to `observability.position_sigma_m`,
+    by definition.
     """
     rows = np.flatnonzero(solution.landmark_located)
     bound = config.backend.observability.position_sigma_m**2 * np.eye(graph.dimension)
     covariances: Array = np.tile(bound, (len(rows), 1, 1))
-    known = False
-    if len(rows):
-        try:
-            covariances = marginal_covariance(
-                graph, solution.estimate, landmarks=rows, weights=solution.stats.weights,
-                gauge=config.backend.gauge_robot or None).landmarks
-            known = True
-        except SparserError:
-            pass
+    known = np.zeros(len(rows), dtype=bool)
+    if solution.covariances is not None:
+        known = np.all(np.isfinite(solution.covariances.landmarks[rows]), axis=(1, 2))
+        covariances[known] = solution.covariances.landmarks[rows[known]]
     return [
         SavedBeacon(graph.landmarks.names[row], tuple(solution.estimate.landmarks[row].tolist()),
                     covariance)
-        for row, covariance in zip(rows, covariances, strict=True)], known
+        for row, covariance in zip(rows, covariances, strict=True)], bool(np.all(known))
 
 
 def with_map(config: SparserConfig) -> SparserConfig:

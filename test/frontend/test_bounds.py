@@ -27,7 +27,7 @@ value, stamp = st.sampled_from(EXTREMES), st.sampled_from(STAMPS)
 
 
 def matrix(values, size):
-    return np.diag(values[:size]) + np.full((size, size), values[-1]) * (1 - np.eye(size))
+    return np.where(np.eye(size, dtype=bool), values[:size], values[-1])
 
 
 def bad_sample(kind, robots, v, stamps, t):

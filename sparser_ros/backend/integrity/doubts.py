@@ -15,7 +15,7 @@ from scipy.special import bdtr, betaincinv, ndtri, xlogy
 
 from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
-from .sources import Sources
+from ...graph.range_ends import RangeEnds
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -76,8 +76,8 @@ def lower_share(count: int, total: int, false_alarm: float) -> float:
     return float(betaincinv(count, total - count + 1, false_alarm))
 
 
-def doubted_sources(sources: Sources, rows: Rows, false_alarm: float) -> list[Doubt]:
-    """Sources that fail more often than the others, the one that explains most first.
+def doubted_sources(sources: RangeEnds, rows: Rows, false_alarm: float) -> list[Doubt]:
+    """RangeEnds that fail more often than the others, the one that explains most first.
 
     The ranges of a source once taken no longer count for the sources at their other ends.
     """
@@ -122,7 +122,7 @@ def steady(doubt: Doubt) -> bool:
     return doubt.spread_m < _STEADY * abs(doubt.offset_m)
 
 
-def doubt_finding(sources: Sources, doubt: Doubt) -> Finding:
+def doubt_finding(sources: RangeEnds, doubt: Doubt) -> Finding:
     """Words for a source of which many ranges do not fit, whatever the cause."""
     name = sources.names[doubt.source]
     text = f'{100 * doubt.share:.0f} % of the ranges of radio {name} do not fit'
@@ -144,7 +144,7 @@ class Burst:
 
 
 def bursts(
-    sources: Sources, rows: Rows, taken: set[int], false_alarm: float, config: IntegrityConfig
+    sources: RangeEnds, rows: Rows, taken: set[int], false_alarm: float, config: IntegrityConfig
 ) -> list[Burst]:
     """Recent bursts of sources beside those `taken`, the one with most ranges first."""
     if not len(rows.far):
@@ -172,7 +172,7 @@ def bursts(
 
 
 def lasting(
-    sources: Sources, rows: Rows, doubts: list[Doubt], false_alarm: float, config: IntegrityConfig
+    sources: RangeEnds, rows: Rows, doubts: list[Doubt], false_alarm: float, config: IntegrityConfig
 ) -> list[Doubt]:
     """The doubted sources without those that failed in bursts only."""
     kept = []
@@ -192,7 +192,7 @@ def lasting(
     return kept
 
 
-def burst_finding(sources: Sources, burst: Burst, rows: Rows) -> Finding:
+def burst_finding(sources: RangeEnds, burst: Burst, rows: Rows) -> Finding:
     """Words for a burst: the source, the error where it is steady, the times."""
     name, seconds, error = (
         sources.names[burst.source], sources.seconds[burst.far], rows.error_m[burst.far])

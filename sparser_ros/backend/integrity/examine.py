@@ -17,6 +17,7 @@ from scipy.special import chdtri
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
+from ...graph.range_ends import RangeEnds, range_ends
 from .doubts import (
     FAR_SIGMA,
     REJECTED_WEIGHT,
@@ -35,7 +36,6 @@ from .known_beacons import known_beacons, swapped_or_misplaced
 from .linear_model import linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
 from .selection import selected
-from .sources import Sources, sources_of
 from .swapped_robots import swapped_robots
 
 Array = NDArray[np.float64]
@@ -76,7 +76,7 @@ def examine(
     """Examine an estimate of a graph under its robust weights (a missing table = all 1)."""
     if graph.n_poses == 0 or len(graph.ranges) + len(graph.relative_poses) == 0:
         return Examination()
-    sources = sources_of(graph)
+    sources = range_ends(graph)
     rows = _rows(graph, estimate, weights)
     false_alarm = _false_alarm(graph, sources, config)
     windows = odometry_windows(graph, estimate, config.window_s)
@@ -104,7 +104,7 @@ def examine(
 
 
 def _faulty(
-    sources: Sources, found: list[Burst], findings: list[Finding]
+    sources: RangeEnds, found: list[Burst], findings: list[Finding]
 ) -> tuple[FaultyRanges, ...]:
     """The bursts that the findings name: all ranges of the source from first to last misfit."""
     named = {one.subject: one for one in findings if one.kind == 'range_burst'}
@@ -129,7 +129,7 @@ def _rows(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> Row
     return Rows(error, whitened, far)
 
 
-def _false_alarm(graph: Graph, sources: Sources, config: IntegrityConfig) -> float:
+def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> float:
     """Probability of a false alarm that one test may have."""
     length = float(np.ptp(graph.poses.stamp_ns)) * 1e-9
     windows = max(1.0, length / config.window_s)
@@ -139,7 +139,7 @@ def _false_alarm(graph: Graph, sources: Sources, config: IntegrityConfig) -> flo
 
 
 def _explained(
-    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: Sources, rows: Rows,
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
     doubts: list[Doubt], found_bursts: list[Burst], false_alarm: float, config: IntegrityConfig,
 ) -> list[Finding]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry."""

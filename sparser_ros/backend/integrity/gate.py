@@ -15,9 +15,9 @@ from scipy.special import bdtrik, chdtri, ndtri
 
 from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
+from ...graph.range_ends import RangeEnds
 from .doubts import Rows, lower_share
 from .odometry_windows import OdometryWindows
-from .sources import Sources
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Gate:
 
 
 def gate_of(
-    graph_robots: tuple[str, ...], dimension: int, sources: Sources, rows: Rows,
+    graph_robots: tuple[str, ...], dimension: int, sources: RangeEnds, rows: Rows,
     windows: OdometryWindows, findings: Sequence[Finding], false_alarm: float,
     config: IntegrityConfig,
 ) -> Gate:

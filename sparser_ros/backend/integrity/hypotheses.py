@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph, range_vectors
 from ...graph.finding import Finding
+from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
-from .sources import Sources
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -58,7 +58,7 @@ class _Columns:
 
 def hypotheses_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    sources: Sources, bursts: Sequence[tuple[Index, Finding]], config: IntegrityConfig,
+    sources: RangeEnds, bursts: Sequence[tuple[Index, Finding]], config: IntegrityConfig,
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate.
 
@@ -79,7 +79,7 @@ def _saying(finding: Finding) -> Callable[[Array], Finding]:
     return lambda _: finding
 
 
-def _biases(build: _Columns, sources: Sources, config: IntegrityConfig) -> list[Hypothesis]:
+def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
     """Ranges of one radio, or of all, are long by the same length."""
     root = build.root('ranges', build.graph.ranges.precision)
     start = build.model.starts['ranges']
@@ -103,7 +103,7 @@ def _biases(build: _Columns, sources: Sources, config: IntegrityConfig) -> list[
     return [part for part in parts if part.columns.nnz]
 
 
-def _places(build: _Columns, sources: Sources, config: IntegrityConfig) -> list[Hypothesis]:
+def _places(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
     """A known beacon stands elsewhere: its place, or that of its prior, is free."""
     graph = build.graph
     vector = range_vectors(graph, build.estimate)

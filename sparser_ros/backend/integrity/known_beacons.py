@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph, range_vectors
 from ...graph.finding import Finding
+from ...graph.range_ends import RangeEnds
 from .hypotheses import misplaced
-from .sources import Sources
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def configured_place(graph: Graph, landmark: int) -> Array:
 
 
 def found_place(
-    graph: Graph, estimate: Estimate, sources: Sources, landmark: int, others: Sequence[Array]
+    graph: Graph, estimate: Estimate, sources: RangeEnds, landmark: int, others: Sequence[Array]
 ) -> tuple[Array, float]:
     """(place, robust cost less that of the configured one) of one landmark.
 
@@ -92,7 +92,7 @@ def _descended(antenna: Array, distance: Array, sigma: Array, start: Array) -> A
 
 
 def swapped_or_misplaced(
-    graph: Graph, estimate: Estimate, sources: Sources, suspects: Sequence[int], floor_m: float,
+    graph: Graph, estimate: Estimate, sources: RangeEnds, suspects: Sequence[int], floor_m: float,
     gain: float,
 ) -> list[Finding]:
     """What the places found for suspected known beacons say: swapped labels, or a wrong place.

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from ...graph.range_ends import RangeEnds
 from ..observability.registration import Evidence, candidates
-from .sources import Sources
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -27,7 +27,7 @@ _MOST_ROWS = 300
 
 
 def swapped_robots(
-    graph: Graph, estimate: Estimate, sources: Sources, suspects: Sequence[int], gain: float
+    graph: Graph, estimate: Estimate, sources: RangeEnds, suspects: Sequence[int], gain: float
 ) -> list[Finding]:
     """Pairs of suspected robots whose ranges fit better when exchanged.
 
@@ -60,7 +60,7 @@ def swapped_robots(
 
 
 def _misfit(
-    graph: Graph, estimate: Estimate, sources: Sources, outside: NDArray[np.bool_], robot: int,
+    graph: Graph, estimate: Estimate, sources: RangeEnds, outside: NDArray[np.bool_], robot: int,
     label: int,
 ) -> tuple[float, int] | None:
     """(median misfit in metres, rows) of a robot's odometry by the ranges that carry `label`."""

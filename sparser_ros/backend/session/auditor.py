@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Increment
-from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
-from ..integrity.examine import LASTING_ODOMETRY
 from . import quarantine
 from .contest import SAME_COST, Contest, robust_cost
 from .frame import Frame, frame_of
@@ -28,10 +26,10 @@ from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .quarantine import FAILURES
-from .range_doubts import RangeDoubt, closed, faulty_together, grown, joined, revived, rows_of
 from .runner import run
 from .scratch_rule import DOUBT_GROWTH, ScratchRule, Situation
 from .solution import Location
+from .source_faults import SourceFaults
 from .tracked_map import TrackedMap
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued, placed
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Index = NDArray[np.int64]
-_MOST_FAULTS = 3
-"""Rounds of one audit that leave faulty ranges out, each with a warm solve."""
 _SAME_CHI_SQUARE = 1.0
 """Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
 
@@ -77,10 +73,7 @@ class Auditor:
         self._last: _Audited | None = None
         self._audited = -1
         self._rule = ScratchRule()
-        self._doubts: list[RangeDoubt] = []
-        """Ranges left out of every solve because they are faulty together."""
-        self._widened: dict[str, tuple[float, Finding]] = {}
-        """Variance factor of odometry by robot, and what was found."""
+        self._faults = SourceFaults(self._store)
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
@@ -138,7 +131,7 @@ class Auditor:
         self.scratch_s, self.postponed = 0.0, ''
         if tracked is not None and tracked.quarantined:
             self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
-        self._doubt([grown(one, self._store.whole) for one in self._doubts])
+        self._faults.hold_back()
         before, self._audited = self._audited, self._store.sequence
         contest, error = self._attempt(tracked)
         if contest is None and error:
@@ -148,28 +141,12 @@ class Auditor:
             self._store.exclude(found if found is not None else {})
             contest, error = self._attempt(tracked)
 
-        def complete(verdict: Verdict, request: int) -> Verdict:
-            excluded = self._store.excluded
-            return replace(
-                verdict, request=request, final=not self.postponed,
-                quarantined=tuple(sorted(excluded.items())),
-                widened=self._factors(), doubted_ranges=rows_of(self._doubts),
-                held_sources=tuple(sorted({
-                    one.finding.subject for one in self._doubts if one.open})),
-                findings=self._lasting_faults(
-                    self.config.backend.integrity.memory_s, verdict.findings
-                ) + verdict.findings + quarantine.findings(excluded, self._store.subjects()),
-                gate_robots=verdict.gate_robots + tuple(
-                    (one.subject, one.text) for one in self._lasting_faults(
-                        self.config.backend.integrity.window_s, unresolved=True)),
-                seconds=time.perf_counter() - begin)
-
         if contest is None:
             if error:
                 # Another try may succeed.
                 self._audited = before
-            return complete(self._cannot_tell(error), request)
-        contest, judgement = self._with_honest_odometry(*self._without_faulty_ranges(contest))
+            return self._completed(self._cannot_tell(error), request, begin)
+        contest, judgement = self._faults.treated(contest, self._judged, self._again, self.config)
         now = self._situation(contest, tracked)
         reason = self._rule.reason(
             judgement, now, self.config.backend.audit, eager=self._bounded)
@@ -177,13 +154,26 @@ class Auditor:
         due = request >= 0 or scratch or (reason and scratch is None)
         if not due or not contest.can_start_from_scratch:
             self._rule.kept(judgement)
-            return complete(self._verdict(contest, tracked, judgement), request)
+            return self._completed(self._verdict(contest, tracked, judgement), request, begin)
         if preliminary is not None:
-            preliminary(replace(
-                complete(self._verdict(contest, tracked, judgement), -1), final=False))
+            preliminary(replace(self._completed(
+                self._verdict(contest, tracked, judgement), -1, begin), final=False))
         judgement = self._from_scratch(contest, judgement)
         self._rule.confirmed(judgement, now)
-        return complete(self._verdict(contest, tracked, judgement), request)
+        return self._completed(self._verdict(contest, tracked, judgement), request, begin)
+
+    def _completed(self, verdict: Verdict, request: int, begin_s: float) -> Verdict:
+        """A verdict with what is left out of the graph, and what it answers."""
+        excluded = self._store.excluded
+        verdict = self._faults.noted(verdict, self._store.whole, self.config.backend.integrity)
+        return replace(
+            verdict, request=request, final=not self.postponed,
+            quarantined=tuple(sorted(excluded.items())),
+            findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
+            seconds=time.perf_counter() - begin_s)
+
+    def _judged(self, contest: Contest) -> Judgement:
+        return judged(contest, seen_in(contest, self.config), self._store.graph, self.config)
 
     def _attempt(self, tracked: TrackedMap | None) -> tuple[Contest | None, str]:
         """The candidates of a warm start, or None and why not ('' = nothing to place)."""
@@ -199,77 +189,6 @@ class Auditor:
             return None, contest.best.result.message
         return contest, ''
 
-    def _without_faulty_ranges(self, contest: Contest) -> tuple[Contest, Judgement]:
-        """The contest and its judgement; without ranges that are faulty together, if there are.
-
-        Where the map without them does not fit the rest so much better, nothing is left out.
-        """
-        judgement = judged(contest, seen_in(contest, self.config), self._store.graph, self.config)
-        whole, placed = self._store.whole, {
-            one.robot for one in judgement.segments if one.location is Location.LOCATED}
-        placed |= set(whole.landmarks.names)
-        kept = revived([
-            closed(one, whole, contest.best.whole, one.finding.subject in placed)
-            for one in self._doubts], whole, contest.best.whole)
-        if not np.array_equal(rows_of(kept), self._store.doubted):
-            self._doubt(kept)
-            contest = self._again(contest) or contest
-            judgement = judged(
-                contest, seen_in(contest, self.config), self._store.graph, self.config)
-        self._doubts = kept
-        for _ in range(_MOST_FAULTS):
-            if not judgement.bursts:
-                break
-            before, own = self._doubts, contest.frame.subgraph.rows['ranges']
-            self._doubt(joined(before, [
-                RangeDoubt(one.finding, self._store.original('ranges', own[one.rows]), one.end_s)
-                for one in judgement.bursts]))
-            other = self._again(contest)
-            left_out = len(rows_of(self._doubts)) - len(rows_of(before))
-            if other is None or not faulty_together(
-                    contest.best.value - other.best.value, left_out,
-                    self.config.backend.observability.flip_cost):
-                self._doubt(before)
-                break
-            contest = other
-            judgement = judged(
-                contest, seen_in(contest, self.config), self._store.graph, self.config)
-        return contest, judgement
-
-    def _with_honest_odometry(
-        self, contest: Contest, judgement: Judgement
-    ) -> tuple[Contest, Judgement]:
-        """Where the odometry of a robot is wrong by a share or a rate, its own found variance.
-
-        Its path would bend the map, and the places of the other robots with it.
-        """
-        if not self.config.backend.integrity.widen_odometry:
-            return contest, judgement
-        new = {
-            one.subject: (
-                judgement.odometry_factors[one.subject]
-                * self._widened.get(one.subject, (1.0, one))[0], one)
-            for one in judgement.findings if one.kind in LASTING_ODOMETRY
-            and judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
-        self._widened.update(new)
-        self._store.widen(self._factors())
-        other = self._again(contest) if new else None
-        if other is not None:
-            contest, judgement = other, judged(
-                other, seen_in(other, self.config), self._store.graph, self.config)
-        # With its own variance such odometry no longer bends the path.
-        bent = {one.text for one in judgement.findings
-                if one.kind in LASTING_ODOMETRY and one.subject in self._widened}
-        return contest, replace(judgement, gate_robots=tuple(
-            one for one in judgement.gate_robots if one[1] not in bent))
-
-    def _factors(self) -> dict[str, float]:
-        return {robot: factor for robot, (factor, _) in self._widened.items()}
-
-    def _doubt(self, doubts: list[RangeDoubt]) -> None:
-        self._doubts = doubts
-        self._store.doubt(rows_of(doubts))
-
     def _again(self, contest: Contest) -> Contest | None:
         """A contest for the graph as it is now, from the best map of an earlier one."""
         frame = self._frame()
@@ -282,24 +201,6 @@ class Auditor:
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other
 
-    def _lasting_faults(
-        self, seconds: float, said: tuple[Finding, ...] = (), *, unresolved: bool = False
-    ) -> tuple[Finding, ...]:
-        """Findings, beside those `said`, of what has less weight or none in the map.
-
-        Ranges left out count if they ended at most so many seconds ago. `unresolved`: only faults
-        that were not seen to end.
-        """
-        stamps = self._store.graph.poses.stamp_ns
-        newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
-        known = {(one.kind, one.subject) for one in said}
-        found = [
-            one.finding for one in self._doubts
-            if newest - one.end_s <= seconds and (one.unresolved or not unresolved)]
-        if not unresolved:
-            found += [finding for _, finding in self._widened.values()]
-        return tuple(one for one in found if (one.kind, one.subject) not in known)
-
     def _from_scratch(self, contest: Contest, before: Judgement) -> Judgement:
         """Add starts from scratch, and judge what is best then."""
         audit, begin, best = self.config.backend.audit, time.perf_counter(), contest.best
@@ -309,8 +210,7 @@ class Auditor:
         if contest.best is best:
             after = replace(before, segments=with_rivals(before.segments, contest, self.config))
         else:
-            after = judged(
-                contest, seen_in(contest, self.config), self._store.graph, self.config)
+            after = self._judged(contest)
         self.scratch_s = time.perf_counter() - begin
         return after
 

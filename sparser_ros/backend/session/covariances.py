@@ -2,8 +2,7 @@
 
 Coordinates are those of geometry_msgs/PoseWithCovariance: position, then rotation about the axes
 of map. They are marginals under the robust weights of the tick: what noise of the claimed size
-does to the estimate. A wrong minimum or a fault that no residual shows is not in them; protection
-levels (`backend.integrity.protection`) are for that.
+does to the estimate. A wrong minimum or a fault that no residual shows is not in them.
 """
 
 from __future__ import annotations

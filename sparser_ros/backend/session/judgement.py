@@ -36,14 +36,17 @@ class Judgement:
     segments: tuple[SegmentVerdict, ...]
     landmark_located: Mask
     withheld: str
-    ambiguous: bool
-    """Whether a segment has two placements that fit about as well."""
     findings: tuple[Finding, ...] = ()
     gate_reasons: tuple[str, ...] = ()
     gate_robots: tuple[tuple[str, str], ...] = ()
     odometry_factors: dict[str, float] = field(default_factory=dict)
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether a segment has two placements that fit about as well."""
+        return any(one.location is Location.AMBIGUOUS for one in self.segments)
 
 
 def judged(
@@ -62,7 +65,6 @@ def judged(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     return Judgement(
         segments, located, withheld,
-        any(one.location is Location.AMBIGUOUS for one in segments),
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
         dict(found.odometry_factors), found.bursts)
 

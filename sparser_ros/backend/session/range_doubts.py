@@ -19,6 +19,7 @@ from scipy.special import chdtri
 
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
+from ...graph.range_ends import range_ends
 from ..integrity.doubts import FAR_SIGMA
 
 Index = NDArray[np.int64]
@@ -79,7 +80,7 @@ def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[
     for one in doubts:
         ranges = graph.ranges.take(one.rows)
         whitened = _errors(graph, one.rows, estimate) * np.sqrt(ranges.precision)
-        if one.open or np.mean(np.abs(whitened) < FAR_SIGMA) <= 0.5:
+        if one.open or 2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) >= len(whitened) > 0:
             kept.append(one)
     return kept
 
@@ -103,24 +104,18 @@ def closed(one: RangeDoubt, graph: Graph, estimate: Estimate, located: bool) -> 
     error = np.abs(_errors(graph, one.rows, estimate))
     bad = np.flatnonzero(error >= abs(one.finding.value) / 2)
     last = int(bad[-1]) + 1 if len(bad) else 0
-    stamps = graph.ranges.stamp_ns[one.rows[:last]]
-    end = (float(stamps[-1]) - float(graph.poses.stamp_ns.min())) * 1e-9 if last else one.end_s
+    end = float(range_ends(graph).seconds[one.rows[last - 1]]) if last else one.end_s
     if len(error) - last >= _LEAST_GOOD:
-        return replace(one, rows=one.rows[:last], end_s=max(end, 0.0), open=False)
+        return replace(one, rows=one.rows[:last], end_s=end, open=False)
     return replace(one, end_s=max(end, one.end_s), open=located, unresolved=not located)
 
 
 def of_sources(graph: Graph, names: Collection[str], first: int) -> Index:
     """Rows from `first` on of the ranges that these robots or landmarks take part in."""
-    table = graph.ranges
-    robots = np.array([name in names for name in graph.robots] + [False], dtype=bool)
-    marks = np.array([name in names for name in graph.landmarks.names] + [False], dtype=bool)
-    chosen = np.zeros(max(len(table) - first, 0), dtype=bool)
-    for end in (table.source[first:], table.target[first:]):
-        pose = end >= 0
-        robot = graph.poses.robot[np.where(pose, end, 0)]
-        chosen |= np.where(pose, robots[robot], marks[np.where(pose, -1, ~end)])
-    return first + np.flatnonzero(chosen)
+    ends = range_ends(graph)
+    wanted = [number for number, name in enumerate(ends.names) if name in names]
+    rows = np.flatnonzero(np.isin(ends.first, wanted) | np.isin(ends.second, wanted))
+    return rows[rows >= first]
 
 
 def _errors(graph: Graph, rows: Index, estimate: Estimate) -> NDArray[np.float64]:

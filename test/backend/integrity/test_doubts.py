@@ -13,8 +13,8 @@ from sparser_ros.backend.integrity.doubts import (
     lower_share,
     upper_share,
 )
-from sparser_ros.backend.integrity.sources import Sources
 from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.graph.range_ends import RangeEnds
 
 ALARM = 1e-6
 
@@ -24,7 +24,7 @@ def ranges(seed=0, count=1500, share=0.05):
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 3, count)
     second = (first + 1 + rng.integers(0, 7, count)) % 8
-    sources = Sources(tuple('ABC') + tuple(f'L{k}' for k in range(5)), 3, first, second,
+    sources = RangeEnds(tuple('ABC') + tuple(f'L{k}' for k in range(5)), 3, first, second,
                       np.sort(rng.uniform(0, 150, count)))
     far = rng.random(count) < share
     return sources, far, np.where(far, rng.uniform(2, 20, count), rng.normal(0, 0.1, count))

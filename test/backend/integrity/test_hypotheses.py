@@ -8,10 +8,10 @@ from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.hypotheses import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import selected
-from sparser_ros.backend.integrity.sources import sources_of
 from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
+from sparser_ros.graph.range_ends import range_ends
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
 CONFIG = IntegrityConfig()
@@ -38,7 +38,7 @@ def test_derivatives_agree_with_differences(dimension):
     """A jump of the odometry, a scale and a bias: r(theta) - r(0) = G theta."""
     place = world(2, dimension)
     made = graph(place, 2)
-    sources = sources_of(made)
+    sources = range_ends(made)
     model = linear_model(made, place.truth, {})
     tested = {(one.kind, one.subject): one for one in hypotheses_of(
         made, place.truth, {}, model, sources, [], CONFIG)}
@@ -77,7 +77,7 @@ def test_odometry_that_turns_by_itself_is_named_with_its_rate():
 def test_two_faults_at_once_are_told_apart():
     place = world(3)
     made = graph(place, 3)
-    sources = sources_of(made)
+    sources = range_ends(made)
     longer = made.ranges.distance_m + 0.6 * sources.at(0) - 0.6 * sources.at(5)
     bent = made.replaced(ranges=made.ranges.replaced(distance_m=longer))
     estimate, weights = solved(bent, place.truth)
@@ -97,4 +97,4 @@ def test_a_parameter_that_nothing_determines_is_never_significant():
     few = made.replaced(ranges=made.ranges.take(slice(0, 1)))
     model = linear_model(few, place.truth, {})
     assert selected(model, hypotheses_of(
-        few, place.truth, {}, model, sources_of(few), [], CONFIG), 1e-7) == []
+        few, place.truth, {}, model, range_ends(few), [], CONFIG), 1e-7) == []

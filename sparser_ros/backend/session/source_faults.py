@@ -1,0 +1,135 @@
+"""Sources at fault: what of them is left out of an auditor's graph, or has less weight there.
+
+Ranges that are faulty together are left out as a group (range_doubts.py). Odometry that is wrong
+by a share of its length or a rate of turning gets the variance that the map shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...config.integrity import IntegrityConfig
+from ...graph import Graph
+from ...graph.finding import Finding
+from ..integrity.examine import LASTING_ODOMETRY
+from .contest import Contest
+from .graph_store import GraphStore
+from .judgement import Judgement
+from .range_doubts import RangeDoubt, closed, faulty_together, grown, joined, revived, rows_of
+from .solution import Location
+from .verdict import Verdict
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+_MOST_ROUNDS = 3
+"""Rounds of one audit that leave faulty ranges out, each with a warm solve."""
+
+
+class SourceFaults:
+    """The faults known so far; what they leave out is set in the graph's store."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+        self._doubts: list[RangeDoubt] = []
+        self._widened: dict[str, tuple[float, Finding]] = {}
+        """Variance factor of odometry by robot, and what was found."""
+
+    def hold_back(self) -> None:
+        """Leave out what sources whose fault goes on have measured since."""
+        self._doubt([grown(one, self._store.whole) for one in self._doubts])
+
+    def treated(
+        self, contest: Contest, judge: Callable[[Contest], Judgement],
+        again: Callable[[Contest], Contest | None], config: SparserConfig,
+    ) -> tuple[Contest, Judgement]:
+        """The contest, or one `again` for the graph without what is at fault; its judgement."""
+        judgement = judge(contest)
+        located = {one.robot for one in judgement.segments if one.location is Location.LOCATED}
+        located |= set(self._store.whole.landmarks.names)
+        kept = revived([
+            closed(one, self._store.whole, contest.best.whole, one.finding.subject in located)
+            for one in self._doubts], self._store.whole, contest.best.whole)
+        changed = not np.array_equal(rows_of(kept), self._store.doubted)
+        self._doubt(kept)
+        if changed and (other := again(contest)) is not None:
+            contest, judgement = other, judge(other)
+        contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
+        if config.backend.integrity.widen_odometry:
+            contest, judgement = self._with_honest_odometry(contest, judgement, judge, again)
+        return contest, judgement
+
+    def noted(self, verdict: Verdict, graph: Graph, config: IntegrityConfig) -> Verdict:
+        """A verdict with what is left out and widened, in rows and in words.
+
+        `graph` is the sum of all increments. Ranges left out are mentioned for `memory_s` after
+        their end; a robot whose fault was not seen to end is withdrawn for `window_s`.
+        """
+        stamps = graph.poses.stamp_ns
+        newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
+        ranges = [one for one in self._doubts if newest - one.end_s <= config.memory_s]
+        lasting = [one.finding for one in ranges] + [found for _, found in self._widened.values()]
+        said = {(one.kind, one.subject) for one in verdict.findings}
+        return replace(
+            verdict, widened=self._factors(), doubted_ranges=rows_of(self._doubts),
+            held_sources=tuple(sorted({
+                one.finding.subject for one in self._doubts if one.open})),
+            findings=tuple(
+                one for one in lasting if (one.kind, one.subject) not in said) + verdict.findings,
+            gate_robots=verdict.gate_robots + tuple(
+                (one.finding.subject, one.finding.text) for one in self._doubts
+                if one.unresolved and newest - one.end_s <= config.window_s))
+
+    def _without_ranges(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Callable[[Contest], Contest | None], config: SparserConfig,
+    ) -> tuple[Contest, Judgement]:
+        """Where the map without faulty ranges does not fit so much better, none is left out."""
+        for _ in range(_MOST_ROUNDS):
+            if not judgement.bursts:
+                break
+            before, own = self._doubts, contest.frame.subgraph.rows['ranges']
+            self._doubt(joined(before, [
+                RangeDoubt(one.finding, self._store.original('ranges', own[one.rows]), one.end_s)
+                for one in judgement.bursts]))
+            other = again(contest)
+            left_out = len(rows_of(self._doubts)) - len(rows_of(before))
+            if other is None or not faulty_together(
+                    contest.best.value - other.best.value, left_out,
+                    config.backend.observability.flip_cost):
+                self._doubt(before)
+                break
+            contest, judgement = other, judge(other)
+        return contest, judgement
+
+    def _with_honest_odometry(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Callable[[Contest], Contest | None],
+    ) -> tuple[Contest, Judgement]:
+        """Odometry that is too sure of itself would bend the map, and other robots with it."""
+        found = {
+            one.subject: one for one in judgement.findings if one.kind in LASTING_ODOMETRY
+            and judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
+        factors = self._factors()
+        self._widened |= {
+            robot: (judgement.odometry_factors[robot] * factors.get(robot, 1.0), one)
+            for robot, one in found.items()}
+        self._store.widen(self._factors())
+        if found and (other := again(contest)) is not None:
+            contest, judgement = other, judge(other)
+        # With its own variance such odometry no longer bends the path.
+        bent = {one.text for one in judgement.findings
+                if one.kind in LASTING_ODOMETRY and one.subject in self._widened}
+        return contest, replace(judgement, gate_robots=tuple(
+            one for one in judgement.gate_robots if one[1] not in bent))
+
+    def _factors(self) -> dict[str, float]:
+        return {robot: factor for robot, (factor, _) in self._widened.items()}
+
+    def _doubt(self, doubts: list[RangeDoubt]) -> None:
+        self._doubts = doubts
+        self._store.doubt(rows_of(doubts))
