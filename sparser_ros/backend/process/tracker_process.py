@@ -36,7 +36,7 @@ class TrackerLoop:
     def run(self) -> None:
         """Serve until the pipe closes."""
         from ...solver.warm_up import warm_up
-        from ..observability.warm_up import warm_up as warm_up_comparison
+        from ..observability.comparison_warm_up import warm_up as warm_up_comparison
 
         warm_up(self._config.dimension, self._config.solver)
         if self._config.backend.auditor == 'inline':
