@@ -28,8 +28,10 @@ WHOLE = {'int32': [0, 1, -1, 2**31 - 1, -(2**31)], 'uint32': [0, 1, 10**9 - 1, 1
          'uint8': [0, 1, 255]}
 BATCH = 50
 """Messages between looks of the node at its inputs."""
-RECOVERY = 0.4
-"""Share of the scene that follows, all good."""
+GOOD = 0.2
+"""Shares of the scene before and after the corrupt messages, all good."""
+BAD_PER_GOOD = 2.0
+"""Corrupt messages to each good one in a long run."""
 
 
 def leaves(message, path=()):
@@ -85,10 +87,11 @@ class FuzzWorld(World):
     """A node with `count` corrupt messages in the middle of its scene."""
 
     def __init__(self, dimension, count, seed=0):
-        self.scene = Scene(replace(SCENE, dimension=dimension, beacons=6, minutes=1.5,
-                                   odometry_rate=20.0, range_rate=max(20.0, count / 2000)))
+        minutes = max(1.5, count / (BAD_PER_GOOD * 60 * (2 * 20 + 40)))
+        self.scene = Scene(replace(SCENE, dimension=dimension, beacons=6, minutes=minutes,
+                                   odometry_rate=20.0, range_rate=40.0))
         self.random, self.count = random.Random(seed), count
-        super().__init__({'dimension': dimension})
+        super().__init__({'dimension': dimension, 'keyframes.every_message': False})
         self.publishers['/initialpose'] = self.friend.create_publisher(
             PoseWithCovarianceStamped, '/initialpose', 5000)
         self.sent = dict.fromkeys(('odometry', 'ranges', 'closures', 'fixes'), 0)
@@ -110,8 +113,7 @@ class FuzzWorld(World):
     def run(self):
         """Good data, absurd ones among them, good ones again; the seconds it took."""
         begin, events = time.monotonic(), self.scene.events
-        late = int(len(events) * (1 - RECOVERY))
-        early = late // 2
+        early, late = int(len(events) * GOOD), int(len(events) * (1 - GOOD))
         every = max(1, self.count // (late - early))
         number = 0
         for position, event in enumerate(events):
