@@ -2,9 +2,9 @@
 # the checkout first on Python's path.
 
 # The installed copy of our Python tree would keep deleted modules importable: only what was
-# generated from the messages stays.
+# generated from messages and services stays.
 for tree in "$INSTALL"/sparser_ros/{lib,local/lib}/python3*/*-packages/sparser_ros; do
-    [ ! -d "$tree/config" ] || find "$tree" -mindepth 1 -maxdepth 1 -type d ! -name msg -exec rm -rf {} +
+    [ ! -d "$tree/config" ] || find "$tree" -mindepth 1 -maxdepth 1 -type d ! -name msg ! -name srv -exec rm -rf {} +
 done
 
 path_add() { # VARIABLE DIRECTORY: puts the directory first

@@ -149,7 +149,7 @@ colcon_build() {
 
 build_workspace() {
     local name missing=() overlay='' failed=''
-    say 'building the messages (about half a minute)'
+    say 'building the messages and services (about half a minute)'
     rm -rf "$ROOT/build" "$INSTALL" "$ROOT/log" "$OVERLAY"
     # CMake refuses exported include directories below the source directory, and NumPy's lies in
     # our virtual environment; seen through this link it does not.
@@ -175,7 +175,7 @@ stamped() { [ -e "$1" ] && [ "$(<"$1")" = "$2" ]; }
 set_up() {
     local packages workspace sources
     packages="$(hash_of "${REQUIREMENTS[@]}" "$ROOT/dev/setup.sh" "$ROOT/dev/fix_wheels.py")"
-    sources=("$ROOT"/{CMakeLists.txt,package.xml,msg,test/overlay})
+    sources=("$ROOT"/{CMakeLists.txt,package.xml,msg,srv,test/overlay})
     # `ros2 launch` reads the installed copies of these.
     [ "$MODE" = wheels ] || sources+=("$ROOT"/{config,launch,scripts})
     workspace="$(find "${sources[@]}" -type f | LC_ALL=C sort)"

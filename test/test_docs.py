@@ -105,3 +105,13 @@ def test_no_table_stands_twice():
         for row in rows:
             assert row not in seen, f'{page.name} and {seen[row]}: {row}'
             seen[row] = page.name
+
+
+def test_tests_named_in_the_docs_exist():
+    """`test_file.py` or `test_file.py::test_name`, of whatever folder."""
+    files = {path.name: path for path in (ROOT / 'test').rglob('test_*.py')}
+    named = re.findall(r'`(test_\w+\.py)(?:::(\w+))?`', (ROOT / 'docs/reliability.md').read_text())
+    assert len(named) > 50
+    missing = [f'{file}::{name}' for file, name in named if file not in files or (
+        name and f'def {name}(' not in files[file].read_text())]
+    assert not missing

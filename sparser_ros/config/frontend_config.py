@@ -51,6 +51,10 @@ class OdometryConfig:
     """Odometry input and the noise that is assumed where messages do not say."""
 
     topic: str = option('/{robot}/odom', 'nav_msgs/Odometry topic of each robot')
+    sensor_poses: dict[str, list[float]] = option(
+        {}, 'pose in the base frame of what the odometry tracks, where that is a sensor (an '
+        'antenna, a camera) and not the base: x y z, or x y z roll pitch yaw, by robot name; '
+        'covariances are taken as they are', unit='m, rad')
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
     sigma_m_per_sqrt_m: float = option(

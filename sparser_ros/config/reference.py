@@ -40,6 +40,8 @@ EXAMPLES = {
         kimera: 0.0""",
     'fixes.time_offsets': """\
         robot: 0.0""",
+    'odometry.sensor_poses': """\
+        robot: [0.3, 0.0, 0.5, 0.0, 0.0, 0.0]   # a camera ahead of the base""",
     'fixes.lever_arms': """\
         robot: [0.0, 0.0, 0.5]""",
     'fixes.datum': '[52.0, 4.4, 10.0]',

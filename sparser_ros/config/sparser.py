@@ -86,10 +86,14 @@ class SparserConfig:
         if self.fixes.topic and 'NavSatFix' in self.fixes.type and not self.fixes.datum:
             raise ConfigError('fixes.datum: NavSatFix needs latitude, longitude and height of the '
                               'map origin')
-        for robot, lever in self.fixes.lever_arms.items():
-            if robot not in self.robots:
-                raise ConfigError(f'fixes.lever_arms.{robot}: no such robot')
-            check_vector(lever, (2, 3), f'fixes.lever_arms.{robot}')
+        for name, vectors, sizes in (
+            ('fixes.lever_arms', self.fixes.lever_arms, (2, 3)),
+            ('odometry.sensor_poses', self.odometry.sensor_poses, (3, 6)),
+        ):
+            for robot, values in vectors.items():
+                if robot not in self.robots:
+                    raise ConfigError(f'{name}.{robot}: no such robot')
+                check_vector(values, sizes, f'{name}.{robot}')
 
     def _check_radios(self) -> None:
         for name, spec in self.radio_specs().items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,16 @@ class Frontend:
 
     def reset(self, keep_beacons: bool = False,
               positions: Mapping[str, Sequence[float]] | None = None,
-              sigma_m: float = 0.1) -> None:
+              sigma_m: float = 0.1, config: SparserConfig | None = None) -> None:
         """Forget all data; the next increment has sequence 0.
+
+        `config` has other known beacons than before; everything else in it must be the same.
 
         With `keep_beacons` the beacons at `positions` (map frame) become priors of `sigma_m`, so
         that the map frame survives.
         """
+        if config is not None:
+            self.config = replace(self.config, radios=config.radios)
         self._begin()
         if keep_beacons and positions:
             self._radios.know(positions, sigma_m)

@@ -13,6 +13,7 @@ from .bounds import Bounds
 from .counters import KindCounters
 from .events import EventLog
 from .motion import Geometry
+from .mountings import Mountings
 from .noise import noise_model
 from .odometry import OdometryTrack
 from .odometry_gate import Believed, OdometryGate
@@ -65,6 +66,7 @@ class OdometryIntake:
         self._counters = counters
         self._events = events
         self._back_ns = nanoseconds(config.stamps.backward_jump_s)
+        self._mountings = Mountings(config.odometry.sensor_poses)
         self._ahead_ns = nanoseconds(config.stamps.max_future_s) or MAX_STAMP_NS
         noise = noise_model(config.dimension)
         self.tracks = [OdometryTrack(number, config, space, noise)
@@ -97,7 +99,8 @@ class OdometryIntake:
         gate, counters = self._gates[number], self._counters
         if gate.knows(stamp_ns):
             return counters.drop('duplicate')
-        pose = self._space.pose(sample.position_xyz.tolist(), sample.quat_xyzw.tolist())
+        pose = self._space.pose(*self._mountings.base(
+            sample.robot, sample.position_xyz.tolist(), sample.quat_xyzw.tolist()))
         reading = Reading(stamp_ns, pose, sample.pose_covariance, sample.twist_covariance,
                           sample.twist_speed)
         if stamp_ns < gate.frontier_ns:
@@ -167,18 +170,21 @@ class OdometryIntake:
         if seen in self._frames_seen or len(self._frames_seen) >= 1000:
             return
         self._frames_seen.add(seen)
-        for frame, expected in zip(seen[1:], self._frames(sample.robot), strict=True):
+        for frame, expected in zip(seen[1:], self._frames(*seen), strict=True):
             if frame.lstrip('/') != expected:
                 self._counters.warnings['frame_id'] += 1
 
-    def _frames(self, robot: str) -> tuple[str, str]:
+    def _frames(self, robot: str, _frame: str, child: str) -> tuple[str, str]:
+        """The frames expected; that of a sensor is not known by name."""
         frames = self._config.frames
-        return self._config.topic(frames.odom, robot), self._config.topic(frames.base, robot)
+        base = child.lstrip('/') if robot in self._mountings else self._config.topic(
+            frames.base, robot)
+        return self._config.topic(frames.odom, robot), base
 
     def frame_warning(self) -> str:
         """Frame names of messages that differ from the configured ones, in words."""
         for robot, frame, child in sorted(self._frames_seen):
-            expected = self._frames(robot)
+            expected = self._frames(robot, frame, child)
             if (frame.lstrip('/'), child.lstrip('/')) != expected:
                 return (f'odometry of {robot} has frames {frame!r} and {child!r}, but frames.odom '
                         f'and frames.base say {expected[0]!r} and {expected[1]!r}')

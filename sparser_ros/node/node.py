@@ -21,6 +21,7 @@ from ..msg import SolverStatus
 from . import saving
 from .alarms import Alarms
 from .clock_guard import ClockGuard
+from .controls import Controls
 from .message_types import deserialise
 from .parameters import Parameters
 from .pipeline import Pipeline
@@ -69,6 +70,7 @@ class SparserNode(Node):
             self.outputs = Publishers(self, config, self.pipeline)
             self.inputs = Subscriptions(self, config, self.pipeline, self.times)
             self._commands = Services(self, self.pipeline, self.times, self.reset)
+            self._controls = Controls(self, self.pipeline, self.times, self.reset)
             self._watch = Watch(self, self.pipeline, self.inputs)
             self.alarms = Alarms(self.pipeline, self._watch, self.times)
             self._status = self.create_publisher(SolverStatus, '~/status', STATUS)
@@ -121,7 +123,7 @@ class SparserNode(Node):
                 self._solve_timer = timer
 
     def _configure(self, config: SparserConfig) -> None:
-        self.pipeline.configure(saving.with_map(config))
+        self.pipeline.configure(config)
         self.outputs.configure(config)
         if self._solve_timer is not None:
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
@@ -161,6 +163,7 @@ class SparserNode(Node):
             self.pipeline, self.get_clock().now().nanoseconds, Figures(
                 findings=self.alarms.findings, latency_s=self._latency_s,
                 solution_age_s=ages.solution_age_s, data_age_s=ages.data_age_s, epoch=self._epoch,
+                corrections_m=self.outputs.corrections_m,
                 lost={i.topic: i.lost for i in self.inputs.inputs.values() if i.lost},
                 errors=sum(error.count for error in self.times.errors.values()))))
 
@@ -235,12 +238,19 @@ class SparserNode(Node):
     def _raised(self, name: str, text: str) -> None:
         self.get_logger().error(f'exception in the callback {name!r}; the node goes on\n{text}')
 
-    def reset(self, why: str, *, restart_stamps: bool = False) -> None:
-        """Forget all data and withdraw everything published in `map`."""
+    def reset(self, why: str, *, restart_stamps: bool = False, keep_beacons: bool | None = None,
+              config: SparserConfig | None = None) -> None:
+        """Forget all data and withdraw everything published in `map`.
+
+        `keep_beacons` where `node.reset_keeps_beacons` is not to be asked; `config` has other
+        known beacons.
+        """
         self.get_logger().warning(f'reset: {why}')
         gc.unfreeze()
         self._epochs_before = self._epoch + 1
-        self.pipeline.reset(keep_beacons=self.pipeline.config.node.reset_keeps_beacons)
+        if keep_beacons is None:
+            keep_beacons = config is None and self.pipeline.config.node.reset_keeps_beacons
+        self.pipeline.reset(keep_beacons=keep_beacons, config=config)
         self.outputs.clear(restart_stamps=restart_stamps)
         self.alarms.clear()
         self._jumped_back = False

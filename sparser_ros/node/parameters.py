@@ -57,7 +57,7 @@ class Parameters:
         self._listeners.append(listener)
 
     def _declare(self, option: FlatOption, override: Parameter | None) -> None:
-        if override is not None and override.value is None:
+        if override is not None and _says_nothing(option, override.value):
             # What `ros2 param dump` writes for an option without a value.
             del self._node._parameter_overrides[option.name]
             override = None
@@ -150,6 +150,11 @@ def refuse_unknown(overrides: Iterable[str], options: Mapping[str, FlatOption]) 
         faults.append(name + (f' (did you mean {near[0]}?)' if near else ''))
     if faults:
         raise ConfigError('unknown parameter: ' + ', '.join(faults))
+
+
+def _says_nothing(option: FlatOption, value: Any) -> bool:
+    """Whether a value stands for none; the parser of rcl takes `null` for a text."""
+    return value is None or (value == 'null' and option.default in (None, [], ()))
 
 
 def _is_mapping(option: FlatOption) -> bool:

@@ -6,16 +6,17 @@ import bisect
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..backend.process.resume import Deserialise
 from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore
+from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
-from ..frontend import Route
+from ..frontend import Frontend, Route
 from ..graph import Graph, Increment, Ranges, RelativePoses
 from .keyframe_arrays import Keyframes
 from .recording import Recording
@@ -23,6 +24,11 @@ from .recording import Recording
 
 def _no_objects(kind: str, _data: bytes) -> Any:
     raise TypeError(f'nobody makes objects of {kind} here')
+
+
+def _with_beacons_of(config: SparserConfig, frontend: Frontend) -> SparserConfig:
+    """The same radios for back-end and front-end, whose session may have begun with others."""
+    return replace(config, radios=frontend.config.radios)
 
 
 @dataclass
@@ -46,12 +52,15 @@ class Pipeline:
         deserialise: Deserialise = _no_objects, steady: Callable[[], float] = time.monotonic,
     ) -> None:
         """`folder` holds the journal; `deserialise(type, bytes)` makes objects of messages."""
-        self.config = config
         self._deserialise = deserialise
         self.recording = Recording(config, folder, deserialise)
         resumed = self.recording.resumed
         self.frontend = resumed.frontend
-        self.worker = SolverWorker(config, resumed.increments, resumed.kept)
+        self.config = config = _with_beacons_of(config, self.frontend)
+        self.rulings = resumed.rulings
+        """What the operator has said about measurements."""
+        self.worker = SolverWorker(
+            config, resumed.increments, resumed.kept, resumed.rulings)
         self.paused = config.node.start_paused
         self.solution: Solution | None = None
         self._steady = steady
@@ -145,6 +154,16 @@ class Pipeline:
         self._requested = self._submitted
         return self.worker.request_solve(full=True)
 
+    def rule(self, rulings: Rulings) -> int:
+        """Follow what the operator says; number of the journal's record that must be on disk."""
+        self.rulings = rulings
+        self.worker.rule(rulings)
+        return self.recording.rule(rulings)
+
+    def follows(self, revision: int) -> bool:
+        """Whether the newest solution follows the operator's rulings up to a revision."""
+        return self.solution is not None and self.solution.ruled >= revision
+
     def answered(self, request: int) -> bool:
         """Whether `solution` is, or follows, the answer to a request; a failure answers it too."""
         return self.worker.answered(request) and self.solution is self.worker.newest
@@ -177,13 +196,21 @@ class Pipeline:
         return self._sequence
 
     def graph_of(self, sequence: int) -> Graph:
-        """The graph of increments 0..sequence; costs time, for a thread of its own."""
+        """The graph of increments 0..sequence without what the operator ignores.
+
+        Costs time, for a thread of its own.
+        """
+        return self.store_of(sequence).graph
+
+    def store_of(self, sequence: int) -> GraphStore:
+        """Increments 0..sequence under the operator's rulings; for a thread of its own."""
         store = GraphStore(self.config.dimension)
+        store.rule(self.rulings)
         begin = 0
         for increment in tuple(self._increments[:self._until(sequence)]):
             store.add(increment, first=begin)
             begin = increment.sequence + 1
-        return store.graph
+        return store
 
     def _until(self, sequence: int) -> int:
         """How many increments there are up to a sequence; a restored one stands for several."""
@@ -195,15 +222,25 @@ class Pipeline:
         self.frontend.feed_bytes(route, data, received_ns, self._deserialise)
         self.touched()
 
-    def reset(self, *, keep_beacons: bool) -> None:
-        """Forget all data; beacons stay where they are known to be if asked for."""
-        positions = self._located_beacons() if keep_beacons else None
-        self.frontend.reset(keep_beacons=keep_beacons, positions=positions)
-        self.recording.restart(positions)
+    def reset(self, *, keep_beacons: bool, config: SparserConfig | None = None) -> None:
+        """Forget all data; beacons stay where they are known to be if asked for.
+
+        What the operator ignores stays ignored, but for stretches of time that are forgotten.
+        `config` has other known beacons than before.
+        """
+        positions = self.located_beacons() if keep_beacons else None
+        self.frontend.reset(keep_beacons=keep_beacons, positions=positions, config=config)
+        if config is not None:
+            self.configure(config)
+        if self.rulings != self.rulings.lasting():
+            self.rulings = self.rulings.lasting()
+            self.worker.rule(self.rulings)
+        self.recording.restart(self.config, positions, self.rulings)
         self.worker.reset()
         self._begin()
 
-    def _located_beacons(self) -> dict[str, list[float]]:
+    def located_beacons(self) -> dict[str, list[float]]:
+        """Positions in map, by name."""
         if self.solution is None:
             return {}
         located = self.solution.landmark_located
@@ -214,8 +251,8 @@ class Pipeline:
 
     def configure(self, config: SparserConfig) -> None:
         """Apply changed live options from the next solve on."""
-        self.config = config
-        self.worker.configure(config)
+        self.config = _with_beacons_of(config, self.frontend)
+        self.worker.configure(self.config)
 
     def close(self) -> None:
         """End the solver process, and write the rest of the journal."""

@@ -11,6 +11,7 @@ from ..backend.process.journal_files import Files
 from ..backend.process.journal_records import Message
 from ..backend.process.resume import Deserialise
 from ..backend.process.worker import KeptMap
+from ..backend.session.rulings import Rulings
 from ..config import SparserError
 from ..config.sparser import SparserConfig
 from ..frontend import Frontend, Inputs, Route
@@ -95,11 +96,19 @@ class Recording:
         self._kept = kept
         self._journal.keep_map(kept.encoded)
 
-    def restart(self, positions: dict[str, list[float]] | None) -> None:
-        """All data are forgotten."""
+    def rule(self, rulings: Rulings) -> int:
+        """Keep what the operator says; number of the record that must be on disk for it."""
+        return -1 if self._journal is None else self._journal.rule(rulings.values())
+
+    def restart(
+        self, config: SparserConfig, positions: dict[str, list[float]] | None, rulings: Rulings
+    ) -> None:
+        """All data are forgotten; the front-end begins with this configuration."""
         self._archived, self._kept = -1, None
         if self._journal is not None:
-            self._journal.restart(resume.begin_values(self._config, positions))
+            begin = resume.begin_values(config, positions, rulings)
+            loaded = config.radios != self._config.radios
+            self._journal.restart({**begin, resume.LOADED: loaded})
 
     @property
     def findings(self) -> list[Finding]:

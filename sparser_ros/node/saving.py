@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -23,14 +24,18 @@ from ..io import atomic, beacon_file, pyfg, report, tum
 from ..io.beacon_file import SavedBeacon
 
 
-def save_apart(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
+def save_apart(
+    config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
+) -> Path:
     """As `save`, in a process of its own: writing a large map holds the interpreter."""
     with ProcessPoolExecutor(1, mp_context=get_context('spawn')) as pool:
-        return pool.submit(save, config, graph, solution).result()
+        return pool.submit(save, config, graph, solution, name).result()
 
 
-def save(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
+def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = '') -> Path:
     """Write a new folder below `node.save_directory`, whole or not at all; its absolute path.
+
+    Its name is that of the time of day, or the one given; SparserError where that is taken.
 
     `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
     and `map.json`, `<robot>.tum` of every robot located in `map` (others have no trajectory
@@ -41,8 +46,13 @@ def save(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
         raise SparserError(
             f'the solution has {len(solution.estimate.translation)} poses, its graph '
             f'{graph.n_poses}: save again after the next solution')
-    directory = Path(config.node.save_directory).expanduser().absolute()
+    directory = _directory(config)
     target = _unused(directory / time.strftime('map_%Y%m%d_%H%M%S'))
+    if name:
+        check_name(name)
+        target = directory / name
+        if target.exists():
+            raise SparserError(f'{target} exists already: choose another name')
     with atomic.replacing(target) as folder:
         folder.mkdir(parents=True)
         pyfg.write(folder / 'map.pyfg', with_estimate(graph, solution.estimate))
@@ -59,6 +69,24 @@ def save(config: SparserConfig, graph: Graph, solution: Solution) -> Path:
                 r.robot: r.location.value for r in solution.robots},
             'beacon_covariances': 'estimated' if known else 'bound of observability'}, indent=1))
     return target
+
+
+def check_name(name: str) -> None:
+    """SparserError unless a name is that of a folder directly below `node.save_directory`."""
+    if not re.fullmatch(r'[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}', name) or name.endswith(('.', ' ')):
+        raise SparserError(
+            f'{name!r} is no name for a map: letters, digits, and _ - . or space within, at most '
+            '100 of them; the folder is made below node.save_directory')
+
+
+def find(config: SparserConfig, name: str) -> Path:
+    """The map of that name below `node.save_directory`; else the name as a path, absolute."""
+    below = _directory(config) / name
+    return below if name and below.exists() else Path(name).expanduser().absolute()
+
+
+def _directory(config: SparserConfig) -> Path:
+    return Path(config.node.save_directory).expanduser().absolute()
 
 
 def _covariances(graph: Graph, known: Covariances) -> dict[str, Any]:
@@ -92,9 +120,12 @@ def saved_beacons(
 
 def with_map(config: SparserConfig) -> SparserConfig:
     """The configuration with the beacons of `node.map_file`; configured positions stay."""
-    if not config.node.map_file:
-        return config
-    saved = beacon_file.read(config.node.map_file, config.dimension)
+    return with_beacons(config, config.node.map_file) if config.node.map_file else config
+
+
+def with_beacons(config: SparserConfig, path: Path | str) -> SparserConfig:
+    """The configuration with the beacons of a saved map; FormatError where there is none."""
+    saved = beacon_file.read(path, config.dimension)
     return dataclasses.replace(config, radios=merged_radios(config.radios, saved))
 
 

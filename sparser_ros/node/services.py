@@ -35,7 +35,7 @@ class Services:
             (Trigger, 'reset', self._handle_reset, None),
             (SetBool, 'pause', self._pause, None),
         ):
-            node.create_service(kind, f'~/{name}', times.timed(name, callback, _not_done),
+            node.create_service(kind, f'~/{name}', times.timed(name, callback, answer_of_failure),
                                 callback_group=group)
 
     async def _solve(
@@ -66,24 +66,8 @@ class Services:
         self, _request: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
         """Write graph and trajectories of the newest solution; the answer names the folder."""
-        pipeline = self._pipeline
-        solution = pipeline.solution
-        if solution is None:
-            response.message = 'nothing to save: there is no solution yet'
-            return response
-        graph_of, config = pipeline.graph_of, pipeline.config
-        work = Background(
-            lambda: saving.save_apart(config, graph_of(solution.sequence), solution))
-        if not await Condition(work.done, SAVE_TIMEOUT_S):
-            response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
-        elif work.error is not None:
-            response.message = f'not saved: {work.error}'
-            self._node.get_logger().error(response.message)
-        else:
-            response.success = True
-            response.message = str(work.result)
-            self._node.get_logger().info(f'saved to {work.result}')
-        return response
+        done: Trigger.Response = await saved(self._node, self._pipeline, response)
+        return done
 
     def _handle_reset(
         self, _request: Trigger.Request, response: Trigger.Response
@@ -102,7 +86,28 @@ class Services:
         return response
 
 
-def _not_done(error: Exception, _request: Any, response: Any) -> Any:
+async def saved(node: Node, pipeline: Pipeline, response: Any, name: str = '') -> Any:
+    """The answer once the newest map is in a new folder, of the time of day or of a name."""
+    solution = pipeline.solution
+    if solution is None:
+        response.message = 'nothing to save: there is no solution yet'
+        return response
+    graph_of, config = pipeline.graph_of, pipeline.config
+    work = Background(
+        lambda: saving.save_apart(config, graph_of(solution.sequence), solution, name))
+    if not await Condition(work.done, SAVE_TIMEOUT_S):
+        response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
+    elif work.error is not None:
+        response.message = f'not saved: {work.error}'
+        node.get_logger().error(response.message)
+    else:
+        response.success = True
+        response.message = str(work.result)
+        node.get_logger().info(f'saved to {work.result}')
+    return response
+
+
+def answer_of_failure(error: Exception, _request: Any, response: Any) -> Any:
     """The answer of a service whose callback raised."""
     response.success, response.message = False, f'{type(error).__name__}: {error}'
     return response

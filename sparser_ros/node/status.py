@@ -65,6 +65,8 @@ class Figures:
     solution_age_s: float = math.nan
     data_age_s: float = math.nan
     epoch: int = 0
+    corrections_m: Mapping[str, float] = field(default_factory=dict)
+    """How far the newest solution moved each robot in `map`."""
     lost: Mapping[str, int] = field(default_factory=dict)
     """Messages that the middleware lost, by topic."""
     errors: int = 0
@@ -78,7 +80,7 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     message.header.frame_id = pipeline.config.frames.map
     message.state = state_of(pipeline, figures.findings)
     solution, counts, worker = pipeline.solution, pipeline.counts, pipeline.worker.state
-    _add_robots(message, pipeline)
+    _add_robots(message, pipeline, figures.corrections_m)
     message.keyframes = counts.keyframes
     message.beacons = len(pipeline.keyframes.landmarks)
     message.ranges, message.closures = counts.ranges, counts.closures
@@ -93,7 +95,10 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     message.solution_age_s, message.data_age_s = figures.solution_age_s, figures.data_age_s
     message.cost = message.cost_relaxed = message.suboptimality = math.nan
     message.findings = [one.text for one in figures.findings]
-    texts = list(message.findings)
+    message.rulings = [one.words for one in pipeline.rulings.entries]
+    texts = [*message.findings, *message.rulings]
+    if solution is not None and not pipeline.follows(pipeline.rulings.revision):
+        texts.append('the map does not follow the operator yet')
     if worker.restarting:
         texts.insert(0, worker.text)
     elif worker.auditor_missing and worker.auditor_missing not in texts:
@@ -106,7 +111,9 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     return message
 
 
-def _add_robots(message: SolverStatus, pipeline: Pipeline) -> None:
+def _add_robots(
+    message: SolverStatus, pipeline: Pipeline, corrections_m: Mapping[str, float]
+) -> None:
     known = dict.fromkeys(pipeline.config.robots, ('unlocated', 'no solution yet'))
     if pipeline.solution is not None:
         known.update({r.robot: (r.location.value, r.missing) for r in pipeline.solution.robots})
@@ -116,6 +123,7 @@ def _add_robots(message: SolverStatus, pipeline: Pipeline) -> None:
     message.robot_names = list(known)
     message.robot_states = [state for state, _ in known.values()]
     message.robot_missing = [missing for _, missing in known.values()]
+    message.robot_correction_m = [corrections_m.get(robot, math.nan) for robot in known]
     covariances = None if pipeline.solution is None else pipeline.solution.covariances
     both = [sigmas(covariances, robot) for robot in known]
     message.robot_sigma_m, message.robot_sigma_rad = [m for m, _ in both], [r for _, r in both]

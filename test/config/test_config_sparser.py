@@ -124,6 +124,8 @@ def test_overrides_win(tmp_path):
     ({'fixes': {'datum': [1.0]}}, 'fixes.datum'),
     ({'fixes': {'lever_arms': {'Z': [0.0, 0.0]}}}, 'fixes.lever_arms.Z'),
     ({'fixes': {'lever_arms': {'A': [0.0]}}}, 'fixes.lever_arms.A'),
+    ({'odometry': {'sensor_poses': {'Z': [0.0, 0.0, 0.0]}}}, 'odometry.sensor_poses.Z'),
+    ({'odometry': {'sensor_poses': {'A': [0.0, 0.0]}}}, 'odometry.sensor_poses.A'),
     ({'backend': {'gauge_robot': 'Z'}}, 'backend.gauge_robot'),
 ])
 def test_errors_name_the_parameter(values, text):

@@ -150,6 +150,9 @@ def test_status_and_diagnostics(lived):
     tasks = {s.name: s for s in lived.heard['/diagnostics'][-1].status}
     assert set(tasks) == {f'sparser: {task}' for task in (
         'inputs', 'graph', 'solver', 'callbacks', 'memory')}
+    assert {s.hardware_id for s in tasks.values()} == {'sparser'}
+    assert lived.call('solve').success
+    assert lived.until(lambda: np.all(np.array(lived.status.robot_correction_m) < 1))
     values = {v.key: v.value for v in tasks['sparser: callbacks'].values}
     assert float(values['odometry.count']) == lived.counters()['odometry']['received']
     assert float(values['odometry.median_ms']) < 1.0

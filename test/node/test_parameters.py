@@ -5,12 +5,16 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
+import rclpy
+import yaml
 from node_world import World
 from rcl_interfaces.msg import ParameterType
+from rclpy.context import Context
 from rclpy.parameter import Parameter
 
 from sparser_ros.config import ConfigError, walk
 from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.node.parameters import Parameters
 
 pytestmark = pytest.mark.timeout(60)
 QUIET = {'backend.worker': 'thread'}
@@ -79,3 +83,31 @@ def test_live_options_change_and_others_do_not(node):
         assert not bad.successful and bad.reason, name
     assert node.parameters.config.node.solve_period_s == 0.7
     assert node.parameters.config.solver.robust.kernel != 'nonsense'
+
+
+def test_a_dump_can_be_loaded_again(tmp_path):
+    """Values as `ros2 param dump` writes them, read by the parser of rcl."""
+    given = {'radios.17.robot': 'A', 'radios.17.lever_arm': [0.5, 0.0, 0.25],
+             'ranges.time_offsets.A': 0.25, 'dimension': 3,
+             'ranges.inputs.mine.topic': '/x', 'ranges.inputs.mine.adapter': 'uwb_range'}
+    with World(QUIET | given) as world:
+        node, wanted = world.node, world.node.parameters.config
+        dump = {}
+        for name in sorted(node.get_parameters_by_prefix('')):
+            value, place = node.get_parameter(name).value, dump
+            *path, last = name.split('.')
+            for part in path:
+                place = place.setdefault(part, {})
+            place[last] = list(value) if hasattr(value, 'tolist') else value
+    assert dump['ranges']['inputs']['mine']['topic'] == '/x'
+    file = tmp_path / 'dump.yaml'
+    file.write_text(yaml.safe_dump({'/sparser': {'ros__parameters': dump}}))
+    context = Context()
+    rclpy.init(args=['--ros-args', '--params-file', str(file)], context=context)
+    try:
+        again = rclpy.create_node('sparser', context=context)
+        loaded = Parameters(again).config
+        again.destroy_node()
+    finally:
+        rclpy.try_shutdown(context=context)
+    assert loaded == wanted

@@ -203,6 +203,18 @@ class World:
         self.friend.destroy_client(client)
         return future.result()
 
+    def asker(self, kind, service, timeout=START_S):
+        """A function that calls a service of ours with fields of its request."""
+        client = self.friend.create_client(kind, f'/sparser/{service}')
+        assert self.until(client.service_is_ready), f'{service} is not offered'
+
+        def ask(**fields):
+            future = client.call_async(kind.Request(**fields))
+            assert self.until(future.done, timeout), f'{service} did not answer'
+            return future.result()
+
+        return ask
+
     @property
     def status(self):
         """The newest status."""

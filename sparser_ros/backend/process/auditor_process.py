@@ -10,6 +10,7 @@ import traceback
 from multiprocessing.connection import Connection
 
 from ..session.auditor import Auditor
+from ..session.rulings import Rulings
 from ..session.tracked_map import TrackedMap, tracked_map
 from ..session.verdict import Verdict
 from . import protocol
@@ -33,11 +34,17 @@ class AuditorLoop:
         self._own_process = own_process
         self._endpoint = Endpoint(
             pipe, self._config.backend.watchdog.heartbeat_period_s, own_process=own_process)
-        self._auditor = Auditor(self._config, bounded=True)
+        self._rulings = Rulings()
+        self._auditor = self._new()
         self._tracked: TrackedMap | None = None
         self._generation, self._request = 0, -1
         self._ended_s = self._rest_until_s = self._scratch_from_s = time.monotonic()
         self._scratch_anyway_s = math.inf
+
+    def _new(self) -> Auditor:
+        auditor = Auditor(self._config, bounded=True)
+        auditor.rule(self._rulings)
+        return auditor
 
     def run(self) -> None:
         """Serve until the pipe closes."""
@@ -74,7 +81,10 @@ class AuditorLoop:
             self._request = max(self._request, protocol.request_of(packet).number)
         elif packet.kind == protocol.RESET:
             self._generation, self._request = values['generation'], -1
-            self._auditor, self._tracked = Auditor(self._config, bounded=True), None
+            self._auditor, self._tracked = self._new(), None
+        elif packet.kind == protocol.RULINGS:
+            self._rulings = Rulings.from_values(values)
+            self._auditor.rule(self._rulings)
         elif packet.kind == protocol.CONFIGURE:
             self._config = protocol.config_from(values['config'])
             self._auditor.config = self._config
@@ -85,6 +95,8 @@ class AuditorLoop:
         """Why an audit should run now, or ''."""
         if self._request >= 0:
             return 'asked for'
+        if self._auditor.has_rulings and self._auditor.sequence >= 0:
+            return 'the operator has said what to leave out'
         now, period = time.monotonic(), self._config.backend.audit.period_s
         if self._auditor.postponed and now >= self._scratch_from_s:
             return self._auditor.postponed

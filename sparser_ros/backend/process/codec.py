@@ -136,7 +136,7 @@ def stats_from(values: dict[str, Any], arrays: Arrays) -> SolveStats:
 
 _PLAIN = (
     'sequence', 'message', 'full', 'newest_stamp_ns', 'seconds', 'extra', 'epoch',
-    'audited_sequence', 'doubt', 'anchored')
+    'audited_sequence', 'ruled', 'doubt', 'anchored')
 
 
 def encode_solution(solution: Solution, answer: Any = None) -> bytes:

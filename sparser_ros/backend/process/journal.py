@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ...config import SparserError
 from ...config.node_config import JournalConfig
@@ -67,7 +67,7 @@ class _Part:
 class Journal:
     """An open journal; all methods belong to one thread, and none blocks."""
 
-    def __init__(self, files: Files, options: JournalConfig, begin: dict[str, object],
+    def __init__(self, files: Files, options: JournalConfig, begin: dict[str, Any],
                  session: int | None = None, number: int = 0, before: int = 0,
                  topics: Mapping[str, int] | None = None) -> None:
         """Start a session, or go on with one at record `number`, after `before` messages.
@@ -114,8 +114,13 @@ class Journal:
         if not messages and not flush:
             return self._number - 1
         take = records.FLUSH if flush else records.TAKE
-        self._write(records.MESSAGES, records.pack_messages(messages), messages, take)
-        return self._number - 1
+        return self._write(records.MESSAGES, records.pack_messages(messages), messages, take)
+
+    def rule(self, rulings: dict[str, Any]) -> int:
+        """The operator has said something; returns the number of the record that holds it."""
+        self._begin = {**self._begin, 'rulings': rulings}
+        # Twice: it may be the last record of all, and speaks for every measurement.
+        return self._write(records.RULINGS, json.dumps(rulings).encode(), copies=2)
 
     def checkpoint(self, state: bytes, increments: Sequence[Increment]) -> None:
         """Begin a new file with the front-end's state.
@@ -131,7 +136,7 @@ class Journal:
         self._open(graph)
         self._write(records.STATE, state)
 
-    def restart(self, begin: dict[str, object]) -> int:
+    def restart(self, begin: dict[str, Any]) -> int:
         """All is forgotten: begin another session."""
         self._messages = []
         self.topics.clear()
@@ -162,15 +167,16 @@ class Journal:
         self._queue.put(_Part(begin.number, 2 * records.pack(begin), self._session, graph))
 
     def _write(self, kind: int, body: bytes, messages: Sequence[Message] = (),
-               take: int = records.NO_TAKE) -> None:
+               take: int = records.NO_TAKE, copies: int = 1) -> int:
         first = messages[0].received_ns if messages else 0
         last = messages[-1].received_ns if messages else 0
         record = Record(kind, self._number, self._before, len(messages), first, last, body, take)
         self._number += 1
         self._before += len(messages)
-        data = records.pack(record)
+        data = copies * records.pack(record)
         self._file_bytes += len(data)
         self._queue.put(_Part(record.number, data))
+        return record.number
 
 
 class _Writer(threading.Thread):

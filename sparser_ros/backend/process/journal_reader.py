@@ -40,6 +40,8 @@ class KeptSession:
     """Number of messages that the session has taken in."""
     topics: Counter[str]
     """How many of each topic could be read."""
+    rulings: dict[str, Any] | None
+    """What the operator had said; None = nothing."""
     losses: tuple[str, ...]
     """What could not be read, in words."""
 
@@ -96,7 +98,8 @@ def _session(
         topics.update(one.topic for one in records.unpack_messages(record.body))
     return KeptSession(
         number, begin, state, front_end, increments, messages, _map(paths.get('map', [])),
-        last.number + 1, last.before + last.count, topics, tuple(losses))
+        last.number + 1, last.before + last.count, topics, _rulings(whole),
+        tuple(losses))
 
 
 def _in_order(whole: list[Record]) -> list[Record]:
@@ -110,6 +113,15 @@ def _begin(number: int, whole: list[Record]) -> dict[str, Any]:
             values: dict[str, Any] = json.loads(one.body)
             return values
     raise SparserError(f'session {number} of the journal: its configuration cannot be read')
+
+
+def _rulings(whole: list[Record]) -> dict[str, Any] | None:
+    """The newest: every file begins with those so far."""
+    for one in reversed(whole):
+        if one.kind in (records.BEGIN, records.RULINGS):
+            values: dict[str, Any] = json.loads(one.body)
+            return values if one.kind == records.RULINGS else values.get('rulings')
+    return None
 
 
 def _split(body: bytes) -> tuple[dict[str, Any], bytes]:

@@ -19,8 +19,9 @@ VERSION = 1
 _HEAD = struct.Struct('<8sBBHIQQqqII')
 _CRC = struct.Struct('<I')
 HEAD_SIZE = _HEAD.size + _CRC.size
-BEGIN, MESSAGES, STATE, GRAPH, RESET = 1, 2, 3, 4, 5
-"""Kinds: start of a session, sensor messages, front-end state, increments, a reset."""
+BEGIN, MESSAGES, STATE, GRAPH, RESET, RULINGS = 1, 2, 3, 4, 5, 6
+"""Kinds: start of a session, sensor messages, front-end state, increments, a reset, and all that
+the operator has said about measurements."""
 NO_TAKE, TAKE, FLUSH = 0, 1, 2
 """What the front-end did after the messages of a record: nothing, take, take(flush=True)."""
 

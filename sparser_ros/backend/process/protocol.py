@@ -1,9 +1,9 @@
 """The messages between the node, the tracker process and the auditor process.
 
-To both: increment, reset, configure, close. To the tracker also: solve, verdict. To the auditor
-also: solution (the tracker's newest), audit. From both: ready, beat, failed. From the tracker:
-solution. From the auditor: verdict. Every answer names the generation (number of resets) it
-belongs to and the newest request it answers. The contents are frozen dataclasses (`Increment`,
+To both: increment, reset, rulings, configure, close. To the tracker also: solve, verdict. To the
+auditor also: solution (the tracker's newest), audit. From both: ready, beat, failed. From the
+tracker: solution. From the auditor: verdict. Every answer names the generation (number of resets)
+it belongs to and the newest request it answers. The contents are frozen dataclasses (`Increment`,
 `Solution`, `Verdict`), or the plain values listed here; `codec` turns all of them into bytes.
 """
 
@@ -13,13 +13,14 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ..session.rulings import Rulings
 from .codec import Packet, encode
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 INCREMENT, SOLVE, AUDIT, RESET = 'increment', 'solve', 'audit', 'reset'
-CONFIGURE, CLOSE = 'configure', 'close'
+RULINGS, CONFIGURE, CLOSE = 'rulings', 'configure', 'close'
 READY, BEAT, SOLUTION, VERDICT, FAILED = 'ready', 'beat', 'solution', 'verdict', 'failed'
 
 
@@ -69,6 +70,11 @@ def request_of(packet: Packet) -> Request:
 def reset_message(generation: int, epoch: int) -> bytes:
     """Forget all data; `epoch` is that of the next map."""
     return encode(RESET, {'generation': generation, 'epoch': epoch})
+
+
+def rulings_message(rulings: Rulings) -> bytes:
+    """What the operator says about measurements; it outlasts resets."""
+    return encode(RULINGS, rulings.values())
 
 
 def configure_message(config: SparserConfig) -> bytes:

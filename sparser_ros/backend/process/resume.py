@@ -12,15 +12,18 @@ from ...config import SparserError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs, state
 from ...graph import Increment
+from ..session.rulings import Rulings
 from . import journal_reader, protocol
 from . import journal_records as records
 from .journal import Journal
 from .journal_files import Files
-from .worker import KeptMap
+from .worker import NO_RULINGS, KeptMap
 
 Deserialise = Callable[[str, bytes], Any]
 NOT_INPUT = ('node', 'backend', 'solver')
 """Sections of the configuration that the front-end does not read."""
+LOADED = 'radios_loaded'
+"""Set in the begin of a session whose radios are not those of the parameters, but of a map."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Resumed:
     inputs: Inputs
     increments: list[Increment] = field(default_factory=list)
     kept: KeptMap | None = None
+    rulings: Rulings = NO_RULINGS
+    """What the operator has said about measurements."""
     archived: int = -1
     """Sequence of the newest increment in a `.graph` file."""
     number: int | None = None
@@ -50,10 +55,11 @@ def fresh(config: SparserConfig) -> Resumed:
 
 
 def begin_values(
-    config: SparserConfig, positions: dict[str, list[float]] | None = None
+    config: SparserConfig, positions: dict[str, list[float]] | None = None,
+    rulings: Rulings = NO_RULINGS,
 ) -> dict[str, Any]:
-    """How a session begins: with a configuration, and perhaps with beacons known from before."""
-    return {'config': asdict(config), 'positions': positions or {}}
+    """How a session begins: a configuration, and perhaps beacons and rulings from before."""
+    return {'config': asdict(config), 'positions': positions or {}, 'rulings': rulings.values()}
 
 
 def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Resumed:
@@ -67,7 +73,8 @@ def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Res
             f'the journal holds robots {", ".join(before.robots)} in {before.dimension}D, the '
             f'parameters say {", ".join(config.robots)} in {config.dimension}D')
     notes = [f'lost from the journal: {text}' for text in session.losses]
-    changed = _changed(before, config)
+    changed = _changed(before, config, (
+        *NOT_INPUT, 'radios.') if session.begin.get(LOADED) else NOT_INPUT)
     if changed:
         notes.append(f'the session goes on with the values with which it began: {changed}')
     if session.state is None:
@@ -86,9 +93,9 @@ def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Res
     newest = increments[-1].sequence if increments else -1
     if kept is not None and (kept.verdict.sequence > newest or session.losses):
         kept = None  # it speaks of measurements that are not there
-    return Resumed(frontend, inputs, increments, kept, archived, session.number,
-                   session.next_number, session.messages, session.topics, tuple(notes),
-                   session.begin)
+    return Resumed(frontend, inputs, increments, kept, Rulings.from_values(session.rulings),
+                   archived, session.number, session.next_number, session.messages,
+                   session.topics, tuple(notes), {**session.begin, 'rulings': session.rulings})
 
 
 def _replayed(record: records.Record, frontend: Frontend, inputs: Inputs,
@@ -125,12 +132,12 @@ def open_journal(files: Files, config: SparserConfig, resumed: Resumed) -> Journ
     return journal
 
 
-def _changed(before: SparserConfig, now: SparserConfig) -> str:
-    """Names of the front-end's parameters that differ, with both values."""
+def _changed(before: SparserConfig, now: SparserConfig, but: tuple[str, ...]) -> str:
+    """Names of parameters that differ, with both values, but those that begin with `but`."""
     old, new = _flat(asdict(before)), _flat(asdict(now))
     return ', '.join(
         f'{name} = {old.get(name)!r} (now {new.get(name)!r})' for name in sorted({*old, *new})
-        if old.get(name) != new.get(name) and not name.startswith(NOT_INPUT))
+        if old.get(name) != new.get(name) and not name.startswith(but))
 
 
 def _flat(values: dict[str, Any], prefix: str = '') -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import traceback
 from multiprocessing.connection import Connection
 
+from ..session.rulings import Rulings
 from ..session.session import Session
 from ..session.tracker import Tracker
 from . import protocol
@@ -26,12 +27,15 @@ class TrackerLoop:
         self._audit = -1
         """Newest audit request that the tracker has a verdict on."""
         self._requests: list[Request] = []
+        self._rulings = Rulings()
         self._held = self._new(0)
 
     def _new(self, epoch: int) -> Tracker | Session:
         if self._config.backend.auditor == 'process':
             return Tracker(self._config, epoch=epoch)
-        return Session(self._config, bounded=True, epoch=epoch)
+        session = Session(self._config, bounded=True, epoch=epoch)
+        session.rule(self._rulings)
+        return session
 
     def run(self) -> None:
         """Serve until the pipe closes."""
@@ -59,6 +63,10 @@ class TrackerLoop:
             if answer.generation == self._generation:
                 self._held.adopt(decode_verdict(packet))
                 self._audit = max(self._audit, answer.request)
+        elif packet.kind == protocol.RULINGS:
+            self._rulings = Rulings.from_values(values)
+            if isinstance(self._held, Session):
+                self._held.rule(self._rulings)
         elif packet.kind == protocol.RESET:
             self._generation, self._requests = values['generation'], []
             self._held = self._new(values['epoch'])

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...graph.finding import Finding
 from ...solver.result import SolveStatus
+from ..session.rulings import Rulings
 from ..session.solution import Location
 from ..session.verdict import SegmentVerdict, Verdict, VerdictKind
 from .codec import (
@@ -42,6 +43,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'gate_robots': [list(one) for one in verdict.gate_robots],
         'held_sources': list(verdict.held_sources),
         'quarantined': [list(one) for one in verdict.quarantined],
+        'rulings': verdict.rulings.values(),
     })
     arrays = estimate_arrays(verdict.estimate)
     arrays['landmark_located'] = verdict.landmark_located
@@ -69,4 +71,5 @@ def decode_verdict(packet: Packet) -> Verdict:
         gate_robots=tuple((robot, reason) for robot, reason in values['gate_robots']),
         held_sources=tuple(values['held_sources']),
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
+        rulings=Rulings.from_values(values.get('rulings')),
         **{name: values[name] for name in _PLAIN})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Increment
 from ..session.graph_store import merged, runs
+from ..session.rulings import Rulings
 from ..session.solution import Solution, withdrawn
 from ..session.verdict import Verdict
 from . import auditor_process, protocol, tracker_process
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 _log = logging.getLogger(__name__)
+NO_RULINGS = Rulings()
 TRACKER = Role(
     'tracker',
     'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
@@ -82,9 +84,9 @@ class SolverWorker:
 
     def __init__(
         self, config: SparserConfig, increments: Sequence[Increment] = (),
-        kept: KeptMap | None = None,
+        kept: KeptMap | None = None, rulings: Rulings = NO_RULINGS,
     ) -> None:
-        """`increments` and the map of a session to go on with."""
+        """`increments`, the map and the operator's rulings of a session to go on with."""
         self.lock = threading.RLock()
         self._config = config
         self._increments = list(increments)
@@ -92,6 +94,7 @@ class SolverWorker:
         self._fresh = False
         self._verdict: tuple[Verdict, Answer] | None = None
         self._generation = self._epoch = 0
+        self._rulings = rulings
         if kept is not None:
             self._epoch = kept.epoch
             self._verdict = kept.verdict, Answer(0, -1)
@@ -177,7 +180,15 @@ class SolverWorker:
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
             for link in self._links:
-                link.replace_all(protocol.reset_message(self._generation, self._epoch))
+                link.replace_all(
+                    protocol.configure_message(self._config), *self._reset_messages())
+
+    def rule(self, rulings: Rulings) -> None:
+        """Follow what the operator says from the next audit on, also after a reset."""
+        with self.lock:
+            self._rulings = rulings
+            for link in self._links:
+                link.send(protocol.rulings_message(rulings))
 
     def configure(self, config: SparserConfig) -> None:
         """Use another configuration from the next solve on."""
@@ -249,7 +260,7 @@ class SolverWorker:
 
     def everything(self, link: Link) -> list[bytes]:
         """Everything a new process needs, in one go (called with the lock held)."""
-        messages = [protocol.reset_message(self._generation, self._epoch)]
+        messages = self._reset_messages()
         alone = () if self._solution is None else [
             sequence for sequence, _ in self._solution.quarantined]
         before = -1
@@ -269,6 +280,12 @@ class SolverWorker:
         if self._busy:
             messages.append(protocol.request_message(
                 protocol.SOLVE, Request(self._request, self._wish())))
+        return messages
+
+    def _reset_messages(self) -> list[bytes]:
+        messages = [protocol.reset_message(self._generation, self._epoch)]
+        if self._rulings.revision:
+            messages.append(protocol.rulings_message(self._rulings))
         return messages
 
     def _wish(self) -> bool | None:

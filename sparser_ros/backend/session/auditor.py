@@ -26,6 +26,7 @@ from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .quarantine import FAILURES
+from .rulings import Rulings
 from .runner import run
 from .scratch_rule import DOUBT_GROWTH, ScratchRule, Situation
 from .solution import Location
@@ -72,6 +73,8 @@ class Auditor:
         self._gauge_name: str | None = None
         self._last: _Audited | None = None
         self._audited = -1
+        self._followed = Rulings()
+        """What the operator had said at the last audit."""
         self._rule = ScratchRule()
         self._faults = SourceFaults(self._store)
         self._trials = 0
@@ -99,10 +102,28 @@ class Auditor:
         """Append an increment (or a merged one from `first` on); False if already included."""
         return self._store.add(increment, first=first)
 
+    def rule(self, rulings: Rulings) -> None:
+        """Leave out, or trust less, what the operator says, from the next audit on.
+
+        Faults are looked for anew: those found so far rest on data that now count otherwise.
+        """
+        if rulings != self._store.rulings:
+            self._faults.forget()
+        self._store.rule(rulings)
+
+    @property
+    def has_rulings(self) -> bool:
+        """Whether the operator has said something since the last audit."""
+        return self._store.rulings != self._followed
+
     def due(self, doubt: str = '') -> str:
         """Why an audit is due, or ''; `doubt` is the tracker's."""
         last, audit = self._last, self.config.backend.audit
-        if self._store.sequence <= self._audited or self.config.backend.auditor == 'off':
+        if self.config.backend.auditor == 'off':
+            return ''
+        if self.has_rulings and self._store.sequence >= 0:
+            return 'the operator has said what to leave out'
+        if self._store.sequence <= self._audited:
             return ''
         if last is None:
             return 'first audit'
@@ -132,6 +153,7 @@ class Auditor:
         if tracked is not None and tracked.quarantined:
             self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
         self._faults.hold_back()
+        self._followed = self._store.rulings
         before, self._audited = self._audited, self._store.sequence
         contest, error = self._attempt(tracked)
         if contest is None and error:
@@ -168,7 +190,7 @@ class Auditor:
         verdict = self._faults.noted(verdict, self._store.whole, self.config.backend.integrity)
         return replace(
             verdict, request=request, final=not self.postponed,
-            quarantined=tuple(sorted(excluded.items())),
+            quarantined=tuple(sorted(excluded.items())), rulings=self._store.rulings,
             findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
             seconds=time.perf_counter() - begin_s)
 

@@ -15,12 +15,17 @@ from ...graph import (
     Landmarks,
     Poses,
     RelativePoses,
+    Table,
     concatenated,
     empty_graph,
 )
 from .quarantine import ODOMETRY
+from .rulings import Rulings
 
 Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_WEIGHTS = ('kappa', 'tau', 'precision')
+"""Columns of measurements that are inverse to their variance."""
 
 
 def merged(increments: list[Increment]) -> Increment:
@@ -62,9 +67,10 @@ def runs(increments: Sequence[Increment], alone: Collection[int]) -> list[list[I
 class GraphStore:
     """Sum of increments; adding is O(1), reading concatenates what is new since last time.
 
-    Measurements of quarantined increments (quarantine.py) and ranges in doubt (range_doubts.py)
-    are left out of `graph`; `original` gives the rows that the others have in the sum of all
-    increments. The odometry of robots that is worse than it claims has a smaller weight there.
+    Measurements of quarantined increments (quarantine.py), ranges in doubt (range_doubts.py) and
+    what the operator ignores (rulings.py) are left out of `graph`; `original` gives the rows that
+    the others have in the sum of all increments. The odometry of robots that is worse than it
+    claims, and what the operator doubts, has a smaller weight there.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -78,6 +84,7 @@ class GraphStore:
         self._excluded: dict[int, int] = {}
         self._doubted: Index = np.zeros(0, dtype=np.int64)
         self._widened: dict[str, float] = {}
+        self._rulings = Rulings()
         self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
         self.newest_stamp_ns = 0
@@ -114,8 +121,7 @@ class GraphStore:
         """The graph after all increments so far."""
         whole = self.whole
         if self._graph is None:
-            partial = self._excluded or len(self._doubted) or self._widened
-            self._graph = self._without() if partial else whole
+            self._graph = self._without() if self._partial else whole
         return self._graph
 
     @property
@@ -127,6 +133,16 @@ class GraphStore:
     def doubted(self) -> Index:
         """Rows, in the sum of all increments, of ranges left out."""
         return self._doubted
+
+    @property
+    def rulings(self) -> Rulings:
+        """What the operator has said."""
+        return self._rulings
+
+    @property
+    def _partial(self) -> bool:
+        return bool(
+            self._excluded or len(self._doubted) or self._widened or self._rulings.entries)
 
     @property
     def whole(self) -> Graph:
@@ -151,13 +167,20 @@ class GraphStore:
         if dict(factors) != self._widened:
             self._widened, self._graph, self._rows = dict(factors), None, {}
 
-    def weighted(self, relative: RelativePoses) -> RelativePoses:
-        """Relative poses of the sum of all increments with the weights that `graph` gives them."""
-        if not self._widened:
-            return relative
-        own = np.array([self._widened.get(name, 1.0) for name in self.whole.robots])
-        factor = np.where(relative.odometry, own[self._whole.poses.robot[relative.i]], 1.0)
-        return relative.replaced(tau=relative.tau / factor, kappa=relative.kappa / factor)
+    def rule(self, rulings: Rulings) -> None:
+        """Leave out, or trust less, what the operator says, and nothing else from now on."""
+        if rulings != self._rulings:
+            self._rulings, self._graph, self._rows = rulings, None, {}
+
+    def newest(self, news: Increment) -> Increment:
+        """The newest increments, merged, as they are in `graph`; none of them is quarantined."""
+        if not self._partial:
+            return news
+        tables = {}
+        for name, table in news.tables().items():
+            keep = self._counted(name, table, len(getattr(self.whole, name)) - len(table))
+            tables[name] = self._weighed(name, table.take(keep))
+        return news.replaced(**tables)
 
     def original(self, name: str, rows: Index) -> Index:
         """Rows of the sum of all increments that rows of a table of `graph` have."""
@@ -200,12 +223,28 @@ class GraphStore:
                 elif level:
                     keep[begin:end] = False
                 begin = end
-            if name == 'ranges':
-                keep[self._doubted] = False
-            self._rows[name] = np.flatnonzero(keep)
-            tables[name] = table.take(self._rows[name])
-        tables['relative_poses'] = self.weighted(tables['relative_poses'])
+            self._rows[name] = np.flatnonzero(keep & self._counted(name, table, 0))
+            tables[name] = self._weighed(name, table.take(self._rows[name]))
         return self._whole.replaced(**tables)
+
+    def _counted(self, name: str, table: Table, first: int) -> Mask:
+        """(k,): rows of a part of a table, from row `first` of it on, that are not left out."""
+        keep = ~self._rulings.ignored(self._whole, name, table)
+        if name == 'ranges':
+            keep &= ~np.isin(first + np.arange(len(table)), self._doubted)
+        return keep
+
+    def _weighed(self, name: str, table: Table) -> Table:
+        """Rows with the weights that `graph` gives them."""
+        factor = self._rulings.factors(self._whole, name, table)
+        if self._widened and isinstance(table, RelativePoses):
+            own = np.array([self._widened.get(robot, 1.0) for robot in self._whole.robots])
+            factor = factor * np.where(table.odometry, own[self._whole.poses.robot[table.i]], 1.0)
+        if np.all(factor == 1.0):
+            return table
+        return table.replaced(**{
+            column: getattr(table, column) / factor
+            for column in _WEIGHTS if column in table.columns()})
 
 
 def _joined(parts: Iterable[Landmarks]) -> Landmarks:

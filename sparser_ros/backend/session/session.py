@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Estimate, Graph, Increment
 from .auditor import Auditor
+from .rulings import Rulings
 from .solution import Solution
 from .tracked_map import tracked_map
 from .tracker import Tracker
@@ -52,6 +53,10 @@ class Session:
         """Append an increment (or a merged one from `first` on); False if already included."""
         self.auditor.add(increment, first=first)
         return self.tracker.add(increment, first=first)
+
+    def rule(self, rulings: Rulings) -> None:
+        """Follow what the operator says from the next audit on."""
+        self.auditor.rule(rulings)
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks of the graph."""

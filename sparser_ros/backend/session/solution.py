@@ -64,6 +64,8 @@ class Solution:
     """What the back-end has to say about the data and the map."""
     audited_sequence: int = -1
     """Newest increment that an audit has confirmed; -1 = none."""
+    ruled: int = 0
+    """Revision of the operator's rulings that the map follows (rulings.py)."""
     doubt: str = ''
     """Why the map should be audited soon, or ''."""
     anchored: bool = False

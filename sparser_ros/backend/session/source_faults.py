@@ -39,6 +39,12 @@ class SourceFaults:
         self._widened: dict[str, tuple[float, Finding]] = {}
         """Variance factor of odometry by robot, and what was found."""
 
+    def forget(self) -> None:
+        """Everything counts again as it came."""
+        self._widened = {}
+        self._store.widen({})
+        self._doubt([])
+
     def hold_back(self) -> None:
         """Leave out what sources whose fault goes on have measured since."""
         self._doubt([grown(one, self._store.whole) for one in self._doubts])

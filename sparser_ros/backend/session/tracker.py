@@ -102,6 +102,10 @@ class Tracker:
         """Take a verdict over, and its map where that is another one than the present."""
         if not verdict.tells:
             self._failure = verdict.message
+            if verdict.rulings != self._store.rulings:
+                # Its map rests on what the operator has ruled out, and no other one is known.
+                self._store.rule(verdict.rulings)
+                self._map = self._verdict = None
             return
         self._failure, self._fresh = '', True
         if verdict.final:
@@ -113,6 +117,7 @@ class Tracker:
             and excluded == self._store.excluded
             and np.array_equal(self._left_out(verdict), self._store.doubted)
             and verdict.widened == self._widened
+            and verdict.rulings == self._store.rulings
             and set(verdict.placed) <= set(self._names)
             and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
         self._verdict, self._announced = verdict, ()
@@ -122,6 +127,7 @@ class Tracker:
         self._store.doubt(self._left_out(verdict))
         self._widened = verdict.widened
         self._store.widen(verdict.widened)
+        self._store.rule(verdict.rulings)
         before = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
             self.epoch += 1
@@ -182,14 +188,10 @@ class Tracker:
         return stats
 
     def _as_solved(self, news: Increment) -> Increment:
-        """Newest increments without the ranges of held sources, odometry with its weights."""
-        news = news.replaced(relative_poses=self._store.weighted(news.relative_poses))
-        if self._verdict is None or not self._verdict.held_sources:
-            return news
-        self._store.doubt(self._left_out(self._verdict))
-        first = len(self._store.whole.ranges) - len(news.ranges)
-        keep = ~np.isin(first + np.arange(len(news.ranges)), self._store.doubted)
-        return news.replaced(ranges=news.ranges.take(keep))
+        """Newest increments without what is left out, the others with their weights."""
+        if self._verdict is not None and self._verdict.held_sources:
+            self._store.doubt(self._left_out(self._verdict))
+        return self._store.newest(news)
 
     def _without_culprits(self, suspects: Sequence[int], error: Exception) -> SolveStats:
         if self._good is None:
@@ -264,7 +266,7 @@ class Tracker:
                 for one in rejected),
             newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
             epoch=self.epoch, findings=self._findings(),
-            audited_sequence=self._audited,
+            audited_sequence=self._audited, ruled=self._store.rulings.revision,
             doubt='; '.join(doubts.values()), placed=self._names, anchored=anchored,
             quarantined=tuple(sorted(self._store.excluded.items())),
             covariances=self._covariances(located))
@@ -334,7 +336,8 @@ class Tracker:
             status=status, message=reason,
             stats=SolveStats(config.dimension, 'none', config.solver.formulation, 'cpu', 'none'),
             full=False, newest_stamp_ns=self._store.newest_stamp_ns,
-            seconds=time.perf_counter() - begin, epoch=self.epoch)
+            seconds=time.perf_counter() - begin, epoch=self.epoch,
+            ruled=self._store.rulings.revision)
 
 
 def _audited(stats: SolveStats, verdict: Verdict, sequence: int) -> SolveStats:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
+from .rulings import Rulings
 from .solution import Location
 
 
@@ -78,6 +79,8 @@ class Verdict:
     """Robots and landmarks whose next ranges are left out as well."""
     widened: dict[str, float] = field(default_factory=dict)
     """Factors by which the variance of a robot's odometry is multiplied in every solve."""
+    rulings: Rulings = Rulings()
+    """What the operator has said, as far as the audit knew."""
     final: bool = True
     """False while a start from scratch of the same data is to follow."""
     seconds: float = 0.0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from journal_world import Run, same_graph, simulated
 
+from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.config import SparserError
 
 
@@ -105,3 +106,47 @@ def test_nothing_to_resume_is_a_fresh_start(tmp_path, recording):
     run = Run(recording[0], tmp_path / 'new', resume=True)
     assert run.start.number is None and not run.increments
     run.close()
+
+
+@pytest.mark.parametrize('segment_mb', [64.0, 0.1])
+def test_what_the_operator_has_said_is_kept(tmp_path, recording, segment_mb):
+    parameters, messages = recording
+    first = Rulings().with_ruling(Ruling('ignore', 'pair', ('A', 'L0'), 5, 7))
+    second = first.with_ruling(Ruling('doubt', 'odometry', ('B',)))
+    half = len(messages) // 2
+    run = Run(parameters, tmp_path, segment_mb=segment_mb)
+    assert run.start.rulings == Rulings()
+    run.play(messages[:100])
+    run.journal.rule(first.values())
+    run.play(messages[100:half], 100)
+    run.journal.rule(second.values())
+    run.close()
+    run = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
+    assert run.start.rulings == second and not run.start.notes
+    run.play(messages[half:], half)
+    run.close()
+    again = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
+    assert again.start.rulings == second
+    again.close()
+
+
+def test_one_damaged_byte_of_a_ruling_costs_nothing(tmp_path, recording):
+    parameters, messages = recording
+    rulings = Rulings().with_ruling(Ruling('ignore', 'robot', ('B',)))
+    run = Run(parameters, tmp_path)
+    run.play(messages[:200])
+    run.journal.rule(rulings.values())
+    run.close()
+    path = sorted(tmp_path.glob('*.journal'))[-1]
+    whole = path.read_bytes()
+    tail = whole.rindex(b'ignore')
+    for place in (tail, whole[:tail].rindex(b'ignore')):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        path.write_bytes(bytes(damaged))
+        run = Run(parameters, tmp_path, resume=True)
+        assert run.start.rulings == rulings, place
+        run.close()
+        for extra in tmp_path.glob('*'):
+            if extra.suffix != '.lock' and extra.name > path.name:
+                extra.unlink()

@@ -1,0 +1,184 @@
+"""What the operator ignores or doubts is out of the map, or light in it, until it is revived."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import World, config, graph_of
+
+from sparser_ros.backend.process.codec import decode
+from sparser_ros.backend.process.protocol import Answer, rulings_message
+from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
+from sparser_ros.backend.session.graph_store import GraphStore, merged
+from sparser_ros.backend.session.rulings import Ruling, Rulings, count
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.graph import RelativePoses
+
+SECOND = 10**9
+
+
+def world(steps=24):
+    """Two robots among four beacons."""
+    return World(
+        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
+        steps=steps, seed=3)
+
+
+def closure(one, i, j):
+    """An increment with a loop closure between two poses; one metre apart."""
+    new = RelativePoses(
+        np.array([i]), np.array([j]), np.eye(2)[None], np.array([[1.0, 0.0]]), np.array([1e4]),
+        np.array([1e4]), np.array([False]), np.array([7 * SECOND]))
+    return one.replaced(relative_poses=one.relative_poses.append(new))
+
+
+def ignore(kind, *names, **window):
+    return Rulings().with_ruling(Ruling('ignore', kind, names, **window))
+
+
+@pytest.mark.parametrize(('kind', 'names', 'wanted'), [
+    ('radio', ('B',), 24 * 5), ('radio', ('L1',), 24 * 2), ('pair', ('L1', 'B'), 24),
+    ('pair', ('A', 'B'), 24), ('beacon', ('L1',), 24 * 2), ('robot', ('A',), 24 * 5 + 1),
+    ('closure', ('B', 'A'), 1), ('closure', ('B',), 1), ('odometry', ('A',), 23),
+    ('radio', ('unheard of',), 0)])
+def test_a_ruling_names_measurements_by_their_ends(kind, names, wanted):
+    parts = world().increments(4)
+    graph = graph_of([*parts[:3], closure(parts[3], 4, 11)])
+    assert count(Ruling('ignore', kind, names), graph) == wanted
+
+
+def test_a_stretch_of_time_is_inclusive_and_in_stamps_of_measurements():
+    parts = world().increments(4)
+    graph = graph_of([*parts[:3], closure(parts[3], 4, 11)])
+    stamps = 1_000_000_000 + 500_000_000 * np.arange(24)
+    begin, end = int(stamps[3]), int(stamps[10])
+    assert count(Ruling('ignore', 'pair', ('A', 'L0'), begin, end), graph) == 8
+    assert count(Ruling('ignore', 'pair', ('A', 'L0'), begin), graph) == 21
+    assert count(Ruling('ignore', 'closure', ('A', 'B'), 7 * SECOND, 7 * SECOND), graph) == 1
+    assert count(Ruling('ignore', 'closure', ('A', 'B'), 7 * SECOND + 1), graph) == 0
+
+
+def test_newest_increments_count_as_in_the_whole_graph():
+    """The tracker adds increments one by one; the sum is what the auditor solves."""
+    parts, store = world().increments(6), GraphStore(2)
+    rulings = ignore('pair', 'B', 'L2').with_ruling(Ruling('doubt', 'radio', ('A',)))
+    rulings = rulings.with_ruling(Ruling('doubt', 'odometry', ('B',)))
+    for one in parts[:3]:
+        store.add(one)
+    store.rule(rulings)
+    before = store.graph
+    for one in parts[3:]:
+        store.add(one)
+    news = store.newest(merged(parts[3:]))
+    for name, table in store.graph.tables().items():
+        head, tail = getattr(before, name), getattr(news, name)
+        for column in table.columns():
+            joined = np.concatenate([getattr(head, column), getattr(tail, column)])
+            assert np.array_equal(joined, getattr(table, column)), (name, column)
+    assert len(store.graph.ranges) == len(store.whole.ranges) - 24
+    rows = store.original('ranges', np.arange(len(store.graph.ranges)))
+    assert np.array_equal(store.whole.ranges.distance_m[rows], store.graph.ranges.distance_m)
+    ratio = store.whole.ranges.precision[rows] / store.graph.ranges.precision
+    assert set(ratio.tolist()) == {1.0, 100.0}
+
+
+def test_a_ruling_replaces_older_ones_and_is_revived_by_name():
+    rulings = ignore('pair', 'A', 'B', begin_ns=5, end_ns=9)
+    rulings = rulings.with_ruling(Ruling('doubt', 'pair', ('B', 'A')))
+    assert [one.action for one in rulings.entries] == ['doubt'] and rulings.revision == 2
+    assert rulings.revived(Ruling('revive', 'pair', ('A', 'C'))) is rulings
+    assert rulings.revived(Ruling('revive', 'pair', ('A', 'B'), 1, 2)) is rulings
+    assert not rulings.revived(Ruling('revive', 'pair', ('A', 'B'))).entries
+    short = rulings.with_ruling(Ruling('ignore', 'radio', ('A',), end_ns=9))
+    assert [one.kind for one in short.lasting().entries] == ['pair']
+    assert not short.cleared().entries and short.cleared().revision > short.revision
+
+
+def test_rulings_cross_pipe_and_disk():
+    rulings = ignore('pair', 'A', 'L0', begin_ns=3, end_ns=4)
+    assert Rulings.from_values(decode(rulings_message(rulings)).values) == rulings
+    assert Rulings.from_values(None) == Rulings()
+    session = Session(config())
+    for one in world(8).increments(2):
+        session.add(one)
+    session.rule(rulings)
+    verdict = session.auditor.audit()
+    assert decode_verdict(decode(encode_verdict(verdict, Answer(0, -1)))).rulings == rulings
+
+
+def shifted(parts, robot, metres):
+    """Increments in which the ranges of a robot to beacons are too long by a different length each:
+    no kernel, so all of it bends the map."""
+    made = []
+    for one in parts:
+        ranges = one.ranges
+        bad = (ranges.source >= 0) & (ranges.source % 2 == robot) & (ranges.target < 0)
+        distance = ranges.distance_m + np.where(bad, metres * (1 + ~ranges.target % 3), 0.0)
+        made.append(one.replaced(ranges=ranges.replaced(distance_m=distance)))
+    return made
+
+
+def error_of(session, solution, truth, robot):
+    mine = session.graph.poses.robot == robot
+    return float(np.max(np.linalg.norm(
+        (solution.estimate.translation - truth.translation)[mine], axis=1)))
+
+
+def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_revived():
+    true = world(30)
+    honest = true.increments(6)
+    parts = shifted(honest, 1, 2.0)
+    session = Session(config(auditor='inline'))
+    for one in parts[:4]:
+        session.add(one)
+    bent = session.solve(full=True)
+    truth = true.true_in_map()
+    rulings = Rulings()
+    for beacon in range(4):
+        rulings = rulings.with_ruling(Ruling('ignore', 'pair', ('B', f'L{beacon}')))
+    session.rule(rulings)
+    clean = session.solve()
+    assert clean.ruled == rulings.revision
+    for one in parts[4:]:
+        session.add(one)
+        clean = session.solve(full=False)
+    alone = Session(config(auditor='inline'))
+    for one in honest:
+        keep = ~((one.ranges.source % 2 == 1) & (one.ranges.target < 0))
+        alone.add(one.replaced(ranges=one.ranges.take(keep)))
+    wanted = alone.solve(full=True)
+    # The tracker stops within a share of 1e-5 of the least cost.
+    assert clean.stats.cost_final == pytest.approx(wanted.stats.cost_final, rel=1e-4)
+    assert np.allclose(clean.estimate.translation, wanted.estimate.translation, atol=0.01)
+    assert error_of(session, clean, truth, 1) < 0.4
+    session.rule(rulings.cleared())
+    again = session.solve()
+    assert again.ruled == rulings.revision + 1
+    assert again.stats.cost_final > 100 * clean.stats.cost_final
+    assert bent.stats.cost_final > 100 * clean.stats.cost_final
+
+
+def test_a_robot_that_is_ignored_is_not_located_any_more():
+    session = Session(config(auditor='inline'))
+    for one in world(30).increments(3):
+        session.add(one)
+        before = session.solve()
+    assert {one.robot: one.location for one in before.robots}['B'] is Location.LOCATED
+    session.rule(ignore('robot', 'B'))
+    after = {one.robot: one.location for one in session.solve().robots}
+    assert after['A'] is Location.LOCATED and after['B'] is Location.UNLOCATED
+
+
+def test_where_nothing_is_left_to_place_nothing_stays_located():
+    session = Session(config(auditor='inline'))
+    for one in world().increments(2):
+        session.add(one)
+        session.solve()
+    verdict = session.auditor.audit()
+    session.tracker.adopt(dataclasses.replace(
+        session.auditor._cannot_tell('planted'), rulings=ignore('robot', 'A')))
+    solution = session.tracker.solve()
+    assert verdict.tells and solution.message == 'planted'
+    assert not any(one.location is Location.LOCATED for one in solution.robots)
+    assert solution.ruled == 1

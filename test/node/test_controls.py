@@ -1,0 +1,139 @@
+"""What an operator says about measurements is followed, answered, listed and told."""
+
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.srv', reason='needs the built services')
+
+import numpy as np
+from node_world import START_S, Scene, World
+from sparser_ros.srv import MapName, Measurements, Rejected, StartOver
+
+pytestmark = pytest.mark.timeout(3 * START_S)
+
+
+def test_what_is_ignored_leaves_the_map_survives_a_resume_and_is_revived(tmp_path):
+    scene = Scene()
+    journal = {'node.journal.directory': str(tmp_path)}
+    half = len(scene.events) // 2
+    with World(journal) as world:
+        ask = world.asker(Measurements, 'measurements')
+        early = ask(action='ignore', kind='pair', names=['A', 'B'])
+        assert early.success and 'no map yet' in early.message
+        world.play(scene.events[:half])
+        world.solved()
+        world.located()
+        assert world.node.pipeline.solution.ruled == 1
+        assert any('ranges between A and B' in text for text in world.status.rulings)
+        for wrong, word in (
+            ({'action': 'forget', 'kind': 'radio', 'names': ['A']}, 'expected ignore'),
+            ({'action': 'ignore', 'kind': 'radio', 'names': ['Z']}, "no radio 'Z'"),
+            ({'action': 'ignore', 'kind': 'odometry', 'names': ['A']}, 'doubt it'),
+            ({'action': 'revive', 'kind': 'pair', 'names': ['A', 'L0']}, 'not ignored'),
+        ):
+            answer = ask(**wrong)
+            assert not answer.success and word in answer.message, answer
+        answer = ask(action='ignore', kind='robot', names=['B'])
+        assert answer.success and answer.count > 50 and 'the map follows' in answer.message
+        assert world.until(lambda: world.status.robots_located == 1)
+        assert 'ignored by the operator: all of B but its odometry' in world.status.text
+    with World({**journal, 'node.journal.resume': True}) as world:
+        world.play(scene.events[half:])
+        world.solved()
+        assert world.until(lambda: world.status.robots_located == 1)
+        assert len(world.status.rulings) == 2
+        states = dict(zip(world.status.robot_names, world.status.robot_states, strict=True))
+        assert states == {'A': 'located', 'B': 'unlocated'}
+        listed = world.asker(Rejected, 'rejected')(name='B', most=7)
+        assert listed.success and len(listed.measurements) == 7 < listed.total
+        assert {one.reason for one in listed.measurements} == {'ignored by the operator'}
+        answer = world.asker(Measurements, 'measurements')(
+            action='revive', kind='robot', names=['B'])
+        assert answer.success, answer
+        world.located()
+        assert [text for text in world.status.rulings if 'all of B' in text] == []
+
+
+def test_rejected_ranges_are_listed_and_starting_over_keeps_beacons():
+    """One range in ten is 6 m too long: the kernel refuses them, and they are listed."""
+    scene, wrong = Scene(), []
+    half = len(scene.events) // 2
+    for number, (_, topic, message) in enumerate(scene.events[:half]):
+        if topic == '/uwb/ranges' and number % 10 == 0:
+            message.range += 6.0
+            wrong.append(message)
+    with World() as world:
+        world.play(scene.events[:half])
+        world.solved()
+        world.located()
+        answer = world.asker(Rejected, 'rejected')()
+        assert answer.success and answer.total == len(answer.measurements), answer.message
+        pairs = {(one.source, one.target) for one in wrong}
+        residuals = np.array([one.residual for one in answer.measurements])
+        assert len(residuals) >= 0.8 * len(wrong)
+        assert np.median(residuals) == pytest.approx(-6.0, abs=0.5)
+        for one in answer.measurements:
+            assert one.kind == 'range' and one.weight < 0.1 and one.sigmas > 3
+            assert {(one.source, one.target), (one.target, one.source)} & pairs
+            assert one.stamp.sec > 0 and one.reason
+        sigmas = [one.sigmas for one in answer.measurements]
+        assert sigmas == sorted(sigmas, reverse=True)
+        answer = world.asker(StartOver, 'start_over')(keep_beacons=True, pause=True)
+        assert answer.success and '4 beacons stay; paused' in answer.message
+        world.play(scene.events[half:])
+        assert world.until(lambda: world.status.keyframes > 50)
+        assert world.node.pipeline.solution is None
+        assert world.status.state == world.status.STATE_PAUSED
+        world.call('pause', data=False)
+        world.solved()
+        world.located()
+        pipeline = world.node.pipeline
+        assert len(pipeline.graph_of(pipeline.newest_sequence).point_priors) == 4
+
+
+def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
+    scene = Scene()
+    half = len(scene.events) // 2
+    with World({'node.save_directory': str(tmp_path / 'maps'),
+                'node.journal.directory': str(tmp_path / 'journal')}) as world:
+        save, load = world.asker(MapName, 'save_as'), world.asker(MapName, 'load')
+        assert 'nothing to save' in save(name='hall').message
+        assert 'cannot be read' in load(name='hall').message
+        world.play(scene.events[:half])
+        world.solved()
+        world.located()
+        for name in ('../hall', '/tmp/hall', '', '.hall', 'a/b'):
+            assert not save(name=name).success
+        answer = save(name='hall')
+        assert answer.success and answer.message == str(tmp_path / 'maps' / 'hall')
+        again = save(name='hall')
+        assert not again.success and 'exists already' in again.message
+        before = world.status.map_epoch
+        found = {one.name: np.array(one.position) for one in saved_beacons(answer.message)}
+        answer = load(name='hall')
+        assert answer.success and '4 beacons are known' in answer.message
+        assert world.until(lambda: world.status.keyframes == 0
+                           and world.status.map_epoch > before)
+        world.play(scene.events[half:])
+        world.solved()
+        world.located()
+        pipeline = world.node.pipeline
+        for row, name in enumerate(pipeline.keyframes.landmarks):
+            place = pipeline.solution.estimate.landmarks[row]
+            assert np.linalg.norm(place - found[name]) < 0.5
+    with World({'node.save_directory': str(tmp_path / 'maps'),
+                'node.journal.directory': str(tmp_path / 'journal'),
+                'node.journal.resume': True}) as world:
+        world.solved()
+        world.located()
+        assert not [text for text in world.status.findings if 'goes on with' in text]
+        for row, name in enumerate(world.node.pipeline.keyframes.landmarks):
+            place = world.node.pipeline.solution.estimate.landmarks[row]
+            assert np.linalg.norm(place - found[name]) < 0.5
+
+
+def saved_beacons(folder):
+    from sparser_ros.io.beacon_file import SavedBeacon, read
+
+    return [SavedBeacon(name, tuple(radio['position']), np.eye(2))
+            for name, radio in read(folder, 2).items()]
