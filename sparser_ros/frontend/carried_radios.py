@@ -139,8 +139,9 @@ def _fit_relative(one: Array, other: Array, distance: Array) -> float:
     for turn in range(0, STARTS, 3):
         c, s = _direction(turn)
         centre = other.mean(0) - np.array([[c, -s], [s, c]]) @ one.mean(0)
-        starts += [np.array([*(centre + np.median(distance) * _direction(k)), np.arctan2(s, c), 0.0])
-                   for k in range(0, STARTS, 2)]
+        starts += [
+            np.array([*(centre + np.median(distance) * _direction(k)), np.arctan2(s, c), 0.0])
+            for k in range(0, STARTS, 2)]
     return _fitted(residual, starts)
 
 
@@ -170,7 +171,7 @@ def _best(table: Mapping[tuple[str, str], Array], radios: list[str], k: int) -> 
             changed = False
             for radio in radios:
                 choice = min(range(k + 1), key=lambda label: (
-                    _total(table, {**labels, radio: label}), label != k))  # noqa: B023
+                    _total(table, {**labels, radio: label}), label != k))
                 if _total(table, {**labels, radio: choice}) < _total(table, labels) - 1e-9:
                     labels[radio], changed = choice, True
         if not best or _total(table, labels) < _total(table, best):

@@ -108,7 +108,7 @@ def _truth(topics: Sequence[TopicSurvey], robot: str) -> str:
         if one.type not in TRUTH_TYPES or not one.count or not TRUTH.search(one.topic):
             continue
         numbers = {int(text) for text in re.findall(r'\d+', one.topic)}
-        if robot in one.topic.split('/') or robot.isdigit() and int(robot) in numbers:
+        if robot in one.topic.split('/') or (robot.isdigit() and int(robot) in numbers):
             return one.topic
     return ''
 

@@ -19,7 +19,7 @@ def world(seed, carried, *, beacons=BEACONS, bias=0.3, sigma=0.08):
     """Tracks in frames of their own, and ranges of all pairs; `carried`: radio -> robot."""
     rng = np.random.default_rng(seed)
     seconds = np.linspace(0, 20, 80)
-    true = {'A': path(seconds, seed), 'B': path(seconds, seed + 50) + [3.0, 2.0],
+    true = {'A': path(seconds, seed), 'B': path(seconds, seed + 50) + np.array([3.0, 2.0]),
             'C': np.tile([4.0, -3.0], (80, 1))}
     tracks = {}
     for robot, at in true.items():
