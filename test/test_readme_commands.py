@@ -36,7 +36,7 @@ def test_commands_run_as_printed(page: Path, tmp_path: Path, monkeypatch, capsys
         code = main(arguments)
         shown = capsys.readouterr()
         assert code == 0, f'sparser {" ".join(arguments)}: exit {code}\n{shown.out}{shown.err}'
-        for flag in ('-o', '--output', '--report', '--plot', '--tum'):
+        for flag in ('-o', '--output', '--report', '--plot', '--tum', '--run'):
             if flag in arguments:
                 path = Path(arguments[arguments.index(flag) + 1])
                 assert path.exists(), f'{path} was not written by sparser {" ".join(arguments)}'
