@@ -32,6 +32,9 @@ def test_commands_run_as_printed(page: Path, tmp_path: Path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     for name in ('config', 'docs'):
         (tmp_path / name).symlink_to(ROOT / name)
+    # The grid of a study is the YAML block that starts with its `config`.
+    for grid in re.findall(r'```yaml\n(config: .*?)```', page.read_text('utf-8'), re.DOTALL):
+        (tmp_path / 'grid.yaml').write_text(grid)
     for arguments in commands(page):
         code = main(arguments)
         shown = capsys.readouterr()
