@@ -30,7 +30,7 @@ def test_commands_are_found():
 @pytest.mark.parametrize('page', PAGES, ids=lambda page: page.stem)
 def test_commands_run_as_printed(page: Path, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for name in ('config', 'docs'):
+    for name in ('config', 'docs', 'samples'):
         (tmp_path / name).symlink_to(ROOT / name)
     # The grid of a study is the YAML block that starts with its `config`.
     for grid in re.findall(r'```yaml\n(config: .*?)```', page.read_text('utf-8'), re.DOTALL):
@@ -53,3 +53,8 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert 'converged' in shown and 'door' in shown
     assert (tmp_path / 'map.png').stat().st_size > 1000
+
+
+def test_samples_are_small():
+    """They are downloaded with every clone."""
+    assert sum(path.stat().st_size for path in (ROOT / 'samples').iterdir()) < 300_000

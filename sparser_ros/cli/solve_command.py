@@ -55,6 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
                         help='write the graph with the solved values in its vertices')
     parser.add_argument('--tum', type=Path, metavar='DIR', help='write <robot>.tum into DIR')
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    parser.add_argument('--no-reference', action='store_true', help=(
+        'leave the positions in the file out of the picture'))
     parser.add_argument('--residuals', type=Path, metavar='P.png',
                         help='draw histograms of the residuals')
     parser.add_argument('--partial', action='store_true', help=(
@@ -200,8 +202,8 @@ def _write(
         from ..plot import map as map_plot
 
         map_plot.save(
-            args.plot, graph, estimate, truth=truth, weights=result.stats.weights,
-            cost=result.stats.cost_final)
+            args.plot, graph, estimate, truth=None if args.no_reference else truth,
+            weights=result.stats.weights, cost=result.stats.cost_final)
     if args.residuals:
         from ..io.report import whitened
         from ..plot import residual_histograms

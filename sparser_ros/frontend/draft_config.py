@@ -37,7 +37,9 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
         # A robot that stands still looks like a beacon, and ranges cannot place it otherwise.
         still = [robot for robot in carried.standing if robot not in radios]
         robots = [robot for robot in robots if robot not in still]
-        notes += _carried_notes(carried.robot, carried.doubtful, still)
+        notes += _carried_notes(
+            {radio: robot for radio, robot in carried.robot.items() if radio in strangers},
+            [radio for radio in carried.doubtful if radio in strangers], still)
     if robots:
         config |= {'robots': robots, 'odometry': {'topic': template}}
     else:
@@ -68,8 +70,11 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
 def _carried_notes(
     carried: Mapping[str, str], doubtful: Sequence[str], still: Sequence[str]
 ) -> list[str]:
-    notes = [', '.join(f'{radio} moves with {robot}' for radio, robot in carried.items())
-             + ': drafted as their radios; a lever arm [x, y, z] of the antenna makes ranges exact']
+    notes = []
+    if carried:
+        notes.append(', '.join(f'{radio} moves with {robot}' for radio, robot in carried.items())
+                     + ': drafted as their radios; a lever arm [x, y, z] of the antenna makes '
+                     'ranges exact')
     if doubtful:
         notes.append(f'the motion does not tell who carries {", ".join(doubtful)}')
     if still:
