@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from sparser_ros.cli.main import main
 from sparser_ros.plot.page.html_page import THEMES
 
+SAMPLES = Path(__file__).resolve().parent.parent.parent / 'samples'
 go = pytest.importorskip('plotly.graph_objects', reason='plotly is not installed')
 
 
@@ -20,7 +22,7 @@ def run(tmp_path_factory):
     assert main([
         'simulate', '-o', str(folder / 'bag'), '--graph', str(folder / 'g.pyfg'), '--robots', '2',
         '--beacons', '4', '--minutes', '1', '--odometry-rate', '2', '--outliers', '0.1',
-        '--config', str(folder / 'c.yaml')]) == 0
+        ]) == 0
     assert main(['solve', str(folder / 'g.pyfg'), '--gnc', '--run', str(folder / 'run')]) == 0
     assert main(['report', str(folder / 'run')]) == 0
     return folder
@@ -74,7 +76,8 @@ def test_ellipses_are_those_of_the_report(run):
 
 
 def test_a_replay_gives_a_run_as_well(run, capsys):
-    assert main(['replay', str(run / 'bag'), '--config', str(run / 'c.yaml'),
+    assert main(['replay', str(SAMPLES / 'two_robots.mcap'),
+                 '--config', str(SAMPLES / 'two_robots.yaml'),
                  '--run', str(run / 'replayed')]) == 0
     assert main(['report', str(run / 'replayed'), '-o', str(run / 'r.html')]) == 0
     _, drawn = figures(run / 'r.html')
