@@ -34,7 +34,7 @@ def test_readme_links_lead_somewhere():
 
 def test_the_example_in_the_readme_is_valid():
     text = (ROOT / 'README.md').read_text(encoding='utf-8')
-    (example,) = re.findall(r'```yaml\n(.*?)```', text, re.DOTALL)
+    (example,) = re.findall(r'```yaml\n(/\*\*:.*?)```', text, re.DOTALL)
     parameters = yaml.safe_load(example)['/**']['ros__parameters']
     config = SparserConfig.from_mapping(parameters)
     assert config.radio_specs()['1'].position == [0.0, 0.0, 2.1]

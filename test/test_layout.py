@@ -24,7 +24,7 @@ SUBPACKAGES = {
     'solver': ['incremental', 'certify', 'robust', 'precondition', 'optimize', 'initialize',
                'model', 'manifold'],
     'linalg': ['gpu', 'clique_tree', 'block', 'sparse', 'dense'],
-    'backend': ['replay', 'process', 'session', 'integrity', 'observability'],
+    'backend': ['study', 'replay', 'process', 'session', 'integrity', 'observability'],
 }
 # Imports against that order which still have to go. The test fails once one of them is gone, so
 # that its line goes as well.

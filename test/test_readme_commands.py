@@ -32,11 +32,14 @@ def test_commands_run_as_printed(page: Path, tmp_path: Path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     for name in ('config', 'docs'):
         (tmp_path / name).symlink_to(ROOT / name)
+    # The grid of a study is the YAML block that starts with its `config`.
+    for grid in re.findall(r'```yaml\n(config: .*?)```', page.read_text('utf-8'), re.DOTALL):
+        (tmp_path / 'grid.yaml').write_text(grid)
     for arguments in commands(page):
         code = main(arguments)
         shown = capsys.readouterr()
         assert code == 0, f'sparser {" ".join(arguments)}: exit {code}\n{shown.out}{shown.err}'
-        for flag in ('-o', '--output', '--report', '--plot', '--tum'):
+        for flag in ('-o', '--output', '--report', '--plot', '--tum', '--run'):
             if flag in arguments:
                 path = Path(arguments[arguments.index(flag) + 1])
                 assert path.exists(), f'{path} was not written by sparser {" ".join(arguments)}'
@@ -50,3 +53,8 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert 'converged' in shown and 'door' in shown
     assert (tmp_path / 'map.png').stat().st_size > 1000
+
+
+def test_samples_are_small():
+    """They are downloaded with every clone."""
+    assert sum(path.stat().st_size for path in (ROOT / 'docs' / 'samples').iterdir()) < 300_000

@@ -86,7 +86,7 @@ def _bag(path: Path, config: Path | None) -> list[str]:
     if config is not None:
         from ..io.ros_yaml import write
 
-        write(config, values)
+        write(config, values, [f'Drafted by `sparser info {path}`.', *notes])
         print(f'drafted: {config}')
     for note in notes:
         print(f'check: {note}')
@@ -117,6 +117,11 @@ def _compared(topics: list[TopicSurvey], config: SparserConfig) -> list[str]:
     for name in sorted(set().union(*(one.radios for one in topics))):
         if name not in radios:
             print(f'warning: radio {name!r} is not configured and becomes a beacon')
-    return [one.text for one in topic_findings(
+    found = topic_findings(
         Inputs(config), {one.topic: one.type for one in topics if one.count},
-        tuple(config.backend.truth_topics.values()))]
+        tuple(config.backend.truth_topics.values()))
+    # Robots may be left out on purpose; topics that are expected and absent are faults.
+    for one in found:
+        if one.kind == 'input_unused':
+            print(f'warning: {one.text}')
+    return [one.text for one in found if one.kind != 'input_unused']

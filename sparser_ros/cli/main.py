@@ -20,7 +20,7 @@ from .exit_codes import BAD_INPUT, INTERRUPTED, SOLVED
 from .suggesting_parser import SuggestingParser
 
 SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'calibrate', 'play', 'bench', 'info',
-               'doctor')
+               'report', 'study', 'doctor')
 SOLVING = ('solve', 'replay', 'calibrate')
 """Commands whose large arrays come and go."""
 

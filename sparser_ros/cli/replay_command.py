@@ -26,6 +26,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--config', type=Path, metavar='C.yaml',
                         help="the node's parameter file (default: all defaults)")
     parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
+    parser.add_argument('--run', dest='run_folder', type=Path, metavar='DIR', help=(
+        'write map, report and covariances into a folder, for `sparser report DIR`'))
     parser.add_argument('--tum', type=Path, metavar='DIR',
                         help='write <robot>.tum of every robot that is located')
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         report.write(args.report, result)
     if nothing:
         raise SolverError(f'{args.bag}: {nothing}')
-    written = _write(args, state)
+    written = _write(args, state, result)
     _summary(result, args.verbose)
     calibration_options.show(found)
     if written:
@@ -71,12 +73,13 @@ def run(args: argparse.Namespace) -> int:
     return SOLVED if state.solution.status.solved and not lost else NOT_CONVERGED
 
 
-def _write(args: argparse.Namespace, state: Any) -> list[Path]:
+def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list[Path]:
     """Trajectories and map of the located robots and beacons; the others have no pose in map."""
+    from ..backend.session.covariances import covariance_fields
     from ..backend.session.located import located_part
 
     written = [args.report] if args.report else []
-    if not (args.tum or args.plot):
+    if not (args.tum or args.plot or args.run_folder):
         return written
     graph, estimate = located_part(state.graph, state.solution)
     if not len(estimate.points):
@@ -86,6 +89,13 @@ def _write(args: argparse.Namespace, state: Any) -> list[Path]:
         from ..io import tum
 
         written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
+    if args.run_folder:
+        from ..io import run_folder
+
+        known = state.solution.covariances
+        fields = None if known is None else covariance_fields(state.graph, known)
+        written += run_folder.write(
+            args.run_folder, graph, estimate, {**result, 'covariance': fields})
     if args.plot:
         from ..plot import map as map_plot
 

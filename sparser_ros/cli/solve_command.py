@@ -49,10 +49,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         '--covariance', action='store_true',
         help='marginal covariances of newest poses and landmarks, printed and in the report')
     parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
+    parser.add_argument('--run', dest='run_folder', type=Path, metavar='DIR', help=(
+        'write map, report and covariances into a folder, for `sparser report DIR`'))
     parser.add_argument('--output', type=Path, metavar='SOLVED_GRAPH',
                         help='write the graph with the solved values in its vertices')
     parser.add_argument('--tum', type=Path, metavar='DIR', help='write <robot>.tum into DIR')
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    parser.add_argument('--no-reference', action='store_true', help=(
+        'leave the positions in the file out of the picture'))
     parser.add_argument('--residuals', type=Path, metavar='P.png',
                         help='draw histograms of the residuals')
     parser.add_argument('--partial', action='store_true', help=(
@@ -122,23 +126,22 @@ def run(args: argparse.Namespace) -> int:
         estimate = in_file_frame(graph, estimate, truth)
         written = _write(args, graph, estimate, truth, result)
     covariance = None
-    if args.covariance and estimate is not None:
+    if (args.covariance or args.run_folder) and estimate is not None:
         covariance = covariances_of(graph, estimate, result.stats.weights)
-    if args.report:
+    if args.report or args.run_folder:
         from ..io import report
 
-        fields = report.build(
+        fields = {**report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
-            dataset=args.graph.stem, seconds=seconds, truth=truth)
-        report.write(args.report, {
-            **fields, **calibration_options.fields(found), 'covariance': covariance,
-            'warnings': warnings, 'undetermined': lost})
-        written.append(args.report)
+            dataset=args.graph.stem, seconds=seconds, truth=truth),
+            **calibration_options.fields(found), 'covariance': covariance,
+            'warnings': warnings, 'undetermined': lost}
+        written += _write_report(args, graph, estimate, fields)
     solve_summary.show(graph, result, seconds['total'], estimate, truth, partial=bool(lost))
     if args.verbose:
         solve_summary.details(result)
     calibration_options.show(found)
-    solve_summary.covariances(covariance)
+    solve_summary.covariances(covariance if args.covariance else None)
     if written:
         print(f'written: {", ".join(map(str, written))}')
     show_undetermined(lost)
@@ -199,13 +202,26 @@ def _write(
         from ..plot import map as map_plot
 
         map_plot.save(
-            args.plot, graph, estimate, truth=truth, weights=result.stats.weights,
-            cost=result.stats.cost_final)
+            args.plot, graph, estimate, truth=None if args.no_reference else truth,
+            weights=result.stats.weights, cost=result.stats.cost_final)
     if args.residuals:
         from ..io.report import whitened
         from ..plot import residual_histograms
 
         residual_histograms.save(args.residuals, whitened(graph, estimate), graph.name)
+    return written
+
+
+def _write_report(
+    args: argparse.Namespace, graph: Graph, estimate: Estimate | None, fields: dict[str, Any]
+) -> list[Path]:
+    from ..io import report, run_folder
+
+    if args.report:
+        report.write(args.report, fields)
+    written = [args.report] if args.report else []
+    if args.run_folder and estimate is not None:
+        written += run_folder.write(args.run_folder, graph, estimate, fields)
     return written
 
 

@@ -41,7 +41,8 @@ class PublishConfig:
         unit='poses', lower=2, upper=1000000, live=True,
     )
     marker_max_ranges: int = option(
-        2000, 'newest ranges drawn in ~/markers; 0 = none', lower=0, upper=100000, live=True,
+        200, 'newest ranges drawn in ~/markers, more would hide the map; 0 = none',
+        lower=0, upper=100000, live=True,
     )
     marker_max_closures: int = option(
         5000, 'newest loop closures drawn in ~/markers; 0 = none', lower=0, upper=100000,
@@ -53,6 +54,10 @@ class PublishConfig:
     beacon_size_m: float = option(
         0.3, 'radius of a beacon in ~/beacons and ~/markers', unit='m', lower=0.001, upper=100.0,
         live=True,
+    )
+    marker_share: float = option(
+        0.006, 'least radius of a beacon in ~/markers, as a share of the extent of the map: it '
+        'stays visible on large maps; 0 = always beacon_size_m', lower=0.0, upper=0.1, live=True,
     )
     pose_covariance: str = option(
         'estimated', 'covariance in ~/pose/<robot>: that of the estimate (infinite where it is '

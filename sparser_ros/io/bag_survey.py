@@ -10,8 +10,10 @@ import numpy as np
 
 from .bag import BagReader
 
-MOST_DECODED = 2000
-"""Messages of a topic that are decoded: names and sizes show in fewer."""
+ODOMETRY = 'nav_msgs/msg/Odometry'
+MOST_DECODED = 4000
+"""Messages of a topic that are decoded, spread over the bag: names, sizes and tracks show in
+fewer."""
 GAP_PERIODS = 5.0
 """A pause of so many median periods counts as a gap."""
 
@@ -33,6 +35,12 @@ class TopicSurvey:
     """Names in the fields `source` and `target`."""
     ranges_m: list[float] = field(default_factory=list)
     """Values of the field `range`, in the unit of the message."""
+    range_pairs: list[tuple[str, str]] = field(default_factory=list)
+    """Both ends of each of them; empty names where the message has none."""
+    range_stamps_s: list[float] = field(default_factory=list)
+    """Their reception, seconds of bag time."""
+    track: list[tuple[float, float, float]] = field(default_factory=list)
+    """(reception in seconds of bag time, x, y) of odometry."""
 
 
 def survey(path: Path | str) -> list[TopicSurvey]:
@@ -43,21 +51,28 @@ def survey(path: Path | str) -> list[TopicSurvey]:
     for message in bag.messages():
         one = found[message.topic]
         stamps[message.topic].append(message.bag_time_ns)
-        if len(stamps[message.topic]) <= MOST_DECODED and message.msgtype in bag.store.fielddefs:
-            _look(one, message.msg)
+        stride = -(-bag.counts[message.topic] // MOST_DECODED)
+        if len(stamps[message.topic]) % stride == 0 and message.msgtype in bag.store.fielddefs:
+            _look(one, message.msg, (message.bag_time_ns - bag.start_ns) * 1e-9)
     for topic, one in found.items():
         _time(one, np.array(stamps[topic], dtype=np.int64))
     return list(found.values())
 
 
-def _look(one: TopicSurvey, msg: Any) -> None:
+def _look(one: TopicSurvey, msg: Any, seconds: float) -> None:
     stamp = getattr(getattr(msg, 'header', None), 'stamp', None)
     if stamp is not None and stamp.sec == 0 and stamp.nanosec == 0:
         one.unstamped += 1
     value = getattr(msg, 'range', None)
     if isinstance(value, (int, float)):
+        pair = (str(getattr(msg, 'source', '')), str(getattr(msg, 'target', '')))
         one.ranges_m.append(float(value))
-        one.radios |= {getattr(msg, name) for name in ('source', 'target') if hasattr(msg, name)}
+        one.range_pairs.append(pair)
+        one.range_stamps_s.append(seconds)
+        one.radios |= {name for name in pair if name}
+    if one.type == ODOMETRY:
+        place = msg.pose.pose.position
+        one.track.append((seconds, float(place.x), float(place.y)))
 
 
 def _time(one: TopicSurvey, stamps: Any) -> None:

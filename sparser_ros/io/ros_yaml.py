@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import yaml
 from . import atomic
 
 
-def write(path: Path | str, parameters: Mapping[str, Any]) -> None:
-    """Write parameters for any node name and namespace, atomically."""
+def write(
+    path: Path | str, parameters: Mapping[str, Any], comments: Sequence[str] = ()
+) -> None:
+    """Write parameters for any node name and namespace, atomically; comments go to the top."""
     document = {'/**': {'ros__parameters': dict(parameters)}}
     text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
-    atomic.write_text(path, text)
+    head = ''.join(f'{textwrap.fill(one, 96, initial_indent="# ", subsequent_indent="#   ")}\n'
+                   for one in comments)
+    atomic.write_text(path, head + text)

@@ -1,4 +1,4 @@
-"""What RViz shows: beacons, ranges, loop closures, and what was rejected."""
+"""What RViz shows: robots, beacons, ranges, loop closures, and what was rejected."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .keyframe_arrays import Keyframes
 from .markers import SPHERE, TEXT, Color, Marker, line_list
 from .picture import drawable, newest, range_segments
 from .pose_covariance import ellipsoid
+from .robot_markers import robot_markers
 from .transforms import spatial
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
@@ -50,17 +51,33 @@ def scene_markers(
     solution: Solution, keyframes: Keyframes, ranges: Sequence[Ranges], n_ranges: int,
     closures: Sequence[RelativePoses], publish: PublishConfig,
 ) -> list[Marker]:
-    """Lines of the newest ranges and closures, rejected ones in red, beacons and labels.
+    """Robots, beacons, and lines of the newest ranges and closures, rejected ones in red.
 
     `n_ranges` rows are in the tables `ranges` together.
     """
     shown = drawable(solution, keyframes)
-    width = publish.beacon_size_m / 4
+    size = marker_size(solution, shown, publish)
+    width = size / 4
     return [
-        *beacon_markers(solution, keyframes, publish.beacon_size_m),
+        *robot_markers(solution, keyframes, size),
+        *beacon_markers(solution, keyframes, size),
         *_range_lines(solution, shown, ranges, n_ranges, publish.marker_max_ranges, width),
         *_closure_lines(solution, shown, closures, publish.marker_max_closures, width),
     ]
+
+
+def marker_size(
+    solution: Solution, shown: NDArray[np.bool_], publish: PublishConfig
+) -> float:
+    """Radius of a beacon in metres: the configured one, or more where the map is large.
+
+    `shown`: (n + m,) the points that are drawn.
+    """
+    points = solution.estimate.points[shown]
+    if not len(points):
+        return publish.beacon_size_m
+    extent = float(np.linalg.norm(np.ptp(points, axis=0)))
+    return max(publish.beacon_size_m, publish.marker_share * extent)
 
 
 def _labelled(

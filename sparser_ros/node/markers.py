@@ -17,7 +17,7 @@ from .cdr import CdrWriter
 Array = NDArray[np.float64]
 Color = tuple[float, float, float, float]
 
-SPHERE, LINE_LIST, SPHERE_LIST, TEXT = 2, 5, 7, 9
+ARROW, SPHERE, LINE_LIST, SPHERE_LIST, TEXT = 0, 2, 5, 7, 9
 ADD, DELETE, DELETE_ALL = 0, 2, 3
 MAX_POINTS = 16000
 

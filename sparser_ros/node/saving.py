@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
-from ..backend.session.covariances import Covariances
+from ..backend.session.covariances import covariance_fields
 from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..config.sparser import SparserConfig
@@ -60,7 +60,8 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
         part, estimate = _restricted(graph, solution.estimate, located)
         tum.write(folder, part, estimate, part.poses.stamp_ns)
         if solution.covariances is not None:
-            report.write(folder / 'covariances.json', _covariances(graph, solution.covariances))
+            report.write(
+                folder / 'covariances.json', covariance_fields(graph, solution.covariances))
         beacons, known = saved_beacons(config, graph, solution)
         beacon_file.write(folder, beacons)
         atomic.write_text(folder / 'map.json', json.dumps({
@@ -87,14 +88,6 @@ def find(config: SparserConfig, name: str) -> Path:
 
 def _directory(config: SparserConfig) -> Path:
     return Path(config.node.save_directory).expanduser().absolute()
-
-
-def _covariances(graph: Graph, known: Covariances) -> dict[str, Any]:
-    names = graph.landmarks.names
-    return report.covariance_fields(
-        known.gauge, known.variance_factor,
-        {robot: known.of(robot) for robot in known.robots},
-        dict(zip(names, known.landmarks, strict=True)))
 
 
 def saved_beacons(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,11 @@ from ..config import SparserError
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B8A800', '#444444')
 REJECTED = '#D62728'
 FAINT = '#8A8A8A'
+
+
+def robot_colours(robots: Sequence[str]) -> dict[str, str]:
+    """A colour per robot by the order of their names: the same in every picture of a team."""
+    return {robot: COLOURS[number % len(COLOURS)] for number, robot in enumerate(sorted(robots))}
 
 
 @contextmanager

@@ -12,12 +12,18 @@ from ..array_types import Array, Index, Mask
 from ..config import SparserError
 from ..config.backend_config import BackendConfig
 from ..graph import Estimate, Graph
-from .figure import COLOURS, FAINT, REJECTED, figure
+from .figure import FAINT, REJECTED, figure, robot_colours
 
 REJECTED_BELOW = BackendConfig().rejected_weight
 """Robust weight below which a measurement is drawn as rejected."""
+CLOSURE = '#222222'
+"""No robot's colour: closures lie on the trajectories that they join."""
+LAYER = {'ranges': 1, 'rejected': 3, 'loop closures': 4.5}
+"""Trajectories are layer 4; a closure joins places that lie on one another."""
 MOST_LINKS = 1500
 """Ranges or closures drawn; more are thinned evenly, since their lines would hide the map."""
+MOST_COLUMNS = 6
+"""Names side by side in the legend, which is 8 inches wide."""
 MOST_LABELS = 30
 """Beacons up to which names are drawn."""
 
@@ -79,11 +85,12 @@ class _Canvas:
 
     def trajectories(self) -> None:
         """One line per robot, a ring where it starts and a dot where it ends."""
+        colours = robot_colours(self.graph.robots)
         for number, robot in enumerate(self.graph.robots):
             track = self.estimate.translation[self._rows(number)]
             if not len(track):
                 continue
-            colour = COLOURS[number % len(COLOURS)]
+            colour = colours[robot]
             self.axes.plot(*track.T, color=colour, linewidth=1.4, label=robot, zorder=4)
             self.axes.plot(*track[:1].T, 'o', color=colour, markerfacecolor='white',
                            markersize=7, zorder=5)
@@ -117,7 +124,7 @@ class _Canvas:
         graph = self.graph
         table = graph.relative_poses
         keep = ~table.odometry & ~self._doubted('relative_poses', len(table))
-        self._lines(table.i[keep], table.j[keep], COLOURS[4], 0.35, 'loop closures')
+        self._lines(table.i[keep], table.j[keep], CLOSURE, 0.7, 'loop closures')
         keep = ~self._doubted('ranges', len(graph.ranges))
         alpha = min(max(60 / (1 + int(np.sum(keep))), 0.1), 0.5)
         self._lines(graph.ranges.source[keep], graph.ranges.target[keep], FAINT, alpha, 'ranges')
@@ -149,8 +156,10 @@ class _Canvas:
                 axes.spines[side].set_visible(False)
         handles, names = axes.get_legend_handles_labels()
         if handles:
-            legend = axes.legend(
-                handles, names, loc='best', fontsize=8, framealpha=0.9, ncols=1 + len(names) // 8)
+            # Below the axes: inside, it would lie over trajectories.
+            legend = axes.figure.legend(
+                handles, names, loc='outside lower center', fontsize=8, frameon=False,
+                ncols=min(len(names), MOST_COLUMNS))
             for line in legend.get_lines():
                 line.set_alpha(1.0)
 
@@ -179,8 +188,8 @@ class _Canvas:
         gap = np.full_like(a, np.nan)
         # One line with gaps (NaN) is drawn much faster than many lines.
         path = np.stack([a, b, gap], axis=1).reshape(-1, a.shape[1])
-        self.axes.plot(*path.T, color=colour, alpha=alpha, linewidth=0.6, label=label,
-                       zorder=3 if label == 'rejected' else 1)
+        self.axes.plot(*path.T, color=colour, alpha=alpha, label=label,
+                       linewidth=1.0 if colour == CLOSURE else 0.6, zorder=LAYER[label])
 
     def _doubted(self, name: str, count: int) -> Mask:
         return self.doubted.get(name, np.zeros(count, dtype=bool))

@@ -10,14 +10,16 @@ import numpy as np
 from ..array_types import Array
 from .figure import COLOURS, FAINT, figure
 
-CLIP_SIGMA = 8.0
-"""Residuals beyond this many sigmas count in the last bin, so that outliers do not set the axis."""
+SHOWN_PERCENTILE = 99.0
+"""Residuals beyond it count in the last bin, so that outliers do not set the axis."""
+LEAST_AXIS_SIGMA = 3.0
+"""The axis reaches as far at least, so that the density of normal noise has its shape."""
 
 
 def save(path: Path | str, residuals: Mapping[str, Array], title: str = '') -> None:
     """One histogram per table of whitened residuals (>= 0, in sigmas); empty tables are left out.
 
-    The legend gives the median and the share beyond CLIP_SIGMA.
+    The legend gives the median and the share beyond the axis.
     """
     kinds = {name: values for name, values in residuals.items() if len(values)}
     columns = max(len(kinds), 1)
@@ -25,13 +27,14 @@ def save(path: Path | str, residuals: Mapping[str, Array], title: str = '') -> N
         panels = drawing.subplots(1, columns, squeeze=False)[0]
         for number, (name, values) in enumerate(kinds.items()):
             axes = panels[number]
-            beyond = np.mean(values > CLIP_SIGMA)
+            end = max(float(np.percentile(values, SHOWN_PERCENTILE)), LEAST_AXIS_SIGMA)
+            beyond = np.mean(values > end)
             axes.hist(
-                np.minimum(values, CLIP_SIGMA), bins=np.linspace(0, CLIP_SIGMA, 41),
+                np.minimum(values, end), bins=np.linspace(0, end, 41),
                 density=True, color=COLOURS[number], alpha=0.85,
-                label=f'median {np.median(values):.2f} σ, beyond {CLIP_SIGMA:g} σ: {beyond:.1%}')
+                label=f'median {np.median(values):.2f} σ, beyond {end:.1f} σ: {beyond:.1%}')
             if name == 'ranges':
-                grid = np.linspace(0, CLIP_SIGMA, 200)
+                grid = np.linspace(0, end, 200)
                 axes.plot(grid, np.sqrt(2 / np.pi) * np.exp(-grid**2 / 2), color=FAINT,
                           linewidth=1.2, label='normal noise')
             axes.set_title(f'{name.replace("_", " ")} ({len(values)})', fontsize=10)

@@ -1,12 +1,17 @@
 """`sparser info` says the useful thing of bags, graphs and configurations; `sparser doctor`."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
+from rosbags.rosbag2 import StoragePlugin, Writer
 
 from sparser_ros.cli.main import main
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend.draft_config import draft
 from sparser_ros.io.bag_survey import TopicSurvey, survey
+from sparser_ros.io.messages import typestore
 from sparser_ros.io.sensor_bag import SensorBagWriter
 
 ODOMETRY, RANGE = 'nav_msgs/msg/Odometry', 'sensor_msgs/msg/Range'
@@ -92,6 +97,34 @@ def test_names_with_numbers_stay_whole():
     assert values['robots'] == ['01', '03', '04']
     assert sorted(values['radios']) == ['n_1', 'n_2', 'n_3']
     assert 'Those that a robot carries need' in notes[0]
+    SparserConfig.from_mapping(values)
+
+
+def test_an_empty_bag_is_named(tmp_path, capsys):
+    with Writer(tmp_path / 'bag', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
+        writer.add_connection('/A/odom', ODOMETRY, typestore=typestore())
+    assert main(['info', str(tmp_path / 'bag')]) == 3
+    assert 'has no messages' in capsys.readouterr().out
+
+
+def test_topics_that_are_left_out_are_no_fault(bag, tmp_path, capsys):
+    config = tmp_path / 'c.yaml'
+    config.write_text('robots: [A]\nradios: {B: {beacon: B}}\n')
+    assert main(['info', str(bag / 'bag'), '--config', str(config)]) == 0
+    assert 'warning: not used, although' in capsys.readouterr().out
+
+
+def test_the_draft_for_tiers_names_the_radios_of_the_robots_that_move(tmp_path):
+    """Nodes 7 and 3 ride on robots 01 and 03; their names alone would say 1 and 3."""
+    data = os.environ.get('SPARSER_DATA')
+    if not data:
+        pytest.skip('SPARSER_DATA is not set')
+    values, notes = draft(survey(Path(data) / 'bags' / 'tiers_shortbag'))
+    assert values['robots'] == ['01', '03']
+    carried = {name: one['robot'] for name, one in values['radios'].items() if 'robot' in one}
+    assert carried == {'n_7': '01', 'n_3': '03'}
+    assert values['backend']['truth_topics']['01'] == '/vrpn_client_node/turtlebot1_cap/pose'
+    assert any('stand still in this recording: 04, 05' in note for note in notes)
     SparserConfig.from_mapping(values)
 
 

@@ -1,5 +1,6 @@
 """What is published of a solution, from arrays alone."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,9 +12,16 @@ from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, emp
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.node.keyframe_arrays import GrowingArray, Keyframes
-from sparser_ros.node.marker_scene import beacon_markers, scene_markers
-from sparser_ros.node.markers import MAX_POINTS, line_list
-from sparser_ros.node.picture import corrections, map_to_odom, newest, trajectory
+from sparser_ros.node.marker_scene import beacon_markers, marker_size, scene_markers
+from sparser_ros.node.markers import ARROW, MAX_POINTS, line_list
+from sparser_ros.node.picture import (
+    corrections,
+    drawable,
+    map_to_odom,
+    newest,
+    newest_rows,
+    trajectory,
+)
 from sparser_ros.node.transforms import lifted
 
 RNG = np.random.default_rng(5)
@@ -143,6 +151,35 @@ def test_ranges_are_lines_between_antennas_and_rejected_ones_stand_out(scene):
     antenna = estimate.translation[0] + estimate.rotation[0] @ [0.5, 0.5]
     np.testing.assert_allclose(lines['ranges'][0, :2], antenna)
     np.testing.assert_allclose(lines['ranges'][1, :2], estimate.landmarks[0])
+
+
+def test_robots_are_arrows_with_names_on_their_trajectories(scene):
+    keyframes, solution = scene
+    markers = scene_markers(solution, keyframes, [], 0, [], PublishConfig())
+    assert len({(m.namespace, m.id) for m in markers}) == len(markers)
+    arrows = {m.text: m for m in markers if m.namespace == 'robots'}
+    assert set(arrows) == {'A', 'B'} and {m.type for m in arrows.values()} == {ARROW}
+    for robot, row in newest_rows(solution, keyframes).items():
+        arrow, turn = arrows[robot], solution.estimate.rotation[row]
+        np.testing.assert_allclose(arrow.position_xyz[:2], solution.estimate.translation[row])
+        heading = 2 * np.arctan2(arrow.quat_xyzw[2], arrow.quat_xyzw[3])
+        np.testing.assert_allclose([np.cos(heading), np.sin(heading)], turn[:, 0], atol=1e-12)
+    tracks = [m for m in markers if m.namespace == 'trajectories']
+    assert sorted(len(m.points) for m in tracks) == [4, 6]
+
+
+def test_markers_grow_with_the_map(scene):
+    keyframes, solution = scene
+    wide = SimpleNamespace(**{**vars(solution), 'estimate': dataclasses.replace(
+        solution.estimate, translation=1000 * solution.estimate.translation)})
+    radius = {}
+    for name, one in (('small', solution), ('wide', wide)):
+        shown = drawable(one, keyframes)
+        radius[name] = marker_size(one, shown, PublishConfig())
+        extent = np.linalg.norm(np.ptp(one.estimate.points[shown], axis=0))
+        assert radius[name] == pytest.approx(max(0.3, 0.006 * extent))
+    assert radius['small'] == 0.3 < radius['wide']
+    assert marker_size(wide, drawable(wide, keyframes), PublishConfig(marker_share=0.0)) == 0.3
 
 
 def test_long_line_lists_are_cut_for_rviz():

@@ -33,7 +33,7 @@ def test_map(tmp_path, drawn, d):
     (axes,) = drawn[0].axes
     assert 'field' in axes.get_title() and 'cost 1.5' in axes.get_title()
     assert axes.get_xlabel() == 'x [m]'
-    labels = {text.get_text() for text in axes.get_legend().get_texts()}
+    labels = {text.get_text() for text in axes.figure.legends[0].get_texts()}
     assert labels == {'A', 'B', 'beacons', 'reference', 'ranges', 'loop closures', 'rejected'}
     names = {text.get_text().strip() for text in axes.texts}
     assert set(graph.landmarks.names) <= names

@@ -8,11 +8,13 @@ does to the estimate. A wrong minimum or a fault that no residual shows is not i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ...array_types import Array, Index
 from ...graph import Graph
+from ...io import report
 
 KNOWN_POSITIONS = 'known positions'
 
@@ -43,6 +45,13 @@ class Covariances:
             return None
         covariance = self.poses[self.robots.index(robot)]
         return covariance if np.all(np.isfinite(covariance)) else None
+
+
+def covariance_fields(graph: Graph, known: Covariances) -> dict[str, Any]:
+    """The fields of a report or of a saved map."""
+    return report.covariance_fields(
+        known.gauge, known.variance_factor, {robot: known.of(robot) for robot in known.robots},
+        dict(zip(graph.landmarks.names, known.landmarks, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,8 @@ def since_audit(
         value = _robust(squares[name][used], widths[name][chosen], robust)
         new = chosen >= before[name]
         # Both ends have it; a range within one robot counts once.
-        robots = [np.where(end[chosen] >= 0, graph.poses.robot[end[chosen]], -1)
+        # Landmarks are negative ends; there may be more of them than poses.
+        robots = [np.where(end[chosen] >= 0, graph.poses.robot[np.maximum(end[chosen], 0)], -1)
                   for end in (first, second)]
         robots[1] = np.where(robots[1] == robots[0], -1, robots[1])
         for robot in robots:

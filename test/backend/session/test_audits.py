@@ -219,3 +219,12 @@ def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
     np.testing.assert_allclose(edges.tau, np.where(of_b, 1 / widened['B'], 1.0) * claimed)
     assert any(one.kind == 'odometry_scale' and one.subject == 'B' for one in solution.findings)
     assert {one.location for one in solution.robots} == {Location.LOCATED}, solution.robots
+
+
+def test_more_beacons_than_poses():
+    """Beacons are negative ends: the evidence since an audit must not read them as poses."""
+    rng = np.random.default_rng(0)
+    world = World(['curved'], [[0, 0]], beacons=rng.uniform(-9, 9, (12, 2)).tolist(), steps=6)
+    session, solution = ran(world.increments(2), 1)
+    assert session.graph.n_landmarks > session.graph.n_poses
+    assert solution.status.solved

@@ -1,0 +1,134 @@
+"""Runs of a study in processes of this machine or on a Dask cluster; finished ones are kept.
+
+The result of each run is a file that appears whole, so a study that was killed goes on where it
+was when it is started again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from ...config import SparserError
+from ...io import report
+from ...solver.result import SolveStatus
+from ..replay import replay
+from ..replay.replay_findings import nothing_measured, undetermined_robots
+from .grid import StudyRun
+
+PARENT_CHECK_S = 1.0
+"""Period at which a process looks whether the study that started it has been killed."""
+SOLVED_STATUSES = frozenset(status.value for status in SolveStatus if status.solved)
+"""Statuses of a row that need no look."""
+Progress = Callable[[int, int, dict[str, Any] | None], None]
+"""Called with runs done, runs in all and the newest row, None at the start."""
+
+
+def study(
+    runs: Sequence[StudyRun], folder: Path, *, jobs: int = 1, scheduler: str = '',
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Do what is not done yet; the rows of all runs in their order.
+
+    `folder/runs` keeps the results. A run that fails has the status `failed` and a message; it is
+    tried again next time. Raises SparserError where a cluster is asked for and cannot be had.
+    """
+    store = folder / 'runs'
+    store.mkdir(parents=True, exist_ok=True)
+    rows = {run.key: row for run in runs if (row := _kept(store / f'{run.key}.json'))}
+    # Two entries of a grid may mean the same run.
+    left = list({run.key: run for run in runs if run.key not in rows}.values())
+    if progress is not None:
+        progress(len(rows), len(rows) + len(left), None)
+    for run, row in _results(left, jobs, scheduler):
+        report.write(store / f'{run.key}.json', row)
+        rows[run.key] = row
+        if progress is not None:
+            progress(len(rows), len({one.key for one in runs}), row)
+    return [rows[run.key] for run in runs]
+
+
+def run_one(run: StudyRun) -> dict[str, Any]:
+    """The row of one replay: what it was, how well and how fast it went."""
+    begin = time.perf_counter()
+    row: dict[str, Any] = {
+        'bag': Path(run.bag).stem, 'set': run.set, 'seed': run.seed, **run.parameters}
+    try:
+        state = replay.run(run.bag, run.configuration())
+        found = replay.report_of(state, Path(run.bag).stem)
+        nothing = nothing_measured(state)
+    except (SparserError, ValueError, ArithmeticError, LookupError) as error:
+        # One bag that fails must not end a night of others; its row says what happened.
+        return {**row, 'status': 'failed', 'message': f'{type(error).__name__}: {error}',
+                'seconds': time.perf_counter() - begin}
+    residuals = found['range_residuals_m'] or {}
+    located = [one['location'] for one in found['locations'].values()]
+    return {
+        **row, 'status': 'failed' if nothing else found['status'],
+        'robots_located': sum(one == 'located' for one in located), 'robots': len(located),
+        'beacons_located': sum(one['located'] for one in found['beacons'].values()),
+        'rejected': len(found['rejected']), 'cost': found['cost_final'],
+        'range_rms_m': residuals.get('rms'), 'range_p95_m': residuals.get('p95_absolute'),
+        'ate_rmse_m': found['ate_rmse_m'], 'seconds': time.perf_counter() - begin,
+        'message': nothing or '; '.join(undetermined_robots(state))}
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """A finished row; None for one that is missing or failed."""
+    if not path.exists():
+        return None
+    row: dict[str, Any] = json.loads(path.read_text(encoding='utf-8'))
+    return None if row['status'] == 'failed' else row
+
+
+def _results(
+    runs: Sequence[StudyRun], jobs: int, scheduler: str
+) -> Iterator[tuple[StudyRun, dict[str, Any]]]:
+    """Rows as they come."""
+    if not runs:
+        return
+    if scheduler:
+        yield from _on_cluster(runs, scheduler)
+        return
+    with ProcessPoolExecutor(
+            min(jobs, len(runs)), mp_context=get_context('spawn'), initializer=_end_with_parent,
+            initargs=(os.getpid(),)) as pool:
+        futures = {pool.submit(run_one, run): run for run in runs}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+
+def _on_cluster(
+    runs: Sequence[StudyRun], scheduler: str
+) -> Iterator[tuple[StudyRun, dict[str, Any]]]:
+    """The same by a Dask cluster, whose workers see the bags under the same paths."""
+    try:
+        import distributed
+    except ImportError:
+        raise SparserError(
+            '--scheduler needs Dask: pip install distributed, or the extra [dask]') from None
+    try:
+        client = distributed.Client(scheduler, timeout='10s')
+    except (OSError, ValueError) as error:
+        raise SparserError(f'no Dask scheduler answers at {scheduler}: {error}') from None
+    with client:
+        futures = {client.submit(run_one, run, key=run.key, pure=False): run for run in runs}
+        for future in distributed.as_completed(futures):
+            yield futures[future], future.result()
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process when the one that started it is gone: a killed pool leaves no orphans."""
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

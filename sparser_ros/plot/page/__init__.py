@@ -1,0 +1,1 @@
+"""One HTML page of a run, with plots that are interactive and need no network."""

@@ -1,0 +1,123 @@
+"""Self-contained HTML: plotly's script inline, figures as data, light and dark by the reader's
+setting."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...config import SparserError
+
+INK, PAPER, GRID = 'INK', 'PAPER', 'GRID'
+"""Placeholders in figures, which the page replaces by the colours of its theme."""
+THEMES = {
+    'light': {INK: '#222222', PAPER: '#ffffff', GRID: '#dddddd'},
+    'dark': {INK: '#e6e6e6', PAPER: '#16181c', GRID: '#3a3d44'},
+}
+
+_STYLE = '''
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ddd; --warn: #9a4500; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e6e6; --paper: #16181c; --line: #3a3d44; --warn: #f0a050; } }
+body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif;
+  max-width: 1080px; margin: 1.5em auto; padding: 0 1em; }
+table { border-collapse: collapse; margin: .5em 0; }
+td, th { border-bottom: 1px solid var(--line); padding: .2em .9em .2em 0; text-align: left; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.warn { color: var(--warn); } .plot { width: 100%; } .note { opacity: .8; font-size: .9em; }
+'''
+_SCRIPT = '''
+const figures = JSON.parse(document.getElementById('figures').textContent);
+const themes = JSON.parse(document.getElementById('themes').textContent);
+const query = window.matchMedia('(prefers-color-scheme: dark)');
+function themed(value, theme) {
+  if (typeof value === 'string') return theme[value] || value;
+  if (Array.isArray(value)) return value.map(one => themed(one, theme));
+  if (value && typeof value === 'object') return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => [key, themed(one, theme)]));
+  return value;
+}
+function draw() {
+  const theme = themes[query.matches ? 'dark' : 'light'];
+  for (const [id, figure] of Object.entries(figures)) {
+    const one = themed(figure, theme);
+    Plotly.react(id, one.data, one.layout, {responsive: true, displaylogo: false});
+  }
+}
+query.addEventListener('change', draw);
+draw();
+'''
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """Rows of text and numbers; the first row is the head where `head` is true."""
+
+    rows: Sequence[Sequence[Any]]
+    head: bool = True
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, sentences, tables and figures (plotly's `data` and `layout`)."""
+
+    title: str
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    tables: Sequence[PageTable] = ()
+    figures: Sequence[dict[str, Any]] = field(default_factory=list)
+
+
+def render(title: str, sections: Sequence[Section]) -> str:
+    """The page; SparserError where plotly is missing."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise SparserError(
+            'the HTML page needs plotly: pip install plotly, or the extra [report]') from None
+    figures: dict[str, dict[str, Any]] = {}
+    body = [f'<h1>{html.escape(title)}</h1>']
+    for section in sections:
+        body.append(f'<h2>{html.escape(section.title)}</h2>')
+        body += [f'<p class="warn">Warning: {html.escape(text)}</p>' for text in section.warnings]
+        body += [f'<p class="note">{html.escape(text)}</p>' for text in section.notes]
+        body += [_table(one) for one in section.tables]
+        for figure in section.figures:
+            name = f'figure{len(figures)}'
+            figures[name] = figure
+            body.append(f'<div class="plot" id="{name}"></div>')
+    return '\n'.join((
+        '<!DOCTYPE html>', '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>', *body,
+        _data('figures', figures), _data('themes', THEMES),
+        f'<script>{get_plotlyjs()}</script>', f'<script>{_SCRIPT}</script>', '</body></html>', ''))
+
+
+def _data(name: str, value: Any) -> str:
+    # `<` could end the script element early.
+    text = json.dumps(value, allow_nan=False).replace('<', '\\u003c')
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _table(table: PageTable) -> str:
+    rows = []
+    for number, row in enumerate(table.rows):
+        tag = 'th' if table.head and number == 0 else 'td'
+        cells = (f'<{tag}{_class(one) if table.head else ""}>{html.escape(_text(one))}</{tag}>'
+                 for one in row)
+        rows.append(f'<tr>{"".join(cells)}</tr>')
+    return f'<table>{"".join(rows)}</table>'
+
+
+def _class(value: Any) -> str:
+    return ' class="number"' if isinstance(value, (int, float)) else ''
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return '–'
+    return f'{value:.4g}' if isinstance(value, float) else str(value)

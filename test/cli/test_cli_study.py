@@ -1,0 +1,115 @@
+"""`sparser study`: every run once, also after a kill; the same table from a Dask cluster."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sparser_ros.backend.study.grid import runs_of
+from sparser_ros.backend.study.study import run_one
+from sparser_ros.cli.main import main
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope='module')
+def bags(tmp_path_factory):
+    """Two short recordings of one robot, their configuration and a grid of two sets."""
+    folder = tmp_path_factory.mktemp('study')
+    for name, seed in (('one', '0'), ('two', '1')):
+        assert main([
+            'simulate', '-o', str(folder / name), '--robots', '1', '--beacons', '4', '--minutes',
+            '0.3', '--odometry-rate', '4', '--outliers', '0', '--seed', seed,
+            '--config', str(folder / f'{name}.yaml')]) == 0
+    (folder / 'grid.yaml').write_text(
+        "config: '{bag}.yaml'\nsets:\n  gm: {solver.robust.kernel: gm}\n"
+        '  plain: {solver.robust.kernel: none}\n'
+        'seeds: [3]\n')
+    return folder
+
+
+def arguments(bags, *more):
+    return ['study', str(bags / 'one'), str(bags / 'two'), '--grid', str(bags / 'grid.yaml'),
+            '-o', str(bags / 'out'), *more]
+
+
+def table(folder):
+    with (folder / 'study.csv').open(newline='') as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_study_that_was_killed_goes_on(bags, capsys):
+    done = bags / 'out' / 'runs'
+    child = subprocess.Popen(
+        [sys.executable, '-m', 'sparser_ros', *arguments(bags, '--jobs', '1')], cwd=ROOT)
+    deadline = time.monotonic() + 240
+    while not list(done.glob('*.json')):
+        assert child.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    kept = {path: path.stat().st_mtime_ns for path in done.glob('*.json')}
+    assert 0 < len(kept) < 4
+    assert not (bags / 'out' / 'study.csv').exists()
+    code = main(arguments(bags, '--jobs', '1'))
+    assert 'written' in capsys.readouterr().out
+    assert len(list(done.glob('*.json'))) == 4
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    rows = table(bags / 'out')
+    assert [(row['bag'], row['set'], row['solver.robust.kernel']) for row in rows] == [
+        (bag, *one) for bag in ('one', 'two') for one in (('gm', 'gm'), ('plain', 'none'))]
+    assert all(float(row['ate_rmse_m']) < 1 for row in rows)
+    assert code == (0 if all(row['status'] == 'converged' for row in rows) else 3)
+    assert 'Comparison' in (bags / 'out' / 'study.html').read_text(encoding='utf-8')
+
+
+def test_the_same_from_a_cluster(bags, tmp_path):
+    distributed = pytest.importorskip('distributed', reason='Dask is not installed')
+    (tmp_path / 'grid.yaml').write_text(f"config: '{bags}/one.yaml'\n")
+    command = ['study', str(bags / 'one'), '--grid', str(tmp_path / 'grid.yaml')]
+    with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        assert main([*command, '-o', str(tmp_path / 'far'), '--scheduler',
+                     cluster.scheduler_address]) == 0
+    (far,) = table(tmp_path / 'far')
+    near = run_one(runs_of([bags / 'one'], tmp_path / 'grid.yaml')[0])
+    assert float(far['cost']) == pytest.approx(near['cost'], rel=1e-9)
+
+
+def test_a_run_that_fails_is_a_row(bags, tmp_path, capsys):
+    """The other runs go on; the exit code tells."""
+    (tmp_path / 'grid.yaml').write_text(f"config: '{bags}/one.yaml'\n")
+    broken = tmp_path / 'broken'
+    broken.mkdir()
+    (broken / 'metadata.yaml').write_text('nothing\n')
+    assert main(['study', str(broken), '--grid', str(tmp_path / 'grid.yaml'),
+                 '-o', str(tmp_path / 'out'), '--jobs', '1']) == 3
+    assert 'failed: broken' in capsys.readouterr().out
+    assert table(tmp_path / 'out')[0]['message'].startswith('FormatError')
+
+
+@pytest.mark.parametrize(('text', 'words'), [
+    ('parameters: {ranges.sigma_x: [1]}\n', 'did you mean ranges.sigma_m'),
+    ('seed: 3\n', 'expected a mapping with some of config, sets, parameters, seeds'),
+    ('seeds: 3\n', 'seeds: expected a list')])
+def test_a_grid_that_is_wrong(bags, tmp_path, capsys, text, words):
+    (tmp_path / 'grid.yaml').write_text(text)
+    assert main(['study', str(bags / 'one'), '--grid', str(tmp_path / 'grid.yaml'),
+                 '-o', str(tmp_path / 'out')]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_values_are_multiplied_with_sets_and_seeds(bags, tmp_path):
+    (tmp_path / 'g.yaml').write_text(
+        f"config: '{bags}/one.yaml'\nsets: {{a: {{}}, b: {{solver.robust.kernel: gm}}}}\n"
+        'parameters: {ranges.max_m: [50.0, 60.0], ranges.sigma_m: 0.2}\nseeds: [1, 2]\n')
+    runs = runs_of([bags / 'one'], tmp_path / 'g.yaml')
+    assert len(runs) == len({run.key for run in runs}) == 8
+    config = runs[-1].configuration()
+    assert (config.ranges.max_m, config.ranges.sigma_m, config.solver.seed) == (60.0, 0.2, 2)
+    assert config.solver.robust.kernel == 'gm' and list(config.robots) == ['A']
