@@ -32,6 +32,10 @@ class CalibrationConfig:
         0.0, 'prior standard deviation of a common factor on all ranges about 1; 0 = ranges have '
         'no error of scale (time of flight has none, crystals differ by 1e-5)', lower=0.0,
         upper=1.0)
+    odometry_scale_sigma: float = option(
+        0.01, 'standard deviation of the scale of an odometry about 1 (wheels and floors, depths '
+        'of cameras: about 1 %); radios are judged whatever the scale is within that, 0 = the '
+        'odometry gives the size of the map', lower=0.0, upper=1.0)
     false_alarm: float = option(
         0.001, 'a calibration is applied when radios without bias would give one as large with '
         'less than this probability', lower=1e-12, upper=0.5)

@@ -26,9 +26,11 @@ def test_derivatives_of_residuals_are_those_of_finite_differences(made):
     world, estimate = made
     ends = range_ends(world.measured)
     zero, matrix = no_correction(ends), derivatives(world.measured, ends).toarray()
+    robots = np.zeros(ends.robots)
 
     def residual(step):
-        return range_residuals(zero.moved(step).corrected(world.measured, ends), estimate)
+        moved = zero.moved(np.concatenate([step, robots]))
+        return range_residuals(moved.corrected(world.measured, ends), estimate)
 
     for k in range(matrix.shape[1]):
         step = np.zeros(matrix.shape[1])
@@ -41,11 +43,13 @@ def test_gradient_and_information_are_those_of_the_cost_after_the_map_has_follow
     world, estimate = made
     ends = range_ends(world.measured)
     model = joint_model(world.measured, world.measured, ends, estimate, {})
-    direction = np.random.default_rng(0).normal(size=len(ends.names) + 1)
-    direction[-1] *= 0.05
+    size = len(ends.names) + 1
+    direction = np.random.default_rng(0).normal(size=size + ends.robots)
+    direction[size - 1:] *= 0.05
 
     def least(step):
-        graph = RadioParameters(step * direction).corrected(world.measured, ends)
+        moved = RadioParameters(step * direction[:size], step * direction[size:])
+        graph = moved.corrected(world.measured, ends)
         return cost(graph, solve(graph, SHARP, initial=estimate).estimate)
 
     h = 0.01
