@@ -29,6 +29,8 @@ _GROSS_SHARE = 0.1
 _GROSS_M = 10.0
 _PRIOR = (1.0, 19.0)
 """Share of blocked ranges before the data: as if 1 of 20 had been seen."""
+_MOST = 0.5
+"""With a larger share clear and blocked paths would change their parts."""
 _TURNS = 4
 """Estimates of the share; it converges by the share that is uncertain, a few per cent a turn."""
 
@@ -57,6 +59,7 @@ def blocked_paths(
     for _ in range(turns):
         clear, _ = _smoothed(grid, emission, share)
         share = (float(np.sum(1 - clear)) + _PRIOR[0]) / (len(clear) + sum(_PRIOR))
+        share = min(share, _MOST)
     clear, likelihood = _smoothed(grid, emission, share)
     return BlockedPaths(clear, share, likelihood)
 
@@ -98,8 +101,8 @@ class _Grid:
         taken[row, pair] = True
         seconds = np.zeros(taken.shape)
         seconds[row, pair] = ends.seconds
-        passed = np.diff(seconds, axis=0, prepend=seconds[:1])
-        return _Grid(row, pair, taken, np.where(taken, np.exp(-passed / PERSISTENCE_S), 1.0))
+        passed = np.where(taken, np.diff(seconds, axis=0, prepend=seconds[:1]), 0.0)
+        return _Grid(row, pair, taken, np.exp(-passed / PERSISTENCE_S))
 
 
 def _smoothed(grid: _Grid, emission: Array, share: float) -> tuple[Array, float]:

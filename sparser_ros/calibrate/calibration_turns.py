@@ -120,7 +120,7 @@ class CalibrationTurns:
         from the next solve on.
         """
         graph, ends = self.graph, self.ends
-        model = joint_model(graph, state.corrected, ends, state.estimate, state.weights)
+        model = joint_model(state.parameters, state.corrected, ends, state.estimate, state.weights)
         residual = range_residuals(state.corrected, state.estimate)
         clear = np.ones(len(residual), dtype=bool)
         if state.paths is None:
@@ -146,20 +146,31 @@ class CalibrationTurns:
     def moved(self, state: CalibrationState, turn: Turn) -> CalibrationState:
         """The state after the step of a turn."""
         parameters = state.parameters.moved(turn.step)
-        corrected = with_noise(
-            parameters.corrected(self.graph, self.ends), self.graph, self.ends, turn.noise)
+        corrected = parameters.corrected(
+            with_noise(self.graph, self.ends, turn.noise), self.ends)
         if not self.near(state, turn):
             estimate, weights = self.by_kernel(corrected, state.estimate)
             return CalibrationState(parameters, turn.noise, corrected, estimate, weights)
+        return self.under_paths(parameters, turn.noise, corrected, state)
+
+    def under_paths(
+        self, parameters: RadioParameters, noise: RangeNoise, corrected: Graph,
+        before: CalibrationState,
+    ) -> CalibrationState:
+        """The map of a corrected graph with ranges weighted by what their paths are believed.
+
+        Residuals are those of the map before with the radios before: of other radios they would
+        be biased until the map has followed.
+        """
         ranges = corrected.ranges
-        belief = blocked_paths(
-            self.ends, -range_residuals(corrected, state.estimate), 1 / np.sqrt(ranges.precision))
+        paths = blocked_paths(
+            self.ends, -range_residuals(before.corrected, before.estimate),
+            1 / np.sqrt(ranges.precision))
         weighted = corrected.replaced(ranges=ranges.replaced(
-            precision=ranges.precision * np.maximum(belief.clear, _LEAST_WEIGHT)))
-        estimate, weights = self.by_paths(weighted, state.estimate)
+            precision=ranges.precision * np.maximum(paths.clear, _LEAST_WEIGHT)))
+        estimate, weights = self.by_paths(weighted, before.estimate)
         return CalibrationState(
-            parameters, turn.noise, corrected, estimate, {**weights, 'ranges': belief.clear},
-            belief)
+            parameters, noise, corrected, estimate, {**weights, 'ranges': paths.clear}, paths)
 
     def near(self, state: CalibrationState, turn: Turn) -> bool:
         """Whether the radios are known so well that blocked paths can be told from biases."""
@@ -177,11 +188,9 @@ class CalibrationTurns:
         return bool(change <= _SMALL_RATIO)
 
 
-def with_noise(
-    graph: Graph, claimed: Graph, ends: RangeEnds, noise: RangeNoise | None
-) -> Graph:
-    """The graph with the found variances, else those of `claimed`."""
+def with_noise(graph: Graph, ends: RangeEnds, noise: RangeNoise | None) -> Graph:
+    """The graph with the variances that were found, where they were."""
     if noise is None:
         return graph
-    variance = noise.variance(ends, claimed.ranges)
+    variance = noise.variance(ends, graph.ranges)
     return graph.replaced(ranges=graph.ranges.replaced(precision=1 / variance))

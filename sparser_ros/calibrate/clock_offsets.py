@@ -45,7 +45,7 @@ def clock_offsets(found: SelfCalibration) -> list[ClockRow]:
     columns = np.stack(
         [np.where(moving & (ends.first == k), -rate, 0.0) for k in sources], axis=1)
     model = joint_model(
-        found.measured, graph, ends, found.estimate, found.weights, columns)
+        found.parameters, graph, ends, found.estimate, found.weights, columns)
     share = found.inflation[0] * found.inflation[1]
     size = len(found.parameters.values)
     late = posterior(

@@ -19,7 +19,7 @@ from ..graph.range_ends import RangeEnds
 from ..linalg.blas import single_threaded_blas
 from ..linalg.sparse.cholesky import factorize
 from ..solver.certify.covariance import Linearised
-from .radio_parameters import derivatives
+from .radio_parameters import RadioParameters, derivatives
 
 _WEAK_PRECISION = 1e-6
 """Prior of every unknown of the map (1 km, 1000 rad): what is undetermined stays invertible."""
@@ -45,18 +45,18 @@ class JointModel:
 
 
 def joint_model(
-    measured: Graph, corrected: Graph, ends: RangeEnds, estimate: Estimate,
+    parameters: RadioParameters, corrected: Graph, ends: RangeEnds, estimate: Estimate,
     weights: Mapping[str, Array], extra: Array | None = None,
 ) -> JointModel:
-    """The model at an optimum of `corrected`; `measured` has all data as they came in.
+    """The model at an optimum of `corrected`, the graph with these parameters.
 
     `extra` (k, q): derivatives of the residuals of ranges by further parameters.
     """
     system = Linearised(corrected, estimate, weights)
     J = system.jacobian[:, system.free(None)]
     ranges, odometry = _rows(corrected, 'ranges', 0), _rows(corrected, 'relative_poses', 1)
-    radios, residual = _of_ranges(measured, corrected, ends, estimate, weights, extra)
-    scales, moves = _of_odometry(measured, corrected, estimate, weights)
+    radios, residual = _of_ranges(parameters, corrected, ends, estimate, weights, extra)
+    scales, moves = _of_odometry(parameters, corrected, estimate, weights)
     size = radios.shape[1]
     own = J[ranges]
     right = np.column_stack([(own.T @ radios).toarray(), (J[odometry].T @ scales).toarray()])
@@ -83,34 +83,34 @@ def _solved(J: sp.csr_matrix, right: Array) -> Array:
 
 
 def _of_ranges(
-    measured: Graph, corrected: Graph, ends: RangeEnds, estimate: Estimate,
+    parameters: RadioParameters, corrected: Graph, ends: RangeEnds, estimate: Estimate,
     weights: Mapping[str, Array], extra: Array | None,
 ) -> tuple[sp.csr_matrix, Array]:
     """Whitened derivatives (k, r + 1 + q) and residuals (k,) of ranges."""
     ranges = corrected.ranges
     root = np.sqrt(ranges.precision * weights.get('ranges', np.ones(len(ranges))))
-    G = derivatives(measured, ends)
+    residual = range_residuals(corrected, estimate)
+    G = derivatives(parameters, ends, residual + ranges.distance_m)
     if extra is not None:
         G = sp.hstack([G, sp.csc_matrix(extra)], format='csc')
-    return sp.csr_matrix(sp.diags(root) @ G), root * range_residuals(corrected, estimate)
+    return sp.csr_matrix(sp.diags(root) @ G), root * residual
 
 
 def _of_odometry(
-    measured: Graph, corrected: Graph, estimate: Estimate, weights: Mapping[str, Array]
+    parameters: RadioParameters, corrected: Graph, estimate: Estimate, weights: Mapping[str, Array]
 ) -> tuple[sp.csr_matrix, Array]:
-    """The same of t_j - t_i - R_i (1 + s) t~ by the scales s: (edges d, robots), (edges d,)."""
+    """The same of (1 + s) times (t_j - t_i) / (1 + s) - R_i t~ by the scales s.
+
+    Shapes (edges d, robots), (edges d,). The scale acts on the moves of the map, see `derivatives`.
+    """
     rel, d = corrected.relative_poses, corrected.dimension
     count = len(rel)
     root = np.sqrt(rel.tau * weights.get('relative_poses', np.ones(count)))[:, None]
-    turn = estimate.rotation[rel.i]
-
-    def turned(moves: Array) -> Array:
-        return np.asarray(np.einsum('kij,kj->ki', turn, moves))
-
+    move = estimate.translation[rel.j] - estimate.translation[rel.i]
     residual = root * (
-        estimate.translation[rel.j] - estimate.translation[rel.i] - turned(rel.translation))
+        move - np.einsum('kij,kj->ki', estimate.rotation[rel.i], rel.translation))
     slope = np.where(
-        rel.odometry[:, None], -root * turned(measured.relative_poses.translation), 0.0)
+        rel.odometry[:, None], -root * move / parameters.lengths(corrected)[:, None], 0.0)
     robot = np.repeat(corrected.poses.robot[rel.i], d)
     return sp.csr_matrix(
         (slope.ravel(), (np.arange(count * d), robot)),

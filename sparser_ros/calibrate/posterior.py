@@ -11,16 +11,20 @@ from ..array_types import Array
 
 @dataclass(frozen=True)
 class Posterior:
-    """Posterior of the parameters; what the data do not determine stays at its prior."""
+    """Posterior of the parameters; what the data do not determine stays near its prior."""
 
     values: Array
     """(r + 1,): mean; the prior mean is zero."""
     covariance: Array
     """(r + 1, r + 1)."""
     others: Array
-    """(n,): mean of the parameters that were integrated out, given `values`."""
+    """(n,): mean of the parameters that were integrated out."""
     others_covariance: Array
     """(n, n)."""
+    determined: Array
+    """(r + 1,): the part of the mean that the data determine; zero along all else."""
+    others_then: Array
+    """(n,): mean of the others where the parameters are `determined`."""
     directions: int
     """Combinations that the data determine."""
     chi_square: float
@@ -41,8 +45,8 @@ def posterior(
     of the information on the rest holds whatever their values. With prior = L L^T and
     theta = L z, L^T information L has eigenvalues lambda: the data determine the variance of a
     direction lambda times better than the prior, and its mean is lambda / (1 + lambda) of the
-    least-squares value. Directions with a lambda of less than `information_gain` count as
-    undetermined: they keep mean and variance of the prior.
+    least-squares value. Directions with a lambda of at least `information_gain` count as
+    determined.
     """
     size = len(prior)
     rest, inverse, pull, right = _integrated_out(information, gradient, at, others_prior, size)
@@ -50,15 +54,16 @@ def posterior(
     strength, direction = np.linalg.eigh(L.T @ rest @ L)
     strength = np.maximum(strength, 0.0)
     seen = strength >= information_gain
-    projected = np.where(seen, direction.T @ (L.T @ right), 0.0)
+    projected = direction.T @ (L.T @ right)
     basis = L @ direction
     values = basis @ (projected / (1 + strength))
-    covariance = (basis * np.where(seen, 1 / (1 + strength), 1.0)) @ basis.T
+    determined = basis @ np.where(seen, projected / (1 + strength), 0.0)
+    covariance = (basis / (1 + strength)) @ basis.T
     chi_square = float(np.sum(projected[seen] ** 2 / strength[seen]))
-    h = information @ at - gradient
+    alone = inverse @ (information @ at - gradient)[size:]
     return Posterior(
-        values, covariance, inverse @ h[size:] - pull.T @ values,
-        inverse + pull.T @ covariance @ pull, int(np.sum(seen)), chi_square, prior,
+        values, covariance, alone - pull.T @ values, inverse + pull.T @ covariance @ pull,
+        determined, alone - pull.T @ determined, int(np.sum(seen)), chi_square, prior,
         basis[:, ~seen])
 
 

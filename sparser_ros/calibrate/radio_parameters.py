@@ -59,13 +59,25 @@ class RadioParameters:
         return np.asarray(self.bias_m[ends.first] + self.bias_m[ends.second])
 
     def corrected(self, graph: Graph, ends: RangeEnds) -> Graph:
-        """The graph with ranges and odometry corrected; `graph` holds them as measured."""
+        """The graph with ranges and odometry corrected; `graph` holds them as measured.
+
+        Noise is stretched as what it is part of: with constant weights a smaller map would cost
+        less, because it shrinks the noise.
+        """
         distance = self.scale * graph.ranges.distance_m - self.pair_bias(ends)
         rel = graph.relative_poses
-        length = np.where(rel.odometry, 1 + self.odometry[graph.poses.robot[rel.i]], 1.0)
+        length = self.lengths(graph)
         return graph.replaced(
-            ranges=graph.ranges.replaced(distance_m=np.maximum(distance, SHORTEST_M)),
-            relative_poses=rel.replaced(translation=length[:, None] * rel.translation))
+            ranges=graph.ranges.replaced(
+                distance_m=np.maximum(distance, SHORTEST_M),
+                precision=graph.ranges.precision / self.scale**2),
+            relative_poses=rel.replaced(
+                translation=length[:, None] * rel.translation, tau=rel.tau / length**2))
+
+    def lengths(self, graph: Graph) -> Array:
+        """(e,): factor on the length of every relative pose; 1 for closures."""
+        rel = graph.relative_poses
+        return np.where(rel.odometry, 1 + self.odometry[graph.poses.robot[rel.i]], 1.0)
 
 
 def no_correction(ends: RangeEnds) -> RadioParameters:
@@ -73,12 +85,17 @@ def no_correction(ends: RangeEnds) -> RadioParameters:
     return RadioParameters(np.zeros(len(ends.names) + 1), np.zeros(ends.robots))
 
 
-def derivatives(graph: Graph, ends: RangeEnds) -> sp.csc_matrix:
-    """(k, r + 1): of the residuals |v| - (alpha d - b_i - b_j) of the measured ranges."""
-    k, r = len(graph.ranges), len(ends.names)
+def derivatives(parameters: RadioParameters, ends: RangeEnds, length_m: Array) -> sp.csc_matrix:
+    """(k, r + 1): of alpha times the residuals in measured metres, (|v| + b_i + b_j) / alpha - d.
+
+    `length_m` (k,) are the distances |v| in the map: the scale acts on these, not on the measured
+    ones, whose noise would correlate with the residual's.
+    """
+    k, r = len(ends.first), len(ends.names)
     rows = np.arange(k)
+    stretch = -(length_m + parameters.pair_bias(ends)) / parameters.scale
     return sp.csc_matrix((
-        np.concatenate([np.ones(2 * k), -graph.ranges.distance_m]),
+        np.concatenate([np.ones(2 * k), stretch]),
         (np.tile(rows, 3), np.concatenate([ends.first, ends.second, np.full(k, r)]))),
         shape=(k, r + 1))
 

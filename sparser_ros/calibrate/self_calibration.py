@@ -71,17 +71,22 @@ def self_calibrate(
     if not len(graph.ranges):
         return _nothing(work, first, 'the graph has no ranges')
     turn, rounds = work.judged(state), 1
-    if np.mean(turn.noise.of_known(ends)) < _KNOWN_NOISE:
-        return _decided(work, first, state, turn, rounds, (
-            'the map follows the ranges, so their noise is not determined and no bias can be '
-            'called significant'))
-    while rounds < config.rounds and not work.settled(state, turn):
+    while rounds < config.rounds and _noise_known(work, turn) and not work.settled(state, turn):
         log.debug('round %d: biases %s', rounds, np.round(turn.found.values, 3))
         state = work.moved(state, turn)
         turn, rounds = work.judged(state), rounds + 1
-    unsettled = '' if work.settled(state, turn) else (
-        f'the radios have not settled in {rounds} rounds')
-    return _decided(work, first, state, turn, rounds, unsettled)
+    doubt = ''
+    if not _noise_known(work, turn):
+        doubt = ('the noise of most ranges is not determined (the map follows them, or they are '
+                 'too few), so no bias can be called significant')
+    elif not work.settled(state, turn):
+        doubt = f'the radios have not settled in {rounds} rounds'
+    return _decided(work, first, state, turn, rounds, doubt)
+
+
+def _noise_known(work: CalibrationTurns, turn: Turn) -> bool:
+    """Whether the noise of most ranges is determined."""
+    return float(np.mean(turn.noise.of_known(work.ends))) >= _KNOWN_NOISE
 
 
 def _verdict(
@@ -108,16 +113,19 @@ def _decided(
 ) -> SelfCalibration:
     """Apply what is significant, unless a `doubt` forbids it; else the graph stays as it is."""
     graph, ends, noise = work.graph, work.ends, last.noise or turn.noise
+    determined = RadioParameters(turn.found.determined, turn.found.others_then)
     applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
-        work, last.parameters, turn.found)
-    kept = noise if work.config.sigma == 'estimate' and np.any(noise.known) else None
-    used = last.parameters if applied else no_correction(ends)
-    outcome = with_noise(
-        used.corrected(graph, ends) if applied else graph, graph, ends, kept)
+        work, determined, turn.found)
+    kept = noise if work.config.sigma == 'estimate' and not doubt else None
+    used = determined if applied else no_correction(ends)
+    outcome = with_noise(graph, ends, kept)
+    if applied:
+        outcome = used.corrected(outcome, ends)
     if not applied and kept is None:
         estimate, weights = first.estimate, first.weights
     elif kept is not None and applied:
-        estimate, weights = last.estimate, last.weights
+        end = work.under_paths(used, noise, outcome, last)
+        estimate, weights = end.estimate, dict(end.weights)
     else:
         estimate, weights = work.by_kernel(outcome, (last if applied else first).estimate)
     return SelfCalibration(
@@ -128,7 +136,8 @@ def _decided(
 def _nothing(work: CalibrationTurns, first: CalibrationState, reason: str) -> SelfCalibration:
     size, none = len(work.ends.names) + 1, np.zeros(work.ends.robots)
     zero = np.zeros((size, size))
-    empty = Posterior(np.zeros(size), zero, none, np.diag(none), 0, 0.0, zero, zero)
+    empty = Posterior(
+        np.zeros(size), zero, none, np.diag(none), np.zeros(size), none, 0, 0.0, zero, zero)
     return SelfCalibration(
         work.ends, no_correction(work.ends), empty, None, (1.0, 1.0), False, work.odometry_prior,
         f'{reason}: nothing is changed', work.graph, work.graph, first.estimate, first.weights, 0)
