@@ -10,7 +10,7 @@ probabilities of blocked paths take its place (`blocked_paths`), which leave no 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,23 +65,36 @@ def self_calibrate(
 
     Raises SolverError where the map cannot be solved.
     """
+    for found in calibration_steps(graph, initial, config, solver):
+        if found is not None:
+            return found
+    raise AssertionError('calibration_steps ends with a calibration')
+
+
+def calibration_steps(
+    graph: Graph, initial: Estimate | None, config: CalibrationConfig, solver: SolverConfig
+) -> Iterator[SelfCalibration | None]:
+    """`self_calibrate` solve by solve: None after each, the calibration at the end."""
     ends = range_ends(graph)
     work = CalibrationTurns(graph, ends, config, solver)
     state = first = work.start(initial)
     if not len(graph.ranges):
-        return _nothing(work, first, 'the graph has no ranges')
+        yield _nothing(work, first, 'the graph has no ranges')
+        return
     turn, rounds = work.judged(state), 1
     while rounds < config.rounds and _noise_known(work, turn) and not work.settled(state, turn):
+        yield None
         log.debug('round %d: biases %s', rounds, np.round(turn.found.values, 3))
         state = work.moved(state, turn)
         turn, rounds = work.judged(state), rounds + 1
+    yield None
     doubt = ''
     if not _noise_known(work, turn):
         doubt = ('the noise of most ranges is not determined (the map follows them, or they are '
                  'too few), so no bias can be called significant')
     elif not work.settled(state, turn):
         doubt = f'the radios have not settled in {rounds} rounds'
-    return _decided(work, first, state, turn, rounds, doubt)
+    yield _decided(work, first, state, turn, rounds, doubt)
 
 
 def _noise_known(work: CalibrationTurns, turn: Turn) -> bool:

@@ -15,6 +15,10 @@ class CalibrationConfig:
         'none', '`sparser replay`: biases of radios are estimated with the map of a first run and, '
         'where they are significant, applied in a second one (apply); or only reported (report)',
         choices=('none', 'report', 'apply'))
+    live: bool = option(
+        False, 'the running node calibrates its radios in the auditor process, with a twentieth of '
+        'its time; biases that are significant are reported in ~/status and written by ~/save, '
+        'not applied', live=True)
     type_bias_sigma_m: float = option(
         0.5, 'prior standard deviation of the bias that all radios of one type share, about their '
         'configured bias_m (antenna delays that nobody calibrated are off by some 0.5 m)',
