@@ -66,7 +66,7 @@ def odometry_rows(found: SelfCalibration) -> list[OdometryRow]:
     spread = np.sqrt(np.diagonal(found.found.others_covariance))
     return [
         OdometryRow(found.ends.names[k], 1 + float(found.found.others[k]), float(spread[k]),
-                    bool(2 * spread[k] <= prior[k]))
+                    bool(2 * spread[k] <= prior[k]) and not found.doubted)
         for k in range(found.ends.robots) if prior[k] > _HELD]
 
 
@@ -80,7 +80,8 @@ def radio_rows(found: SelfCalibration) -> list[RadioRow]:
     return [
         RadioRow(
             found.ends.names[k], int(count[k]), float(found.found.values[k]), float(spread[k]),
-            bool(2 * spread[k] <= prior[k]), None if noise is None or not noise.known[k]
+            bool(2 * spread[k] <= prior[k]) and not found.doubted,
+            None if noise is None or not noise.known[k]
             else float(np.sqrt(noise.radio_variance[k])))
         for k in np.flatnonzero(count)]
 

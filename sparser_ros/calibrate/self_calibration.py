@@ -56,6 +56,9 @@ class SelfCalibration:
     """The map; that of the measured graph where nothing is applied."""
     weights: Mapping[str, Array]
     rounds: int
+    doubted: bool = False
+    """The noise of the ranges is not determined, or the rounds have not settled: what was found
+    and its standard deviations hang on claims."""
 
 
 def self_calibrate(
@@ -143,7 +146,7 @@ def _decided(
         estimate, weights = work.by_kernel(outcome, (last if applied else first).estimate)
     return SelfCalibration(
         ends, used, turn.found, noise, turn.inflation, applied, work.odometry_prior, reason,
-        graph, outcome, estimate, weights, rounds)
+        graph, outcome, estimate, weights, rounds, bool(doubt))
 
 
 def _nothing(work: CalibrationTurns, first: CalibrationState, reason: str) -> SelfCalibration:
