@@ -141,10 +141,11 @@ def draw(path: Path, families: list[Family], seeds: range) -> None:
         axis.semilogy(TIMES_S, np.median(spread, axis=0), '--', label='claimed sigma, median')
         axis.axhline(SURE_M, color='0.5', linewidth=0.8)
         axis.set(title=family.name, xlabel='driven [s]')
-        sure = [TIMES_S[k] for k in np.argmax(spread <= SURE_M, axis=1)
-                if np.any(spread <= SURE_M)]
-        print(f'{family.name}: sigma of a pair below {SURE_M} m after {np.median(sure):g} s '
-              f'(median; {min(sure)} to {max(sure)} s)')
+        sure = [float(TIMES_S[np.argmax(row <= SURE_M)]) if np.any(row <= SURE_M) else np.inf
+                for row in spread]
+        print(f'{family.name}: sigma of pairs below {SURE_M} m after {np.median(sure):g} s '
+              f'(median; {min(sure):g} to {max(sure):g} s); sigma after {TIMES_S[-1]} s: '
+              f'{np.median(spread[:, -1]):.3f} m')
     axes[0].set_ylabel('bias of a pair, rms of all pairs [m]')
     axes[0].legend()
     path.parent.mkdir(parents=True, exist_ok=True)
