@@ -24,6 +24,9 @@ PERSISTENCE_S = 5.0
 """Mean time that a path stays as it is: a robot or a person that passes takes seconds."""
 EXCESS_M = 1.0
 """Mean excess of a blocked range; indoor surveys of UWB radios find 0.3 to 3 m."""
+_LEAST_SIGMAS = 5.0
+"""Least mean excess in standard deviations of the noise: what is no longer than the noise is not
+told from it, and a share of such ranges would take the place of a bias."""
 _GROSS_SHARE = 0.1
 """Of the blocked ranges so many are off by anything, either way: decoding errors, other radios."""
 _GROSS_M = 10.0
@@ -72,8 +75,9 @@ def clear_density(excess_m: Array, sigma_m: Array) -> Array:
 
 def blocked_density(excess_m: Array, sigma_m: Array) -> Array:
     """Logarithm of the density of exponential excess plus noise, or of a gross error, 1/m."""
-    long = (-np.log(EXCESS_M) + 0.5 * (sigma_m / EXCESS_M) ** 2 - excess_m / EXCESS_M
-            + log_ndtr(excess_m / sigma_m - sigma_m / EXCESS_M))
+    mean = np.maximum(EXCESS_M, _LEAST_SIGMAS * sigma_m)
+    long = (-np.log(mean) + 0.5 * (sigma_m / mean) ** 2 - excess_m / mean
+            + log_ndtr(excess_m / sigma_m - sigma_m / mean))
     gross = -np.log(2 * _GROSS_M) - np.abs(excess_m) / _GROSS_M
     return np.asarray(np.logaddexp(
         np.log1p(-_GROSS_SHARE) + long, np.log(_GROSS_SHARE) + gross))
