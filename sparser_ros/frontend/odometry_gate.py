@@ -47,7 +47,7 @@ class OdometryGate:
         self._last: Reading | None = None
         self._suspects: list[Reading] = []
         self._fault = ''
-        """Why the suspects wait: jump, restart, gap or start."""
+        """Why the suspects wait: jump, restart, gap, pause or start."""
         self._begin_ns = 0
 
     @property
@@ -77,8 +77,7 @@ class OdometryGate:
 
     def offer_older(self, reading: Reading) -> bool:
         """Take a reading older than the suspects; it decides about them. False = not its case."""
-        if self._last is None or not self._suspects or self._fault != 'gap' \
-                or reading.stamp_ns <= self._last.stamp_ns:
+        if self._last is None or not self._suspects or reading.stamp_ns <= self._last.stamp_ns:
             return False
         self._refuse()
         self._judge(reading)
@@ -88,13 +87,16 @@ class OdometryGate:
         """No more data for now: what waits is decided by what there is."""
         for ready in self._buffer.flush():
             self._judge(ready)
-        resumed = self._suspects and self._fault in ('start', 'gap')
+        resumed = self._suspects and self._fault in ('start', 'gap', 'pause')
         if resumed or len(self._suspects) >= AGREEING_AFTER_GAP:
             self._confirm()
         elif self._suspects:
             self._refuse()
 
     def _judge(self, reading: Reading) -> None:
+        if self._suspects and self._fault == 'pause':
+            # Only its stamp was in doubt, and a newer one has come.
+            self._confirm()
         last = self._last
         if self._suspects and not self._continues(reading):
             if self._believe(reading):
@@ -121,7 +123,9 @@ class OdometryGate:
             return 'restart'
         if not self._rule.possible(last, reading):
             return 'jump'
-        return 'gap' if self._rule.gap(last, reading) is not None else ''
+        if self._rule.gap(last, reading) is not None:
+            return 'gap'
+        return 'pause' if self._rule.paused(last, reading) else ''
 
     def _continues(self, reading: Reading) -> bool:
         """True if a reading goes on from the suspects rather than from what was believed."""
@@ -172,7 +176,7 @@ class OdometryGate:
         """Believe the suspects: they agree with one another."""
         suspects, self._suspects = self._suspects, []
         first, last = suspects[0], self._last
-        if last is None:
+        if last is None or self._fault == 'pause':
             self._pass(Believed(first))
         else:
             self._resume(last, first)

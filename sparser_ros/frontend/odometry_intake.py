@@ -17,7 +17,7 @@ from .noise import noise_model
 from .odometry import OdometryTrack
 from .odometry_gate import Believed, OdometryGate
 from .samples import OdometrySample
-from .stamps import DataClock, nanoseconds
+from .stamps import MAX_STAMP_NS, DataClock, nanoseconds
 from .steps import Reading
 
 SILENT_NS = 5_000_000_000
@@ -65,6 +65,7 @@ class OdometryIntake:
         self._counters = counters
         self._events = events
         self._back_ns = nanoseconds(config.stamps.backward_jump_s)
+        self._ahead_ns = nanoseconds(config.stamps.max_future_s) or MAX_STAMP_NS
         noise = noise_model(config.dimension)
         self.tracks = [OdometryTrack(number, config, space, noise)
                        for number in range(len(config.robots))]
@@ -73,7 +74,8 @@ class OdometryIntake:
                          self._drop, events.add)
             for number, robot in enumerate(config.robots)]
         self._twists = [TwistCheck() for _ in config.robots]
-        self._backward: dict[int, int] = {}
+        self._backward: dict[int, tuple[int, int]] = {}
+        """(messages that follow one another, last stamp) since odometry last went on forwards."""
         self.time_jump = False
         """True since all odometry that comes has gone back in time, and stayed there."""
         self._frames_seen: set[tuple[str, str, str]] = set()
@@ -121,13 +123,16 @@ class OdometryIntake:
             counters.accepted += 1
             counters.warnings['late'] += 1
             return True
-        return self._backwards(number, gate.frontier_ns - reading.stamp_ns)
+        return self._backwards(number, reading.stamp_ns, gate.frontier_ns - reading.stamp_ns)
 
-    def _backwards(self, number: int, back_ns: int) -> bool:
+    def _backwards(self, number: int, stamp_ns: int, back_ns: int) -> bool:
         """A message far older than others of its robot: a bad stamp, a clock set back, a bag
-        that starts again. The last is believed when no robot's odometry goes on forwards."""
+        that starts again. The last two are believed when such messages follow one another in time
+        while no robot's odometry goes on forwards."""
         name = self._config.robots[number]
-        count = self._backward[number] = self._backward.get(number, 0) + 1
+        count, last_ns = self._backward.get(number, (0, stamp_ns - 1))
+        count = count + 1 if 0 < stamp_ns - last_ns < self._ahead_ns else 1
+        self._backward[number] = count, stamp_ns
         if not self.time_jump and count >= self._config.stamps.jump_messages:
             self.time_jump = True
         self._events.add(self._clock.newest_ns, Finding(

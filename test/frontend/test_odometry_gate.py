@@ -169,6 +169,26 @@ def test_one_robot_whose_clock_goes_back_does_not_erase_the_map_of_the_others():
     assert any(f.kind == 'odometry_backwards' and f.subject == 'A' for f in frontend.findings)
 
 
+@pytest.mark.parametrize('metres', [0.0, 1e3])
+@pytest.mark.parametrize('ahead_s', [0.25, 0.5, 2.0, 4.9, 9.0])
+def test_one_stamp_somewhat_ahead_costs_that_message_and_not_the_map(ahead_s, metres):
+    """One robot: nobody else's odometry says that time goes on."""
+    frontend = Frontend(config())
+    robot = Robot('A', 2, 1)
+    for k in range(200):
+        sample = robot.odometry(0.1 * k)
+        if k == 100:
+            sample = type(sample)(**{
+                **vars(sample), 'stamp_ns': sample.stamp_ns + round(ahead_s * 1e9),
+                'position_xyz': np.add(sample.position_xyz, [metres, 0.0, 0.0])})
+        frontend.add_odometry(sample)
+    frontend.take(flush=True)
+    assert not frontend.time_jump
+    counters = frontend.counters.odometry
+    # Fewer than `stamps.jump_messages` periods ahead it is believed, and the right ones are late.
+    assert counters.accepted >= 199 - (3 if ahead_s < 0.3 else 0), counters.as_dict()
+
+
 def test_one_stamp_far_ahead_is_dropped_and_several_are_a_jump():
     robot = Robot('A', 2, 1)
     for bad in (1, 2, 40):
