@@ -45,13 +45,15 @@ def clock_offsets(found: SelfCalibration) -> list[ClockRow]:
     columns = np.stack(
         [np.where(moving & (ends.first == k), -rate, 0.0) for k in sources], axis=1)
     model = joint_model(
-        found.measured, graph, ends, found.estimate, found.weights, columns)
+        found.parameters, graph, ends, found.estimate, found.weights, columns)
     share = found.inflation[0] * found.inflation[1]
     size = len(found.parameters.values)
     late = posterior(
         model.information / share, model.gradient / share,
-        np.concatenate([found.parameters.values, np.zeros(len(sources))]),
-        block_diag(found.found.prior, _PRIOR_S**2 * np.eye(len(sources))), 4.0)
+        np.concatenate([
+            found.parameters.values, np.zeros(len(sources)), found.parameters.odometry]),
+        block_diag(found.found.prior, _PRIOR_S**2 * np.eye(len(sources))), 4.0,
+        found.odometry_prior)
     sigma = np.sqrt(np.diagonal(late.covariance))[size:]
     return [
         ClockRow(ends.names[k], float(value), float(spread))

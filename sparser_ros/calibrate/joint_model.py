@@ -19,7 +19,7 @@ from ..graph.range_ends import RangeEnds
 from ..linalg.blas import single_threaded_blas
 from ..linalg.sparse.cholesky import factorize
 from ..solver.certify.covariance import Linearised
-from .radio_parameters import derivatives
+from .radio_parameters import RadioParameters, derivatives
 
 _WEAK_PRECISION = 1e-6
 """Prior of every unknown of the map (1 km, 1000 rad): what is undetermined stays invertible."""
@@ -30,58 +30,102 @@ relative size 1 / sqrt(12 n)."""
 
 @dataclass(frozen=True)
 class JointModel:
-    """The linear model of the radios' parameters, poses and beacons eliminated."""
+    """The linear model of all parameters, poses and beacons eliminated.
+
+    Order: biases of radios (r) and the scale of ranges, further ones of ranges (q), scales of the
+    odometry (robots).
+    """
 
     information: Array
-    """(r + 1 + q, r + 1 + q): G^T P G."""
+    """(r + 1 + q + robots, ...): G^T P G."""
     gradient: Array
-    """(r + 1 + q,): G^T P r."""
+    """(r + 1 + q + robots,): G^T P r."""
     leverage: Array
     """(k,): share of each range that the map follows, 0 to 1, noisy; sums are what counts."""
 
 
 def joint_model(
-    measured: Graph, corrected: Graph, ends: RangeEnds, estimate: Estimate,
+    parameters: RadioParameters, corrected: Graph, ends: RangeEnds, estimate: Estimate,
     weights: Mapping[str, Array], extra: Array | None = None,
 ) -> JointModel:
-    """The model at an optimum of `corrected`; `measured` has the ranges as they came in.
+    """The model at an optimum of `corrected`, the graph with these parameters.
 
     `extra` (k, q): derivatives of the residuals of ranges by further parameters.
     """
     system = Linearised(corrected, estimate, weights)
     J = system.jacobian[:, system.free(None)]
-    ranges = corrected.ranges
-    root = np.sqrt(ranges.precision * weights.get('ranges', np.ones(len(ranges))))
-    G = derivatives(measured, ends)
-    if extra is not None:
-        G = sp.hstack([G, sp.csc_matrix(extra)], format='csc')
-    G = sp.diags(root) @ G
-    own = J[_range_rows(corrected)]
-    residual = root * range_residuals(corrected, estimate)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(ranges), _PROBES))
+    ranges, odometry = _rows(corrected, 'ranges', 0), _rows(corrected, 'relative_poses', 1)
+    radios, residual = _of_ranges(parameters, corrected, ends, estimate, weights, extra)
+    scales, moves = _of_odometry(parameters, corrected, estimate, weights)
+    size = radios.shape[1]
+    own = J[ranges]
+    right = np.column_stack([(own.T @ radios).toarray(), (J[odometry].T @ scales).toarray()])
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (own.shape[0], _PROBES))
+    step = _solved(J, np.column_stack([right, own.T @ signs]))
+    count = right.shape[1]
+    inner = -right.T @ step[:, :count]
+    inner[:size, :size] += (radios.T @ radios).toarray()
+    inner[size:, size:] += (scales.T @ scales).toarray()
+    leverage = np.mean(signs * (own @ step[:, count:]), axis=1)
+    gradient = np.concatenate([radios.T @ residual, scales.T @ moves])
+    return JointModel((inner + inner.T) / 2, np.asarray(gradient), leverage)
+
+
+def _solved(J: sp.csr_matrix, right: Array) -> Array:
+    """(J^T J)^-1 right."""
     information = (J.T @ J).tocsc()
     information.setdiag(information.diagonal() + _WEAK_PRECISION)
     scale = 1 / np.sqrt(information.diagonal())
     D = sp.diags(scale)
-    right = np.column_stack([(own.T @ G).toarray(), own.T @ signs])
     with single_threaded_blas():
         factor = factorize((D @ information @ D).tocsc())
-        step = scale[:, None] * factor.solve(scale[:, None] * right)
-    size = G.shape[1]
-    GJ = right[:, :size].T
-    inner = (G.T @ G).toarray() - GJ @ step[:, :size]
-    leverage = np.mean(signs * (own @ step[:, size:]), axis=1)
-    return JointModel((inner + inner.T) / 2, np.asarray(G.T @ residual), leverage)
+        return np.asarray(scale[:, None] * factor.solve(scale[:, None] * right))
 
 
-def _range_rows(graph: Graph) -> slice:
-    """Rows of the ranges in the Jacobian, which holds the residuals of all tables in order."""
+def _of_ranges(
+    parameters: RadioParameters, corrected: Graph, ends: RangeEnds, estimate: Estimate,
+    weights: Mapping[str, Array], extra: Array | None,
+) -> tuple[sp.csr_matrix, Array]:
+    """Whitened derivatives (k, r + 1 + q) and residuals (k,) of ranges."""
+    ranges = corrected.ranges
+    root = np.sqrt(ranges.precision * weights.get('ranges', np.ones(len(ranges))))
+    residual = range_residuals(corrected, estimate)
+    G = derivatives(parameters, ends, residual + ranges.distance_m)
+    if extra is not None:
+        G = sp.hstack([G, sp.csc_matrix(extra)], format='csc')
+    return sp.csr_matrix(sp.diags(root) @ G), root * residual
+
+
+def _of_odometry(
+    parameters: RadioParameters, corrected: Graph, estimate: Estimate, weights: Mapping[str, Array]
+) -> tuple[sp.csr_matrix, Array]:
+    """The same of (1 + s) times (t_j - t_i) / (1 + s) - R_i t~ by the scales s.
+
+    Shapes (edges d, robots), (edges d,). The scale acts on the moves of the map, see `derivatives`.
+    """
+    rel, d = corrected.relative_poses, corrected.dimension
+    count = len(rel)
+    root = np.sqrt(rel.tau * weights.get('relative_poses', np.ones(count)))[:, None]
+    move = estimate.translation[rel.j] - estimate.translation[rel.i]
+    residual = root * (
+        move - np.einsum('kij,kj->ki', estimate.rotation[rel.i], rel.translation))
+    slope = np.where(
+        rel.odometry[:, None], -root * move / parameters.lengths(corrected)[:, None], 0.0)
+    robot = np.repeat(corrected.poses.robot[rel.i], d)
+    return sp.csr_matrix(
+        (slope.ravel(), (np.arange(count * d), robot)),
+        shape=(count * d, len(corrected.robots))), residual.ravel()
+
+
+def _rows(graph: Graph, table: str, number: int) -> slice:
+    """Rows of one residual (its number in the table) in the Jacobian, which holds all in order."""
     begin, turns = 0, 1 if graph.dimension == 2 else 3
-    for kind, table in graph.typed():
-        if kind.name == 'ranges':
-            break
-        for part in kind.residuals(table):
-            begin += len(part) * (
+    for kind, measurements in graph.typed():
+        for k, part in enumerate(kind.residuals(measurements)):
+            size = len(part) * (
                 turns if isinstance(part, RotationResidual)
                 else graph.dimension if part.distance is None else 1)
-    return slice(begin, begin + len(graph.ranges))
+            if (kind.name, k) == (table, number):
+                return slice(begin, begin + size)
+            begin += size
+    raise ValueError(f'{table} has no residual number {number}')

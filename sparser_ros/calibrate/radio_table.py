@@ -12,6 +12,8 @@ from .self_calibration import SelfCalibration
 
 BLOCKED_BELOW = 0.1
 """Robust weight under which a range counts as blocked."""
+_HELD = 1e-5
+"""Prior standard deviation under which a scale is held."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,28 @@ class PairRow:
     """Median residual (predicted minus corrected) that is left."""
 
 
+@dataclass(frozen=True)
+class OdometryRow:
+    """Scale of a robot's odometry, found beside the radios."""
+
+    robot: str
+    scale: float
+    """Its lengths times this are true."""
+    scale_sigma: float
+    determined: bool
+    """The standard deviation is below half of that before the data."""
+
+
+def odometry_rows(found: SelfCalibration) -> list[OdometryRow]:
+    """All robots; none where the odometry's scale is taken as right."""
+    prior = np.sqrt(np.diagonal(found.odometry_prior))
+    spread = np.sqrt(np.diagonal(found.found.others_covariance))
+    return [
+        OdometryRow(found.ends.names[k], 1 + float(found.found.others[k]), float(spread[k]),
+                    bool(2 * spread[k] <= prior[k]) and not found.doubted)
+        for k in range(found.ends.robots) if prior[k] > _HELD]
+
+
 def radio_rows(found: SelfCalibration) -> list[RadioRow]:
     """All radios that have ranges."""
     count = np.bincount(
@@ -56,7 +80,8 @@ def radio_rows(found: SelfCalibration) -> list[RadioRow]:
     return [
         RadioRow(
             found.ends.names[k], int(count[k]), float(found.found.values[k]), float(spread[k]),
-            bool(2 * spread[k] <= prior[k]), None if noise is None or not noise.known[k]
+            bool(2 * spread[k] <= prior[k]) and not found.doubted,
+            None if noise is None or not noise.known[k]
             else float(np.sqrt(noise.radio_variance[k])))
         for k in np.flatnonzero(count)]
 
@@ -94,6 +119,7 @@ def as_dict(found: SelfCalibration) -> dict[str, Any]:
         'scale_sigma': float(np.sqrt(found.found.covariance[-1, -1])),
         'sigma_per_m': None if noise is None else noise.sigma_per_m,
         'sharing': found.inflation[1],
+        'odometry': [asdict(row) for row in odometry_rows(found)],
         'radios': [asdict(row) for row in radio_rows(found)],
         'pairs': [asdict(row) for row in pair_rows(found)],
         'undetermined': list(advice(found)),
@@ -149,7 +175,7 @@ def lines(found: SelfCalibration) -> list[str]:
     """A table for the terminal."""
     state = 'applied' if found.applied else 'not applied'
     text = [f'calibration: {state}: {found.reason}']
-    if found.found.prior.size and found.found.prior[-1, -1] > 1e-9:
+    if found.found.prior.size and found.found.prior[-1, -1] > _HELD**2:
         spread = float(np.sqrt(found.found.covariance[-1, -1]))
         text.append(f'  scale {1 + found.found.values[-1]:.5f} +- {spread:.5f}')
     for row in radio_rows(found):
@@ -157,4 +183,6 @@ def lines(found: SelfCalibration) -> list[str]:
         known = '' if row.determined else ' (not determined)'
         text.append(f'  radio {row.name}: bias {row.bias_m:+.3f} +- {row.bias_sigma_m:.3f} m'
                     f'{known}{sigma}, {row.ranges} ranges')
+    text += [f'  odometry of {row.robot}: scale {row.scale:.4f} +- {row.scale_sigma:.4f}'
+             for row in odometry_rows(found) if row.determined]
     return text + [f'  {words}' for words in advice(found)]

@@ -69,15 +69,18 @@ def robust_variance(residual: Array) -> float:
 
 
 def range_noise(
-    ends: RangeEnds, ranges: Ranges, residual: Array, leverage: Array, before: RangeNoise | None
+    ends: RangeEnds, ranges: Ranges, residual: Array, leverage: Array, before: RangeNoise | None,
+    clear: Mask,
 ) -> RangeNoise:
     """The model that the residuals (k,) in metres support; `ranges` hold the claimed variances.
+
+    Only ranges over `clear` (k,) paths are noise.
 
     A radio whose variance was once undetermined (`before`) stays so: with a smaller sigma the map
     follows its ranges even more.
     """
     distance_m = ranges.distance_m
-    cells, known = _known_cells(ends, distance_m, leverage)
+    cells, known = _known_cells(ends, distance_m, leverage, clear)
     if before is not None:
         known &= before.known
         cells = [cell for cell in cells if known[cell[1]] and known[cell[2]]]
@@ -98,24 +101,24 @@ def range_noise(
 
 
 def _known_cells(
-    ends: RangeEnds, distance_m: Array, leverage: Array
+    ends: RangeEnds, distance_m: Array, leverage: Array, clear: Mask
 ) -> tuple[list[tuple[Index, int, int]], Mask]:
     """Cells of pairs whose residuals tell their noise, and the radios of these pairs."""
     known = np.zeros(len(ends.names), dtype=bool)
     kept = []
-    for rows, low, high in _cells(ends, distance_m):
+    for rows, low, high in _cells(ends, distance_m, clear):
         if 1 - float(np.mean(leverage[rows])) >= _LEAST_REDUNDANCY:
             kept.append((rows, low, high))
             known[[low, high]] = True
     return kept, known
 
 
-def _cells(ends: RangeEnds, distance_m: Array) -> list[tuple[Index, int, int]]:
+def _cells(ends: RangeEnds, distance_m: Array, clear: Mask) -> list[tuple[Index, int, int]]:
     """Rows, lower and higher radio of every pair, in three parts of equal size by distance."""
     low, high, number = ends.pairs
     result = []
     for pair in range(len(low)):
-        rows = np.flatnonzero(number == pair)
+        rows = np.flatnonzero((number == pair) & clear)
         rows = rows[np.argsort(distance_m[rows], kind='stable')]
         parts = np.array_split(rows, 3) if len(rows) >= 3 * _ENOUGH else [rows]
         result += [(part, int(low[pair]), int(high[pair])) for part in parts

@@ -2,36 +2,34 @@
 
 The cost of problem 2 is quadratic for given biases. Its minimum over the map is a function of the
 biases; `joint_model` gives gradient and Gauss-Newton Hessian of that function, so each step
-accounts for how the map will follow (variable projection; plain alternation would creep).
+accounts for how the map will follow (variable projection; plain alternation would creep). First
+a robust kernel doubts what does not fit, as any map is solved; once the radios are known roughly,
+probabilities of blocked paths take its place (`blocked_paths`), which leave no bias.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import chdtrc
 
 from ..array_types import Array
-from ..config import RobustConfig, SolverConfig, SolverError
+from ..config import SolverConfig
 from ..config.calibration_config import CalibrationConfig
-from ..config.solver_config import LiveRobustConfig
-from ..graph import Estimate, Graph, range_residuals
+from ..graph import Estimate, Graph
 from ..graph.range_ends import RangeEnds, range_ends
-from ..solver.solve import solve
-from .joint_model import JointModel, joint_model
-from .posterior import Posterior, posterior
-from .radio_parameters import RadioParameters, no_correction, prior_covariance
-from .range_noise import RangeNoise, range_noise
-from .sharing import variance_inflation
+from .calibration_turns import CalibrationState, CalibrationTurns, Turn, with_noise
+from .posterior import Posterior
+from .radio_parameters import RadioParameters, no_correction
+from .range_noise import RangeNoise
 
 log = logging.getLogger(__name__)
-_SMALL_STEP = 0.1
-"""Of a standard deviation: smaller steps change nothing that matters."""
-_SMALL_RATIO = 1.1
-"""Change of a sigma below which the noise has settled."""
+_KNOWN_NOISE = 0.5
+"""Share of the ranges whose noise must be determined: with less, most of what would be called
+significant hangs on sigmas that nothing confirms."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,8 @@ class SelfCalibration:
     inflation: tuple[float, float]
     """Factors on variances, of robustness and of shared errors, that `found` has in it."""
     applied: bool
+    odometry_prior: Array
+    """(robots, robots): of the scales of the odometry."""
     reason: str
     """Why it is applied or not, in words."""
     measured: Graph
@@ -56,26 +56,9 @@ class SelfCalibration:
     """The map; that of the measured graph where nothing is applied."""
     weights: Mapping[str, Array]
     rounds: int
-
-
-Solve = Callable[[Graph, Estimate | None], tuple[Estimate, dict[str, Array]]]
-
-
-def _doubting(config: SolverConfig) -> RobustConfig:
-    return LiveRobustConfig() if config.robust.kernel == 'none' else config.robust
-
-
-def robust_solver(config: SolverConfig) -> Solve:
-    """Solves warm, doubting what does not fit: blocked ranges must not bend biases."""
-    config = replace(config, robust=_doubting(config), certify=False, target_cost=None)
-
-    def run(graph: Graph, initial: Estimate | None) -> tuple[Estimate, dict[str, Array]]:
-        result = solve(graph, config, initial=initial)
-        if result.estimate is None:
-            raise SolverError(f'the map for the calibration could not be solved: {result.message}')
-        return result.estimate, dict(result.stats.weights or {})
-
-    return run
+    doubted: bool = False
+    """The noise of the ranges is not determined, or the rounds have not settled: what was found
+    and its standard deviations hang on claims."""
 
 
 def self_calibrate(
@@ -85,108 +68,92 @@ def self_calibrate(
 
     Raises SolverError where the map cannot be solved.
     """
+    for found in calibration_steps(graph, initial, config, solver):
+        if found is not None:
+            return found
+    raise AssertionError('calibration_steps ends with a calibration')
+
+
+def calibration_steps(
+    graph: Graph, initial: Estimate | None, config: CalibrationConfig, solver: SolverConfig
+) -> Iterator[SelfCalibration | None]:
+    """`self_calibrate` solve by solve: None after each, the calibration at the end."""
     ends = range_ends(graph)
-    run, robust = robust_solver(solver), _doubting(solver)
-    estimate, weights = run(graph, initial)
-    first = estimate, weights
+    work = CalibrationTurns(graph, ends, config, solver)
+    state = first = work.start(initial)
     if not len(graph.ranges):
-        return _nothing(graph, ends, first, 'the graph has no ranges')
-    parameters, noise, prior = no_correction(ends), None, prior_covariance(ends, config)
-    corrected, found, rounds, inflation = graph, None, 0, (1.0, 1.0)
-    for rounds in range(1, config.rounds + 1):
-        # The model holds at the optimum of this graph, so with these variances: new ones count
-        # from the next solve on.
-        model = joint_model(graph, corrected, ends, estimate, weights)
-        residual = range_residuals(corrected, estimate)
-        inflation = variance_inflation(corrected, ends, residual, robust)
-        found = _posterior_at(model, parameters, prior, inflation, config)
-        step = found.values - parameters.values
-        fresh = range_noise(ends, graph.ranges, residual, model.leverage, noise)
-        small = np.all(np.abs(step) <= _SMALL_STEP * np.sqrt(np.diagonal(found.covariance)))
-        log.debug('round %d: biases %s', rounds, np.round(found.values, 3))
-        if small and _settled(noise, fresh, ends, graph):
-            break
-        parameters, noise = parameters.moved(step), fresh
-        corrected = _noisy(parameters.corrected(graph, ends), graph, ends, noise)
-        estimate, weights = run(corrected, estimate)
-    assert found is not None
-    decided = _decided(
-        graph, ends, parameters, found, noise, config, first, (estimate, weights), run, rounds)
-    return replace(decided, inflation=inflation)
+        yield _nothing(work, first, 'the graph has no ranges')
+        return
+    turn, rounds = work.judged(state), 1
+    while rounds < config.rounds and _noise_known(work, turn) and not work.settled(state, turn):
+        yield None
+        log.debug('round %d: biases %s', rounds, np.round(turn.found.values, 3))
+        state = work.moved(state, turn)
+        turn, rounds = work.judged(state), rounds + 1
+    yield None
+    doubt = ''
+    if not _noise_known(work, turn):
+        doubt = ('the noise of most ranges is not determined (the map follows them, or they are '
+                 'too few), so no bias can be called significant')
+    elif not work.settled(state, turn):
+        doubt = f'the radios have not settled in {rounds} rounds'
+    yield _decided(work, first, state, turn, rounds, doubt)
 
 
-def _posterior_at(
-    model: JointModel, parameters: RadioParameters, prior: Array,
-    inflation: tuple[float, float], config: CalibrationConfig,
-) -> Posterior:
-    """What the data say less than their weights claim divides their information."""
-    share = inflation[0] * inflation[1]
-    return posterior(
-        model.information / share, model.gradient / share, parameters.values, prior,
-        config.information_gain)
+def _noise_known(work: CalibrationTurns, turn: Turn) -> bool:
+    """Whether the noise of most ranges is determined."""
+    return float(np.mean(turn.noise.of_known(work.ends))) >= _KNOWN_NOISE
 
 
-def _noisy(
-    graph: Graph, claimed: Graph, ends: RangeEnds, noise: RangeNoise | None
-) -> Graph:
-    """The graph with the found variances, else those of `claimed`."""
-    if noise is None:
-        return graph
-    variance = noise.variance(ends, claimed.ranges)
-    return graph.replaced(ranges=graph.ranges.replaced(precision=1 / variance))
-
-
-def _settled(
-    before: RangeNoise | None, after: RangeNoise, ends: RangeEnds, graph: Graph
-) -> bool:
-    if before is None:
-        return False
-    ratio = after.variance(ends, graph.ranges) / before.variance(ends, graph.ranges)
-    change = np.sqrt(max(float(np.max(ratio)), float(np.max(1 / ratio))))
-    return bool(change <= _SMALL_RATIO)
+def _verdict(
+    work: CalibrationTurns, parameters: RadioParameters, found: Posterior
+) -> tuple[bool, str]:
+    """Whether the parameters are applied, and why."""
+    config, graph = work.config, work.graph
+    if not found.directions:
+        return False, 'the data determine no combination of biases: nothing is changed'
+    chance = float(chdtrc(found.directions, found.chi_square))
+    if chance > config.false_alarm:
+        return False, ('radios without bias would give such residuals with probability '
+                       f'{chance:.2g}: nothing is changed')
+    largest = float(np.max(np.abs(parameters.pair_bias(work.ends))))
+    stretch = abs(parameters.scale - 1) * float(np.max(graph.ranges.distance_m))
+    if max(largest, stretch) < config.bias_floor_m:
+        return False, f'no range is off by more than {config.bias_floor_m:g} m: nothing is changed'
+    return True, f'{found.directions} combinations of biases are determined and significant'
 
 
 def _decided(
-    graph: Graph, ends: RangeEnds, parameters: RadioParameters, found: Posterior,
-    noise: RangeNoise | None, config: CalibrationConfig, first: tuple[Estimate, dict],
-    last: tuple[Estimate, dict], run: Solve, rounds: int,
+    work: CalibrationTurns, first: CalibrationState, last: CalibrationState, turn: Turn,
+    rounds: int, doubt: str,
 ) -> SelfCalibration:
-    """Apply what is significant; what is not leaves the graph as it is."""
-    chance = float(chdtrc(max(found.directions, 1), found.chi_square))
-    largest = float(np.max(np.abs(parameters.pair_bias(ends))))
-    stretch = abs(parameters.scale - 1) * float(np.max(graph.ranges.distance_m))
-    applied, reason = False, ''
-    if not found.directions:
-        reason = 'the data determine no combination of biases: nothing is changed'
-    elif chance > config.false_alarm:
-        reason = (f'radios without bias would give such residuals with probability {chance:.2g}: '
-                  'nothing is changed')
-    elif max(largest, stretch) < config.bias_floor_m:
-        reason = f'no range is off by more than {config.bias_floor_m:g} m: nothing is changed'
-    else:
-        applied = True
-        reason = f'{found.directions} combinations of biases are determined and significant'
-    kept = noise if config.sigma == 'estimate' and noise is not None and np.any(
-        noise.known) else None
-    used = parameters if applied else no_correction(ends)
-    outcome = _noisy(used.corrected(graph, ends) if applied else graph, graph, ends, kept)
+    """Apply what is significant, unless a `doubt` forbids it; else the graph stays as it is."""
+    graph, ends, noise = work.graph, work.ends, last.noise or turn.noise
+    determined = RadioParameters(turn.found.determined, turn.found.others_then)
+    applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
+        work, determined, turn.found)
+    kept = noise if work.config.sigma == 'estimate' and not doubt else None
+    used = determined if applied else no_correction(ends)
+    outcome = with_noise(graph, ends, kept)
+    if applied:
+        outcome = used.corrected(outcome, ends)
     if not applied and kept is None:
-        estimate, weights = first
+        estimate, weights = first.estimate, first.weights
     elif kept is not None and applied:
-        estimate, weights = last
+        end = work.under_paths(used, noise, outcome, last)
+        estimate, weights = end.estimate, dict(end.weights)
     else:
-        estimate, weights = run(outcome, last[0] if applied else first[0])
+        estimate, weights = work.by_kernel(outcome, (last if applied else first).estimate)
     return SelfCalibration(
-        ends, used, found, noise, (1.0, 1.0), applied, reason, graph, outcome, estimate,
-        weights, rounds)
+        ends, used, turn.found, noise, turn.inflation, applied, work.odometry_prior, reason,
+        graph, outcome, estimate, weights, rounds, bool(doubt))
 
 
-def _nothing(
-    graph: Graph, ends: RangeEnds, first: tuple[Estimate, dict], reason: str
-) -> SelfCalibration:
-    size = len(ends.names) + 1
+def _nothing(work: CalibrationTurns, first: CalibrationState, reason: str) -> SelfCalibration:
+    size, none = len(work.ends.names) + 1, np.zeros(work.ends.robots)
     zero = np.zeros((size, size))
-    empty = Posterior(np.zeros(size), zero, 0, 0.0, zero, zero)
+    empty = Posterior(
+        np.zeros(size), zero, none, np.diag(none), np.zeros(size), none, 0, 0.0, zero, zero)
     return SelfCalibration(
-        ends, no_correction(ends), empty, None, (1.0, 1.0), False, f'{reason}: nothing is changed',
-        graph, graph, *first, 0)
+        work.ends, no_correction(work.ends), empty, None, (1.0, 1.0), False, work.odometry_prior,
+        f'{reason}: nothing is changed', work.graph, work.graph, first.estimate, first.weights, 0)

@@ -19,6 +19,8 @@ from ..solver.robust.kernels import KERNELS, thresholds
 WINDOW_S = 5.0
 """Ranges of a pair that are this close in time may share errors (multipath, blocked paths)."""
 _FEWEST_GROUPS = 5
+_LEAST_BEND = 0.1
+"""Share of the claimed information; with less the mixture says nothing of its own precision."""
 
 
 def variance_inflation(
@@ -41,6 +43,22 @@ def variance_inflation(
     robust = float(np.mean(weight**2 * squares) * np.mean(weight)) / bend**2
     return max(1.0, robust), sharing(
         ends, weight * np.sqrt(graph.ranges.precision) * residual_m)
+
+
+def mixture_inflation(
+    graph: Graph, ends: RangeEnds, residual_m: Array, clear: Array
+) -> tuple[float, float]:
+    """The same where weights are the probabilities (k,) of clear paths.
+
+    psi = w x has the derivative w - w (1 - w) x^2: what is unknown about the paths is information
+    that the weights claim and the data have not (Louis 1982).
+    """
+    squares = graph.ranges.precision * residual_m**2
+    bend = float(np.sum(clear - clear * (1 - clear) * squares))
+    robust = float(np.sum(clear**2 * squares) * np.sum(clear)) / max(
+        bend, _LEAST_BEND * float(np.sum(clear))) ** 2
+    return max(1.0, robust), sharing(
+        ends, clear * np.sqrt(graph.ranges.precision) * residual_m)
 
 
 def sharing(ends: RangeEnds, influence: Array) -> float:

@@ -15,6 +15,10 @@ class CalibrationConfig:
         'none', '`sparser replay`: biases of radios are estimated with the map of a first run and, '
         'where they are significant, applied in a second one (apply); or only reported (report)',
         choices=('none', 'report', 'apply'))
+    live: bool = option(
+        False, 'the running node calibrates its radios in the auditor process, with a twentieth of '
+        'its time; biases that are significant are reported in ~/status and written by ~/save, '
+        'not applied', live=True)
     type_bias_sigma_m: float = option(
         0.5, 'prior standard deviation of the bias that all radios of one type share, about their '
         'configured bias_m (antenna delays that nobody calibrated are off by some 0.5 m)',
@@ -32,6 +36,10 @@ class CalibrationConfig:
         0.0, 'prior standard deviation of a common factor on all ranges about 1; 0 = ranges have '
         'no error of scale (time of flight has none, crystals differ by 1e-5)', lower=0.0,
         upper=1.0)
+    odometry_scale_sigma: float = option(
+        0.01, 'standard deviation of the scale of an odometry about 1 (wheels and floors, depths '
+        'of cameras: about 1 %); radios are judged whatever the scale is within that, 0 = the '
+        'odometry gives the size of the map', lower=0.0, upper=1.0)
     false_alarm: float = option(
         0.001, 'a calibration is applied when radios without bias would give one as large with '
         'less than this probability', lower=1e-12, upper=0.5)

@@ -16,11 +16,12 @@ import numpy as np
 
 from ..array_types import Array
 from ..backend.session.covariances import covariance_fields
+from ..backend.session.live_calibration import KIND
 from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..config.sparser import SparserConfig
 from ..graph import Estimate, Graph, with_estimate
-from ..io import atomic, beacon_file, pyfg, report, tum
+from ..io import atomic, beacon_file, pyfg, report, ros_yaml, tum
 from ..io.beacon_file import SavedBeacon
 
 
@@ -40,7 +41,7 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
     `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
     and `map.json`, `<robot>.tum` of every robot located in `map` (others have no trajectory
     there), `beacons.yaml`, `beacons.csv` and, where they are known, the covariances of newest poses
-    and landmarks, `covariances.json`.
+    and landmarks, `covariances.json`, and what the calibration of radios has found, `radios.yaml`.
     """
     if graph.n_poses != len(solution.estimate.translation):
         raise SparserError(
@@ -64,6 +65,9 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
                 folder / 'covariances.json', covariance_fields(graph, solution.covariances))
         beacons, known = saved_beacons(config, graph, solution)
         beacon_file.write(folder, beacons)
+        radios = found_radios(config, graph, solution)
+        if radios:
+            ros_yaml.write(folder / 'radios.yaml', {'radios': radios})
         atomic.write_text(folder / 'map.json', json.dumps({
             'frame': config.frames.map, 'newest_stamp_ns': solution.newest_stamp_ns,
             'epoch': solution.epoch, 'robots': {
@@ -109,6 +113,22 @@ def saved_beacons(
         SavedBeacon(graph.landmarks.names[row], tuple(solution.estimate.landmarks[row].tolist()),
                     covariance)
         for row, covariance in zip(rows, covariances, strict=True)], bool(np.all(known))
+
+
+def found_radios(
+    config: SparserConfig, graph: Graph, solution: Solution
+) -> dict[str, dict[str, Any]]:
+    """The configured radios with the biases that the live calibration has found on top."""
+    found = {one.subject: one.value for one in solution.findings if one.kind == KIND}
+    radios = {name: dict(radio) for name, radio in config.radios.items()}
+    specs = config.radio_specs()
+    for name, bias_m in found.items():
+        kind = 'robot' if name in graph.robots else 'beacon'
+        own = [radio for radio, spec in specs.items() if getattr(spec, kind) == name] or [name]
+        for radio in own:
+            before = specs[radio].bias_m if radio in specs else 0.0
+            radios.setdefault(radio, {kind: name})['bias_m'] = round(before + bias_m, 4)
+    return radios if found else {}
 
 
 def with_map(config: SparserConfig) -> SparserConfig:

@@ -1,5 +1,7 @@
 """A map that was saved is the map of the next start."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,10 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
 from node_world import START_S, Scene, World
 
+from sparser_ros.config import SparserConfig
+from sparser_ros.graph.finding import Finding
 from sparser_ros.io.beacon_file import read
-from sparser_ros.node.saving import merged_radios
+from sparser_ros.node.saving import found_radios, merged_radios
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 
@@ -57,3 +61,16 @@ def test_configured_positions_stay():
     assert radios['17'] == {
         'beacon': 'L0', 'bias_m': 0.3, 'position': [1.0, 1.0], 'sigma_m': 0.1}
     assert radios['L1']['position'] == [5.0, 5.0] and len(radios) == 2
+
+
+def test_biases_that_were_found_are_saved_on_top_of_the_configured_ones():
+    config = SparserConfig.from_mapping({
+        'robots': ['A'], 'radios': {'7': {'robot': 'A', 'bias_m': 0.1}, '9': {'beacon': 'L3'}}})
+    graph = SimpleNamespace(robots=('A',))
+    findings = (Finding('radio_bias', 'A', '', 0.25, 'm'), Finding('radio_bias', 'L0', '', -0.05),
+                Finding('range_bias', 'L3', '', 1.0, 'm'))
+    radios = found_radios(config, graph, SimpleNamespace(findings=findings))
+    assert radios['7'] == {'robot': 'A', 'bias_m': 0.35}
+    assert radios['L0'] == {'beacon': 'L0', 'bias_m': -0.05}
+    assert radios['9'] == {'beacon': 'L3'}
+    assert found_radios(config, graph, SimpleNamespace(findings=())) == {}

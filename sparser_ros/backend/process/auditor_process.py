@@ -7,9 +7,11 @@ import math
 import os
 import time
 import traceback
+from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from ..session.auditor import Auditor
+from ..session.live_calibration import LiveCalibration
 from ..session.rulings import Rulings
 from ..session.tracked_map import TrackedMap, tracked_map
 from ..session.verdict import Verdict
@@ -22,6 +24,8 @@ from .verdict_codec import encode_verdict
 _REST_WITHOUT_REASON = 9.0
 """Rest after a start from scratch, over its duration, from which the next one needs no reason: a
 tenth of the auditor's time finds maps that nothing else speaks for."""
+_REST_OF_CALIBRATION = 19.0
+"""Rest after a solve of the calibration of radios, over its duration: a twentieth of the time."""
 _LOOK_S = 0.2
 """Period of the look whether an audit is due: short against the ticks that its verdict is for."""
 
@@ -37,6 +41,7 @@ class AuditorLoop:
         self._rulings = Rulings()
         self._auditor = self._new()
         self._tracked: TrackedMap | None = None
+        self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
         self._generation, self._request = 0, -1
         self._ended_s = self._rest_until_s = self._scratch_from_s = time.monotonic()
         self._scratch_anyway_s = math.inf
@@ -66,7 +71,7 @@ class AuditorLoop:
                 break
             if self._wanted():
                 self._audit()
-            elif self._request < 0:
+            elif not self._calibrated() and self._request < 0:
                 # Increments come more often than it is worth looking at the graph.
                 self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
 
@@ -82,6 +87,7 @@ class AuditorLoop:
         elif packet.kind == protocol.RESET:
             self._generation, self._request = values['generation'], -1
             self._auditor, self._tracked = self._new(), None
+            self._calibration = LiveCalibration()
         elif packet.kind == protocol.RULINGS:
             self._rulings = Rulings.from_values(values)
             self._auditor.rule(self._rulings)
@@ -90,6 +96,16 @@ class AuditorLoop:
             self._auditor.config = self._config
         elif packet.kind == protocol.CLOSE:
             self._endpoint.ended.set()
+
+    def _calibrated(self) -> bool:
+        """Whether a step of the calibration of radios was due, and made."""
+        begin = time.monotonic()
+        if begin < self._calibrate_from_s or not self._calibration.step(
+                self._auditor.solved, self._config):
+            return False
+        now = time.monotonic()
+        self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
+        return True
 
     def _wanted(self) -> str:
         """Why an audit should run now, or ''."""
@@ -133,13 +149,18 @@ class AuditorLoop:
             tracked = None
         now = time.monotonic()
         anyway = self._auditor.has_news and now >= self._scratch_anyway_s
-        return self._auditor.audit(
+        return self._with_radios(self._auditor.audit(
             tracked, request=request, preliminary=self._say,
-            scratch=True if anyway else None if now >= self._scratch_from_s else False)
+            scratch=True if anyway else None if now >= self._scratch_from_s else False))
+
+    def _with_radios(self, verdict: Verdict) -> Verdict:
+        """A verdict with what the last calibration of radios has found."""
+        return replace(verdict, findings=verdict.findings + self._calibration.findings)
 
     def _say(self, verdict: Verdict) -> None:
         """What holds until the starts from scratch are done."""
-        self._endpoint.send(encode_verdict(verdict, Answer(self._generation, -1)))
+        self._endpoint.send(encode_verdict(
+            self._with_radios(verdict), Answer(self._generation, -1)))
 
 
 def main(pipe: Connection, config: str) -> None:

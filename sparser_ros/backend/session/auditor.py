@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...graph import Estimate, Increment
+from ...graph import Estimate, Graph, Increment
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine
 from .contest import SAME_COST, Contest, robust_cost
@@ -80,6 +80,8 @@ class Auditor:
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
+        self.solved: tuple[Graph, Estimate] | None = None
+        """The part of the graph that the last audit has placed, and its map."""
         self.postponed = ''
         """Why the last audit would have started from scratch if that had been allowed."""
 
@@ -328,6 +330,7 @@ class Auditor:
         names = tuple(sorted(frame.names(frame.mask)))
         kind = self._kind(contest, tracked, found, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
+        self.solved = frame.subgraph.graph, frame.subgraph.of(best.whole)
         ties, _ = ties_of(self._store.graph)
         sure = np.concatenate([
             np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),

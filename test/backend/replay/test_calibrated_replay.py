@@ -8,12 +8,13 @@ from sparser_ros.backend.replay.calibrated_replay import run_calibrated
 from sparser_ros.cli.main import main
 from sparser_ros.config import SparserConfig
 
-LONG_M = 0.3
+LONG_M = 0.6
+"""Seen within a minute: the 214 ranges have a noise of 0.8 m each."""
 
 
 @pytest.fixture(scope='module')
 def recording(tmp_path_factory):
-    """(bag, configuration in which every range of robot A is made 0.3 m too long)."""
+    """(bag, configuration in which every range of robot A is made LONG_M too long)."""
     folder = tmp_path_factory.mktemp('biased')
     assert main([
         'simulate', '-o', str(folder / 's.mcap'), '--minutes', '1', '--robots', '1',
@@ -32,7 +33,7 @@ def test_the_second_run_has_the_biases_of_the_first(recording):
     specs = state.config.radio_specs()
     for beacon in found.ends.names[1:]:
         # One robot: only sums of its bias and a beacon's are determined.
-        assert specs['A'].bias_m + specs[beacon].bias_m == pytest.approx(0.0, abs=0.1)
+        assert specs['A'].bias_m + specs[beacon].bias_m == pytest.approx(0.0, abs=0.2)
     before, none = run_calibrated(bag, config)
     assert none is None
     assert state.solution.stats.cost_final < before.solution.stats.cost_final

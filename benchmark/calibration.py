@@ -1,0 +1,172 @@
+"""Are radios found by calibration, and are their sigmas honest: simulated families.
+
+Normalised errors squared (NEES) of all biases (and of the scale), divided by their number: 1 where
+covariances are right. Errors of trajectories against those with the true radios.
+`python -m benchmark.calibration [--runs 20] [--first 1] [--families NAME...] [--picture P.png]`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from sparser_ros.calibrate.calibration_turns import robust_solver
+from sparser_ros.calibrate.self_calibration import SelfCalibration, self_calibrate
+from sparser_ros.config import SolverConfig
+from sparser_ros.config.calibration_config import CalibrationConfig
+from sparser_ros.graph import Estimate
+from sparser_ros.linalg.dense.alignment import align
+
+from . import arguments
+from .calibration_world import FAMILIES, SCALE, Family, RadioWorld, radio_world
+from .table import Table, run_main
+
+Array = NDArray[np.float64]
+
+CONFIDENCE = 0.95
+RATIO = 1.15
+"""Error of a trajectory over that with the true radios that counts as as good."""
+TIMES_S = (5, 10, 15, 20, 30, 45, 60, 90, 120)
+SURE_M = 0.05
+"""Standard deviation from which a pair of radios counts as calibrated."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One world."""
+
+    nees: float
+    """Squared normalised error of all parameters."""
+    degrees: int
+    common: float
+    """Error of what all biases share, in its standard deviations."""
+    applied: bool
+    raw_m: float
+    true_m: float
+    found_m: float
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    made = arguments.parser('calibration', __doc__ or '', seeds=1, timeout_s=600)
+    made.add_argument('--runs', type=int, default=20, help='worlds of each family')
+    made.add_argument('--first', type=int, default=1, help='seed of the first world')
+    made.add_argument('--families', nargs='*', help='only these (default: all)')
+    made.add_argument('--picture', type=Path, metavar='P.png',
+                      help='draw errors over time instead, of the first two families')
+    args = made.parse_args(argv)
+    families = [f for f in FAMILIES if not args.families or f.name in args.families]
+    seeds = range(args.first, args.first + args.runs)
+    if args.picture:
+        draw(args.picture, families[:2], seeds)
+        return 0
+    table = Table('calibration', 'Radios found with the map, on simulation', {
+        'family': 'family', 'runs': 'runs', 'applied': 'applied', 'nees': 'NEES', 'low': 'from',
+        'high': 'to', 'common': 'common rms', 'raw': 'raw m', 'true': 'true radios m',
+        'found': 'calibrated m', 'near': f'within {RATIO}'}, args.out)
+    for family in families:
+        table.add(summary(family, [outcome(family, seed) for seed in seeds]))
+    return 0
+
+
+def outcome(family: Family, seed: int) -> Outcome:
+    """Calibrate one world; solves start at the truth (whether they find it is not asked here)."""
+    world = radio_world(family, seed)
+    run = robust_solver(SolverConfig())
+    raw, _ = run(world.measured, world.truth)
+    best, _ = run(world.calibrated, world.truth)
+    found = calibrated(family, world, raw)
+    error, covariance = errors(family, world, found)
+    one = np.ones(len(world.bias_m))
+    biases = covariance[:len(one), :len(one)]
+    return Outcome(
+        float(error @ np.linalg.solve(covariance, error)), len(error),
+        float(one @ error[:len(one)] / np.sqrt(one @ biases @ one)), found.applied,
+        *(ate(family, estimate, world.truth) for estimate in (raw, best, found.estimate)))
+
+
+def calibrated(family: Family, world: RadioWorld, initial: Estimate) -> SelfCalibration:
+    """The calibration of a world; a scale is sought where there is one."""
+    spread = float(SCALE[1] - 1) / np.sqrt(3) if family.scaled else 0.0
+    return self_calibrate(
+        world.measured, initial, CalibrationConfig(sigma='estimate', scale_sigma=spread),
+        SolverConfig())
+
+
+def errors(
+    family: Family, world: RadioWorld, found: SelfCalibration
+) -> tuple[Array, Array]:
+    """True minus found biases (and the scale), and their covariance."""
+    use = np.arange(len(world.bias_m) + family.scaled)
+    error = np.append(world.bias_m, world.scale - 1) - found.found.values
+    return error[use], found.found.covariance[np.ix_(use, use)]
+
+
+def ate(family: Family, estimate: Estimate, truth: Estimate) -> float:
+    """Mean error of positions, aligned unless known beacons fix the frame."""
+    if family.known < 2:
+        estimate = estimate.moved(*align(estimate.translation, truth.translation))
+    return float(np.mean(np.linalg.norm(estimate.translation - truth.translation, axis=1)))
+
+
+def summary(family: Family, outcomes: list[Outcome]) -> dict[str, object]:
+    """A row of the table."""
+    degrees = sum(one.degrees for one in outcomes)
+    low, high = chi2.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], degrees) / degrees
+    return {
+        'family': family.name, 'runs': len(outcomes),
+        'applied': f'{100 * np.mean([one.applied for one in outcomes]):.0f} %',
+        'nees': sum(one.nees for one in outcomes) / degrees, 'low': float(low),
+        'high': float(high), 'common': float(np.sqrt(np.mean([o.common**2 for o in outcomes]))),
+        'raw': float(np.median([one.raw_m for one in outcomes])),
+        'true': float(np.median([one.true_m for one in outcomes])),
+        'found': float(np.median([one.found_m for one in outcomes])),
+        'near': f'{100 * np.mean([o.found_m <= RATIO * o.true_m for o in outcomes]):.0f} %'}
+
+
+def draw(path: Path, families: list[Family], seeds: range) -> None:
+    """Largest bias error and standard deviation of any pair of radios over the time driven."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(families), 3.6), layout='constrained')
+    axes = np.atleast_1d(figure.subplots(1, len(families), sharey=True))
+    for axis, family in zip(axes, families, strict=True):
+        error, spread = np.array([over_time(family, seed) for seed in seeds]).transpose(1, 0, 2)
+        axis.semilogy(TIMES_S, error.T, color='0.8', linewidth=0.8)
+        axis.semilogy(TIMES_S, np.median(error, axis=0), label='error, median')
+        axis.semilogy(TIMES_S, np.median(spread, axis=0), '--', label='claimed sigma, median')
+        axis.axhline(SURE_M, color='0.5', linewidth=0.8)
+        axis.set(title=family.name, xlabel='driven [s]')
+        sure = [float(TIMES_S[np.argmax(row <= SURE_M)]) if np.any(row <= SURE_M) else np.inf
+                for row in spread]
+        print(f'{family.name}: sigma of pairs below {SURE_M} m after {np.median(sure):g} s '
+              f'(median; {min(sure):g} to {max(sure):g} s); sigma after {TIMES_S[-1]} s: '
+              f'{np.median(spread[:, -1]):.3f} m')
+    axes[0].set_ylabel('bias of a pair, rms of all pairs [m]')
+    axes[0].legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def over_time(family: Family, seed: int) -> tuple[list[float], list[float]]:
+    """Root mean square over all pairs of error and of standard deviation, after each of TIMES_S."""
+    world = radio_world(family, seed)
+    error, spread = [], []
+    for seconds in TIMES_S:
+        part = world.until(seconds)
+        found = calibrated(family, part, part.truth)
+        low, high, _ = found.ends.pairs
+        values, covariance = found.found.values, found.found.covariance
+        miss = (world.bias_m - values[:-1])[low] + (world.bias_m - values[:-1])[high]
+        variance = covariance[low, low] + covariance[high, high] + 2 * covariance[low, high]
+        error.append(float(np.sqrt(np.mean(miss**2))))
+        spread.append(float(np.sqrt(np.mean(variance))))
+    return error, spread
+
+
+if __name__ == '__main__':
+    run_main(main)

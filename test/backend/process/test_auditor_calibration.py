@@ -1,0 +1,49 @@
+"""Radios calibrated in the auditor of a running worker: told with the verdicts, not applied."""
+
+import dataclasses
+import time
+
+import pytest
+from backend_world import World, config
+
+from sparser_ros.backend.process import auditor_process
+from sparser_ros.backend.process.worker import SolverWorker
+from sparser_ros.backend.session.live_calibration import KIND
+from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.config.calibration_config import CalibrationConfig
+from sparser_ros.config.solver_config import LiveSolverConfig
+
+BIAS_M, PATIENCE_S = 0.4, 300
+BEACONS = [(30, 0), (9, 28), (-24, 17), (-23, -18), (10, -27), (-3, 4)]
+
+
+def increments(count):
+    """Three robots among known beacons; robot B's ranges are too long."""
+    world = World(['curved'] * 3, [(-8, 0), (8, 3), (0, 9)], BEACONS, steps=120, range_sigma=0.1,
+                  known=range(6))
+    for one in world.increments(count):
+        source = one.ranges.source % 3 == 1
+        target = (one.ranges.target >= 0) & (one.ranges.target % 3 == 1)
+        longer = one.ranges.distance_m + BIAS_M * (source | target)
+        yield dataclasses.replace(one, ranges=one.ranges.replaced(distance_m=longer))
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+def test_a_bias_is_told_with_a_verdict(monkeypatch):
+    monkeypatch.setattr(auditor_process, '_REST_OF_CALIBRATION', 0.0)
+    options = dataclasses.replace(
+        config(robots=('A', 'B', 'C'), solver=LiveSolverConfig(), worker='thread',
+               audit=AuditConfig(period_s=0.0)),
+        calibration=CalibrationConfig(live=True))
+    found, end = {}, time.monotonic() + PATIENCE_S
+    with SolverWorker(options) as worker:
+        for one in increments(4):
+            worker.submit(one)
+        while 'B' not in found and time.monotonic() < end:
+            request = worker.request_solve(full=True)
+            while not worker.answered(request) and time.monotonic() < end:
+                worker.poll()
+                time.sleep(0.01)
+            found = {one.subject: one for one in worker.newest.findings if one.kind == KIND}
+    assert found['B'].value == pytest.approx(BIAS_M, abs=0.1)
+    assert 'too long' in found['B'].text
