@@ -13,6 +13,7 @@ import numpy as np
 
 from sparser_ros.graph import Graph
 from sparser_ros.solver.certify.certificate import Certifier
+from sparser_ros.solver.certify.dual_ascent import sharpened
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize.trust_region import StoppingRule, minimise
@@ -77,7 +78,7 @@ def examine(graph: Graph, seed: int, starts: int, count: Count) -> None:
     tolerance = certifier.tolerance(best)
     count.graphs += 1
     for run in ends[:TESTED]:
-        certificate = certifier.sharpened(run.y, certifier.test(run.y), wanted=0.0)
+        certificate = sharpened(certifier, run.y, certifier.test(run.y), wanted=0.0)
         excess = certificate.lower_bound - best
         wrong = run.cost > (1 + WRONG) * best + 2 * tolerance
         count.tested += 1

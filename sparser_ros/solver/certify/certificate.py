@@ -9,7 +9,7 @@ vanish for that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,6 @@ from .. import thresholds
 from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
-from .dual_ascent import Correction, least_gap
 from .held_test import HeldTest
 
 
@@ -147,26 +146,6 @@ class Certifier:
         down = vectors[:, values < 0][:, : thresholds.current().escape_directions]
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
                            self._held(y, down), (values, vectors))
-
-    def sharpened(self, y: Array, certificate: Certificate, wanted: float) -> Certificate:
-        """A failed certificate of y with the gap that better multipliers prove.
-
-        `wanted` is a gap that will do.
-        """
-        spectrum = certificate.spectrum
-        if spectrum is None or spectrum[0][0] >= 0:
-            return certificate
-        S = self.matrix(y, self.schur(y))
-        gap = least_gap(self, S, spectrum, certificate.gap, wanted)
-        return replace(certificate, gap=max(gap, certificate.tolerance * 1.000001))
-
-    def corrected(self, S: sp.csc_matrix, correction: Correction) -> sp.csc_matrix:
-        """S + D."""
-        d = self.manifold.d
-        more = block_diagonal(
-            self.manifold, correction.blocks, correction.scalars, np.zeros((d, d)))
-        more.resize(S.shape)
-        return (S + more).tocsc()
 
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""

@@ -15,17 +15,15 @@ a Cholesky factorisation proves each bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index
 from .. import thresholds
-
-if TYPE_CHECKING:
-    from .certificate import Certifier
+from ..manifold.manifold import Manifold
+from .certificate import Certificate, Certifier, block_diagonal
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,21 @@ class Correction:
 
     def moved(self, step: Correction) -> Correction:
         return Correction(self.blocks + step.blocks, self.scalars + step.scalars)
+
+
+def sharpened(
+    certifier: Certifier, y: Array, certificate: Certificate, wanted: float
+) -> Certificate:
+    """A failed certificate of y with the gap that better multipliers prove.
+
+    `wanted` is a gap that will do.
+    """
+    spectrum = certificate.spectrum
+    if spectrum is None or spectrum[0][0] >= 0:
+        return certificate
+    S = certifier.matrix(y, certifier.schur(y))
+    gap = least_gap(certifier, S, spectrum, certificate.gap, wanted)
+    return replace(certificate, gap=gap)
 
 
 def least_gap(
@@ -65,7 +78,7 @@ def least_gap(
         step = bundle_step(vectors[: n * d].reshape(n, d, -1), vectors[n * d : n * d + k],
                            values, length)
         trial = best.moved(step)
-        matrix = certifier.corrected(S, trial)
+        matrix = _corrected(S, certifier.manifold, trial)
         spare = (wanted - trial.trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
             return wanted
@@ -81,6 +94,14 @@ def least_gap(
         if gap > numbers.dual_far * wanted or gained < numbers.dual_least_gain * gap:
             break
     return gap
+
+
+def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:
+    """S + D."""
+    none = np.zeros((manifold.d,) * 2)
+    more = block_diagonal(manifold, correction.blocks, correction.scalars, none)
+    more.resize(S.shape)
+    return (S + more).tocsc()
 
 
 def bundle_step(turns: Array, bearings: Array, values: Array, length: float) -> Correction:

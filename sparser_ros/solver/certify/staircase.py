@@ -21,6 +21,7 @@ from ..optimize.truncated_cg import CGStop
 from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
+from .dual_ascent import sharpened
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ class _Staircase:
         # Less by what rounding of the difference of two costs may add.
         wanted = max(0.99 * self._wanted(certificate.cost), certificate.tolerance)
         if not certificate.certified and not self._saddle(certificate):
-            certificate = self.certifier.sharpened(y, certificate, wanted)
+            certificate = sharpened(self.certifier, y, certificate, wanted)
         self.lower = max(self.lower, certificate.lower_bound)
         return certificate
 
