@@ -33,8 +33,10 @@ if os.environ.get('CI'):
 _PR_SET_CHILD_SUBREAPER = 36
 _COMPILE = """
 import sys
+from sparser_ros.backend.observability.comparison_warm_up import warm_up as warm_up_comparison
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.solver.warm_up import warm_up
+warm_up_comparison(int(sys.argv[1]))
 for robust in (RobustConfig(), RobustConfig(kernel='gm', gnc=True)):
     warm_up(int(sys.argv[1]), SolverConfig(robust=robust))
 """

@@ -5,7 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rclpy.executors import Executor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,15 +50,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         node = SparserNode()
         executor.add_node(node)
-        while rclpy.ok():
-            try:
-                executor.spin()
-            except ExternalShutdownException:
-                raise
-            except Exception as error:
-                # What no callback raised: a message that does not deserialise, text that is no
-                # UTF-8.
-                node.times.caught('executor', error)
+        spin(executor, lambda error: node.times.caught('executor', error))
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except ConfigError as error:
@@ -71,6 +67,26 @@ def _run(arguments: Sequence[str] | None) -> int:
         executor.shutdown(timeout_sec=1.0)
         rclpy.try_shutdown()
     return 0
+
+
+def spin(executor: Executor, caught: Callable[[Exception], None]) -> None:
+    """Spin until the executor's context ends.
+
+    `caught` gets what no callback raised: a message that does not deserialise, text that is no
+    UTF-8.
+    """
+    from rclpy.executors import ExternalShutdownException
+
+    while executor.context.ok():
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            raise
+        except Exception as error:
+            # A signal may end the context while the executor prepares to wait: rclpy 7 raises
+            # RCLError then, which says nothing but that.
+            if executor.context.ok() or not isinstance(error, RuntimeError):
+                caught(error)
 
 
 def _ignore_ctrl_c() -> None:

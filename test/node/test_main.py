@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
+from sparser_ros.node.main import spin
 from sparser_ros.node.processes import Child, isolated_environment
 
 PATIENCE_S = 300
@@ -64,3 +65,31 @@ def test_bad_arguments_are_explained(tmp_path, file, level, reason):
         text = process.tail(100)
     assert f'parse {reason}' in text
     assert 'Traceback' not in text
+
+
+def test_a_context_that_ends_while_the_executor_prepares_to_wait_is_no_error():
+    """A wait set without a context cannot be made: seen when a signal comes at that moment."""
+    import rclpy
+    from rclpy.context import Context
+    from rclpy.executors import SingleThreadedExecutor
+
+    class Interrupted(SingleThreadedExecutor):
+        def spin(self):
+            if self.context.ok():
+                self.context.try_shutdown()
+                next(self._wait_for_ready_callbacks())
+
+    class Broken(SingleThreadedExecutor):
+        def spin(self):
+            if not caught:
+                raise RuntimeError('once')
+            self.context.try_shutdown()
+
+    caught = []
+    for kind in (Interrupted, Broken):
+        context = Context()
+        rclpy.init(context=context)
+        spin(kind(context=context), caught.append)
+        if kind is Interrupted:
+            assert not caught
+    assert [str(error) for error in caught] == ['once']

@@ -71,7 +71,13 @@ def compare(
         if gauge is not None:
             there = _aligned(fine, np.flatnonzero(pieces.segment == gauge), here, there, apart_m)
         rivals.append(Rival(there, gap, proposal))
-    return Comparison(here, tuple(sorted(rivals, key=lambda rival: rival.gap)))
+    return Comparison(here, tuple(sorted(rivals, key=_rank)))
+
+
+def _rank(rival: Rival) -> tuple[float, bool, int]:
+    """Best first; of equal ones, which rounding would order, the simplest mirror image."""
+    mirror = rival.proposal.mirror
+    return round(rival.gap, 6), not mirror, len(mirror)
 
 
 def _promising(

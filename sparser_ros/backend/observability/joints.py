@@ -39,25 +39,28 @@ def no_joints(dimension: int) -> Joints:
                   np.zeros((0, size, size)))
 
 
-def joint_terms(
+def joint_residuals(
     joints: Joints, centers: Array, rotation: Array, shift: Array
-) -> tuple[Array, Array, Array]:
-    """Whitened residuals (j, s) of joints, and derivatives (j, s, s) by both pieces' motions.
+) -> Array:
+    """(j, d + turns): whitened residuals of joints.
 
     `rotation` and `shift` move the pieces about their `centers`.
     """
+    if not len(joints):
+        return joints.offset
+    back, gap, turn, _ = _relative(joints, centers, rotation, shift)
+    return _whitened(joints, back, gap, turn)
+
+
+def joint_terms(
+    joints: Joints, centers: Array, rotation: Array, shift: Array
+) -> tuple[Array, Array, Array]:
+    """Residuals as above, and their derivatives (j, s, s) by both pieces' motions."""
     d = centers.shape[1]
     size = joints.offset.shape[1]
     if not len(joints):
         return joints.offset, joints.whitener, joints.whitener
-    sides = (joints.before, joints.after)
-    arms = [np.einsum('kij,kj->ki', rotation[v], joints.point - centers[v]) for v in sides]
-    ends = [arm + (centers + shift)[v] for arm, v in zip(arms, sides, strict=True)]
-    back = np.swapaxes(rotation[joints.before], 1, 2)
-    gap = ends[1] - ends[0]
-    bend = back @ rotation[joints.after]
-    turn = matrix_to_angle(bend)[:, None] if d == 2 else matrix_to_rotvec(bend)
-    residual = np.concatenate([np.einsum('kij,kj->ki', back, gap), turn], axis=1)
+    back, gap, turn, arms = _relative(joints, centers, rotation, shift)
     change = np.ones((len(joints), 1, 1)) if d == 2 else _left_inverse(turn) @ back
     result = []
     for arm, sign in zip(arms, (-1.0, 1.0), strict=True):
@@ -69,8 +72,26 @@ def joint_terms(
             block[:, :d, d:] -= back @ turned(gap)
         block[:, d:, d:] = sign * change
         result.append(joints.whitener @ block)
-    return (
-        np.einsum('kij,kj->ki', joints.whitener, residual + joints.offset), result[0], result[1])
+    return _whitened(joints, back, gap, turn), result[0], result[1]
+
+
+def _relative(
+    joints: Joints, centers: Array, rotation: Array, shift: Array
+) -> tuple[Array, Array, Array, list[Array]]:
+    """Inverse rotations of the pieces before, gaps in map, turns between, arms of both sides."""
+    sides = (joints.before, joints.after)
+    arms = [(rotation[v] @ (joints.point - centers[v])[:, :, None])[:, :, 0] for v in sides]
+    ends = [arm + (centers + shift)[v] for arm, v in zip(arms, sides, strict=True)]
+    back = np.swapaxes(rotation[joints.before], 1, 2)
+    bend = back @ rotation[joints.after]
+    turn = (matrix_to_angle(bend)[:, None] if centers.shape[1] == 2
+            else matrix_to_rotvec(bend))
+    return back, ends[1] - ends[0], turn, arms
+
+
+def _whitened(joints: Joints, back: Array, gap: Array, turn: Array) -> Array:
+    residual = np.concatenate([(back @ gap[:, :, None])[:, :, 0], turn], axis=1)
+    return np.asarray((joints.whitener @ (residual + joints.offset)[:, :, None])[:, :, 0])
 
 
 def turned(arm: Array) -> Array:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...linalg.dense.rotations import angle_to_matrix, hat, rotvec_to_matrix
+from ...linalg.dense.rotations import angle_to_matrix
+from .registration_kernels import descended
 from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 
 Array = NDArray[np.float64]
@@ -24,8 +26,7 @@ MOST_ROWS = 120
 """Distances that a search takes, picked evenly: its work is linear in them."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What ties one variable to known places; points are relative to the variable's centre."""
 
     points: Array
@@ -50,9 +51,9 @@ class Evidence:
         step = -(-len(self.points) // MOST_ROWS)
         if step <= 1:
             return self
-        return Evidence(
-            self.points[::step], self.places[::step], self.distance[::step],
-            self.weight[::step] * step, self.same_points, self.same_places, self.same_weight)
+        return self._replace(
+            points=self.points[::step].copy(), places=self.places[::step].copy(),
+            distance=self.distance[::step].copy(), weight=self.weight[::step] * step)
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def candidates(
     if start is not None:
         rotation = np.concatenate([start[0][None], rotation])
         position = np.concatenate([start[1][None], position])
-    rotation, position, cost = _descended(evidence, rotation, position, turn, width)
+    cost = np.empty(len(position))
+    descended(evidence, rotation, position, turn, width, MOST_DESCENT_STEPS, cost)
     order = np.argsort(cost, kind='stable')
     return Candidates(rotation[order], position[order], cost[order])
 
@@ -153,77 +155,3 @@ def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
     if not np.any(spread):
         up = axes[0] * np.mean(evidence.distance)
     return np.stack([middle + along + up, middle + along - up])
-
-
-def _descended(
-    evidence: Evidence, rotation: Array, position: Array, turn: bool, width: float
-) -> tuple[Array, Array, Array]:
-    damping = np.full(len(position), 1e-2)
-    residual, jacobian = _linearised(evidence, rotation, position, turn)
-    cost = _cost(residual, width)
-    for _ in range(MOST_DESCENT_STEPS):
-        weighted = ((1 + residual**2 / width) ** -2.0)[:, :, None] * jacobian
-        normal = np.swapaxes(weighted, 1, 2) @ jacobian
-        gradient = np.einsum('skm,sk->sm', weighted, residual)
-        diagonal = np.einsum('smm->sm', normal)
-        scale = diagonal + 1e-9 * (1 + np.max(diagonal, axis=1, keepdims=True))
-        system = normal + (damping[:, None] * scale)[:, :, None] * np.eye(scale.shape[1])
-        step = -np.linalg.solve(system, gradient[:, :, None])[:, :, 0]
-        d = position.shape[1]
-        trial_position = position + step[:, :d]
-        trial_rotation = rotation
-        if turn:
-            turned = (
-                angle_to_matrix(step[:, d]) if d == 2 else rotvec_to_matrix(step[:, d:]))
-            trial_rotation = turned @ rotation
-        trial_residual, trial_jacobian = _linearised(
-            evidence, trial_rotation, trial_position, turn)
-        trial_cost = _cost(trial_residual, width)
-        better = trial_cost < cost
-        rotation = np.where(better[:, None, None], trial_rotation, rotation)
-        position = np.where(better[:, None], trial_position, position)
-        residual = np.where(better[:, None], trial_residual, residual)
-        jacobian = np.where(better[:, None, None], trial_jacobian, jacobian)
-        gain = np.where(better, cost - trial_cost, 0.0)
-        cost = np.where(better, trial_cost, cost)
-        damping = np.clip(np.where(better, damping / 10, damping * 10), 1e-9, 1e9)
-        if np.all(np.where(better, gain < 1e-6 * (1 + cost), damping > 1e5)):
-            break
-    return rotation, position, cost
-
-
-def _cost(residual: Array, width: float) -> Array:
-    square = residual**2
-    return np.asarray(np.sum(square / (1 + square / width), axis=1))
-
-
-def _linearised(
-    evidence: Evidence, rotation: Array, position: Array, turn: bool
-) -> tuple[Array, Array]:
-    """Whitened residuals (s, k) and Jacobians (s, k, d [+ turns]) of all starts."""
-    d = position.shape[1]
-    arm = np.einsum('sij,kj->ski', rotation, evidence.points)
-    vector = arm + position[:, None] - evidence.places
-    length = np.linalg.norm(vector, axis=2)
-    scale = np.sqrt(evidence.weight)
-    unit = scale[:, None] * vector / np.maximum(length, 1e-9)[:, :, None]
-    same_arm = np.einsum('sij,kj->ski', rotation, evidence.same_points)
-    same_scale = np.sqrt(evidence.same_weight)[:, None]
-    gap = same_scale * (same_arm + position[:, None] - evidence.same_places)
-    starts = len(position)
-    residual = np.concatenate([
-        scale * (length - evidence.distance), gap.reshape(starts, -1)], axis=1)
-    gap_rows = np.broadcast_to(
-        same_scale[:, :, None] * np.eye(d), (starts, len(evidence.same_points), d, d))
-    if turn:
-        unit = np.concatenate([unit, np.einsum('ski,skim->skm', unit, _turned(arm))], axis=2)
-        gap_rows = np.concatenate([gap_rows, same_scale[:, :, None] * _turned(same_arm)], axis=3)
-    return residual, np.concatenate(
-        [unit, gap_rows.reshape(starts, -1, gap_rows.shape[3])], axis=1)
-
-
-def _turned(arm: Array) -> Array:
-    """(s, k, d, turns): derivative of a turned arm by the rotation."""
-    if arm.shape[2] == 2:
-        return np.stack([-arm[..., 1], arm[..., 0]], axis=-1)[..., None]
-    return -hat(arm)

@@ -17,7 +17,14 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
 from ...linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
-from .joints import Joints, joint_terms, turned
+from .joints import Joints, joint_residuals, joint_terms, turned
+from .rigid_kernels import (
+    CarriedPairs,
+    Unknowns,
+    add_joints,
+    pair_cost,
+    pair_normal_equations,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -170,22 +177,54 @@ class RigidProblem:
         return residuals.ranges**2, np.bincount(
             self.same.group, gap).astype(float)
 
+    @cached_property
+    def _unknowns(self) -> Unknowns:
+        b, d, size = self.pieces, self.dimension, self.dimension + self.turns
+        variable = np.arange(self.variables + 1)
+        begin = np.where(variable < b, variable * size, b * size + (variable - b) * d)
+        sizes = np.where(variable < b, size, d)
+        sizes[-1] = 0
+        return Unknowns(begin, sizes)
+
+    @cached_property
+    def _carried(self) -> tuple[CarriedPairs, CarriedPairs, Array]:
+        """Ranges, coincidences, and degrees of freedom of the measurements behind these."""
+        def carried(pairs: Pairs) -> CarriedPairs:
+            own = self._own
+            return CarriedPairs(
+                np.where(pairs.first < 0, self.variables, pairs.first),
+                np.where(pairs.second < 0, self.variables, pairs.second),
+                own[pairs is self.ranges, True], own[pairs is self.ranges, False],
+                np.sqrt(pairs.weight), pairs.kept)
+
+        groups = int(self.same.group.max()) + 1 if len(self.same) else 0
+        return carried(self.ranges), carried(self.same), self._degrees(groups)
+
     def cost(self, at: Placement, width: float = QUADRATIC) -> float:
         """Sum of squared residuals, or of Geman-McClure terms of a kernel with c^2 = `width`.
 
         The quadratic cost leaves rejected measurements out; with a kernel they take part, since
         another placement may explain them.
         """
-        residuals = self.residuals(at)
-        joints = float(np.sum(residuals.joints**2))
-        gap = np.sum(residuals.same**2, axis=1)
-        if np.isinf(width):
-            return joints + float(
-                np.sum(residuals.ranges[self.ranges.kept] ** 2) + np.sum(gap[self.same.kept]))
-        squares, same = self.squares(residuals)
-        return joints + float(
-            np.sum(squares / (1 + squares / width))
-            + np.sum(same / (1 + same / (width * self._degrees(len(same))))))
+        ranges, same, degrees = self._carried
+        joints = joint_residuals(self.joints, self.centers, at.rotation, at.shift)
+        return float(np.sum(joints**2)) + float(pair_cost(
+            at.rotation, self.centers + at.shift, ranges, self.distance, same, self.same.group,
+            degrees, width))
+
+    def normal_equations(self, at: Placement, width: float = QUADRATIC) -> tuple[Array, Array]:
+        """J^T W J (u, u) and J^T W r (u,) of `linearised`, W the robust weights."""
+        ranges, same, degrees = self._carried
+        normal, gradient = np.zeros((self.unknowns, self.unknowns)), np.zeros(self.unknowns)
+        pair_normal_equations(
+            at.rotation, self.centers + at.shift, ranges, self.distance, same, self.same.group,
+            degrees, width, self._unknowns, normal, gradient)
+        if len(self.joints):
+            residual, by_before, by_after = self._bent(at)
+            add_joints(
+                self.joints.before, self.joints.after, residual, by_before, by_after,
+                self._unknowns, normal, gradient)
+        return normal, gradient
 
     def weights(self, residuals: Residuals, width: float) -> tuple[Array, Array]:
         """Robust weights of ranges (k,) and coincidences (c,)."""
@@ -270,13 +309,11 @@ class RigidProblem:
     ) -> Placement:
         """A local minimum near a placement (Levenberg-Marquardt over the `free` unknowns)."""
         damping, best = 1e-3, self.cost(at, width)
-        fresh = True
+        fresh, column = True, np.flatnonzero(free)
         for _ in range(steps):
             if fresh:
-                residual, jacobian = self.linearised(at, width)
-                jacobian = jacobian[:, free]
-                normal = (jacobian.T @ jacobian).toarray()
-                gradient = jacobian.T @ residual
+                normal, gradient = self.normal_equations(at, width)
+                normal, gradient = normal[np.ix_(column, column)], gradient[column]
                 diagonal = np.diag(normal)
                 scale = diagonal + 1e-9 * max(1.0, float(np.max(diagonal, initial=0.0)))
             step = np.zeros(self.unknowns)

@@ -42,8 +42,10 @@ class AuditorLoop:
     def run(self) -> None:
         """Serve until the pipe closes."""
         from ...solver.warm_up import warm_up
+        from ..observability.comparison_warm_up import warm_up as warm_up_comparison
 
         warm_up(self._config.dimension, self._config.solver)
+        warm_up_comparison(self._config.dimension)
         if self._own_process:
             # Not before: robots are located only after the first audit.
             with contextlib.suppress(OSError):

@@ -36,8 +36,11 @@ class TrackerLoop:
     def run(self) -> None:
         """Serve until the pipe closes."""
         from ...solver.warm_up import warm_up
+        from ..observability.comparison_warm_up import warm_up as warm_up_comparison
 
         warm_up(self._config.dimension, self._config.solver)
+        if self._config.backend.auditor == 'inline':
+            warm_up_comparison(self._config.dimension)
         self._endpoint.send(encode(protocol.READY, {'pid': os.getpid()}))
         while not self._endpoint.ended.is_set():
             for packet in self._endpoint.receive():

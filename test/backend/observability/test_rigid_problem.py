@@ -6,6 +6,7 @@ from backend_world import World, graph_of
 
 from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
+from sparser_ros.graph import RelativePoses
 from sparser_ros.graph.odometry_segments import find_segments
 
 
@@ -32,6 +33,43 @@ def test_the_jacobian_is_the_derivative_of_the_residuals(dimension):
         np.testing.assert_allclose(
             jacobian[:, column].toarray().ravel(), difference, atol=1e-4 * (
                 1 + np.abs(difference).max()))
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('width', [np.inf, 9.0])
+def test_compiled_normal_equations_and_costs_are_those_of_the_jacobian(dimension, width):
+    starts = np.eye(3)[:, :dimension] * 5
+    world = World(
+        ['curved', 'curved', 'still'], starts, beacons=np.ones((2, dimension)) * [[2], [-3]],
+        dimension=dimension, steps=40, known=(0,))
+    graph = graph_of(world.increments(1), dimension)
+    last = np.array([10, 50]), np.array([100, 30])
+    closures = RelativePoses(
+        *last, np.tile(np.eye(dimension), (2, 1, 1)), np.ones((2, dimension)), np.array([30., 2.]),
+        np.array([9., 5.]), np.zeros(2, dtype=bool), np.zeros(2, dtype=np.int64))
+    graph = graph.replaced(relative_poses=graph.relative_poses.append(closures))
+    pieces = cut(graph, world.truth, find_segments(graph), 0.03)
+    rejected = np.where(np.arange(len(graph.ranges)) % 5 == 0, 0.0, 1.0)
+    problem = rigid_problem(
+        graph, world.truth, pieces.parts, 0.1, RobustWeights({'ranges': rejected}),
+        joints=pieces.joints)
+    assert len(problem.same) > 0
+    at = problem.stepped(
+        problem.identity(), 0.1 * np.random.default_rng(1).normal(size=problem.unknowns))
+    residual, jacobian = problem.linearised(at, width)
+    normal, gradient = problem.normal_equations(at, width)
+    np.testing.assert_allclose(normal, (jacobian.T @ jacobian).toarray(), rtol=1e-10, atol=1e-7)
+    np.testing.assert_allclose(gradient, jacobian.T @ residual, rtol=1e-10, atol=1e-7)
+    if np.isinf(width):
+        assert problem.cost(at) == pytest.approx(float(residual @ residual), rel=1e-12)
+    step = 1e-6
+    for column in range(problem.unknowns):
+        move = np.zeros(problem.unknowns)
+        move[column] = step
+        slope = (problem.cost(problem.stepped(at, move), width)
+                 - problem.cost(problem.stepped(at, -move), width)) / (2 * step)
+        assert 2 * gradient[column] == pytest.approx(
+            slope, abs=1e-5 * (1 + np.abs(gradient).max()))
 
 
 def small(weights=None):

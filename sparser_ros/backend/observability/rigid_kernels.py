@@ -1,0 +1,188 @@
+"""Compiled: costs and normal equations of the problem of rigid pieces.
+
+`rotation` (v + 1, d, d) turns the arms of points, and `base` (v + 1, d) is where the centres are,
+in metres in map; the last variable is the ground. The formulas are those of
+`RigidProblem.linearised`, without its sparse matrix: audits compare dozens of placements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+_compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
+
+
+class CarriedPairs(NamedTuple):
+    """Pairs of points, each carried by a variable."""
+
+    first: Index
+    """(k,): variable; the ground is the last."""
+    second: Index
+    arm_first: Array
+    """(k, d): from the centre of the variable to its point, m."""
+    arm_second: Array
+    root: Array
+    """(k,): square root of the weight, 1/m."""
+    kept: NDArray[np.bool_]
+    """(k,): false for measurements that the robust solve rejects."""
+
+
+class Unknowns(NamedTuple):
+    """Columns of the variables: shift first, then rotation."""
+
+    begin: Index
+    """(v + 1,)."""
+    size: Index
+    """(v + 1,): 0 for the ground, d for landmarks, d + turns for pieces."""
+
+
+@_compiled
+def pair_cost(rotation, base, ranges, distance, same, group, degrees, width):  # type: ignore[no-untyped-def]
+    """Sum of squared residuals of what is kept, or of Geman-McClure terms of all (c^2 = `width`).
+
+    `group` (c,) numbers the measurements behind the coincidences, `degrees` widens their kernels.
+    """
+    d = base.shape[1]
+    total = 0.0
+    for k in range(len(distance)):
+        f, s = ranges.first[k], ranges.second[k]
+        square = 0.0
+        for i in range(d):
+            gap = base[s, i] - base[f, i]
+            for j in range(d):
+                gap += (rotation[s, i, j] * ranges.arm_second[k, j]
+                        - rotation[f, i, j] * ranges.arm_first[k, j])
+            square += gap * gap
+        residual = ranges.root[k] * (np.sqrt(square) - distance[k])
+        square = residual * residual
+        if not np.isinf(width):
+            total += square / (1 + square / width)
+        elif ranges.kept[k]:
+            total += square
+    squares = np.zeros(len(degrees))
+    for k in range(len(group)):
+        f, s = same.first[k], same.second[k]
+        square = 0.0
+        for i in range(d):
+            gap = base[s, i] - base[f, i]
+            for j in range(d):
+                gap += (rotation[s, i, j] * same.arm_second[k, j]
+                        - rotation[f, i, j] * same.arm_first[k, j])
+            square += gap * gap
+        square *= same.root[k] * same.root[k]
+        if not np.isinf(width):
+            squares[group[k]] += square
+        elif same.kept[k]:
+            total += square
+    for g in range(len(degrees)):
+        total += squares[g] / (1 + squares[g] / (width * degrees[g]))
+    return total
+
+
+@_compiled
+def pair_normal_equations(  # type: ignore[no-untyped-def]
+    rotation, base, ranges, distance, same, group, degrees, width, unknowns, normal, gradient,
+):
+    """Add J^T W J to `normal` (u, u) and J^T W r to `gradient` (u,), W the robust weights."""
+    d = base.shape[1]
+    turns = 1 if d == 2 else 3
+    row = np.empty((2, d + turns))
+    arm = np.empty((2, d))
+    gap = np.empty(d)
+    side = np.empty(2, dtype=np.int64)
+    squares = np.zeros(len(degrees))
+    for k in range(len(group)):
+        if np.isinf(width):
+            break
+        f, s = same.first[k], same.second[k]
+        square = 0.0
+        for i in range(d):
+            one = base[s, i] - base[f, i]
+            for j in range(d):
+                one += (rotation[s, i, j] * same.arm_second[k, j]
+                        - rotation[f, i, j] * same.arm_first[k, j])
+            square += one * one
+        squares[group[k]] += square * same.root[k] * same.root[k]
+
+    for k in range(len(distance) + len(group)):
+        is_range = k < len(distance)
+        c = k - len(distance)
+        if is_range:
+            side[0], side[1] = ranges.first[k], ranges.second[k]
+        else:
+            side[0], side[1] = same.first[c], same.second[c]
+        for i in range(d):
+            for q in range(2):
+                arm[q, i] = 0.0
+            for j in range(d):
+                if is_range:
+                    arm[0, i] += rotation[side[0], i, j] * ranges.arm_first[k, j]
+                    arm[1, i] += rotation[side[1], i, j] * ranges.arm_second[k, j]
+                else:
+                    arm[0, i] += rotation[side[0], i, j] * same.arm_first[c, j]
+                    arm[1, i] += rotation[side[1], i, j] * same.arm_second[c, j]
+            gap[i] = base[side[1], i] + arm[1, i] - base[side[0], i] - arm[0, i]
+        if is_range:
+            length = 0.0
+            for i in range(d):
+                length += gap[i] * gap[i]
+            length = np.sqrt(length)
+            residual = ranges.root[k] * (length - distance[k])
+            weight = 1.0 if ranges.kept[k] else 0.0
+            if not np.isinf(width):
+                weight = (1 + residual * residual / width) ** -2.0
+            scale = ranges.root[k] / max(length, 1e-9)
+        else:
+            weight = 1.0 if same.kept[c] else 0.0
+            if not np.isinf(width):
+                weight = (1 + squares[group[c]] / (width * degrees[group[c]])) ** -2.0
+            scale = same.root[c]
+        if weight == 0.0:
+            continue
+        for axis in range(1 if is_range else d):
+            # One row of the Jacobian: along the line of sight, or along one axis of map.
+            for q in range(2):
+                sign = -scale if q == 0 else scale
+                for i in range(d):
+                    row[q, i] = sign * gap[i] if is_range else (sign if i == axis else 0.0)
+                if d == 2:
+                    row[q, 2] = arm[q, 0] * row[q, 1] - arm[q, 1] * row[q, 0]
+                else:
+                    for i in range(3):
+                        u, v = (i + 1) % 3, (i + 2) % 3
+                        row[q, 3 + i] = arm[q, u] * row[q, v] - arm[q, v] * row[q, u]
+            if not is_range:
+                residual = scale * gap[axis]
+            for q in range(2):
+                at = unknowns.begin[side[q]]
+                for i in range(unknowns.size[side[q]]):
+                    gradient[at + i] += weight * row[q, i] * residual
+                    for p in range(2):
+                        to = unknowns.begin[side[p]]
+                        for j in range(unknowns.size[side[p]]):
+                            normal[at + i, to + j] += weight * row[q, i] * row[p, j]
+
+
+@_compiled
+def add_joints(before, after, residual, by_before, by_after, unknowns, normal, gradient):  # type: ignore[no-untyped-def]
+    """Add joints: residuals (j, s) and derivatives (j, s, s) by the motions of both pieces."""
+    count, size = residual.shape
+    for k in range(count):
+        a, b = unknowns.begin[before[k]], unknowns.begin[after[k]]
+        for m in range(size):
+            for i in range(size):
+                one, other = by_before[k, m, i], by_after[k, m, i]
+                gradient[a + i] += one * residual[k, m]
+                gradient[b + i] += other * residual[k, m]
+                for j in range(size):
+                    normal[a + i, a + j] += one * by_before[k, m, j]
+                    normal[a + i, b + j] += one * by_after[k, m, j]
+                    normal[b + i, a + j] += other * by_before[k, m, j]
+                    normal[b + i, b + j] += other * by_after[k, m, j]
