@@ -173,3 +173,40 @@ def _graph(
     return empty_graph(dimension, names).replaced(
         poses=Poses(robot, np.arange(n) - first, np.zeros(n, dtype=np.int64), rotation,
                     translation))
+
+
+def small_world(seed: int, dimension: int, n_ranges: int, n: int = 6, landmarks: int = 2) -> Graph:
+    """A random walk of few poses with closures and ranges, noisy enough for wrong minima.
+
+    The noise is 0 to 2 times one metre and one radian at unit weights, by seed.
+    """
+    rng = np.random.default_rng(seed)
+    noise = 0.5 * (seed // 4 % 5)
+    turn = rng.normal(0, 2.0, n if dimension == 2 else (n, 3))
+    rotation = angle_to_matrix(turn) if dimension == 2 else rotvec_to_matrix(turn)
+    translation, beacons = (rng.uniform(-5, 5, (m, dimension)) for m in (n, landmarks))
+    i = np.concatenate([np.arange(n - 1), rng.integers(0, n // 2, 3)])
+    j = np.concatenate([np.arange(1, n), rng.integers(n // 2, n, 3)])
+    m = len(i)
+    wrong = 0.3 * noise * rng.normal(size=m if dimension == 2 else (m, 3))
+    back = np.swapaxes(rotation[i], 1, 2)
+    relative = back @ rotation[j] @ (
+        angle_to_matrix(wrong) if dimension == 2 else rotvec_to_matrix(wrong))
+    move = np.einsum('kij,kj->ki', back, translation[j] - translation[i])
+    edges = RelativePoses(
+        i, j, relative, move + noise * rng.normal(size=move.shape), rng.uniform(0.5, 20.0, m),
+        rng.uniform(0.5, 20.0, m), np.arange(m) < n - 1, np.zeros(m, dtype=np.int64))
+    graph = _graph(('A',), np.zeros(n, dtype=np.int64), rotation, translation, dimension)
+    if not n_ranges:
+        return graph.replaced(relative_poses=edges)
+    at, to = rng.integers(0, n, n_ranges), rng.integers(0, landmarks, n_ranges)
+    distance = np.linalg.norm(beacons[to] - translation[at], axis=1)
+    zero = np.zeros((n_ranges, dimension))
+    measured = np.maximum(distance + noise * rng.normal(size=n_ranges), 0.05)
+    return graph.replaced(
+        relative_poses=edges,
+        landmarks=Landmarks(
+            tuple(f'L{k}' for k in range(landmarks)), beacons, np.zeros(landmarks, dtype=bool)),
+        ranges=Ranges(
+            at, ~to, zero, zero.copy(), measured, rng.uniform(0.5, 20.0, n_ranges),
+            np.zeros(n_ranges, dtype=np.int64)))

@@ -41,6 +41,34 @@ class CertifyNumbers:
         1e-14, 'certify', 'least margin of the test with one block held, over the largest diagonal '
         'entry: errors of a Cholesky factor are a few machine precisions of that',
         source='rounding error of float64')
+    dual_vectors: int = number(
+        12, 'certify', 'least eigenvectors of S by which better multipliers are found; more than '
+        'the rank of a relaxation, so that those that the step turns negative are among them',
+        unit='vectors')
+    dual_rounds: int = number(
+        6, 'certify', 'most rounds of better multipliers at a point; each proves a bound',
+        unit='rounds', off=0)
+    dual_length: float = number(
+        3.0, 'certify', 'first step length of better multipliers, over the least eigenvalue')
+    dual_far: float = number(
+        10.0, 'certify', 'gap after a round, over the one that is wanted, above which the point '
+        'itself is too far from the optimum for better multipliers')
+    dual_shift: float = number(
+        5.0, 'certify', 'shift of the factor that Lanczos inverts, over the least eigenvalue')
+    dual_longer: float = number(
+        10.0, 'certify', 'step length after a better bound, over the last one')
+    dual_shorter: float = number(
+        0.1, 'certify', 'step length after a worse bound, over the last one')
+    dual_least_gain: float = number(
+        0.05, 'certify', 'gain of a round, over the gap that is left, below which no other is '
+        'made: the rest is the distance of the point from the optimum')
+    dual_shifts: int = number(
+        4, 'certify', 'times that the shift of the proof is multiplied by ten', unit='times')
+    dual_inner_steps: int = number(
+        400, 'certify', 'most projected gradients of a round; each costs one eigenvalue problem '
+        'of `dual_vectors` rows', unit='steps')
+    dual_inner_tolerance: float = number(
+        1e-6, 'certify', 'relative change of W at which they end; the proof does not depend on it')
     staircase_tolerance: float = number(
         1e-5, 'certify', 'cost tolerance of the first run at a rank: a saddle shows in its '
         'certificate already')

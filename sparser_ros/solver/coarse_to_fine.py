@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..array_types import Array
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from . import thresholds
+from .certify.certificate import Certifier
+from .certify.staircase import escape
 from .initialize.coarsening import CoarseGraph, coarsen
 from .initialize.initialization import start_point
 from .optimize.trust_region import TrustRegionRun
@@ -44,6 +47,34 @@ def relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Start:
     context.absorb(inner, begin)
     context.tally.relaxing(begin)
     return Start(y)
+
+
+def relaxed_above(context: SolveContext, plan: Plan, y: Array) -> Array | None:
+    """A point of the relaxation that the trajectory y (rows, d) leads to on a thinned graph.
+
+    Where that trajectory is no minimum of the relaxation, the way down is long: on the thinned
+    graph its steps cost a tenth. None where the thinned trajectory is as good as its relaxation.
+    """
+    begin = time.perf_counter()
+    coarse = coarsen(context.graph, plan.coarsening)
+    inner = context.thinned(coarse.graph)
+    whole = context.problem.unpack(y, context.schur.points(y))
+    low = inner.problem.pack(Estimate(
+        whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
+    certificate = Certifier(inner.schur).test(low)
+    if certificate.directions is None:
+        return None
+    numbers = thresholds.current()
+    # With fewer columns outfinite stalls 1e-4 above the optimum.
+    higher = escape(inner.schur, inner.problem.manifold, low, certificate.directions)
+    if higher is None:
+        return None
+    run = relax(inner, higher, numbers.tolerance_relaxed_above)
+    n, d = inner.problem.manifold.n, context.graph.dimension
+    points = inner.schur.points(run.y)
+    rows, translation = coarse.prolong(run.y[: n * d].reshape(n, d, -1), points[:n])
+    context.absorb(inner, begin)
+    return context.problem.compose(rows, np.concatenate([translation, points[n:]]))
 
 
 def from_thinned(

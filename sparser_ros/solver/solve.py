@@ -15,6 +15,7 @@ from . import thresholds
 from .certify.certificate import Certificate, Certifier
 from .certify.optimality import Assessment, assess
 from .certify.staircase import Climb, climb
+from .coarse_to_fine import relaxed_above
 from .manifold.rounding import round_to_rotations
 from .optimize.truncated_cg import CGStop
 from .optimize.trust_region import TrustRegionRun
@@ -86,6 +87,7 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
     """
     begin = time.perf_counter()
     certifier, frozen = Certifier(context.schur), trajectory.frozen
+    by_thinned = plan.coarsening > 1 and trajectory.relaxed is None
 
     def polish(y: Array) -> TrustRegionRun:
         return refine(context, plan, Start(y, frozen), tolerance=0.0)
@@ -96,10 +98,17 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
     def climb_from(
         run: TrustRegionRun, certificate: Certificate | None, above: float
     ) -> Climb:
-        tested = None if certificate is None else (run, certificate)
-        highest = max(thresholds.current().staircase_highest_rank, run.y.shape[1])
+        tested = None
+        if certificate is not None and certificate.directions is not None:
+            tested = (run, certificate)
+        begin_at = run.y
+        if by_thinned:
+            higher = relaxed_above(context, plan, run.y)
+            if higher is not None:
+                begin_at, tested = higher, None
+        highest = max(thresholds.current().staircase_highest_rank, begin_at.shape[1])
         top = climb(
-            context.schur, run.y, context.preconditioners.regularised(), context.rule(0.0),
+            context.schur, begin_at, context.preconditioners.regularised(), context.rule(0.0),
             max_rank=highest, above=above, tested=tested, certifier=certifier,
             observer=context.observer('certify'), backend=context.backend)
         context.tally.add(top.iterations, top.cg_steps, top.cg_stops, context.backend.ran)
@@ -107,7 +116,8 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
 
     assessed = assess(
         certifier, trajectory.refined, trajectory.relaxed, polish=polish,
-        descend=descend_again, climb=None if trajectory.init == 'initial' else climb_from)
+        descend=descend_again, leaves=not by_thinned,
+        climb=None if trajectory.init == 'initial' else climb_from)
     context.tally.clock('certify', begin)
     return assessed
 

@@ -39,6 +39,8 @@ class Certificate:
     directions: Array | None = None
     """(rows, q): eigenvectors of the least negative eigenvalues, the least first; unit norm, zero
     on the homogenising rows."""
+    spectrum: tuple[Array, Array] | None = None
+    """Least eigenvalues, ascending, and their eigenvectors (rows, q), where they were computed."""
 
     @property
     def certified(self) -> bool:
@@ -134,14 +136,39 @@ class Certifier:
             return Certificate(cost, np.inf, tolerance)
         if not directions:
             return Certificate(cost, gap, tolerance)
-        values, vectors = self._least(factor, gap / self.rows)
+        values, vectors = self._least(
+            factor, gap / self.rows, thresholds.current().dual_vectors)
         least = float(values[0])
         # Lanczos bounds the eigenvalue from above only; a factorisation just below it proves it.
         tight = min(gap, -1.01 * least * self.rows)
         if least < 0 and self.factor(S, tight / self.rows) is not None:
             gap = tight
+        down = vectors[:, values < 0][:, : thresholds.current().escape_directions]
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
-                           self._held(y, vectors[:, values < 0]))
+                           self._held(y, down), (values, vectors))
+
+    def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
+        """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
+        shift = max(1.01 * -least, self.rounding / self.rows)
+        for _ in range(thresholds.current().dual_shifts):
+            if self.factor(matrix, shift) is not None:
+                return trace + shift * self.rows
+            shift *= 10
+        return float(np.inf)
+
+    def least(
+        self, matrix: sp.csc_matrix, shift: float, count: int
+    ) -> tuple[Array, Array]:
+        """`count` least eigenpairs (ascending; columns) of the Schur complement of a matrix on X_c.
+
+        `shift` is where the search for a positive definite one begins.
+        """
+        for _ in range(thresholds.current().certificate_growths):
+            factor = self.factor(matrix, shift)
+            if factor is not None:
+                return self._least(factor, shift, count)
+            shift *= 10
+        raise NotPositiveDefiniteError('no shift makes the matrix positive definite')
 
     def _held_gap(self, y: Array, gradient: Array, tolerance: float) -> float:
         """The gap by `HeldTest`, for points of rank d; inf where that proves nothing."""
@@ -161,7 +188,9 @@ class Certifier:
                 return squared / margin + along
         return float(np.inf)
 
-    def _least(self, factor: CholeskyFactor, shift: float) -> tuple[Array, Array]:
+    def _least(
+        self, factor: CholeskyFactor, shift: float, count: int
+    ) -> tuple[Array, Array]:
         """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""
         numbers = thresholds.current()
         padded = np.zeros(factor.n)
@@ -172,11 +201,11 @@ class Certifier:
 
         operator = LinearOperator((self.rows, self.rows), matvec=inverse, dtype=float)
         start = np.random.default_rng(0).standard_normal(self.rows)
-        wanted = max(min(numbers.escape_directions, self.rows - 2), 1)
+        wanted = max(min(count, self.rows - 2), 1)
         try:
             values, vectors = eigsh(
                 operator, k=wanted, which='LA', v0=start, tol=numbers.lanczos_tolerance,
-                ncv=min(numbers.lanczos_vectors, self.rows))
+                ncv=min(max(numbers.lanczos_vectors, 2 * wanted + 10), self.rows))
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
             if not len(values):

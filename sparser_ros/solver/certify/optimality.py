@@ -32,20 +32,22 @@ def assess(
     polish: Callable[[Array], TrustRegionRun],
     climb: Callable[[TrustRegionRun, Certificate | None, float], Climb] | None,
     descend: Callable[[TrustRegionRun], TrustRegionRun],
+    leaves: bool = True,
 ) -> Assessment:
     """Test a rank-d run, polished if that may help; where it fails, climb the staircase.
 
     A run that costs more than a relaxation known already is not tested: it cannot be certified.
     `climb` takes a run (the relaxed one if there is one), with its certificate where known, to a
     certified relaxation, whose cost bounds the trajectory's from below, and `descend` rounds that
-    again; without `climb` (a live solve) the bound is what the failed test still proves. Costs are
+    again; `leaves` = False where it starts elsewhere and takes no directions from the run. Without
+    `climb` (a live solve) the bound is what the failed test still proves. Costs are
     never below zero.
     """
     certificate: Certificate | None = None
     known_above = relaxed is not None and climb is not None and (
         refined.cost - relaxed.cost > certifier.tolerance(refined.cost))
     if not known_above:
-        certificate = certifier.test(refined.y)
+        certificate = certifier.test(refined.y, directions=leaves or climb is None)
         if not certificate.certified and certificate.gap <= (
                 thresholds.current().polishing_gap * abs(refined.cost)):
             refined = polish(refined.y)

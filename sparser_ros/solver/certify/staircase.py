@@ -21,6 +21,7 @@ from ..optimize.truncated_cg import CGStop
 from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
+from .dual_ascent import sharpened
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,13 @@ class _Staircase:
     def enough(self, certificate: Certificate) -> bool:
         """Whether the bound found so far is as good as it needs to be."""
         gap = certificate.cost - self.lower
+        return certificate.certified or gap <= self._wanted(certificate.cost)
+
+    def _wanted(self, cost: float) -> float:
+        """A gap of a point of that cost that will do."""
         numbers = thresholds.current()
-        return certificate.certified or gap <= min(
-            numbers.bound_gap * abs(certificate.cost),
-            numbers.bound_share * (self.above - certificate.cost))
+        return min(
+            numbers.bound_gap * abs(cost), numbers.bound_share * (self.above - cost))
 
     def polish(
         self, y: Array, before: Certificate | None, last: bool
@@ -177,6 +181,10 @@ class _Staircase:
 
     def _tested(self, y: Array) -> Certificate:
         certificate = self.certifier.test(y)
+        # Less by what rounding of the difference of two costs may add.
+        wanted = max(0.99 * self._wanted(certificate.cost), certificate.tolerance)
+        if not certificate.certified and not self._saddle(certificate):
+            certificate = sharpened(self.certifier, y, certificate, wanted)
         self.lower = max(self.lower, certificate.lower_bound)
         return certificate
 

@@ -16,6 +16,7 @@ from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
 from sparser_ros.solver import solve
 from sparser_ros.solver.certify.certificate import Certifier, multiplier_matrix
+from sparser_ros.solver.certify.dual_ascent import sharpened
 from sparser_ros.solver.certify.staircase import climb, escape
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
@@ -25,8 +26,8 @@ from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 RULE = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16)
 CERTIFY = SolverConfig(certify=True)
 ABSOLUTE = st.sampled_from(('', 'p', 'pfk'))
-GRAPHS = 40
-"""Random small graphs of one test, 0.1 s each; with 200 it passes as well."""
+GRAPHS = 30
+"""Random small graphs of one test, 0.1 s each; `sparser bench bounds` takes 200 and 100 starts."""
 
 
 def parts(graph: Graph):  # type: ignore[no-untyped-def]
@@ -78,7 +79,10 @@ def test_the_bound_holds_for_every_point_whatever_the_tested_one(seed, d, absolu
     some = minimise(
         schur, manifold, manifold.random_point(d + lift, random), preconditioner,
         StoppingRule(max_iterations=5))
-    bound = certifier.test(some.y).lower_bound
+    tested = certifier.test(some.y)
+    sharper = sharpened(certifier, some.y, tested, wanted=0.0)
+    assert sharper.gap <= tested.gap
+    bound = sharper.lower_bound
     for rank in (d, d + 1, d + 4):
         best = minimise(
             schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
@@ -231,7 +235,7 @@ def test_no_start_on_small_graphs_ends_below_the_bound():
             for rank in (d, d, 5, 5)]
         best = min(run.cost for run in ends)
         for run in ends[:2]:
-            certificate = certifier.test(run.y)
+            certificate = sharpened(certifier, run.y, certifier.test(run.y), wanted=0.0)
             tolerance = certifier.tolerance(best)
             assert certificate.lower_bound <= best + tolerance, (seed, certificate)
             certified += certificate.certified
@@ -239,7 +243,7 @@ def test_no_start_on_small_graphs_ends_below_the_bound():
                 wrong += 1
                 assert not certificate.certified
     # Both kinds are there.
-    assert wrong > GRAPHS / 10 and certified > GRAPHS / 10
+    assert wrong > GRAPHS / 20 and certified > GRAPHS / 10
 
 
 def test_one_factorisation_certifies_a_pose_graph(monkeypatch):

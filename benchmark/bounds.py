@@ -1,0 +1,93 @@
+"""Do lower bounds hold: random small graphs, random starts at high rank, planted wrong minima.
+
+Each graph is solved from `--starts` random starts at ranks up to 8; no start may end below the
+bound of any point, and no wrong minimum may be certified. `python -m benchmark.bounds [--graphs
+200] [--starts 100]`; exit code 1 where one does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparser_ros.graph import Graph
+from sparser_ros.solver.certify.certificate import Certifier
+from sparser_ros.solver.certify.dual_ascent import sharpened
+from sparser_ros.solver.model.problem import QuadraticProblem
+from sparser_ros.solver.model.schur import SchurOperator
+from sparser_ros.solver.optimize.trust_region import StoppingRule, minimise
+from sparser_ros.solver.precondition.regularised_q import RegularisedQ
+
+from . import arguments, synthetic
+from .table import Table, run_main
+
+RULE = StoppingRule(cost_tolerance=0.0, gradient_tolerance=1e-16)
+TESTED = 4
+"""Points of each graph that are tested: two at rank d, two relaxed."""
+RANKS = 8
+WRONG = 1e-3
+"""Cost of a wrong minimum over the best one, less one."""
+
+
+@dataclass
+class Count:
+    """What was found in one family of graphs."""
+
+    graphs: int = 0
+    tested: int = 0
+    wrong: int = 0
+    certified: int = 0
+    wrong_certified: int = 0
+    exceeded: int = 0
+    largest_excess: float = -np.inf
+    """Bound less the best cost, over that cost."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Count, print, save; 1 where a bound does not hold."""
+    made = arguments.parser('bounds', __doc__ or '', seeds=1, timeout_s=600)
+    made.add_argument('--graphs', type=int, default=200, help='random graphs in all')
+    made.add_argument('--starts', type=int, default=100, help='random starts of each')
+    args = made.parse_args(argv)
+    table = Table('bounds', 'Lower bounds against random starts', {
+        'family': 'graphs', 'graphs': 'number', 'tested': 'points tested',
+        'certified': 'certified', 'wrong': 'wrong minima', 'wrong_certified': 'of them certified',
+        'exceeded': 'bounds above the best cost', 'largest_excess': 'largest (bound - cost) / cost',
+    }, args.out)
+    counts = {(d, ranges): Count() for d in (2, 3) for ranges in (0, 8)}
+    for seed in range(args.graphs):
+        d, ranges = list(counts)[seed % len(counts)]
+        examine(synthetic.small_world(seed, d, ranges), seed, args.starts, counts[d, ranges])
+    for (d, ranges), count in counts.items():
+        table.add({'family': f'{d}D, ' + ('ranges' if ranges else 'pose graphs'),
+                   **vars(count)})
+    return int(any(c.exceeded or c.wrong_certified for c in counts.values()))
+
+
+def examine(graph: Graph, seed: int, starts: int, count: Count) -> None:
+    """Add what one graph shows."""
+    schur = SchurOperator(QuadraticProblem(graph))
+    manifold, certifier, d = schur.problem.manifold, Certifier(schur), graph.dimension
+    random, preconditioner = np.random.default_rng(seed), RegularisedQ(schur)
+    ranks = [d, d, 5, RANKS, *random.integers(d, RANKS + 1, max(starts - TESTED, 0))]
+    ends = [minimise(
+        schur, manifold, manifold.random_point(int(rank), random), preconditioner, RULE)
+        for rank in ranks]
+    best = min(run.cost for run in ends)
+    tolerance = certifier.tolerance(best)
+    count.graphs += 1
+    for run in ends[:TESTED]:
+        certificate = sharpened(certifier, run.y, certifier.test(run.y), wanted=0.0)
+        excess = certificate.lower_bound - best
+        wrong = run.cost > (1 + WRONG) * best + 2 * tolerance
+        count.tested += 1
+        count.certified += certificate.certified
+        count.wrong += wrong
+        count.wrong_certified += wrong and certificate.certified
+        count.exceeded += bool(excess > tolerance)
+        count.largest_excess = max(count.largest_excess, float(excess / max(best, 1e-12)))
+
+
+if __name__ == '__main__':
+    run_main(main)

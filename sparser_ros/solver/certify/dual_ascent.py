@@ -1,0 +1,157 @@
+"""Better multipliers than those of a point: a few steps of the spectral bundle method.
+
+Any symmetric block-diagonal D with S + D positive semidefinite on X_c proves the bound f - tr D,
+S and f being those of a point (docs/method.md, section 7): a relaxation that is not quite solved
+has an S with a few small negative eigenvalues, and a shift of all rows by the least of them is the
+dearest D. With V the eigenvectors of the q least eigenvalues (diagonal L), the best small D solves
+
+    min tr D + |D - D_0|^2 / (2 t)   subject to   L + V^T (D - D_0) V >= 0,
+
+whose dual is a problem in one q x q matrix W >= 0, and D - D_0 = t (blkdiag(V W V^T) - I).
+Source: Helmberg and Rendl, A spectral bundle method for semidefinite programming, SIAM J. Optim.
+10 (2000), with the bundle of one round instead of an aggregate. Nothing of this needs to be exact:
+a Cholesky factorisation proves each bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...array_types import Array, Index
+from .. import thresholds
+from ..manifold.manifold import Manifold
+from .certificate import Certificate, Certifier, block_diagonal
+
+
+@dataclass(frozen=True)
+class Correction:
+    """D on the rows of X_c that are free; what it costs is its trace."""
+
+    blocks: Array
+    """(n, d, d), symmetric."""
+    scalars: Array
+    """(k,)"""
+
+    @property
+    def trace(self) -> float:
+        return float(np.einsum('nii->', self.blocks) + np.sum(self.scalars))
+
+    def moved(self, step: Correction) -> Correction:
+        return Correction(self.blocks + step.blocks, self.scalars + step.scalars)
+
+
+def sharpened(
+    certifier: Certifier, y: Array, certificate: Certificate, wanted: float
+) -> Certificate:
+    """A failed certificate of y with the gap that better multipliers prove.
+
+    `wanted` is a gap that will do.
+    """
+    spectrum = certificate.spectrum
+    if spectrum is None or spectrum[0][0] >= 0:
+        return certificate
+    S = certifier.matrix(y, certifier.schur(y))
+    gap = least_gap(certifier, S, spectrum, certificate.gap, wanted)
+    return replace(certificate, gap=gap)
+
+
+def least_gap(
+    certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
+    wanted: float,
+) -> float:
+    """The least gap that a few rounds prove, at most `gap`.
+
+    `spectrum` are the least eigenvalues of S, the first negative, and their eigenvectors. `wanted`
+    is a gap that will do; it ends the rounds, and so do bounds that no longer improve.
+    """
+    numbers = thresholds.current()
+    manifold = certifier.manifold
+    d, n, k = manifold.d, manifold.n, manifold.k
+    best = Correction(np.zeros((n, d, d)), np.zeros(k))
+    values, vectors = spectrum
+    length, shift = numbers.dual_length * -values[0], numbers.dual_shift * -values[0]
+    longer = numbers.dual_longer
+    for _ in range(numbers.dual_rounds):
+        step = bundle_step(vectors[: n * d].reshape(n, d, -1), vectors[n * d : n * d + k],
+                           values, length)
+        trial = best.moved(step)
+        matrix = _corrected(S, certifier.manifold, trial)
+        spare = (wanted - trial.trace) / certifier.rows
+        if spare > 0 and certifier.factor(matrix, spare) is not None:
+            return wanted
+        found = certifier.least(matrix, shift, numbers.dual_vectors)
+        proven = certifier.proven_gap(matrix, trial.trace, float(found[0][0]))
+        if not proven < gap:
+            # The step was too long for the eigenvectors to tell what happens.
+            length, longer = length * numbers.dual_shorter, 1.0
+            continue
+        gained, gap, best = gap - proven, proven, trial
+        values, vectors = found
+        length *= longer
+        if gap > numbers.dual_far * wanted or gained < numbers.dual_least_gain * gap:
+            break
+    return gap
+
+
+def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:
+    """S + D."""
+    none = np.zeros((manifold.d,) * 2)
+    more = block_diagonal(manifold, correction.blocks, correction.scalars, none)
+    more.resize(S.shape)
+    return (S + more).tocsc()
+
+
+def bundle_step(turns: Array, bearings: Array, values: Array, length: float) -> Correction:
+    """The step from eigenvectors, on rotations (n, d, q) and bearings (k, q), and eigenvalues (q,).
+
+    `length` is t, a weight. W minimises t / 2 |blkdiag(V W V^T) - I|^2 + <W, L> by projected
+    gradients with momentum (Beck and Teboulle 2009), W as a vector of its upper triangle.
+    """
+    numbers = thresholds.current()
+    n, d, q = turns.shape
+    upper = np.triu_indices(q)
+    scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
+    i, j = upper
+    pairs = 0.5 * scale * (
+        turns[:, :, None, i] * turns[:, None, :, j] + turns[:, :, None, j] * turns[:, None, :, i])
+    rows = np.concatenate([
+        pairs.reshape(n * d * d, -1), scale * bearings[:, i] * bearings[:, j]])
+    unit = np.concatenate([np.tile(np.eye(d).ravel(), n), np.ones(len(bearings))])
+    gram, linear = rows.T @ rows, rows.T @ unit
+    slope = np.where(i == j, values[i], 0.0) / length
+    w = _least_psd(gram, linear - slope, upper, scale, numbers.dual_inner_steps)
+    step = length * (rows @ w - unit)
+    return Correction(step[: n * d * d].reshape(n, d, d), step[n * d * d :])
+
+
+def _least_psd(
+    gram: Array, linear: Array, upper: tuple[Index, Index], scale: Array, steps: int
+) -> Array:
+    """argmin w^T gram w / 2 - linear^T w over vectors w of positive semidefinite matrices."""
+    largest = float(np.linalg.eigvalsh(gram)[-1])
+    w = np.zeros(len(linear))
+    ahead, momentum = w, 1.0
+    tolerance = thresholds.current().dual_inner_tolerance
+    for _ in range(steps):
+        new = _projected(ahead - (gram @ ahead - linear) / largest, upper, scale)
+        if float(np.dot(ahead - new, new - w)) > 0:
+            momentum = 1.0
+        following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        change = new - w
+        ahead, momentum, w = new + (momentum - 1) / following * change, following, new
+        if np.linalg.norm(change) < tolerance * np.linalg.norm(w):
+            break
+    return w
+
+
+def _projected(w: Array, upper: tuple[Index, Index], scale: Array) -> Array:
+    """The nearest positive semidefinite matrix."""
+    q = int(upper[0][-1]) + 1
+    matrix = np.zeros((q, q))
+    matrix[upper] = w / scale
+    matrix.T[upper] = w / scale
+    values, vectors = np.linalg.eigh(matrix)
+    return ((vectors * np.maximum(values, 0.0)) @ vectors.T)[upper] * scale
