@@ -44,22 +44,33 @@ class Unknowns(NamedTuple):
 
 
 @_compiled
+def _gap(rotation, base, pairs, k, arm, gap):  # type: ignore[no-untyped-def]
+    """Squared distance of pair k; turned arms (2, d) and the vector between the points (d,)."""
+    d = base.shape[1]
+    f, s = pairs.first[k], pairs.second[k]
+    square = 0.0
+    for i in range(d):
+        arm[0, i] = 0.0
+        arm[1, i] = 0.0
+        for j in range(d):
+            arm[0, i] += rotation[f, i, j] * pairs.arm_first[k, j]
+            arm[1, i] += rotation[s, i, j] * pairs.arm_second[k, j]
+        gap[i] = base[s, i] + arm[1, i] - base[f, i] - arm[0, i]
+        square += gap[i] * gap[i]
+    return square
+
+
+@_compiled
 def pair_cost(rotation, base, ranges, distance, same, group, degrees, width):  # type: ignore[no-untyped-def]
     """Sum of squared residuals of what is kept, or of Geman-McClure terms of all (c^2 = `width`).
 
     `group` (c,) numbers the measurements behind the coincidences, `degrees` widens their kernels.
     """
     d = base.shape[1]
+    arm, gap = np.empty((2, d)), np.empty(d)
     total = 0.0
     for k in range(len(distance)):
-        f, s = ranges.first[k], ranges.second[k]
-        square = 0.0
-        for i in range(d):
-            gap = base[s, i] - base[f, i]
-            for j in range(d):
-                gap += (rotation[s, i, j] * ranges.arm_second[k, j]
-                        - rotation[f, i, j] * ranges.arm_first[k, j])
-            square += gap * gap
+        square = _gap(rotation, base, ranges, k, arm, gap)
         residual = ranges.root[k] * (np.sqrt(square) - distance[k])
         square = residual * residual
         if not np.isinf(width):
@@ -68,14 +79,7 @@ def pair_cost(rotation, base, ranges, distance, same, group, degrees, width):  #
             total += square
     squares = np.zeros(len(degrees))
     for k in range(len(group)):
-        f, s = same.first[k], same.second[k]
-        square = 0.0
-        for i in range(d):
-            gap = base[s, i] - base[f, i]
-            for j in range(d):
-                gap += (rotation[s, i, j] * same.arm_second[k, j]
-                        - rotation[f, i, j] * same.arm_first[k, j])
-            square += gap * gap
+        square = _gap(rotation, base, same, k, arm, gap)
         square *= same.root[k] * same.root[k]
         if not np.isinf(width):
             squares[group[k]] += square
@@ -101,15 +105,7 @@ def pair_normal_equations(  # type: ignore[no-untyped-def]
     for k in range(len(group)):
         if np.isinf(width):
             break
-        f, s = same.first[k], same.second[k]
-        square = 0.0
-        for i in range(d):
-            one = base[s, i] - base[f, i]
-            for j in range(d):
-                one += (rotation[s, i, j] * same.arm_second[k, j]
-                        - rotation[f, i, j] * same.arm_first[k, j])
-            square += one * one
-        squares[group[k]] += square * same.root[k] * same.root[k]
+        squares[group[k]] += _gap(rotation, base, same, k, arm, gap) * same.root[k] ** 2
 
     for k in range(len(distance) + len(group)):
         is_range = k < len(distance)
@@ -118,22 +114,10 @@ def pair_normal_equations(  # type: ignore[no-untyped-def]
             side[0], side[1] = ranges.first[k], ranges.second[k]
         else:
             side[0], side[1] = same.first[c], same.second[c]
-        for i in range(d):
-            for q in range(2):
-                arm[q, i] = 0.0
-            for j in range(d):
-                if is_range:
-                    arm[0, i] += rotation[side[0], i, j] * ranges.arm_first[k, j]
-                    arm[1, i] += rotation[side[1], i, j] * ranges.arm_second[k, j]
-                else:
-                    arm[0, i] += rotation[side[0], i, j] * same.arm_first[c, j]
-                    arm[1, i] += rotation[side[1], i, j] * same.arm_second[c, j]
-            gap[i] = base[side[1], i] + arm[1, i] - base[side[0], i] - arm[0, i]
+        square = _gap(rotation, base, ranges, k, arm, gap) if is_range else _gap(
+            rotation, base, same, c, arm, gap)
         if is_range:
-            length = 0.0
-            for i in range(d):
-                length += gap[i] * gap[i]
-            length = np.sqrt(length)
+            length = np.sqrt(square)
             residual = ranges.root[k] * (length - distance[k])
             weight = 1.0 if ranges.kept[k] else 0.0
             if not np.isinf(width):
