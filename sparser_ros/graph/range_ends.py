@@ -8,6 +8,7 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from .graph import Graph
+from .owners import owners, stamps_of
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,10 @@ class RangeEnds:
 
 def range_ends(graph: Graph) -> RangeEnds:
     """The ends of all ranges of a graph."""
-    count, table = len(graph.robots), graph.ranges
-
-    def radio(endpoint: Index) -> Index:
-        if not graph.n_poses:
-            return count + ~endpoint
-        robot = graph.poses.robot[np.maximum(endpoint, 0)]
-        return np.where(endpoint >= 0, robot, count + ~endpoint)
-
-    seconds = np.zeros(len(table))
+    table, seconds = graph.ranges, np.zeros(len(graph.ranges))
     if graph.n_poses:
-        newest = np.maximum(np.maximum(table.source, table.target), 0)
-        stamps = np.where(table.stamp_ns > 0, table.stamp_ns, graph.poses.stamp_ns[newest])
+        stamps = stamps_of(graph, table)
         seconds = np.maximum((stamps - graph.poses.stamp_ns.min()) * 1e-9, 0.0)
     return RangeEnds(
-        graph.robots + graph.landmarks.names, count, radio(table.source), radio(table.target),
-        seconds)
+        graph.robots + graph.landmarks.names, len(graph.robots), owners(graph, table.source),
+        owners(graph, table.target), seconds)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph, empty, squared_residuals
+from ...graph.owners import owners, stamps_of
 from ...graph.precision import chi_square_kappa
-from .rulings import Rulings, owners, stamps_of
+from .rulings import Rulings
 from .solution import Location, Rejected, Solution
 
 Array = NDArray[np.float64]

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...array_types import Array, Index, Mask
+from ...array_types import Array, Mask
 from ...graph import Graph, Table
+from ...graph.owners import owners, stamps_of
 
 IGNORE, DOUBT = 'ignore', 'doubt'
 KINDS = ('radio', 'pair', 'closure', 'robot', 'beacon', 'odometry')
@@ -162,20 +163,6 @@ def count(ruling: Ruling, graph: Graph) -> int:
     """How many measurements of a graph a ruling is about."""
     return sum(int(np.count_nonzero(ruling.rows(graph, name, table)))
                for name, table in graph.tables().items())
-
-
-def stamps_of(graph: Graph, table: Table) -> Index:
-    """(k,): stamps of measurements in ns; where they have none, those of their newest poses."""
-    newest = np.max([np.maximum(getattr(table, column), 0) for column in table.endpoints()], axis=0)
-    poses = graph.poses.stamp_ns[newest] if graph.n_poses else np.zeros(len(table), dtype=np.int64)
-    stamps = table.stamp_ns  # type: ignore[attr-defined]
-    return np.where(stamps > 0, stamps, poses)
-
-
-def owners(graph: Graph, endpoint: Index) -> Index:
-    """(k,): numbers of robots, then of landmarks, of endpoints."""
-    robot = graph.poses.robot[np.maximum(endpoint, 0)] if graph.n_poses else endpoint
-    return np.where(endpoint >= 0, robot, len(graph.robots) + ~endpoint)
 
 
 def _owner(graph: Graph, name: str) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...array_types import Array
 from ...graph import Estimate, Graph, range_residuals
+from ...graph.range_ends import range_ends
 from ..figure import COLOURS, FAINT
 from .html_page import INK
 from .map_figure import base_layout
@@ -55,7 +56,8 @@ def by_pair(graph: Graph, estimate: Estimate) -> dict[str, Any] | None:
     if not len(graph.ranges):
         return None
     residual = -range_residuals(graph, estimate)
-    names = [_owners(graph, end) for end in (graph.ranges.source, graph.ranges.target)]
+    ends = range_ends(graph)
+    names = [[ends.names[one] for one in end.tolist()] for end in (ends.first, ends.second)]
     groups: dict[str, list[int]] = {}
     for row, pair in enumerate(zip(*names, strict=True)):
         groups.setdefault(' – '.join(sorted(pair)), []).append(row)
@@ -105,9 +107,3 @@ def _curve(
         'line': {'color': COLOURS[0], 'shape': 'linear' if log else 'hv'},
         'marker': {'size': 4, 'color': FAINT if len(points) > 50 else COLOURS[0]}}],
         'layout': layout}
-
-
-def _owners(graph: Graph, end: Any) -> list[str]:
-    """Robot or landmark of each endpoint."""
-    return [graph.landmarks.names[~one] if one < 0 else graph.robots[graph.poses.robot[one]]
-            for one in end.tolist()]
