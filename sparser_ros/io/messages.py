@@ -56,6 +56,7 @@ string[] robot_states
 string[] robot_missing
 float64[] robot_sigma_m
 float64[] robot_sigma_rad
+float64[] robot_correction_m
 uint32 keyframes
 uint32 beacons
 uint32 ranges
@@ -83,6 +84,7 @@ float64 variance_factor
 uint32 worker_restarts
 uint32 callback_errors
 string[] findings
+string[] rulings
 string text
 """,
 }
