@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .geodesy import Datum
 from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
+from .stamps import MAX_STAMP_NS
 
 Array = NDArray[np.float64]
 Message = Any
@@ -30,7 +31,12 @@ Sample = OdometrySample | RangeSample | ClosureSample | FixSample | Refused
 
 def stamp(time: Message) -> int:
     """Nanoseconds of a `builtin_interfaces/Time`."""
-    return int(time.sec) * 1_000_000_000 + int(time.nanosec)
+    return in_nanoseconds(int(time.sec), int(time.nanosec))
+
+
+def in_nanoseconds(seconds: int, nanosec: int) -> int:
+    """One number; out of all bounds where `nanosec` is a second or more, which no clock writes."""
+    return seconds * 1_000_000_000 + nanosec if nanosec < 1_000_000_000 else MAX_STAMP_NS
 
 
 def covariance(values: Any, size: int = 6) -> Array:

@@ -12,6 +12,7 @@ import struct
 
 import numpy as np
 
+from .decode import in_nanoseconds
 from .samples import OdometrySample, RangeSample
 
 LITTLE_ENDIAN = b'\x00\x01'
@@ -41,7 +42,7 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 def _stamp(data: bytes) -> int:
     seconds, nanoseconds = _STAMP.unpack_from(data, _START)
-    return int(seconds * 1_000_000_000 + nanoseconds)
+    return in_nanoseconds(int(seconds), int(nanoseconds))
 
 
 def odometry(data: bytes, robot: str, received_ns: int) -> OdometrySample:

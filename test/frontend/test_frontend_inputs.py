@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.frontend import Frontend, Refused
+from sparser_ros.frontend.decode import in_nanoseconds
 
 A, B = Robot('A', 2, 1), Robot('B', 2, 2)
 RADIOS = {
@@ -285,3 +286,13 @@ def test_whatever_comes_the_counts_balance_and_the_graph_is_valid(events):
     assert len(graph.ranges) == frontend.counters.ranges.accepted
     assert len(graph.pose_priors) + np.sum(graph.point_priors.point >= 0) == \
         frontend.counters.fixes.accepted
+
+
+def test_a_stamp_of_more_nanoseconds_than_a_second_has_is_refused():
+    """No clock writes it; read as a number it would be up to 4.3 s ahead."""
+    assert in_nanoseconds(5, 999_999_999) == 5_999_999_999
+    frontend = prepared()
+    sample = A.odometry(2.1)
+    sample = type(sample)(**{**vars(sample), 'stamp_ns': in_nanoseconds(1_700_000_000, 2**32 - 1)})
+    assert not frontend.add_odometry(sample)
+    assert frontend.counters.odometry.dropped == {'stamp_out_of_bounds': 1}
