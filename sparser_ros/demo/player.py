@@ -180,12 +180,20 @@ class Player(Node):
 
 @contextlib.contextmanager
 def playing(bag: Path | str, **options: Any) -> Iterator[Player]:
-    """A player in a ROS context of its own; both are shut down at the end of the block."""
+    """A player in a ROS context of its own; both are shut down at the end of the block.
+
+    KeyboardInterrupt where a signal has ended the context meanwhile.
+    """
     rclpy.init()
     player = None
     try:
         player = Player(bag, **options)
         yield player
+    except RuntimeError as error:
+        if rclpy.ok():
+            raise
+        # Ctrl-C ends the context at once: what is under way fails before Python says so.
+        raise KeyboardInterrupt from error
     finally:
         if player is not None:
             player.destroy_node()

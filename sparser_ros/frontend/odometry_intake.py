@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections import deque
 
 from ..config import SparserConfig
@@ -37,12 +36,14 @@ class TwistCheck:
         self._way = self._stated = 0.0
 
     def add(self, seconds: float, distance_m: float, speed: float) -> None:
-        """Take note of a step; an unknown or zero speed says nothing."""
-        if not 0.0 < speed < math.inf or seconds <= 0:
+        """Take note of a step; an unknown or zero speed says nothing, nor does an absurd one, in
+        whose sum all others would be lost."""
+        stated_m = speed * seconds
+        if not 0.0 < stated_m < RATIO_SPAN_M or seconds <= 0:
             return
-        self._steps.append((distance_m, speed * seconds))
+        self._steps.append((distance_m, stated_m))
         self._way += distance_m
-        self._stated += speed * seconds
+        self._stated += stated_m
         while self._stated - self._steps[0][1] >= RATIO_SPAN_M:
             way, stated = self._steps.popleft()
             self._way -= way
