@@ -30,8 +30,8 @@ GAP_PERIODS = 10
 """A silence is a gap when it lasts so many usual periods (and `odometry.gap_s`)."""
 PAUSE_PERIODS = 3
 """A reading so many usual periods after the last one waits for the next: believed at once, a stamp
-ahead would make as many right ones look old, which is what a clock set back looks like
-(`stamps.jump_messages`)."""
+ahead would make as many right ones look old, which is what a clock set back looks like (the
+default of `stamps.jump_messages`)."""
 TOP_SPEED_FACTOR = 3.0
 """Times its top speed: as fast as a robot can have gone during a gap."""
 LEAST_TOP_SPEED = 1.0
@@ -110,16 +110,19 @@ class StepRule:
     def seconds(self, last: Reading, reading: Reading) -> float:
         return (reading.stamp_ns - last.stamp_ns) * 1e-9
 
+    @property
+    def _usual_period_s(self) -> float:
+        """Median period of the last messages, s; 0 = not known yet."""
+        return statistics.median(self._periods) * 1e-9 if self._periods else 0.0
+
     def usual_gap_s(self) -> float:
         """So many seconds are `GAP_PERIODS` usual periods."""
-        return GAP_PERIODS * statistics.median(self._periods) * 1e-9 if self._periods else 0.0
+        return GAP_PERIODS * self._usual_period_s
 
     def paused(self, last: Reading, reading: Reading) -> bool:
         """Whether a reading comes so late that its stamp may as well be wrong."""
-        if not self._periods:
-            return False
-        usual_ns = statistics.median(self._periods)
-        return reading.stamp_ns - last.stamp_ns > PAUSE_PERIODS * usual_ns
+        usual = self._usual_period_s
+        return 0 < PAUSE_PERIODS * usual < self.seconds(last, reading)
 
     def gap(self, last: Reading, reading: Reading) -> Gap | None:
         """The silence before a reading; None = none worth the name."""

@@ -10,7 +10,7 @@ import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
-from ..session.auditor import Auditor
+from ..session.auditor import RULED, Auditor
 from ..session.live_calibration import LiveCalibration
 from ..session.rulings import Rulings
 from ..session.tracked_map import TrackedMap, tracked_map
@@ -112,17 +112,21 @@ class AuditorLoop:
         if self._request >= 0:
             return 'asked for'
         if self._auditor.has_rulings and self._auditor.sequence >= 0:
-            return 'the operator has said what to leave out'
+            return RULED
         now, period = time.monotonic(), self._config.backend.audit.period_s
         if self._auditor.postponed and now >= self._scratch_from_s:
             return self._auditor.postponed
-        if self._auditor.has_news and now >= self._scratch_anyway_s:
+        if self._scratch_anyway(now):
             return 'a start from scratch now and then'
         if now < self._rest_until_s or self._auditor.sequence <= self._auditor.audited_sequence:
             return ''
         if period > 0 and now - self._ended_s >= period:
             return 'now and then'
         return self._auditor.due('' if self._tracked is None else self._tracked.doubt)
+
+    def _scratch_anyway(self, now: float) -> bool:
+        """Whether a start from scratch needs no reason at `now` (seconds of `time.monotonic`)."""
+        return self._auditor.has_news and now >= self._scratch_anyway_s
 
     def _audit(self) -> None:
         request, self._request = self._request, -1
@@ -148,10 +152,10 @@ class AuditorLoop:
             # A solution overtook increments after a restart of this process: not yet comparable.
             tracked = None
         now = time.monotonic()
-        anyway = self._auditor.has_news and now >= self._scratch_anyway_s
         return self._with_radios(self._auditor.audit(
             tracked, request=request, preliminary=self._say,
-            scratch=True if anyway else None if now >= self._scratch_from_s else False))
+            scratch=True if self._scratch_anyway(now)
+            else None if now >= self._scratch_from_s else False))
 
     def _with_radios(self, verdict: Verdict) -> Verdict:
         """A verdict with what the last calibration of radios has found."""

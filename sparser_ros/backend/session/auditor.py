@@ -124,7 +124,7 @@ class Auditor:
         if self.config.backend.auditor == 'off':
             return ''
         if self.has_rulings and self._store.sequence >= 0:
-            return 'the operator has said what to leave out'
+            return RULED
         if self._store.sequence <= self._audited:
             return ''
         if last is None:
