@@ -82,7 +82,7 @@ def label(action: argparse.Action) -> str:
     if action.choices is not None:
         given = ' '.join(f'`{one}`' for one in action.choices)
         return f'{names} {given}' if names else f'`{value(action)}`: {given}'
-    return f'{names} `{escaped(value(action))}`'.strip()
+    return f'{names} {code(value(action))}'.strip()
 
 
 def value(action: argparse.Action) -> str:
@@ -94,14 +94,14 @@ def value(action: argparse.Action) -> str:
     return action.dest.upper()
 
 
+def code(words: str) -> str:
+    """Text as it is typed. GitHub and mkdocs differ on `|` in a code span within a table."""
+    return f'`{words}`' if '|' not in words else f'<code>{words.replace("|", "&#124;")}</code>'
+
+
 def text(words: str) -> str:
     """Help as Markdown: argparse writes %% for a per cent sign, and `<robot>` is no tag."""
-    return escaped(words.replace('%%', '%')).replace('<', '&lt;')
-
-
-def escaped(words: str) -> str:
-    """Text for a cell of a table."""
-    return words.replace('|', '\\|')
+    return words.replace('%%', '%').replace('<', '&lt;').replace('|', '&#124;')
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""Pages of the site that lie at the top of the repository: mkdocs reads this file as a hook."""
+"""What of the site lies outside docs/: mkdocs reads this file as a hook."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ PAGES = {'changelog.md': 'CHANGELOG.md', 'contributing.md': 'CONTRIBUTING.md'}
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Add the pages."""
+    """Add the pages, and the style."""
     for page, name in PAGES.items():
         text = (ROOT / name).read_text(encoding='utf-8')
         files.append(File.generated(config, page, content=moved_into_docs(text)))
+    style = (ROOT / 'dev' / 'site.css').read_text(encoding='utf-8')
+    files.append(File.generated(config, 'site.css', content=style))
     return files
 
 
