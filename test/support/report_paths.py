@@ -11,7 +11,7 @@ NOT_HERE = {
     'solve': ('covariance.error', 'seconds.*'),
     'replay': ('covariance.error', 'seconds.*', 'unused_topics', 'calibration'),
 }
-MAY_BE_EMPTY = ('rejected', 'warnings', 'undetermined', 'calibration.odometry',
+MAY_BE_EMPTY = ('trace', 'rejected', 'warnings', 'undetermined', 'calibration.odometry',
                 'calibration.undetermined', 'clocks')
 
 
