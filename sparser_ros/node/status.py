@@ -129,6 +129,14 @@ def _add_robots(
     covariances = None if pipeline.solution is None else pipeline.solution.covariances
     both = [sigmas(covariances, robot) for robot in known]
     message.robot_sigma_m, message.robot_sigma_rad = [m for m, _ in both], [r for _, r in both]
+    protection = None if pipeline.solution is None else pipeline.solution.protection
+    levels = [(math.inf, math.nan) if protection is None else protection.of(robot)
+              for robot in known]
+    message.robot_protection_m = [flat for flat, _ in levels]
+    message.robot_protection_z_m = [up for _, up in levels]
+    backend = pipeline.config.backend
+    message.alert_limit_m = backend.observability.alert_limit_m
+    message.integrity_risk = backend.integrity.risk
     message.covariance_gauge = '' if covariances is None else covariances.gauge
     message.variance_factor = math.nan if covariances is None else covariances.variance_factor
 
@@ -180,6 +188,7 @@ def diagnostics_message(
             'settled': settled(pipeline),
             **{f'correction_m.{robot}': f'{moved:.3f}'
                for robot, moved in sorted(corrections_m.items())},
+            **_protection(solution),
         }),
         _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
             # Data are kept from the first message on; robots are located once there are audits.
@@ -207,6 +216,14 @@ def diagnostics_message(
 def settled(pipeline: Pipeline) -> bool:
     """True when everything received is in the newest solution and no solve is under way."""
     return bool(pipeline.flushed and pipeline.up_to_date and pipeline.worker.state.settled)
+
+
+def _protection(solution: Solution | None) -> dict[str, Any]:
+    known = None if solution is None else solution.protection
+    if known is None:
+        return {}
+    return {f'protection_m.{robot}': f'{level:.3f}' for robot, level in zip(
+        known.robots, known.horizontal_m.tolist(), strict=True)}
 
 
 def _figures(solution: Solution) -> dict[str, Any]:

@@ -371,7 +371,8 @@ class Auditor:
             segments=found.segments, landmark_located=found.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
-            gate_robots=found.gate_robots, odometry_factors=found.odometry_factors)
+            gate_robots=found.gate_robots, undetected=found.undetected,
+            odometry_factors=found.odometry_factors)
 
     def _cannot_tell(self, error: str) -> Verdict:
         graph, d = self._store.graph, self.config.dimension
