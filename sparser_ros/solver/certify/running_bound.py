@@ -22,7 +22,7 @@ from ..optimize.trust_region import minimise
 from ..precondition.newton import NewtonPreconditioner
 from ..precondition.regularised_q import RegularisedQ
 from .certificate import Certifier
-from .dual_ascent import least_gap
+from .dual_ascent import DualAscent
 from .staircase import ShiftedS, escape
 
 
@@ -84,6 +84,7 @@ class RunningBound:
         self.tolerance = self.certifier.tolerance(self.cost)
         self._map = y
         self._preconditioner: RegularisedQ | None = None
+        self._spectrum: tuple[Array, Array] | None = None
         self.least = least
 
     @property
@@ -120,9 +121,8 @@ class RunningBound:
             if self.y.shape[1] > self.manifold.d:
                 self._descend()
                 yield
-            found = self._proved()
-            yield
-            if self.enough or not self._leave(found):
+            yield from self._proved()
+            if self.enough or not self._leave():
                 return
 
     def _polished(self) -> Array:
@@ -156,8 +156,8 @@ class RunningBound:
             max_cg_steps=numbers.live_cg_steps, cost_tolerance=0.0))
         self.y, self.relaxed_cost = run.y, min(self.relaxed_cost, run.cost)
 
-    def _proved(self) -> tuple[Array, Array]:
-        """Raise the bound by what the point proves; the least eigenpairs of S there."""
+    def _proved(self) -> Iterator[None]:
+        """Raise the bound by what the point proves, in steps; keep its least eigenpairs."""
         certifier, y = self.certifier, self.y
         assert y is not None
         numbers, rows = thresholds.current(), self.certifier.rows
@@ -165,21 +165,30 @@ class RunningBound:
         cost = float(np.sum(y * gradient))
         S = certifier.matrix(y, gradient)
         begin = max(numbers.dual_shift * self.least * self.cost, self.tolerance) / rows
-        found = certifier.least(S, begin, numbers.dual_vectors)
-        least = float(found[0][0])
+        self._spectrum = certifier.least(S, begin, numbers.dual_vectors)
+        least = float(self._spectrum[0][0])
         gap = certifier.proven_gap(S, 0.0, least)
-        if least < 0 and gap < numbers.staircase_saddle_gap * cost:
-            gap = least_gap(certifier, S, found, gap, self._wanted)
         self.least = max(-least * rows / cost, 0.0) if cost > 0 else 0.0
-        if math.isfinite(gap):
-            self.lower = max(self.lower, cost - gap)
-        return found
+        self._raise(cost - gap)
+        yield
+        if least >= 0 or self.enough or gap >= numbers.staircase_saddle_gap * cost:
+            return
+        ascent = DualAscent(certifier, S, self._spectrum, gap, self._wanted)
+        more = True
+        while more:
+            more = ascent.round()
+            self._raise(cost - ascent.gap)
+            yield
 
-    def _leave(self, found: tuple[Array, Array]) -> bool:
+    def _raise(self, bound: float) -> None:
+        if math.isfinite(bound):
+            self.lower = max(self.lower, bound)
+
+    def _leave(self) -> bool:
         """Go down the directions of escape where the point is a saddle; False at the end."""
         numbers, y = thresholds.current(), self.y
-        assert y is not None
-        values, vectors = found
+        assert y is not None and self._spectrum is not None
+        values, vectors = self._spectrum
         if values[0] >= 0:
             return False
         d = self.manifold.d
