@@ -94,3 +94,19 @@ def test_words_for_an_operator():
         'the best possible is at most 45 (45 %) better')
     assert 'best possible one' in dataclasses.replace(BOUND, lower=100.0, certified=True).words
     assert np.isclose(BOUND.suboptimality, 45.0)
+
+
+@pytest.mark.parametrize('above', [0.0, 200.0])
+def test_such_a_doubt_is_a_reason_for_a_start_from_scratch(above):
+    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=3.0)))
+    *early, last = increments(10)
+    for one in early:
+        auditor.add(one)
+    auditor.audit()
+    steps(auditor)
+    live = auditor._bound
+    assert live._share is not None and not live.doubt(25.0)
+    live.bound = dataclasses.replace(live.bound, cost=live.bound.cost + above)
+    auditor.add(last)
+    auditor.audit(scratch=False)
+    assert ('above its relaxation' in auditor.postponed) is bool(above)

@@ -61,7 +61,7 @@ def test_a_point_that_is_carried_along_is_itself_where_it_is_known():
 
 
 def test_new_poses_and_ranges_are_carried_to_where_the_map_has_them():
-    graph = world(2, robots=2, length=12, ranges=30, noise=1.0)
+    graph = world(1, robots=2, length=12, ranges=30, noise=1.0)
     work, y = bounded(graph)
     for _ in work.steps(2):
         pass
