@@ -99,10 +99,11 @@ class RunningBound:
 
     @property
     def _wanted(self) -> float:
-        numbers = thresholds.current()
-        return max(self.tolerance, min(
-            numbers.bound_gap * self.relaxed_cost,
-            numbers.bound_share * (self.cost - self.relaxed_cost)))
+        numbers, above = thresholds.current(), self.cost - self.relaxed_cost
+        if above <= self.tolerance:
+            return self.tolerance
+        # A point below the map shows already that the map cannot be certified.
+        return max(numbers.bound_gap * self.cost, numbers.bound_share * above)
 
     def steps(self, rounds: int) -> Iterator[None]:
         """At most `rounds` rounds, in steps between which other work may be done.
@@ -119,8 +120,7 @@ class RunningBound:
             self.y = polished
         for _ in range(rounds):
             if self.y.shape[1] > self.manifold.d:
-                self._descend()
-                yield
+                yield from self._descend()
             yield from self._proved()
             if self.enough or not self._leave():
                 return
@@ -136,8 +136,8 @@ class RunningBound:
     def _held_gap(self, y: Array) -> float:
         return self.certifier.held_gap(y, self.schur(y), self.tolerance)
 
-    def _descend(self) -> None:
-        """A few steps down from the relaxed point."""
+    def _descend(self) -> Iterator[None]:
+        """Down from the relaxed point, a few steps at a time."""
         numbers, y = thresholds.current(), self.y
         assert y is not None
         preconditioner: Preconditioner | None = None
@@ -151,10 +151,15 @@ class RunningBound:
             if self._preconditioner is None:
                 self._preconditioner = RegularisedQ(self.schur)
             preconditioner = self._preconditioner
-        run = minimise(self.schur, self.manifold, y, preconditioner, StoppingRule(
-            max_iterations=3 * numbers.live_steps, max_accepted=numbers.live_steps,
-            max_cg_steps=numbers.live_cg_steps, cost_tolerance=0.0))
-        self.y, self.relaxed_cost = run.y, min(self.relaxed_cost, run.cost)
+        rule, radius = StoppingRule(
+            max_iterations=numbers.live_steps, max_cg_steps=numbers.live_cg_steps,
+            cost_tolerance=0.0), math.inf
+        for _ in range(numbers.live_bursts):
+            run = minimise(
+                self.schur, self.manifold, self.y, preconditioner, rule, radius=radius)
+            self.y, radius = run.y, run.radius
+            self.relaxed_cost = min(self.relaxed_cost, run.cost)
+            yield
 
     def _proved(self) -> Iterator[None]:
         """Raise the bound by what the point proves, in steps; keep its least eigenpairs."""

@@ -55,8 +55,8 @@ def test_a_point_that_is_carried_along_is_itself_where_it_is_known():
         kept.carried(names, every, ranges, source, y), work.y, atol=1e-12)
     again, _ = bounded(
         graph, lambda y: kept.carried(names, every, ranges, source, y), kept.least)
-    next(steps := again.steps(1))
-    next(steps)
+    for _ in again.steps(1):
+        pass
     assert again.lower >= work.lower * (1 - 1e-3)
 
 
