@@ -202,13 +202,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 judged, [fault] * args.seeds, seeds, [args.minutes] * args.seeds))
             everything += outcomes
             table.add(row_of(fault, outcomes))
+    panels = {
+        'simulated, no fault': _points(o for o in everything if o.fault == 'clean'),
+        'simulated, one fault': _points(o for o in everything if o.fault != 'clean')}
     if everything:
         table.add(row_of('all', everything))
-    diagram({
-        'simulated, no fault': _points(o for o in everything if o.fault == 'clean'),
-        'simulated, one fault': _points(o for o in everything if o.fault != 'clean'),
-        **{one.name: played(directory(args.data) / one.file, args.ticks)
-           for one in (chosen(args.sets) if args.sets else ())}}, args.out)
+        diagram(panels, args.out)
+    for one in chosen(args.sets) if args.sets else ():
+        panels[one.name] = played(directory(args.data) / one.file, args.ticks)
+        diagram(panels, args.out)
     return 0
 
 

@@ -155,9 +155,8 @@ class RunningBound:
             max_iterations=numbers.live_steps, max_cg_steps=numbers.live_cg_steps,
             cost_tolerance=0.0), math.inf
         for _ in range(numbers.live_bursts):
-            run = minimise(
-                self.schur, self.manifold, self.y, preconditioner, rule, radius=radius)
-            self.y, radius = run.y, run.radius
+            run = minimise(self.schur, self.manifold, y, preconditioner, rule, radius=radius)
+            self.y, y, radius = run.y, run.y, run.radius
             self.relaxed_cost = min(self.relaxed_cost, run.cost)
             yield
 
