@@ -67,7 +67,7 @@ def table(out: Path) -> Table:
         'name': 'recordings', 'epochs': 'epochs',
         **{region: f'{region} %' for region in REGIONS},
         'level': 'median level m', 'ratio': 'largest error over level',
-        'rate': 'error above level, share below (95 %)'}, out)
+        'rate': 'error above level, share below (95 %)'}, out, 'integrity')
 
 
 def picture(path: Path, panels: Mapping[str, Array], limit_m: float) -> None:
