@@ -64,5 +64,8 @@ def level(covariance: Array, hidden_m: float, config: IntegrityConfig) -> float:
     k = len(covariance)
     sigma = math.sqrt(max(float(np.linalg.eigvalsh(covariance)[-1]), 0.0))
     noise = math.sqrt(float(chdtri(k, 0.5 * config.risk)))
+    if config.fault_probability <= 0.5 * config.risk:
+        # Even faults that nobody would notice are rare enough.
+        return noise * sigma
     beside = math.sqrt(float(chdtri(k, tail_probability(config))))
     return max(noise * sigma, hidden_m + beside * sigma)

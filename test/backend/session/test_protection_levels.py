@@ -47,6 +47,8 @@ def test_normal_errors_are_within_the_level_as_often_as_stated():
     # A hidden fault counts beside the noise that is then allowed for.
     assert level(np.eye(2) * 0.01, 1.0, RISK) == pytest.approx(
         1.0 + 0.1 * math.sqrt(-2 * math.log(0.01)))
+    sound = dataclasses.replace(RISK, fault_probability=RISK.risk / 2)
+    assert level(root @ root.T, 9.0, sound) == pytest.approx(bound)
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
