@@ -2,14 +2,15 @@
 
 A robot-second is misleading when the robot is `located` and its newest pose is further from the
 truth than the alert limit. It is silent when the solution lists no finding. An event is an
-interval of misleading seconds of one robot that lasts longer than the time to alert.
-`python -m benchmark.integrity [--faults gross burst] [--seeds 20] [--hours 50]`
+interval of misleading seconds of one robot that lasts longer than the time to alert. True errors
+against protection levels make a Stanford diagram (stanford.png), of real sets as well.
+`python -m benchmark.integrity [--faults gross burst] [--seeds 20] [--sets tiers plaza2]`
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.linalg.dense.alignment import align
 
+from . import stanford
+from .datasets import chosen, directory
+from .recorded import played
 from .scenarios import FAULTS, Scenario, scenario
 from .table import Table, run_main
 
@@ -57,7 +61,7 @@ class Outcome:
     named: bool | None
     """Whether a culprit was named; None where there is none."""
     points: tuple[tuple[float, float], ...]
-    """(error, m; protection level, m) of located robots at every tick; NaN where none is given."""
+    """(horizontal error, m; protection level, m) of located robots at every tick."""
 
 
 def errors_of(made: Scenario, state_rows: dict[str, tuple[Array, Array]]) -> dict[str, float]:
@@ -78,6 +82,30 @@ def errors_of(made: Scenario, state_rows: dict[str, tuple[Array, Array]]) -> dic
 
 def _middle(errors: dict[str, Array]) -> float:
     return float(np.median([np.median(error) for error in errors.values()]))
+
+
+def gauge_errors(
+    made: Scenario, solution: Solution, robot: Index, stamps: Index,
+    paths: dict[str, tuple[Array, Array]],
+) -> dict[str, float]:
+    """Horizontal error of each robot's newest position in the frame that levels refer to, m.
+
+    Without known positions that is where the gauge robot truly was at its first pose.
+    """
+    turn, shift = np.eye(made.run.config.dimension), np.zeros(made.run.config.dimension)
+    gauge = None if solution.covariances is None else next((
+        name for name in made.run.robots
+        if solution.covariances.gauge.endswith(f'the start of {name}')), None)
+    if gauge is not None:
+        number = made.run.robots.index(gauge)
+        first = int(np.flatnonzero(robot == number)[0])
+        at = (stamps[first:first + 1] - START_NS) / SECOND
+        true_turn, true_place = made.run.motions[number].poses(at)
+        turn = true_turn[0] @ solution.estimate.rotation[first].T
+        shift = true_place[0] - turn @ solution.estimate.translation[first]
+    return {
+        name: float(np.linalg.norm((turn @ path[-1] + shift - truth[-1])[:2]))
+        for name, (path, truth) in paths.items()}
 
 
 def paths_of(made: Scenario, solution: Solution, robot: Index, stamps: Index
@@ -119,12 +147,14 @@ def _judged(made: Scenario, state: Replay, seed: int) -> Outcome:
             texts = [finding.text for finding in solution.findings]
             named = named or any(culprit in text for culprit in made.culprits for text in texts)
             poses = state.graph.poses
-            errors = errors_of(made, paths_of(made, solution, poses.robot, poses.stamp_ns))
+            paths = paths_of(made, solution, poses.robot, poses.stamp_ns)
+            errors = errors_of(made, paths)
+            level_errors = gauge_errors(made, solution, poses.robot, poses.stamp_ns, paths)
             for robot in made.run.robots:
                 error = errors.get(robot, 0.0)
                 located += TICK_S * (robot in errors)
-                if robot in errors:
-                    points.append((error, float('nan')))
+                if robot in errors and solution.protection is not None:
+                    points.append((level_errors[robot], solution.protection.of(robot)[0]))
                 if error <= ALERT_LIMIT_M:
                     since[robot] = 0.0
                     continue
@@ -151,6 +181,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument('--first-seed', type=int, default=0)
     made.add_argument('--minutes', type=float, default=2.5, help='length of a recording')
     made.add_argument('--jobs', type=int, default=1, help='processes side by side')
+    made.add_argument('--sets', nargs='*', default=[], metavar='NAME',
+                      help='real sets with truth that are played as well')
+    made.add_argument('--data', type=Path, metavar='DIR',
+                      help='folder with pyfg/ (default: SPARSER_DATA)')
+    made.add_argument('--ticks', type=int, default=300, help='solutions of a real set')
     made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('integrity', 'Misleading information by fault', {
@@ -167,8 +202,29 @@ def main(argv: Sequence[str] | None = None) -> int:
                 judged, [fault] * args.seeds, seeds, [args.minutes] * args.seeds))
             everything += outcomes
             table.add(row_of(fault, outcomes))
-    table.add(row_of('all', everything))
+    panels = {
+        'simulated, no fault': _points(o for o in everything if o.fault == 'clean'),
+        'simulated, one fault': _points(o for o in everything if o.fault != 'clean')}
+    if everything:
+        table.add(row_of('all', everything))
+        diagram(panels, args.out)
+    for one in chosen(args.sets) if args.sets else ():
+        panels[one.name] = played(directory(args.data) / one.file, args.ticks)
+        diagram(panels, args.out)
     return 0
+
+
+def _points(outcomes: Iterable[Outcome]) -> Array:
+    return np.array([point for one in outcomes for point in one.points]).reshape(-1, 2)
+
+
+def diagram(points: dict[str, Array], out: Path) -> None:
+    """Table and picture of all panels that have epochs."""
+    panels = {name: one for name, one in points.items() if len(one)}
+    table = stanford.table(out)
+    for name, one in panels.items():
+        table.add(stanford.row_of(name, one, ALERT_LIMIT_M))
+    stanford.picture(out / 'stanford.png', panels, ALERT_LIMIT_M)
 
 
 def row_of(name: str, outcomes: list[Outcome]) -> dict[str, object]:

@@ -50,13 +50,16 @@ def elsewhere(arguments: Sequence[str]) -> list[str]:
 class Table:
     """Rows of a running benchmark; every new row is printed and saved at once."""
 
-    def __init__(self, name: str, title: str, columns: dict[str, str], out: Path) -> None:
-        """`columns`: key of a row to its heading."""
+    def __init__(
+        self, name: str, title: str, columns: dict[str, str], out: Path, program: str = '',
+    ) -> None:
+        """`columns`: key of a row to its heading; `program`: of the table, if not its name."""
         self.name, self.title, self.columns, self.out = name, title, columns, out
         self.rows: list[Row] = []
         self.notes: list[str] = []
         self.head = machine.describe()
-        self.command = ' '.join(['python -m', f'benchmark.{name}', *elsewhere(sys.argv[1:])])
+        self.command = ' '.join([
+            'python -m', f'benchmark.{program or name}', *elsewhere(sys.argv[1:])])
         out.mkdir(parents=True, exist_ok=True)
 
     def add(self, row: Row) -> None:

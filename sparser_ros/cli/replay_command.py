@@ -122,6 +122,8 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
     if residuals:
         print(f'  range residuals: rms {residuals["rms"]:.3f} m, median '
               f'{residuals["median"]:+.3f} m, 95 % below {residuals["p95_absolute"]:.3f} m')
+    if result['suboptimality'] is not None:
+        print(f'  {result["optimality"]}')
     if result['truth']:
         _errors(result['truth'], verbose)
 

@@ -15,6 +15,13 @@ class IntegrityConfig:
         0.01, 'all tests together may raise so many false alarms in an hour of data; every '
         'threshold is the quantile of its law (normal, chi-square, binomial) that follows',
         unit='1/h', lower=1e-9, upper=1e3, live=True)
+    risk: float = option(
+        1e-5, 'integrity risk: probability that the error of a position exceeds its protection '
+        'level', lower=1e-12, upper=0.5, live=True)
+    fault_probability: float = option(
+        0.01, 'probability that a source (a radio, a known beacon, the odometry of a robot) is at '
+        'fault at any time, for protection levels: faults that the tests miss weigh by it',
+        lower=1e-9, upper=1.0, live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '
         'independent', unit='s', lower=1.0, upper=3600.0, live=True)

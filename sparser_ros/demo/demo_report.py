@@ -103,14 +103,16 @@ def _solve_fields(
     if graph is None or seen.status is None:
         return {'dataset': data.name, 'status': 'nothing_saved', 'seconds': {'total': total_s}}
     solver, status = seen.diagnostics.get('solver', {}), seen.status
-    relaxed = float(status.cost_relaxed)
+    relaxed, above = float(status.cost_relaxed), float(status.suboptimality)
     stats = SolveStats(
         rank=int(solver.get('rank', 0)), init=solver.get('init', ''),
         formulation=solver.get('formulation', ''), backend=solver.get('backend', ''),
         backend_reason=solver.get('backend_reason', ''), kernel=solver.get('kernel', ''),
         iterations=int(status.iterations), cg_steps=int(solver.get('cg_steps', 0)),
         cost_relaxed=None if math.isnan(relaxed) else relaxed,
-        cost_final=float(status.cost), certified=bool(status.certified) or None)
+        cost_final=float(status.cost),
+        certified=None if math.isnan(above) else bool(status.certified),
+        suboptimality=None if math.isnan(above) else above)
     return report.build(
         graph, stats, SolveStatus(solver.get('status', 'failed')), estimate=estimate,
         dataset=data.name, truth=truth_of(data, graph),

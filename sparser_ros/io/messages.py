@@ -57,6 +57,8 @@ string[] robot_missing
 float64[] robot_sigma_m
 float64[] robot_sigma_rad
 float64[] robot_correction_m
+float64[] robot_protection_m
+float64[] robot_protection_z_m
 uint32 keyframes
 uint32 beacons
 uint32 ranges
@@ -79,6 +81,11 @@ bool full_solve
 bool solving
 bool certified
 float64 suboptimality
+float64 lower_bound
+float64 bound_age_s
+string optimality
+float64 alert_limit_m
+float64 integrity_risk
 string covariance_gauge
 float64 variance_factor
 uint32 worker_restarts

@@ -10,6 +10,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from ..backend.session.bound import NOTHING
 from ..backend.session.solution import Location, Solution
 from ..graph.finding import Finding
 from ..msg import SolverStatus
@@ -93,7 +94,7 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     message.callback_errors = figures.errors
     message.latency, message.map_epoch = figures.latency_s, figures.epoch
     message.solution_age_s, message.data_age_s = figures.solution_age_s, figures.data_age_s
-    message.cost = message.cost_relaxed = message.suboptimality = math.nan
+    message.cost = message.cost_relaxed = math.nan
     message.findings = [one.text for one in figures.findings]
     message.rulings = [one.words for one in pipeline.rulings.entries]
     texts = [*message.findings, *message.rulings]
@@ -107,6 +108,7 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
         _add_solution(message, solution)
         if not solution.status.solved:
             texts.append(f'{solution.message} {solution.status.advice}')
+    _add_bound(message, pipeline)
     message.text = joined(texts)
     return message
 
@@ -127,6 +129,14 @@ def _add_robots(
     covariances = None if pipeline.solution is None else pipeline.solution.covariances
     both = [sigmas(covariances, robot) for robot in known]
     message.robot_sigma_m, message.robot_sigma_rad = [m for m, _ in both], [r for _, r in both]
+    protection = None if pipeline.solution is None else pipeline.solution.protection
+    levels = [(math.inf, math.nan) if protection is None else protection.of(robot)
+              for robot in known]
+    message.robot_protection_m = [flat for flat, _ in levels]
+    message.robot_protection_z_m = [up for _, up in levels]
+    backend = pipeline.config.backend
+    message.alert_limit_m = backend.observability.alert_limit_m
+    message.integrity_risk = backend.integrity.risk
     message.covariance_gauge = '' if covariances is None else covariances.gauge
     message.variance_factor = math.nan if covariances is None else covariances.variance_factor
 
@@ -136,11 +146,25 @@ def _add_solution(message: SolverStatus, solution: Solution) -> None:
     message.rejected = len(solution.rejected)
     message.cost = _number(stats.cost_final)
     message.cost_relaxed = _number(stats.cost_relaxed)
-    message.suboptimality = _number(stats.suboptimality)
     message.iterations = stats.iterations
     message.solve_seconds = solution.seconds
     message.full_solve = solution.full
-    message.certified = bool(stats.certified)
+
+
+def _add_bound(message: SolverStatus, pipeline: Pipeline) -> None:
+    """How good the map is: what the auditor proves, or a tick's own certificate."""
+    solution, bound = pipeline.solution, pipeline.worker.bound
+    message.suboptimality = message.lower_bound = message.bound_age_s = math.nan
+    message.optimality = NOTHING
+    if bound is not None:
+        message.certified, message.suboptimality = bound.certified, bound.suboptimality
+        message.lower_bound, message.optimality = bound.lower, bound.words
+        if solution is not None:
+            message.bound_age_s = max(
+                0.0, (solution.newest_stamp_ns - bound.newest_stamp_ns) * 1e-9)
+    if solution is not None and solution.stats.suboptimality is not None:
+        message.certified = bool(solution.stats.certified)
+        message.suboptimality = solution.stats.suboptimality
 
 
 def diagnostics_message(
@@ -153,6 +177,7 @@ def diagnostics_message(
     state = STATE_NAMES[state_of(pipeline, findings)]
     words = joined([one.text for one in findings])
     greatest, slowest = times.greatest()
+    bound = pipeline.worker.bound
     statuses = [
         _status(f'{name}: inputs', WARN if findings else OK,
                 words or 'receiving', {**inputs, **_flat(counters)}),
@@ -163,6 +188,7 @@ def diagnostics_message(
             'settled': settled(pipeline),
             **{f'correction_m.{robot}': f'{moved:.3f}'
                for robot, moved in sorted(corrections_m.items())},
+            **_protection(solution),
         }),
         _status(f'{name}: solver', ERROR if state == 'error' else OK, worker.text, {
             # Data are kept from the first message on; robots are located once there are audits.
@@ -170,6 +196,7 @@ def diagnostics_message(
             'auditor': worker.auditor_missing or 'running',
             'solving': worker.busy,
             'restarts': worker.restarts, 'pid': worker.pid,
+            'optimality': NOTHING if bound is None else bound.words,
             **({} if solution is None else _figures(solution)),
         }),
         _status(f'{name}: callbacks', WARN if greatest > 0.02 or times.errors else OK,
@@ -189,6 +216,14 @@ def diagnostics_message(
 def settled(pipeline: Pipeline) -> bool:
     """True when everything received is in the newest solution and no solve is under way."""
     return bool(pipeline.flushed and pipeline.up_to_date and pipeline.worker.state.settled)
+
+
+def _protection(solution: Solution | None) -> dict[str, Any]:
+    known = None if solution is None else solution.protection
+    if known is None:
+        return {}
+    return {f'protection_m.{robot}': f'{level:.3f}' for robot, level in zip(
+        known.robots, known.horizontal_m.tolist(), strict=True)}
 
 
 def _figures(solution: Solution) -> dict[str, Any]:

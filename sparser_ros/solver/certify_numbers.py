@@ -104,6 +104,20 @@ class CertifyNumbers:
     escape_noise: float = number(
         1e-13, 'certify', 'decrease of the cost, over the cost, that is a rounding error',
         source='rounding error of float64')
+    live_polish_steps: int = number(
+        2, 'certify', 'most Newton steps that take the map to the optimum of its robust weights '
+        'before it is tested while the node runs; reweighting stops that near', unit='steps')
+    live_steps: int = number(
+        2, 'certify', 'trust-region steps of a burst of the bound while the node runs: an audit '
+        'that is due waits for a burst', unit='steps')
+    live_cg_steps: int = number(
+        60, 'certify', 'most CG steps of such a step', unit='CG steps')
+    live_bursts: int = number(
+        3, 'certify', 'bursts between two proofs, which cost as much as one or two of them',
+        unit='bursts')
+    live_columns: int = number(
+        5, 'certify', 'columns that the relaxed point of a running node has beyond d: as many as '
+        'one escape brings', unit='columns')
     covariance_columns: int = number(
         6, 'memory', 'right-hand sides that are solved at once for covariances: the degrees of '
         'freedom of a pose', unit='columns', source='size of the result')

@@ -146,10 +146,16 @@ def test_status_and_diagnostics(lived):
     assert list(status.robot_states) == ['located', 'located']
     assert np.all(np.array(status.robot_sigma_m) < 1) and status.variance_factor >= 1
     assert status.covariance_gauge
+    assert 0 < max(status.robot_protection_m) < 5 and status.alert_limit_m == 1.0
+    assert np.all(np.isnan(status.robot_protection_z_m)) and status.integrity_risk == 1e-5
+    assert lived.until(lambda: lived.status.bound_age_s >= 0)
+    assert 0 <= lived.status.suboptimality < np.inf and lived.status.lower_bound > 0
+    assert 'the best possible' in lived.status.optimality
     assert status.keyframes == lived.counters()['odometry']['accepted']
     assert status.ranges == lived.counters()['ranges']['accepted'] > 100
     assert status.cost > 0 and status.iterations >= 0 and status.dropped == 0
     tasks = {s.name: s for s in lived.heard['/diagnostics'][-1].status}
+    assert any(v.key == 'protection_m.A' for v in tasks['sparser: graph'].values)
     assert set(tasks) == {f'sparser: {task}' for task in (
         'inputs', 'graph', 'solver', 'callbacks', 'memory')}
     assert {s.hardware_id for s in tasks.values()} == {'sparser'}

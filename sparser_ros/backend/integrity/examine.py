@@ -35,8 +35,9 @@ from .hypotheses import hypotheses_of
 from .known_beacons import known_beacons, swapped_or_misplaced
 from .linear_model import linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
-from .selection import selected
+from .selection import scores_of, selected
 from .swapped_robots import swapped_robots
+from .undetected import Undetected, undetected_errors
 
 Array = NDArray[np.float64]
 
@@ -66,14 +67,20 @@ class Examination:
     gate: Gate = field(default_factory=Gate)
     bursts: tuple[FaultyRanges, ...] = ()
     """Ranges that are faulty together, of the `range_burst` findings."""
+    undetected: dict[str, Undetected] = field(default_factory=dict)
+    """By robot."""
     odometry_factors: dict[str, float] = field(default_factory=dict)
     """Found over claimed variance of each robot's odometry; 1 where chance explains the rest."""
 
 
 def examine(
-    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], config: IntegrityConfig
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], config: IntegrityConfig,
+    gauge: int | None = None,
 ) -> Examination:
-    """Examine an estimate of a graph under its robust weights (a missing table = all 1)."""
+    """Examine an estimate of a graph under its robust weights (a missing table = all 1).
+
+    `gauge` is the pose that map is relative to, None where absolute data fix map.
+    """
     if graph.n_poses == 0 or len(graph.ranges) + len(graph.relative_poses) == 0:
         return Examination()
     sources = range_ends(graph)
@@ -83,8 +90,9 @@ def examine(
     doubts = lasting(
         sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
     found = bursts(sources, rows, {doubt.source for doubt in doubts}, false_alarm, config)
-    findings = _explained(
-        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], false_alarm, config)
+    findings, undetected = _explained(
+        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], false_alarm, config,
+        gauge)
     named = {name for finding in findings for name in _names(finding)}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
@@ -100,7 +108,7 @@ def examine(
     gate = gate_of(
         graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
     return Examination(
-        tuple(findings), gate, _faulty(sources, found, findings), factors)
+        tuple(findings), gate, _faulty(sources, found, findings), undetected, factors)
 
 
 def _faulty(
@@ -141,8 +149,10 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
     doubts: list[Doubt], found_bursts: list[Burst], false_alarm: float, config: IntegrityConfig,
-) -> list[Finding]:
-    """Faults with a cause: swapped labels, misplaced beacons, biases, odometry."""
+    gauge: int | None,
+) -> tuple[list[Finding], dict[str, Undetected]]:
+    """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
+    hide."""
     gain = float(chdtri(graph.dimension, false_alarm))
     kept = {table: np.where(values < REJECTED_WEIGHT, 0.0, values)
             for table, values in weights.items() if len(values)}
@@ -154,10 +164,12 @@ def _explained(
     tested = hypotheses_of(
         graph, estimate, kept, model, sources,
         [(burst.rows, burst_finding(sources, burst, rows)) for burst in found_bursts], config)
+    scores = scores_of(model, tested)
+    undetected = undetected_errors(
+        graph, estimate, scores, tested, gauge, false_alarm, config)
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
-        (one, theta) for one, theta, _ in selected(
-            model, tested, false_alarm)
+        (one, theta) for one, theta, _ in selected(scores, tested, false_alarm)
         # What is left of a source of which most is rejected says nothing of it.
         if one.kind == 'beacon_misplaced' or one.subject not in most]
     known = known_beacons(graph)
@@ -170,7 +182,8 @@ def _explained(
     found += swapped_or_misplaced(
         graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
     named = {name for finding in found for name in _names(finding)}
-    return found + [one.finding(theta) for one, theta in faults if one.subject not in named]
+    return found + [
+        one.finding(theta) for one, theta in faults if one.subject not in named], undetected
 
 
 def _names(finding: Finding) -> tuple[str, ...]:

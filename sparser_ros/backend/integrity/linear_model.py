@@ -30,6 +30,20 @@ _WEAK_PRECISION = 1e-6
 
 
 @dataclass(frozen=True)
+class Scores:
+    """What the residuals say of k parameters G when all n unknowns are free."""
+
+    information: Array
+    """(k, k): G^T P G."""
+    score: Array
+    """(k,): G^T P r."""
+    bare: Array
+    """(k,): diagonal of G^T G, the information if nothing were free."""
+    step: Array
+    """(n, k): (J^T J)^-1 J^T G, by which a parameter that stays moves the unknowns."""
+
+
+@dataclass(frozen=True)
 class LinearModel:
     """Residuals at an estimate in the order: turns and moves of relative poses, sightings, ranges,
     pose priors (turns, moves), point priors; all whitened and times the root of their weight."""
@@ -39,8 +53,8 @@ class LinearModel:
     starts: Mapping[str, int]
     """First row of each part."""
 
-    def scores(self, G: sp.csc_matrix) -> tuple[Array, Array]:
-        """G^T P G (k, k) and G^T P r (k,)."""
+    def scores(self, G: sp.csc_matrix) -> Scores:
+        """Scores of the parameters with these derivatives (rows, k)."""
         J = self.jacobian
         information = (J.T @ J).tocsc()
         information.setdiag(information.diagonal() + _WEAK_PRECISION)
@@ -51,8 +65,11 @@ class LinearModel:
             factor = factorize((D @ information @ D).tocsc())
             step = scale[:, None] * factor.solve(scale[:, None] * right)
         GJ = right[:, :-1].T
-        inner = (G.T @ G).toarray() - GJ @ step[:, :-1]
-        return (inner + inner.T) / 2, G.T @ self.residual - GJ @ step[:, -1]
+        square = (G.T @ G).toarray()
+        inner = square - GJ @ step[:, :-1]
+        return Scores(
+            (inner + inner.T) / 2, G.T @ self.residual - GJ @ step[:, -1],
+            np.diag(square).copy(), step[:, :-1])
 
 
 def linear_model(

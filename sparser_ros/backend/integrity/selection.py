@@ -15,30 +15,35 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from .hypotheses import Hypothesis
-from .linear_model import LinearModel
+from .linear_model import LinearModel, Scores
 
 Array = NDArray[np.float64]
 
 _MOST = 6
 """Faults named at once; with more sources wrong than that, the map itself is in doubt."""
-_DETERMINED = 1e-6
+DETERMINED = 1e-6
 """Share of a parameter's information that the free unknowns must leave for it to be testable."""
 
 
+def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
+    """The scores of all hypotheses, one after the other."""
+    none = sp.csc_matrix((len(model.residual), 0))
+    return model.scores(sp.hstack([none, *(one.columns for one in hypotheses)], format='csc'))
+
+
 def selected(
-    model: LinearModel, hypotheses: Sequence[Hypothesis], false_alarm: float
+    scores: Scores, hypotheses: Sequence[Hypothesis], false_alarm: float
 ) -> list[tuple[Hypothesis, Array, float]]:
     """(fault, its estimated parameters, chi-square explained), most explaining first.
 
-    `false_alarm` is the probability that one hypothesis of a faultless source passes.
+    `scores` are those of `scores_of`; `false_alarm` is the probability that one hypothesis of a
+    faultless source passes.
     """
     if not hypotheses:
         return []
-    columns = sp.hstack([one.columns for one in hypotheses], format='csc')
     ends = np.cumsum([one.columns.shape[1] for one in hypotheses])
     parts = [np.arange(e - h.columns.shape[1], e) for e, h in zip(ends, hypotheses, strict=True)]
-    information, score = model.scores(columns)
-    bare = np.asarray(columns.multiply(columns).sum(axis=0)).ravel()
+    information, score, bare = scores.information, scores.score, scores.bare
     chosen: list[int] = []
     gains: list[float] = []
     while len(chosen) < _MOST:
@@ -72,7 +77,7 @@ def _next(
         if len(held):
             A = A - cross @ np.linalg.solve(S, cross.T)
             s = s - cross @ np.linalg.solve(S, score[held])
-        if np.linalg.eigvalsh(A)[0] <= _DETERMINED * bare[own].min():
+        if np.linalg.eigvalsh(A)[0] <= DETERMINED * bare[own].min():
             continue
         theta = -np.linalg.solve(A, s)
         gain = float(-theta @ s)

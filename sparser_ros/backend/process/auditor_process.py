@@ -11,6 +11,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from ..session.auditor import RULED, Auditor
+from ..session.live_bound import MOST_ROUNDS
 from ..session.live_calibration import LiveCalibration
 from ..session.rulings import Rulings
 from ..session.tracked_map import TrackedMap, tracked_map
@@ -42,6 +43,7 @@ class AuditorLoop:
         self._auditor = self._new()
         self._tracked: TrackedMap | None = None
         self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
+        self._bound, self._bound_from_s = self._auditor.bound, 0.0
         self._generation, self._request = 0, -1
         self._ended_s = self._rest_until_s = self._scratch_from_s = time.monotonic()
         self._calm_until_s = self._ended_s
@@ -72,7 +74,7 @@ class AuditorLoop:
                 break
             if self._wanted():
                 self._audit()
-            elif not self._calibrated() and self._request < 0:
+            elif not (self._bounded() or self._calibrated()) and self._request < 0:
                 # Increments come more often than it is worth looking at the graph.
                 self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
 
@@ -100,12 +102,25 @@ class AuditorLoop:
 
     def _calibrated(self) -> bool:
         """Whether a step of the calibration of radios was due, and made."""
-        begin = time.monotonic()
+        begin, solved = time.monotonic(), self._auditor.solved
         if begin < self._calibrate_from_s or not self._calibration.step(
-                self._auditor.solved, self._config):
+                None if solved is None else (solved.graph, solved.estimate), self._config):
             return False
         now = time.monotonic()
         self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
+        return True
+
+    def _bounded(self) -> bool:
+        """Whether a step of the bound was due, and made; a sharper bound is sent."""
+        begin, share = time.monotonic(), self._config.backend.audit.bound_share
+        if begin < self._bound_from_s or not self._auditor.bound_step(MOST_ROUNDS):
+            return False
+        now = time.monotonic()
+        self._bound_from_s = now + (1 - share) / share * (now - begin)
+        bound = self._auditor.bound
+        if bound is not None and bound != self._bound:
+            self._endpoint.send(protocol.bound_message(bound, Answer(self._generation, -1)))
+        self._bound = bound
         return True
 
     def _wanted(self) -> str:

@@ -26,6 +26,7 @@ from ...graph import (
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..session.covariances import Covariances
+from ..session.protection import Protection
 from ..session.solution import Location, Rejected, RobotLocation, Solution
 
 MAGIC = b'SPR1'
@@ -157,19 +158,34 @@ def encode_solution(solution: Solution, answer: Any = None) -> bytes:
     arrays.update(stats_arrays(solution.stats))
     known = solution.covariances
     if known is not None:
-        values['covariances'] = [list(known.robots), known.gauge, known.variance_factor]
+        values['covariances'] = [
+            list(known.robots), known.gauge, known.variance_factor, known.found]
         arrays['covariances.poses'] = known.poses
         arrays['covariances.landmarks'] = known.landmarks
+    if solution.protection is not None:
+        values['protection'] = list(solution.protection.robots)
+        arrays['protection.horizontal'] = solution.protection.horizontal_m
+        arrays['protection.vertical'] = solution.protection.vertical_m
     return encode('solution', values, arrays)
 
 
 def _covariances(packet: Packet) -> Covariances | None:
     if 'covariances' not in packet.values:
         return None
-    robots, gauge, factor = packet.values['covariances']
+    robots, gauge, factor, found = packet.values['covariances']
     arrays = packet.arrays
     return Covariances(
-        tuple(robots), arrays['covariances.poses'], arrays['covariances.landmarks'], gauge, factor)
+        tuple(robots), arrays['covariances.poses'], arrays['covariances.landmarks'], gauge, factor,
+        found)
+
+
+def _protection(packet: Packet) -> Protection | None:
+    if 'protection' not in packet.values:
+        return None
+    arrays = packet.arrays
+    return Protection(
+        tuple(packet.values['protection']), arrays['protection.horizontal'],
+        arrays['protection.vertical'])
 
 
 def decode_solution(packet: Packet) -> Solution:
@@ -187,5 +203,5 @@ def decode_solution(packet: Packet) -> Solution:
         findings=tuple(Finding(*row) for row in values['findings']),
         placed=tuple(values['placed']),
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
-        covariances=_covariances(packet),
+        covariances=_covariances(packet), protection=_protection(packet),
         **{name: values[name] for name in _PLAIN})

@@ -2,9 +2,10 @@
 
 To both: increment, reset, rulings, configure, close. To the tracker also: solve, verdict. To the
 auditor also: solution (the tracker's newest), audit. From both: ready, beat, failed. From the
-tracker: solution. From the auditor: verdict. Every answer names the generation (number of resets)
-it belongs to and the newest request it answers. The contents are frozen dataclasses (`Increment`,
-`Solution`, `Verdict`), or the plain values listed here; `codec` turns all of them into bytes.
+tracker: solution. From the auditor: verdict, bound. Every answer names the generation (number of
+resets) it belongs to and the newest request it answers. The contents are frozen dataclasses
+(`Increment`, `Solution`, `Verdict`, `Bound`), or the plain values listed here; `codec` turns all
+of them into bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ..session.bound import Bound
 from ..session.rulings import Rulings
 from .codec import Packet, encode
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 INCREMENT, SOLVE, AUDIT, RESET = 'increment', 'solve', 'audit', 'reset'
 RULINGS, CONFIGURE, CLOSE = 'rulings', 'configure', 'close'
 READY, BEAT, SOLUTION, VERDICT, FAILED = 'ready', 'beat', 'solution', 'verdict', 'failed'
+BOUND = 'bound'
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,16 @@ def failed_message(answer: Answer, text: str, traceback: str) -> bytes:
     return encode(FAILED, {'answer': asdict(answer), 'text': text, 'traceback': traceback})
 
 
+def bound_message(bound: Bound, answer: Answer) -> bytes:
+    """What is proved of the map of an audit."""
+    return encode(BOUND, {'answer': asdict(answer), 'bound': asdict(bound)})
+
+
+def bound_of(packet: Packet) -> Bound:
+    """The bound of a packet of kind `bound`."""
+    return Bound(**packet.values['bound'])
+
+
 def answer_of(packet: Packet) -> Answer:
-    """What a packet of kind solution, verdict or failed answers."""
+    """What a packet of kind solution, verdict, bound or failed answers."""
     return Answer(**packet.values['answer'])

@@ -88,6 +88,8 @@ class TrackerLoop:
             if full and isinstance(self._held, Session):
                 answer = Answer(answer.generation, answer.request, answer.request)
             self._endpoint.send(encode_solution(solution, answer))
+            if full and isinstance(self._held, Session) and self._held.bound is not None:
+                self._endpoint.send(protocol.bound_message(self._held.bound, answer))
         except Exception as error:
             # Nothing that a solve raises may silence the node: it is reported, the loop goes on.
             self._endpoint.send(protocol.failed_message(

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...graph.finding import Finding
 from ...solver.result import SolveStatus
+from ..integrity.undetected import Undetected
 from ..session.rulings import Rulings
 from ..session.solution import Location
 from ..session.verdict import SegmentVerdict, Verdict, VerdictKind
@@ -34,8 +35,10 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'kind': verdict.kind.value,
         'placed': list(verdict.placed),
         'segments': [
-            [one.first, one.robot, one.location.value, one.missing, one.rejected_share]
-            for one in verdict.segments],
+            [one.first, one.robot, one.location.value, one.missing, one.rejected_share,
+             one.apart_m] for one in verdict.segments],
+        'undetected': [
+            [robot, *vars(one).values()] for robot, one in verdict.undetected.items()],
         'status': verdict.status.value,
         'stats': stats_values(verdict.stats),
         'findings': [list(vars(one).values()) for one in verdict.findings],
@@ -60,8 +63,10 @@ def decode_verdict(packet: Packet) -> Verdict:
         estimate=estimate_from(arrays),
         placed=tuple(values['placed']),
         segments=tuple(
-            SegmentVerdict(first, robot, Location(where), missing, share)
-            for first, robot, where, missing, share in values['segments']),
+            SegmentVerdict(first, robot, Location(where), *rest)
+            for first, robot, where, *rest in values['segments']),
+        undetected={
+            robot: Undetected(*rest) for robot, *rest in values.get('undetected', ())},
         landmark_located=arrays['landmark_located'],
         doubted_ranges=arrays['doubted_ranges'],
         status=SolveStatus(values['status']),

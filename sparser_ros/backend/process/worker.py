@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...graph import Increment
+from ..session.bound import Bound
 from ..session.graph_store import merged, runs
 from ..session.rulings import Rulings
 from ..session.solution import Solution, withdrawn
@@ -93,6 +94,7 @@ class SolverWorker:
         self._solution: Solution | None = None
         self._fresh = False
         self._verdict: tuple[Verdict, Answer] | None = None
+        self._bound: Bound | None = None
         self._generation = self._epoch = 0
         self._rulings = rulings
         if kept is not None:
@@ -162,6 +164,12 @@ class SolverWorker:
         with self.lock:
             return self._solution
 
+    @property
+    def bound(self) -> Bound | None:
+        """What is proved of the map of an audit; None = nothing yet."""
+        with self.lock:
+            return self._bound
+
     def poll(self) -> Solution | None:
         """The newest solution, once; None when there is no new one."""
         with self.lock:
@@ -176,7 +184,7 @@ class SolverWorker:
             self._generation += 1
             self._epoch = 0
             self._increments, self._solution, self._fresh = [], None, False
-            self._verdict, self._failed = None, ''
+            self._verdict, self._bound, self._failed = None, None, ''
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
             for link in self._links:
@@ -298,6 +306,10 @@ class SolverWorker:
             self._take_solution(packet, answer)
         elif packet.kind == protocol.VERDICT:
             self._take_verdict(decode_verdict(packet), answer)
+        elif packet.kind == protocol.BOUND:
+            with self.lock:
+                if answer.generation == self._generation:
+                    self._bound = protocol.bound_of(packet)
         elif packet.kind == protocol.FAILED:
             self._take_failure(link, packet, answer)
 

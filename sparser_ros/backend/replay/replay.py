@@ -20,6 +20,7 @@ from ...frontend import Frontend, Inputs
 from ...graph import Graph, range_residuals
 from ...io import report
 from ...io.bag import BagReader
+from ..session.bound import NOTHING
 from ..session.session import Session
 from ..session.solution import Location, Solution
 from .truth import TruthTrack, compare
@@ -118,7 +119,11 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
         message=solution.message, dataset=dataset, seconds=state.seconds,
         rejected=[_rejected(one) for one in solution.rejected])
     truth = compare(graph, solution, state.tracks)
+    bound = state.session.bound
+    if bound is not None:
+        result.update({'certified': bound.certified, 'suboptimality': bound.suboptimality})
     result.update({
+        'optimality': NOTHING if bound is None else bound.words,
         'ate_m': truth.get('ate_m'),
         'ate_rmse_m': truth.get('ate_rmse_m'),
         'messages': state.messages,

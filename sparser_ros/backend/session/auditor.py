@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...graph import Estimate, Graph, Increment
+from ...graph import Estimate, Increment
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine
+from .bound import Bound
 from .contest import SAME_COST, Contest, robust_cost
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
+from .live_bound import ROUNDS, LiveBound, SolvedMap
 from .quarantine import FAILURES
 from .rulings import Rulings
 from .runner import run
@@ -82,8 +84,9 @@ class Auditor:
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
-        self.solved: tuple[Graph, Estimate] | None = None
-        """The part of the graph that the last audit has placed, and its map."""
+        self.solved: SolvedMap | None = None
+        """The map of the last audit."""
+        self._bound = LiveBound()
         self.postponed = ''
         """Why the last audit would have started from scratch if that had been allowed."""
 
@@ -238,12 +241,24 @@ class Auditor:
         else:
             after = self._judged(contest)
         self.scratch_s = time.perf_counter() - begin
+        self._bound.searched()
         return after
+
+    @property
+    def bound(self) -> Bound | None:
+        """What is proved of the map of an audit; None = nothing yet."""
+        return self._bound.bound
+
+    def bound_step(self, rounds: int = ROUNDS) -> bool:
+        """Some work on the bound of the map of the last audit; False where there is none."""
+        return self._bound.step(self.solved, self.config, rounds)
 
     def _situation(self, contest: Contest, tracked: TrackedMap | None) -> Situation:
         ties, count = ties_of(self._store.graph)
+        doubt = '' if tracked is None else tracked.doubt
         return Situation(
-            self._store.n_measurements, ties[:count], '' if tracked is None else tracked.doubt,
+            self._store.n_measurements, ties[:count],
+            doubt or self._bound.doubt(self.config.backend.observability.flip_cost),
             lambda: determined(contest, self.config))
 
     def _works(self, excluded: quarantine.Excluded, tracked: TrackedMap | None) -> bool:
@@ -332,7 +347,11 @@ class Auditor:
         names = tuple(sorted(frame.names(frame.mask)))
         kind = self._kind(contest, tracked, found, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
-        self.solved = frame.subgraph.graph, frame.subgraph.of(best.whole)
+        own = frame.subgraph
+        self.solved = SolvedMap(
+            self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
+            best.result.stats.weights, own.poses,
+            self._store.original('ranges', own.rows['ranges']))
         ties, _ = ties_of(self._store.graph)
         sure = np.concatenate([
             np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
@@ -352,7 +371,8 @@ class Auditor:
             segments=found.segments, landmark_located=found.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
-            gate_robots=found.gate_robots, odometry_factors=found.odometry_factors)
+            gate_robots=found.gate_robots, undetected=found.undetected,
+            odometry_factors=found.odometry_factors)
 
     def _cannot_tell(self, error: str) -> Verdict:
         graph, d = self._store.graph, self.config.dimension

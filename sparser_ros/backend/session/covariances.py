@@ -32,12 +32,14 @@ class Covariances:
     """What they are relative to: `KNOWN_POSITIONS`, or 'the start of' a robot."""
     variance_factor: float
     """Found over claimed variance of the residuals, at least 1."""
+    found: bool = False
+    """Whether the covariances have that factor in them already."""
 
     def scaled(self) -> Covariances:
         """All of them times the variance factor."""
         factor = self.variance_factor
         return replace(
-            self, poses=factor * self.poses, landmarks=factor * self.landmarks)
+            self, poses=factor * self.poses, landmarks=factor * self.landmarks, found=True)
 
     def of(self, robot: str) -> Array | None:
         """Covariance of the newest pose of a robot; None where it is not known."""

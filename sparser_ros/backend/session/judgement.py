@@ -12,6 +12,7 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
+from ..integrity.undetected import Undetected
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
@@ -39,6 +40,7 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
     gate_reasons: tuple[str, ...] = ()
     gate_robots: tuple[tuple[str, str], ...] = ()
+    undetected: dict[str, Undetected] = field(default_factory=dict)
     odometry_factors: dict[str, float] = field(default_factory=dict)
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
@@ -60,21 +62,23 @@ def judged(
     withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
     subgraph = frame.subgraph
     found = _examined(
-        subgraph.graph, subgraph.of(best.whole), best.result.stats.weights, config)
+        subgraph.graph, subgraph.of(best.whole), best.result.stats.weights, config,
+        None if frame.gauge is None else frame.gauge_row)
     whole = () if found.gate.passed else tuple(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     return Judgement(
         segments, located, withheld,
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        dict(found.odometry_factors), found.bursts)
+        dict(found.undetected), dict(found.odometry_factors), found.bursts)
 
 
 def _examined(
-    graph: Graph, estimate: Estimate, weights: dict[str, Array], config: SparserConfig
+    graph: Graph, estimate: Estimate, weights: dict[str, Array], config: SparserConfig,
+    gauge: int | None,
 ) -> Examination:
     """The monitors' findings; that they fail is one itself and must not end the audit."""
     try:
-        return examine(graph, estimate, weights, config.backend.integrity)
+        return examine(graph, estimate, weights, config.backend.integrity, gauge)
     except FAILURES as error:
         return Examination((Finding(
             'monitor_failed', 'map', 'the integrity of the map is not monitored: '
@@ -140,6 +144,11 @@ def _segments(
     frame: Frame, seen: Observability, weights: dict[str, Array], config: SparserConfig
 ) -> tuple[SegmentVerdict, ...]:
     segments, graph = frame.segments, frame.graph
+    apart = np.zeros(len(segments))
+    for other in seen.alternatives:
+        if other.variable < len(segments):
+            apart[other.variable] = max(
+                apart[other.variable], float(np.linalg.norm(other.shift)))
     share = rejected_shares(graph, segments, weights, config.backend.rejected_weight)
     result = []
     for number in range(len(segments)):
@@ -149,7 +158,7 @@ def _segments(
                 'no range or closure ties it to the robots or beacons located in map')
         result.append(SegmentVerdict(
             int(segments.first[number]), graph.robots[segments.robot[number]], location, missing,
-            float(share[number])))
+            float(share[number]), float(apart[number])))
     return tuple(result)
 
 
@@ -182,6 +191,7 @@ def with_rivals(
     for rival in contest.rivals(config.backend.observability.flip_cost):
         for number, verdict in enumerate(result):
             apart = _apart(contest.best, rival, contest.frame, number)
+            result[number] = verdict = replace(verdict, apart_m=max(verdict.apart_m, apart))
             if verdict.location is Location.LOCATED and (
                     apart > config.backend.observability.alert_limit_m):
                 result[number] = replace(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Estimate, Graph, Increment
 from .auditor import Auditor
+from .bound import Bound
 from .rulings import Rulings
 from .solution import Solution
 from .tracked_map import tracked_map
@@ -62,13 +63,20 @@ class Session:
         """Go on from an estimate of the first poses and landmarks of the graph."""
         self.tracker.restore(estimate)
 
+    @property
+    def bound(self) -> Bound | None:
+        """What is proved of the map of the last audit that was forced; None = nothing."""
+        return self.auditor.bound
+
     def solve(self, full: bool | None = None) -> Solution:
         """A tick; then an audit and another tick, where one is due.
 
-        `full` forces (True) or forbids (False) the audit.
+        `full` forces (True) or forbids (False) the audit; one that is forced bounds its map.
         """
         solution = self.tracker.solve()
         if full is False or not (full or self.auditor.due(solution.doubt)):
             return solution
         self.tracker.adopt(self.auditor.audit(tracked_map(solution)))
+        while full and self.auditor.bound_step():
+            pass
         return self.tracker.solve()

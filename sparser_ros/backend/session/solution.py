@@ -12,6 +12,7 @@ from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..observability.location import Location
 from .covariances import Covariances
+from .protection import Protection
 
 Array = NDArray[np.float64]
 
@@ -76,6 +77,8 @@ class Solution:
     """(sequence, level) of increments left out because no solve succeeds with them."""
     covariances: Covariances | None = None
     """None where no factor gives them: before the first map, in whole solves, or switched off."""
+    protection: Protection | None = None
+    """None where nothing is placed."""
 
 
 def withdrawn(solution: Solution, reason: str) -> Solution:
@@ -84,4 +87,5 @@ def withdrawn(solution: Solution, reason: str) -> Solution:
         solution, status=SolveStatus.FAILED, message=reason, full=False,
         robots=tuple(
             replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
-        landmark_located=np.zeros(len(solution.landmark_located), dtype=bool), covariances=None)
+        landmark_located=np.zeros(len(solution.landmark_located), dtype=bool), covariances=None,
+        protection=None)

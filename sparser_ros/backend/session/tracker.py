@@ -26,6 +26,7 @@ from .covariances import Covariances, covariances
 from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
 from .incremental_map import IncrementalMap, can_be_incremental
+from .protection_levels import protection_levels
 from .quarantine import FAILURES
 from .range_doubts import of_sources
 from .rejected import rejected_of
@@ -253,6 +254,7 @@ class Tracker:
         self._located = frozenset(
             one.robot for one in robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
+        covariances = self._covariances(located)
         message = 'followed by the incremental solver'
         if full and verdict is not None:
             stats, message = _audited(stats, verdict, self._store.sequence), verdict.message
@@ -269,7 +271,8 @@ class Tracker:
             audited_sequence=self._audited, ruled=self._store.rulings.revision,
             doubt='; '.join(doubts.values()), placed=self._names, anchored=anchored,
             quarantined=tuple(sorted(self._store.excluded.items())),
-            covariances=self._covariances(located))
+            covariances=covariances, protection=protection_levels(
+                robots, covariances, verdict, config.backend.integrity))
 
     def _covariances(self, located: NDArray[np.bool_]) -> Covariances | None:
         wanted = self._config.backend.covariance

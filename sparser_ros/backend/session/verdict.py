@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
+from ..integrity.undetected import Undetected
 from .rulings import Rulings
 from .solution import Location
 
@@ -40,6 +41,8 @@ class SegmentVerdict:
     missing: str
     rejected_share: float
     """Of its ranges, closures and sightings, those below the rejected weight; 0 where none."""
+    apart_m: float = 0.0
+    """Distance to the farthest other placement that fits about as well; 0 = there is none."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Verdict:
     """Why the data as a whole do not pass the gate before publishing; () = they do."""
     gate_robots: tuple[tuple[str, str], ...] = ()
     """(robot, reason): robots that alone do not pass it."""
+    undetected: dict[str, Undetected] = field(default_factory=dict)
+    """By robot: what faults that the tests miss may do to its newest position."""
     odometry_factors: dict[str, float] = field(default_factory=dict)
     """Found over claimed variance of a robot's odometry, at least 1."""
     quarantined: tuple[tuple[int, int], ...] = ()

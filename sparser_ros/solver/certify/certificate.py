@@ -119,7 +119,7 @@ class Certifier:
         cost = float(np.sum(y * gradient))
         tolerance = self.tolerance(cost)
         # One factorisation, where y is an optimum of rank d.
-        proven = self._held_gap(y, gradient, tolerance)
+        proven = self.held_gap(y, gradient, tolerance)
         if proven <= tolerance:
             return Certificate(cost, proven, tolerance)
         S = self.matrix(y, gradient)
@@ -145,7 +145,7 @@ class Certifier:
             gap = tight
         down = vectors[:, values < 0][:, : thresholds.current().escape_directions]
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
-                           self._held(y, down), (values, vectors))
+                           self.held_rows(y, down), (values, vectors))
 
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
@@ -170,7 +170,7 @@ class Certifier:
             shift *= 10
         raise NotPositiveDefiniteError('no shift makes the matrix positive definite')
 
-    def _held_gap(self, y: Array, gradient: Array, tolerance: float) -> float:
+    def held_gap(self, y: Array, gradient: Array, tolerance: float) -> float:
         """The gap by `HeldTest`, for points of rank d; inf where that proves nothing."""
         manifold = self.manifold
         d, n = manifold.d, manifold.n
@@ -214,7 +214,7 @@ class Certifier:
         order = np.argsort(-values)
         return 1 / values[order] - shift, vectors[:, order]
 
-    def _held(self, y: Array, vectors: Array) -> Array:
+    def held_rows(self, y: Array, vectors: Array) -> Array:
         """The same directions with the homogenising rows at rest: S y = 0 lets y be subtracted."""
         d = self.manifold.d
         if self.manifold.homogenised:

@@ -67,33 +67,58 @@ def least_gap(
     `spectrum` are the least eigenvalues of S, the first negative, and their eigenvectors. `wanted`
     is a gap that will do; it ends the rounds, and so do bounds that no longer improve.
     """
-    numbers = thresholds.current()
-    manifold = certifier.manifold
-    d, n, k = manifold.d, manifold.n, manifold.k
-    best = Correction(np.zeros((n, d, d)), np.zeros(k))
-    values, vectors = spectrum
-    length, shift = numbers.dual_length * -values[0], numbers.dual_shift * -values[0]
-    longer = numbers.dual_longer
-    for _ in range(numbers.dual_rounds):
-        step = bundle_step(vectors[: n * d].reshape(n, d, -1), vectors[n * d : n * d + k],
-                           values, length)
-        trial = best.moved(step)
-        matrix = _corrected(S, certifier.manifold, trial)
+    ascent = DualAscent(certifier, S, spectrum, gap, wanted)
+    while ascent.round():
+        pass
+    return ascent.gap
+
+
+class DualAscent:
+    """Rounds of better multipliers at one point; `gap` is what is proved so far."""
+
+    def __init__(
+        self, certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
+        wanted: float,
+    ) -> None:
+        """As for `least_gap`."""
+        numbers, manifold = thresholds.current(), certifier.manifold
+        self.gap = gap
+        self._certifier, self._S, self._wanted = certifier, S, wanted
+        self._best = Correction(
+            np.zeros((manifold.n, manifold.d, manifold.d)), np.zeros(manifold.k))
+        self._values, self._vectors = spectrum
+        least = -float(self._values[0])
+        self._length, self._shift = numbers.dual_length * least, numbers.dual_shift * least
+        self._longer, self._rounds = numbers.dual_longer, 0
+
+    def round(self) -> bool:
+        """One step and its proof; False where that was the last one."""
+        numbers, certifier, wanted = thresholds.current(), self._certifier, self._wanted
+        if self._rounds >= numbers.dual_rounds:
+            return False
+        self._rounds += 1
+        manifold = certifier.manifold
+        d, n, k = manifold.d, manifold.n, manifold.k
+        step = bundle_step(
+            self._vectors[: n * d].reshape(n, d, -1), self._vectors[n * d : n * d + k],
+            self._values, self._length)
+        trial = self._best.moved(step)
+        matrix = _corrected(self._S, manifold, trial)
         spare = (wanted - trial.trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
-            return wanted
-        found = certifier.least(matrix, shift, numbers.dual_vectors)
+            self.gap = wanted
+            return False
+        found = certifier.least(matrix, self._shift, numbers.dual_vectors)
         proven = certifier.proven_gap(matrix, trial.trace, float(found[0][0]))
-        if not proven < gap:
+        if not proven < self.gap:
             # The step was too long for the eigenvectors to tell what happens.
-            length, longer = length * numbers.dual_shorter, 1.0
-            continue
-        gained, gap, best = gap - proven, proven, trial
-        values, vectors = found
-        length *= longer
-        if gap > numbers.dual_far * wanted or gained < numbers.dual_least_gain * gap:
-            break
-    return gap
+            self._length, self._longer = self._length * numbers.dual_shorter, 1.0
+            return True
+        gained, self.gap, self._best = self.gap - proven, proven, trial
+        self._values, self._vectors = found
+        self._length *= self._longer
+        return (self.gap <= numbers.dual_far * wanted
+                and gained >= numbers.dual_least_gain * self.gap)
 
 
 def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:

@@ -7,7 +7,7 @@ from faulty_world import graph, solved, world
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.hypotheses import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
-from sparser_ros.backend.integrity.selection import selected
+from sparser_ros.backend.integrity.selection import scores_of, selected
 from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
@@ -82,8 +82,8 @@ def test_two_faults_at_once_are_told_apart():
     bent = made.replaced(ranges=made.ranges.replaced(distance_m=longer))
     estimate, weights = solved(bent, place.truth)
     model = linear_model(bent, estimate, weights)
-    found = selected(model, hypotheses_of(
-        bent, estimate, weights, model, sources, [], CONFIG), 1e-7)
+    tested = hypotheses_of(bent, estimate, weights, model, sources, [], CONFIG)
+    found = selected(scores_of(model, tested), tested, 1e-7)
     assert {(one.kind, one.subject) for one, _, _ in found} == {
         ('range_bias', 'A'), ('range_bias', sources.names[5])}
     for one, theta, _ in found:
@@ -96,5 +96,5 @@ def test_a_parameter_that_nothing_determines_is_never_significant():
     made = graph(place, 4)
     few = made.replaced(ranges=made.ranges.take(slice(0, 1)))
     model = linear_model(few, place.truth, {})
-    assert selected(model, hypotheses_of(
-        few, place.truth, {}, model, range_ends(few), [], CONFIG), 1e-7) == []
+    tested = hypotheses_of(few, place.truth, {}, model, range_ends(few), [], CONFIG)
+    assert selected(scores_of(model, tested), tested, 1e-7) == []

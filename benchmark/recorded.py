@@ -1,0 +1,59 @@
+"""Real recordings, as their graph files, played tick by tick and compared with their truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location, Solution
+from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.graph import Graph
+from sparser_ros.io import graph_file
+from sparser_ros.io.graph_stamps import pose_stamps
+from sparser_ros.linalg.blas import single_threaded_blas
+from sparser_ros.linalg.dense.alignment import align
+
+from .stream import increments_of
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+def played(path: Path, ticks: int) -> Array:
+    """(k, 2): horizontal errors and protection levels of located robots at every tick, metres.
+
+    The map is aligned with the truth, rigidly, by all poses of located robots so far: known
+    headings of the first poses, on which levels rest, are not in these files.
+    """
+    graph = graph_file.read(path)
+    config = SparserConfig(
+        dimension=graph.dimension, robots=list(graph.robots), solver=LiveSolverConfig())
+    order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
+    truth, robot = graph.poses.translation[order], graph.poses.robot[order]
+    session, points = Session(config), []
+    with single_threaded_blas():
+        for increment in increments_of(graph, ticks):
+            session.add(increment)
+            points += _epochs(graph, session.solve(), truth, robot)
+    return np.array(points).reshape(-1, 2)
+
+
+def _epochs(
+    graph: Graph, solution: Solution, truth: Array, robot: Index
+) -> list[tuple[float, float]]:
+    located = [one.robot for one in solution.robots if one.location is Location.LOCATED]
+    count = len(solution.estimate.translation)
+    number = robot[:count]
+    own = np.isin(number, [graph.robots.index(name) for name in located])
+    if np.sum(own) <= graph.dimension or solution.protection is None:
+        return []
+    path, true = solution.estimate.translation[own], truth[:count][own]
+    turn, shift = align(path, true)
+    error = np.linalg.norm((path @ turn.T + shift - true)[:, :2], axis=1)
+    return [
+        (float(error[np.flatnonzero(number[own] == graph.robots.index(name))[-1]]),
+         solution.protection.of(name)[0]) for name in located]

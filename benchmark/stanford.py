@@ -1,0 +1,99 @@
+"""Stanford diagram: true error against protection level, and how many epochs lie in each region.
+
+The regions are those of satellite navigation. An epoch is one robot with a published position at
+one solution; errors and levels are horizontal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from sparser_ros.plot.figure import COLOURS, FAINT, REJECTED, figure
+
+from .table import Table
+
+Array = NDArray[np.float64]
+
+REGIONS = {
+    'nominal': 'error <= level <= limit',
+    'unavailable': 'error <= level, level > limit',
+    'misleading': 'level < error <= limit',
+    'misleading, unavailable': 'limit < level < error',
+    'hazardous': 'level <= limit < error',
+}
+CONFIDENCE = 0.95
+_BINS = 60
+_SIDE = 3.0
+"""Length of the axes, over the alert limit; what is beyond is drawn at the edge."""
+
+
+def region_of(points: Array, limit_m: float) -> NDArray[np.int64]:
+    """(k,): index into REGIONS of points (k, 2) = (error, level), metres."""
+    error, level = points[:, 0], points[:, 1]
+    out, usable = error > level, level <= limit_m
+    return np.select(
+        [~out & usable, ~out, usable & (error <= limit_m), ~usable], [0, 1, 2, 3],
+        4).astype(np.int64)
+
+
+def counts(points: Array, limit_m: float) -> dict[str, int]:
+    """Epochs in each region."""
+    number = np.bincount(region_of(points, limit_m), minlength=len(REGIONS))
+    return dict(zip(REGIONS, number.tolist(), strict=True))
+
+
+def row_of(name: str, points: Array, limit_m: float) -> dict[str, object]:
+    """One row of the table: shares in percent."""
+    found = counts(points, limit_m)
+    total = max(len(points), 1)
+    wrong = found['misleading'] + found['misleading, unavailable'] + found['hazardous']
+    finite = points[np.isfinite(points[:, 1])]
+    return {
+        'name': name, 'epochs': len(points),
+        **{region: 100 * number / total for region, number in found.items()},
+        'ratio': float(np.max(finite[:, 0] / finite[:, 1])) if len(finite) else None,
+        'level': float(np.median(points[:, 1])) if len(points) else None,
+        'rate': float(betaincinv(wrong + 1, total - wrong, CONFIDENCE)) if wrong < total else 1.0}
+
+
+def table(out: Path) -> Table:
+    """The empty table of regions."""
+    return Table('stanford', 'Protection levels against true errors', {
+        'name': 'recordings', 'epochs': 'epochs',
+        **{region: f'{region} %' for region in REGIONS},
+        'level': 'median level m', 'ratio': 'largest error over level',
+        'rate': 'error above level, share below (95 %)'}, out, 'integrity')
+
+
+def picture(path: Path, panels: Mapping[str, Array], limit_m: float) -> None:
+    """One diagram a panel: epochs by error and level, logarithmic colours."""
+    from matplotlib.colors import LogNorm
+
+    side = _SIDE * limit_m
+    with figure(path, 3.4 * max(len(panels), 1), 3.4) as drawing:
+        for number, (name, points) in enumerate(panels.items()):
+            axes = drawing.add_subplot(1, len(panels), number + 1)
+            axes.fill_between([0, side], [0, side], 0, color=FAINT, alpha=0.2, lw=0)
+            axes.fill_between([limit_m, side], limit_m, 0, color=REJECTED, alpha=0.3, lw=0)
+            axes.plot([0, side], [0, side], color=FAINT, lw=0.8)
+            axes.axhline(limit_m, color=COLOURS[5], lw=0.8, ls='--')
+            if len(points):
+                inside = np.clip(points, 0, side * (1 - 0.5 / _BINS))
+                axes.hist2d(
+                    inside[:, 0], inside[:, 1], bins=_BINS, range=[[0, side], [0, side]],
+                    cmin=1, norm=LogNorm(), cmap='viridis')
+            found = counts(points, limit_m)
+            axes.set_title(
+                f'{name}: {len(points)} epochs, {found["hazardous"]} hazardous', fontsize=8)
+            axes.set_xlim(0, side)
+            axes.set_ylim(0, side)
+            axes.set_aspect('equal')
+            axes.tick_params(labelsize=7)
+            axes.set_xlabel('horizontal error, m', fontsize=8)
+            if number == 0:
+                axes.set_ylabel('protection level, m', fontsize=8)
