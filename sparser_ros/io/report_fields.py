@@ -142,6 +142,7 @@ CALIBRATION = ReportSection(
         """))
 REPLAY = ReportSection(
     'Replay', ('replay',), 'What only a replay of a bag knows.', _fields("""
+        optimality | | what is proved of the map's cost, in words
         messages | - | messages read from the bag
         counts.*.received | - | of odometry, ranges, closures, fixes: messages received
         counts.*.accepted | - | taken into the graph
