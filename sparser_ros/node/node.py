@@ -56,7 +56,7 @@ class SparserNode(Node):
         """`begin`: configure and activate at once, as a node that nobody manages does."""
         super().__init__(name, **options)
         self.parameters = Parameters(self)
-        self.times = CallbackTimes(self._raised)
+        self.times = CallbackTimes(self._raised, self.context.ok)
         self._epochs_before = 0
         self._configured: Entities | None = None
         self._active: Entities | None = None
