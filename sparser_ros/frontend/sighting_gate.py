@@ -100,7 +100,8 @@ class SightingGate:
         if not np.any(sample.covariance):
             return own
         turn, full = np.array(rotation_rows(sensor[3:])), np.eye(6)
-        full[:3, :3] = turn @ sample.covariance @ turn.T
+        with np.errstate(invalid='ignore', over='ignore'):  # judged below
+            full[:3, :3] = turn @ sample.covariance @ turn.T
         reason = fault(full, d)
         if reason:
             self._counters.warnings[f'covariance_{reason}'] += 1
