@@ -17,6 +17,8 @@ README lists all topics and services, also those of standard types; `~` stands f
 
 USED_BY = {
     'UwbRange': 'Subscribed on `/uwb/ranges`; other topics and types through `ranges.inputs`.',
+    'LandmarkSighting':
+        'Subscribed on `/landmark_sightings`; topics of single tags through `sightings.inputs`.',
     'LoopClosure':
         'Subscribed on `/loop_closures`; other topics and types through `closures.inputs`.',
     'SolverStatus': 'Published on `~/status`.',

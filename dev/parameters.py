@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sparser_ros.config import FlatOption, SparserConfig, walk
-from sparser_ros.config.inputs_config import ClosureInput, RadioSpec, RangeInput
+from sparser_ros.config.inputs_config import ClosureInput, RadioSpec, RangeInput, SightingInput
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'parameters.md'
 
@@ -22,6 +22,7 @@ act from the next solve on; the others are read once, at the start.
 ENTRIES = (
     ('radios.NAME', 'One radio, by the name that range messages give it.', RadioSpec),
     ('ranges.inputs.NAME', 'One source of ranges; the name is free.', RangeInput),
+    ('sightings.inputs.NAME', 'One source of landmark sightings; the name is free.', SightingInput),
     ('closures.inputs.NAME', 'One source of loop closures; the name is free.', ClosureInput),
 )
 

@@ -19,7 +19,8 @@ EXAMPLES = re.findall(
 @pytest.mark.parametrize(('title', 'text'), EXAMPLES, ids=[title for title, _ in EXAMPLES])
 def test_examples_are_valid(title, text):
     config = SparserConfig.from_mapping({'robots': ['A', 'B'], **yaml.safe_load(text)})
-    (spec,) = config.range_inputs().values()
+    inputs = config.sighting_inputs() if 'sightings' in text else config.range_inputs()
+    (spec,) = inputs.values()
     assert spec.type
 
 

@@ -15,7 +15,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         'bag', help='make a ROS 2 bag of a graph file',
         description='Write the messages from which the node builds this graph again: odometry, '
-        'UWB ranges, loop closures and position fixes. `ros2 bag play` plays the bag.')
+        'UWB ranges, landmark sightings, loop closures and position fixes. `ros2 bag play` plays '
+        'the bag.')
     parser.add_argument('graph', type=Path, metavar='GRAPH', help='.pyfg or .g2o file')
     add_bag_options(parser)
     parser.add_argument('--config', type=Path, metavar='C.yaml',
@@ -34,10 +35,10 @@ def run(args: argparse.Namespace) -> int:
     if args.config:
         write_parameters(args.config, graph_config.node_config(graph))
     print(f'{args.output}: {report.odometry} odometry, {report.ranges} ranges, '
-          f'{report.closures} loop closures, {report.fixes} fixes')
+          f'{report.sightings} sightings, {report.closures} loop closures, {report.fixes} fixes')
     if report.sightings_left_out:
-        print(f'left out: {report.sightings_left_out} landmark sightings, for which the node has '
-              'no topic', file=sys.stderr)
+        print(f'left out: {report.sightings_left_out} sightings of robots; messages are about '
+              'landmarks', file=sys.stderr)
     if report.ranges_ambiguous:
         print(f'{len(report.ranges_ambiguous)} ranges connect poses too far apart in time for one '
               'stamp; the node attaches them to neighbouring poses (first: row '

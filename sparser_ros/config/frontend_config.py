@@ -14,6 +14,9 @@ class FramesConfig:
     map: str = option('map', 'global frame')
     odom: str = option('{robot}/odom', 'odometry frame of a robot')
     base: str = option('{robot}/base_link', 'body frame of a robot')
+    static_topic: str = option(
+        '/tf_static', 'tf2_msgs/TFMessage that say where sensors and antennas sit on their robots; '
+        'parameters that say so themselves come first; empty = not used')
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class OdometryConfig:
     sensor_poses: dict[str, list[float]] = option(
         {}, 'pose in the base frame of what the odometry tracks, where that is a sensor (an '
         'antenna, a camera) and not the base: x y z, or x y z roll pitch yaw, by robot name; '
-        'covariances are taken as they are', unit='m, rad')
+        'without it /tf_static says where child_frame_id sits; covariances are taken as they are',
+        unit='m, rad')
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
     sigma_m_per_sqrt_m: float = option(
@@ -197,6 +201,49 @@ class RangesConfig:
         choices=('exact', 'nearest'))
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by source radio ("*" = all others)', unit='s')
+
+
+@dataclass(frozen=True)
+class SightingsConfig:
+    """Landmarks that robots see and tell apart (tags, reflectors): sources, gates and noise."""
+
+    inputs: dict[str, dict] = option(
+        {'landmarks': {'topic': '/landmark_sightings', 'adapter': 'landmark_sighting'}},
+        'sources by name: topic, adapter, type; naming any replaces the default')
+    unknown_landmarks: str = option(
+        'landmark', 'a landmark that `radios` does not name is one at an unknown position, or is '
+        'ignored', choices=('landmark', 'ignore'))
+    new_landmark_sightings: int = option(
+        3, 'a landmark that `radios` does not name counts once it was seen so often (detectors '
+        'read false numbers now and then); `ranges.max_new_beacons` is the most of them', lower=1,
+        upper=1000)
+    sensor_poses: dict[str, list[float]] = option(
+        {}, 'pose in the base frame of the frame that positions are in: x y z, or x y z roll pitch '
+        'yaw, by frame_id of the messages, or by robot name for all of its frames; without it '
+        '/tf_static says where frame_id sits', unit='m, rad')
+    use_message_covariance: bool = option(
+        True, 'take the covariance of the message where it is positive')
+    sigma_m: float = option(
+        0.05, 'standard deviation per axis where the message has none', unit='m', lower=1e-6,
+        upper=1e3)
+    sigma_per_m: float = option(
+        0.03, 'added to it in quadrature, times the distance (the size of a tag in pixels, and so '
+        'its distance, is known to a few per cent)', lower=0.0, upper=10.0)
+    min_sigma_m: float = option(
+        0.005, 'least standard deviation believed (cameras are calibrated to some millimetres)',
+        unit='m', lower=1e-9, upper=10.0)
+    min_m: float = option(
+        0.02, 'nearer landmarks are refused: no camera focuses there, and an empty message says 0',
+        unit='m', lower=0.0, upper=1e5)
+    max_m: float = option(100.0, 'farther landmarks are refused', unit='m', lower=0.0, upper=1e6)
+    min_interval_s: float = option(
+        0.1, 'of each robot, frame and landmark keep at most one sighting in this time; 0 = all '
+        '(errors of pictures in a row are much alike)', unit='s', lower=0.0, upper=3600.0)
+    max_total_rate_hz: float = option(
+        200.0, 'at most so many sightings per second of data time are kept; what is too much is '
+        'taken from the busiest robots and landmarks', unit='1/s', lower=1.0)
+    time_offsets: dict[str, float] = option(
+        {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
 
 
 @dataclass(frozen=True)

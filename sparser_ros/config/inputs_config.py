@@ -1,4 +1,4 @@
-"""What the named entries of `radios`, `ranges.inputs` and `closures.inputs` may say."""
+"""What the named entries of `radios` and of the inputs may say."""
 
 from __future__ import annotations
 
@@ -56,6 +56,21 @@ class RangeInput:
 
 
 @dataclass(frozen=True)
+class SightingInput:
+    """One source of landmark sightings."""
+
+    topic: str = option(
+        '/landmark_sightings', 'topic; with adapter pose_topic a regular expression with the group '
+        'landmark and, with several robots, {robot} or the group robot')
+    adapter: str = option(
+        'landmark_sighting', 'how to read the message; pose_topic: one topic for each landmark, of '
+        'poses or points in the frame of the sensor',
+        choices=('landmark_sighting', 'pose_topic'))
+    type: str = option('', 'message type; empty = the usual one of the adapter')
+    landmark_format: str = option('', 'landmark name made of {id}; empty = {id}')
+
+
+@dataclass(frozen=True)
 class ClosureInput:
     """One source of loop closures."""
 
@@ -79,6 +94,10 @@ RANGE_TYPES = {
     'uwb_range': 'sparser_ros/msg/UwbRange',
     'pair_topic': 'sensor_msgs/msg/Range',
     'linktrack': 'nlink_parser_ros2_interfaces/msg/LinktrackNodeframe3',
+}
+SIGHTING_TYPES = {
+    'landmark_sighting': 'sparser_ros/msg/LandmarkSighting',
+    'pose_topic': 'geometry_msgs/msg/PoseStamped',
 }
 CLOSURE_TYPES = {
     'loop_closure': 'sparser_ros/msg/LoopClosure',

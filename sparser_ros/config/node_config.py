@@ -15,14 +15,17 @@ class QosConfig:
                                  lower=1, upper=1000000)
     range_depth: int = option(10000, 'queue of each range subscription', unit='messages',
                               lower=1, upper=1000000)
+    sighting_depth: int = option(10000, 'queue of each subscription to landmark sightings',
+                                 unit='messages', lower=1, upper=1000000)
     closure_depth: int = option(1000, 'queue of each loop closure subscription',
                                 unit='messages', lower=1, upper=1000000)
     fix_depth: int = option(100, 'queue of each position fix subscription', unit='messages',
                             lower=1, upper=1000000)
     reliability: str = option(
         'auto',
-        'odometry and ranges: best_effort hears every publisher but may lose messages, reliable '
-        'loses none but hears reliable publishers only, auto follows the publishers it finds',
+        'odometry, ranges and sightings: best_effort hears every publisher but may lose messages, '
+        'reliable loses none but hears reliable publishers only, auto follows the publishers it '
+        'finds',
         choices=('auto', 'best_effort', 'reliable'),
     )
 
@@ -41,7 +44,7 @@ class PublishConfig:
         unit='poses', lower=2, upper=1000000, live=True,
     )
     marker_max_ranges: int = option(
-        200, 'newest ranges drawn in ~/markers, more would hide the map; 0 = none',
+        200, 'newest ranges, and sightings, drawn in ~/markers, more would hide the map; 0 = none',
         lower=0, upper=100000, live=True,
     )
     marker_max_closures: int = option(

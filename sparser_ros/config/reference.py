@@ -36,6 +36,10 @@ EXAMPLES = {
         robot: 0.05                           # its stamps are 50 ms early""",
     'ranges.time_offsets': """\
         "17": -0.02""",
+    'sightings.time_offsets': """\
+        robot: 0.0""",
+    'sightings.sensor_poses': """\
+        camera_optical: [0.3, 0.0, 0.5, -1.5708, 0.0, -1.5708]   # looking ahead""",
     'closures.time_offsets': """\
         kimera: 0.0""",
     'fixes.time_offsets': """\
@@ -69,13 +73,20 @@ MORE_INPUTS = """\
         # linktrack:
         #   topic: /{robot}/nlink_linktrack_nodeframe3
         #   adapter: linktrack"""
+MORE_SIGHTINGS = """\
+        # tags:                               # one topic for each tag
+        #   topic: '/{robot}/tags/tag_(?P<landmark>\\d+)/pose'
+        #   adapter: pose_topic
+        #   type: geometry_msgs/msg/PoseWithCovarianceStamped"""
 MORE_CLOSURES = """\
         # swarm:
         #   topic: /cslam/inter_robot_loop_closure
         #   adapter: swarm_slam
         #   keyframe_topic: /{robot}/cslam/keyframe_odom
         #   robots: {"0": robot}"""
-APPENDIX = {'ranges.inputs': MORE_INPUTS, 'closures.inputs': MORE_CLOSURES}
+APPENDIX = {
+    'ranges.inputs': MORE_INPUTS, 'sightings.inputs': MORE_SIGHTINGS,
+    'closures.inputs': MORE_CLOSURES}
 
 
 def reference(cls: type = SparserConfig) -> str:

@@ -21,9 +21,18 @@ from .frontend_config import (
     KeyframesConfig,
     OdometryConfig,
     RangesConfig,
+    SightingsConfig,
     StampsConfig,
 )
-from .inputs_config import FIELD_NAMES, ClosureInput, RadioSpec, RangeInput, check_vector, named
+from .inputs_config import (
+    FIELD_NAMES,
+    ClosureInput,
+    RadioSpec,
+    RangeInput,
+    SightingInput,
+    check_vector,
+    named,
+)
 from .node_config import NodeConfig
 from .option import build, option, section
 from .solver_config import LiveSolverConfig, SolverConfig
@@ -50,6 +59,7 @@ class SparserConfig:
     odometry: OdometryConfig = section(OdometryConfig)
     keyframes: KeyframesConfig = section(KeyframesConfig)
     ranges: RangesConfig = section(RangesConfig)
+    sightings: SightingsConfig = section(SightingsConfig)
     closures: ClosuresConfig = section(ClosuresConfig)
     fixes: FixesConfig = section(FixesConfig)
     bounds: BoundsConfig = section(BoundsConfig)
@@ -74,6 +84,9 @@ class SparserConfig:
             raise ConfigError(f'backend.gauge_robot: {gauge!r} is not in robots {robots}')
         if self.ranges.min_m >= self.ranges.max_m:
             raise ConfigError(f'ranges.min_m: {self.ranges.min_m} must be below ranges.max_m')
+        if self.sightings.min_m >= self.sightings.max_m:
+            raise ConfigError(
+                f'sightings.min_m: {self.sightings.min_m} must be below sightings.max_m')
         self._check_fixes()
         self._check_radios()
         self._check_inputs()
@@ -118,6 +131,11 @@ class SparserConfig:
                 _check_pair_topic(spec, where)
             elif spec.adapter == 'fields':
                 _check_fields(spec, where)
+        for name, sighting in self.sighting_inputs().items():
+            if sighting.adapter == 'pose_topic':
+                _check_pose_topic(sighting, f'sightings.inputs.{name}', list(self.robots))
+        for frame, values in self.sightings.sensor_poses.items():
+            check_vector(values, (3, 6), f'sightings.sensor_poses.{frame}')
         for name, closure in self.closure_inputs().items():
             where = f'closures.inputs.{name}'
             for robot in closure.robots.values():
@@ -135,6 +153,10 @@ class SparserConfig:
     def range_inputs(self) -> dict[str, RangeInput]:
         """The entries of `ranges.inputs`."""
         return named(RangeInput, self.ranges.inputs, 'ranges.inputs')
+
+    def sighting_inputs(self) -> dict[str, SightingInput]:
+        """The entries of `sightings.inputs`."""
+        return named(SightingInput, self.sightings.inputs, 'sightings.inputs')
 
     def closure_inputs(self) -> dict[str, ClosureInput]:
         """The entries of `closures.inputs`."""
@@ -163,12 +185,25 @@ class SparserConfig:
 
 def _check_pair_topic(spec: RangeInput, where: str) -> None:
     """The topic of `pair_topic` is a regular expression that names both radios."""
+    if not {'source', 'target'} <= _groups(spec.topic, where):
+        raise ConfigError(f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
+
+
+def _check_pose_topic(spec: SightingInput, where: str, robots: list[str]) -> None:
+    """The topic of `pose_topic` is a regular expression that names robot and landmark."""
+    groups = _groups(spec.topic.replace('{robot}', '(?P<robot>x)'), where)
+    if 'landmark' not in groups:
+        raise ConfigError(f'{where}.topic: needs the group (?P<landmark>…)')
+    if len(robots) > 1 and 'robot' not in groups:
+        raise ConfigError(f'{where}.topic: needs {{robot}} or the group (?P<robot>…)')
+
+
+def _groups(pattern: str, where: str) -> set[str]:
+    """The named groups of a regular expression."""
     try:
-        groups = set(re.compile(spec.topic).groupindex)
+        return set(re.compile(pattern).groupindex)
     except re.error as error:
         raise ConfigError(f'{where}.topic: not a regular expression: {error}') from None
-    if not {'source', 'target'} <= groups:
-        raise ConfigError(f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
 
 
 def _check_fields(spec: RangeInput, where: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..frontend.counters import KINDS
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import pyfg, report
 from ..linalg.dense.alignment import align
@@ -129,7 +130,7 @@ def _messages(seen: Observation, played: dict[str, Any]) -> dict[str, Any]:
     sent = {t: n for t, n in played['sent'].items() if t not in unheard}
     values = seen.diagnostics.get('inputs', {})
     kinds: dict[str, dict[str, Any]] = {}
-    for kind in ('odometry', 'ranges', 'closures', 'fixes'):
+    for kind in KINDS:
         dropped = {
             key.removeprefix(f'{kind}.dropped.'): int(value) for key, value in values.items()
             if key.startswith(f'{kind}.dropped.')}
@@ -204,7 +205,7 @@ def summary(result: dict[str, Any], out: Path) -> str:
         f'  messages     {received} received, {messages["unaccounted"]} unaccounted for, '
         f'refused: {dropped or "none"}',
         f'  graph        {result.get("n_poses", 0)} poses, {result.get("n_ranges", 0)} ranges, '
-        f'{result.get("n_landmarks", 0)} beacons',
+        f'{result.get("n_sightings", 0)} sightings, {result.get("n_landmarks", 0)} beacons',
         f'  cost         {text(result.get("cost_final"))}'
         + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
            if 'cost_on_file_note' in result else ''),

@@ -4,16 +4,25 @@ from .counters import Counters
 from .decode import Refused
 from .frontend import Frontend
 from .inputs import Inputs, Route
-from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
+from .samples import (
+    ClosureSample,
+    FixSample,
+    FrameSample,
+    OdometrySample,
+    RangeSample,
+    SightingSample,
+)
 
 __all__ = [
     'ClosureSample',
     'Counters',
     'FixSample',
+    'FrameSample',
     'Frontend',
     'Inputs',
     'OdometrySample',
     'RangeSample',
     'Refused',
     'Route',
+    'SightingSample',
 ]

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from ..config import SparserConfig
 from .bounds import Bounds
 from .counters import KindCounters
-from .motion import Geometry, Pose, Vector
+from .motion import Geometry, Pose, Vector, bad_quaternion
 from .noise import Noise, fault
 from .odometry import Attachment
 from .samples import ClosureSample, FixSample
+from .static_frames import StaticFrames
 
 Array = NDArray[np.float64]
-MAX_QUATERNION = 1e3
-"""A component larger than this is no rounding error of a unit quaternion."""
-
 
 @dataclass(frozen=True)
 class PendingClosure:
@@ -44,15 +42,6 @@ class PendingFix:
     translation_variance: float
     rotation_variance: float
     stamp_ns: int
-
-
-def bad_quaternion(quat: list[float]) -> str:
-    """Why a quaternion is no rotation, or ''."""
-    if not all(map(math.isfinite, quat)):
-        return 'not_finite'
-    if max(map(abs, quat)) > MAX_QUATERNION:
-        return 'quaternion_out_of_bounds'
-    return 'zero_quaternion' if sum(c * c for c in quat) < 1e-6 else ''
 
 
 class ClosureGate:
@@ -106,8 +95,10 @@ class FixGate:
     """Checks an absolute position or pose and moves it onto a keyframe."""
 
     def __init__(self, config: SparserConfig, space: Geometry, counters: KindCounters,
-                 bounds: Bounds) -> None:
+                 bounds: Bounds, frames: StaticFrames) -> None:
+        self._config = config
         self._options = config.fixes
+        self._frames = frames
         self._bounds = bounds
         self._map = config.frames.map
         self._space = space
@@ -126,7 +117,7 @@ class FixGate:
             return reason
         if sample.frame_id and sample.frame_id.lstrip('/') != self._map:
             return 'wrong_frame'
-        lever = self._levers[sample.robot]
+        lever = self._lever(sample)
         spread = np.diagonal(sample.position_covariance)[: space.dimension]
         move = float(np.mean(spread))
         if not math.isfinite(move) or np.any(spread <= 0):
@@ -152,6 +143,14 @@ class FixGate:
         mount = (*(-c for c in lever), *space.identity[space.dimension:])
         return PendingFix(space.compose(antenna, mount), space.vector(position), lever, move, turn,
                           stamp_ns)
+
+    def _lever(self, sample: FixSample) -> Vector:
+        """Antenna in the base frame: as configured, or where its frame sits."""
+        if sample.antenna and sample.robot not in self._options.lever_arms:
+            known = self._frames.on_robot(self._config, sample.robot, sample.antenna)
+            if known is not None:
+                return self._space.vector(known)
+        return self._levers[sample.robot]
 
     def _heading_variance(self, sample: FixSample) -> float | None:
         """Variance per axis of the rotation; None = it is not to be used."""

@@ -1,16 +1,15 @@
-"""Which ranges the graph can afford: at most so many per second, and no beacon out of one name."""
+"""What the graph can afford: so many measurements per second, and no beacon out of one name."""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
 
-from ..config.frontend_config import RangesConfig
 from ..graph.finding import Finding
 from .counters import KindCounters
-from .radios import Radios
-from .range_filter import PendingRange, pair_of
+from .radios import Radio, Radios
 
 SECOND_NS = 1_000_000_000
 MAX_STRANGERS = 200
@@ -22,45 +21,56 @@ SIMILAR_NAMES_RATIO = 0.8
 LEAST_NAME_LENGTH = 5
 
 
+class AboutBeacons(Protocol):
+    """A measurement that may be about beacons."""
+
+    @property
+    def ends(self) -> tuple[Radio, ...]:
+        """What it is about."""
+
+
+C = TypeVar('C', bound=AboutBeacons)
+
+
 class RateLimit:
-    """At most so many ranges per second of data time, of each pair and in all.
+    """At most so many measurements per second of data time, of each pair and in all.
 
     When all together are too many, a pair keeps its equal share of the total.
     """
 
-    def __init__(self, options: RangesConfig) -> None:
-        self._per_pair = max(1, round(options.max_rate_hz))
-        self._total = max(1, round(options.max_total_rate_hz))
+    def __init__(self, per_pair_hz: float, total_hz: float) -> None:
+        self._per_pair = max(1, round(per_pair_hz))
+        self._total = max(1, round(total_hz))
         self._kept: deque[tuple[int, tuple[str, str]]] = deque()
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def exceeded(self, pending: PendingRange) -> str:
-        """Who sends too much, '' = the range is within the limits.
+    def exceeded(self, stamp_ns: int, pair: tuple[str, str]) -> str:
+        """Who sends too much, '' = the measurement is within the limits.
 
-        Ranges come in the order of their stamps.
+        Measurements come in the order of their stamps.
         """
-        while self._kept and pending.stamp_ns - self._kept[0][0] >= SECOND_NS:
+        while self._kept and stamp_ns - self._kept[0][0] >= SECOND_NS:
             _, old = self._kept.popleft()
             self._counts[old] -= 1
             if not self._counts[old]:
                 del self._counts[old]
-        pair = pair_of(pending)
         count = self._counts.get(pair, 0)
         pairs = len(self._counts) + (count == 0)
         if count >= self._per_pair:
             return f'between {pair[0]} and {pair[1]}'
         if len(self._kept) >= self._total and count >= max(1, self._total // pairs):
             return 'of all radios together'
-        self._kept.append((pending.stamp_ns, pair))
+        self._kept.append((stamp_ns, pair))
         self._counts[pair] += 1
         return ''
 
 
 class Misspelt:
-    """Unknown radios whose names look like those of configured ones."""
+    """Unknown radios, or landmarks, whose names look like those of configured ones."""
 
-    def __init__(self, known: Sequence[str]) -> None:
+    def __init__(self, known: Sequence[str], noun: str = 'radio') -> None:
         self._known = known
+        self._noun = noun
         self._texts: dict[str, str] = {}
 
     def look(self, name: str) -> None:
@@ -68,7 +78,7 @@ class Misspelt:
         for other in self._known:
             if other != name and similar(name, other):
                 self._texts[name] = (
-                    f'radio {name!r} is not configured and becomes a beacon of its own; was '
+                    f'{self._noun} {name!r} is not configured and becomes a beacon of its own; was '
                     f'{other!r} meant?')
                 return
 
@@ -78,22 +88,24 @@ class Misspelt:
         return tuple(self._texts.values())
 
 
-class Strangers:
-    """Radios that the configuration does not name, until enough ranges speak for them."""
+class Strangers(Generic[C]):
+    """Names that are not configured, until enough ranges (or sightings) speak for each."""
 
-    def __init__(self, options: RangesConfig, radios: Radios, counters: KindCounters,
-                 misspelt: Misspelt) -> None:
+    def __init__(self, wanted: int, most: int, radios: Radios, counters: KindCounters,
+                 misspelt: Misspelt, noun: str) -> None:
         self._misspelt = misspelt
-        self._wanted = options.new_beacon_ranges
-        self._most = options.max_new_beacons
+        self._wanted = wanted
+        self._most = most
+        self._noun = noun
+        self._reason = 'unconfirmed_radio' if noun == 'ranges' else 'unconfirmed_landmark'
         self._radios = radios
         self._counters = counters
-        self._held: OrderedDict[str, list[PendingRange]] = OrderedDict()
+        self._held: OrderedDict[str, list[C]] = OrderedDict()
         self._forgotten = 0
         self._example = ''
 
-    def admit(self, pending: PendingRange) -> list[PendingRange]:
-        """The range, with those that waited for it; empty = it waits, or is dropped."""
+    def admit(self, pending: C) -> list[C]:
+        """The measurement, with those that waited for it; empty = it waits, or is dropped."""
         names = [end.beacon for end in pending.ends
                  if end.beacon and not self._radios.admitted(end.beacon)]
         if not names:
@@ -113,10 +125,10 @@ class Strangers:
             self._refuse(ranges, oldest)
         return []
 
-    def flush(self) -> list[PendingRange]:
+    def flush(self) -> list[C]:
         """No more data are expected: a few rare names are beacons after all."""
         held, self._held = self._held, OrderedDict()
-        ready: list[PendingRange] = []
+        ready: list[C] = []
         for number, (name, ranges) in enumerate(held.items()):
             if number >= FLUSHED_STRANGERS or self._radios.n_new >= self._most:
                 self._refuse(ranges, name)
@@ -133,10 +145,10 @@ class Strangers:
             self._radios.admit(name)
             self._misspelt.look(name)
 
-    def _refuse(self, ranges: list[PendingRange], name: str) -> None:
+    def _refuse(self, ranges: list[C], name: str) -> None:
         for _ in ranges:
             self._counters.waiting -= 1
-            self._counters.drop('unconfirmed_radio')
+            self._counters.drop(self._reason)
         self._forgotten += 1
         self._example = name
 
@@ -144,10 +156,11 @@ class Strangers:
         """Floods of unknown names, in words."""
         if not self._forgotten:
             return ()
+        what = 'radios' if self._noun == 'ranges' else 'landmarks'
         return (Finding(
-            'unknown_radios', 'ranges',
-            f'{self._forgotten} ranges name unknown radios (such as {self._example!r}), each too '
-            'rarely for a beacon, or beyond ranges.max_new_beacons: dropped',
+            f'unknown_{what}', self._noun,
+            f'{self._forgotten} {self._noun} name unknown {what} (such as {self._example!r}), each '
+            'too rarely for a beacon, or beyond ranges.max_new_beacons: dropped',
             float(self._forgotten), ''),)
 
 

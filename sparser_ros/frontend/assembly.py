@@ -15,6 +15,7 @@ from .motion import Geometry, Vector
 from .odometry import Attachment, OdometryTrack
 from .radios import Radio, Radios
 from .range_filter import PendingRange
+from .sighting_gate import PendingSighting
 
 Array = NDArray[np.float64]
 
@@ -73,11 +74,15 @@ class Assembly:
         """Endpoint and lever arm of one end of a range."""
         if place is not None:
             return self._row(place), self._space.act(place.offset, radio.lever)
-        number = self._landmarks.get(radio.beacon)
+        return self._landmark(radio.beacon), self._space.zero
+
+    def _landmark(self, name: str) -> int:
+        """Endpoint of a landmark, which may be new."""
+        number = self._landmarks.get(name)
         if number is None:
-            number = self._landmarks[radio.beacon] = len(self._landmarks)
-            self._new_landmarks.append(radio.beacon)
-        return ~number, self._space.zero
+            number = self._landmarks[name] = len(self._landmarks)
+            self._new_landmarks.append(name)
+        return ~number
 
     def range(self, pending: PendingRange, places: list[Attachment | None]) -> str:
         """Add a range; returns why not, '' = added."""
@@ -85,6 +90,19 @@ class Assembly:
         target, lever_target = self._end(pending.ends[1], places[1])
         self._columns.ranges.append((source, target, lever_source, lever_target,
                                      pending.distance_m, pending.variance, pending.stamp_ns))
+        self._newest_ns = max(self._newest_ns, pending.stamp_ns)
+        return ''
+
+    def sighting(self, pending: PendingSighting, places: list[Attachment | None]) -> str:
+        """Add a sighting of a landmark; returns why not, '' = added.
+
+        T_kf_instant p: exact in geometry, without the noise of the odometry in between.
+        """
+        place = places[0]
+        assert place is not None
+        self._columns.sightings.append((
+            self._row(place), self._landmark(pending.landmark),
+            self._space.act(place.offset, pending.position), pending.variance, pending.stamp_ns))
         self._newest_ns = max(self._newest_ns, pending.stamp_ns)
         return ''
 

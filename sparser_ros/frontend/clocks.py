@@ -30,7 +30,7 @@ RECENT_NS = 30_000_000_000
 
 
 class Source(NamedTuple):
-    """Who sends: the odometry of a robot, a radio, the fixes of a robot."""
+    """Who sends: the odometry of a robot, a radio, the sightings or the fixes of a robot."""
 
     kind: str
     """One of `counters.KINDS`."""
@@ -41,8 +41,7 @@ class Source(NamedTuple):
     @property
     def words(self) -> str:
         """As in 'radio B', 'the odometry of A'."""
-        return f'radio {self.name}' if self.kind == 'ranges' else \
-            f'the {"odometry" if self.kind == "odometry" else "fixes"} of {self.name}'
+        return f'radio {self.name}' if self.kind == 'ranges' else f'the {self.kind} of {self.name}'
 
 
 class Lags:

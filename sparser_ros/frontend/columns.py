@@ -22,6 +22,8 @@ class MeasurementRows:
         """i, j, motion, translation variance, rotation variance, odometry, stamp."""
         self.ranges: list[tuple[int, int, Vector, Vector, float, float, int]] = []
         """source, target, lever arms, distance, variance, stamp."""
+        self.sightings: list[tuple[int, int, Vector, float, int]] = []
+        """i, point, position, variance, stamp."""
         self.pose_priors: list[tuple[int, Pose, float, float, int]] = []
         """i, pose, translation variance, rotation variance, stamp."""
         self.point_priors: list[tuple[int, Vector, Vector, float, int]] = []
@@ -29,9 +31,8 @@ class MeasurementRows:
 
     def tables(self) -> dict[str, Any]:
         """The measurement tables by name."""
-        d = self._space.dimension
         return {
-            'relative_poses': self._relative(), 'sightings': empty(Sightings, d),
+            'relative_poses': self._relative(), 'sightings': self._sightings(),
             'ranges': self._ranges(), 'pose_priors': self._pose_priors(),
             'point_priors': self._point_priors(),
         }
@@ -57,6 +58,13 @@ class MeasurementRows:
             _index(source), _index(target), np.array(one, dtype=float),
             np.array(other, dtype=float), np.array(distance, dtype=float),
             1 / np.array(variance, dtype=float), _index(stamp))
+
+    def _sightings(self) -> Sightings:
+        if not self.sightings:
+            return empty(Sightings, self._space.dimension)
+        i, point, position, variance, stamp = zip(*self.sightings, strict=True)
+        return Sightings(_index(i), _index(point), np.array(position, dtype=float),
+                         1 / np.array(variance, dtype=float), _index(stamp))
 
     def _pose_priors(self) -> PosePriors:
         if not self.pose_priors:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-KINDS = ('odometry', 'ranges', 'closures', 'fixes')
+KINDS = ('odometry', 'ranges', 'sightings', 'closures', 'fixes', 'frames')
 
 
 @dataclass
@@ -46,8 +46,10 @@ class Counters:
     def __init__(self) -> None:
         self.odometry = KindCounters()
         self.ranges = KindCounters()
+        self.sightings = KindCounters()
         self.closures = KindCounters()
         self.fixes = KindCounters()
+        self.frames = KindCounters()
         self.time_jumps = 0
 
     @property

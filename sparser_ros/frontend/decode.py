@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .geodesy import Datum
-from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
+from .samples import (
+    ClosureSample,
+    FixSample,
+    FrameSample,
+    OdometrySample,
+    RangeSample,
+    SightingSample,
+)
 from .stamps import MAX_STAMP_NS
 
 Array = NDArray[np.float64]
@@ -26,7 +34,8 @@ class Refused:
     reason: str
 
 
-Sample = OdometrySample | RangeSample | ClosureSample | FixSample | Refused
+Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample
+          | Refused)
 
 
 def stamp(time: Message) -> int:
@@ -72,6 +81,21 @@ def uwb_range(msg: Message, received_ns: int) -> RangeSample:
         float(msg.rx_rssi), int(msg.los))
 
 
+def landmark_sighting(msg: Message, received_ns: int) -> SightingSample:
+    """From `sparser_ros/LandmarkSighting`."""
+    return SightingSample(
+        msg.robot, msg.landmark, stamp(msg.header.stamp), received_ns, point(msg.position),
+        covariance(msg.covariance, 3), msg.header.frame_id)
+
+
+def static_frames(msg: Message) -> Iterator[FrameSample]:
+    """From `tf2_msgs/TFMessage` on `/tf_static`."""
+    for one in msg.transforms:
+        yield FrameSample(
+            one.header.frame_id, one.child_frame_id, point(one.transform.translation),
+            quaternion(one.transform.rotation))
+
+
 def loop_closure(msg: Message, received_ns: int) -> ClosureSample:
     """From `sparser_ros/LoopClosure`."""
     pose = msg.relative_pose.pose
@@ -106,4 +130,4 @@ def _satellite(msg: Message, robot: str, received_ns: int, datum: Datum | None) 
     turn = datum.rotation
     return FixSample(
         robot, stamp(msg.header.stamp), received_ns, datum.to_map(*values),
-        turn @ spread @ turn.T, None, None, '')
+        turn @ spread @ turn.T, None, None, '', msg.header.frame_id)

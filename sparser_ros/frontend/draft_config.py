@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
-from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES
+from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..io.bag_survey import TopicSurvey
 from .carried_radios import carried_radios
 from .topic_check import ODOMETRY_TYPE
@@ -49,6 +49,11 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     else:
         notes.append('no topic of ranges that is known by its type: see ranges.inputs, adapter '
                      'fields')
+    seen = [t.topic for t in topics if t.type == SIGHTING_TYPES['landmark_sighting'] and t.count]
+    if seen:
+        config['sightings'] = {'inputs': {
+            f'landmarks{number or ""}': {'topic': topic, 'adapter': 'landmark_sighting'}
+            for number, topic in enumerate(seen)}}
     if strangers:
         known = carried.robot if carried is not None else {}
         config['radios'] = {name: {'robot': known[name]} if name in known else {'beacon': name}

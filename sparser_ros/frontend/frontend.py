@@ -27,10 +27,20 @@ from .noise import noise_model
 from .odometry_intake import OdometryIntake
 from .radios import Radios
 from .range_intake import RangeIntake
-from .samples import ClosureSample, FixSample, OdometrySample, RangeSample
+from .samples import (
+    ClosureSample,
+    FixSample,
+    FrameSample,
+    OdometrySample,
+    RangeSample,
+    SightingSample,
+)
 from .serialized import readable
+from .sighting_gate import SightingGate
+from .sighting_intake import SightingIntake
 from .stamping import Stamping
 from .stamps import DataClock
+from .static_frames import StaticFrames
 
 Array = NDArray[np.float64]
 UNREADABLE = (
@@ -50,6 +60,8 @@ class Frontend:
         self.config = config
         self._space = geometry(config.dimension)
         self._numbers = {name: number for number, name in enumerate(config.robots)}
+        self.frames = StaticFrames()
+        """Where sensors sit; outlasts a reset, for it is not sent again."""
         self._begin()
 
     def _begin(self) -> None:
@@ -61,13 +73,20 @@ class Frontend:
         self._radios = Radios(config)
         self._stamping = Stamping(config, self._clock, self._events, self._radios.robot_of)
         self._odometry = OdometryIntake(
-            config, space, bounds, self._clock, count.odometry, self._events)
+            config, space, bounds, self._clock, count.odometry, self._events, self.frames)
         tracks = self._tracks = self._odometry.tracks
         self._ranges = RangeIntake(
-            config, self._radios, tracks, bounds, self._clock, count.ranges, self._events)
+            config, self._radios, tracks, bounds, self._clock, count.ranges, self._events,
+            self.frames)
+        sighting_gate = SightingGate(
+            config, space, self._radios, count.sightings, bounds, self.frames)
+        self._sightings = SightingIntake(
+            config, sighting_gate, self._radios, tracks, self._clock, count.sightings, self._events,
+            self.frames)
         closure_gate = ClosureGate(
             config, space, noise_model(config.dimension), count.closures, bounds)
-        fix_gate = FixGate(config, space, count.fixes, bounds)
+        fix_gate = FixGate(config, space, count.fixes, bounds, self.frames)
+        self._bounds = bounds
         self._closures = ClosureIntake(config, closure_gate, tracks, self._clock, count.closures)
         self._fixes = FixIntake(config, fix_gate, tracks, self._clock, count.fixes)
         self._assembly = Assembly(
@@ -144,8 +163,8 @@ class Frontend:
     def _kind(sample: Sample) -> str:
         if isinstance(sample, Refused):
             return sample.kind
-        return {OdometrySample: 'odometry', RangeSample: 'ranges', ClosureSample: 'closures',
-                FixSample: 'fixes'}[type(sample)]
+        return {OdometrySample: 'odometry', RangeSample: 'ranges', SightingSample: 'sightings',
+                ClosureSample: 'closures', FixSample: 'fixes', FrameSample: 'frames'}[type(sample)]
 
     def add(self, sample: Sample) -> bool:
         """Add any sample; False = refused, or a duplicate."""
@@ -153,10 +172,14 @@ class Frontend:
             return self.add_odometry(sample)
         if isinstance(sample, RangeSample):
             return self.add_range(sample)
+        if isinstance(sample, SightingSample):
+            return self.add_sighting(sample)
         if isinstance(sample, ClosureSample):
             return self.add_closure(sample)
         if isinstance(sample, FixSample):
             return self.add_fix(sample)
+        if isinstance(sample, FrameSample):
+            return self.add_frame(sample)
         counters = self.counters.kind(sample.kind)
         counters.received += 1
         return counters.drop(sample.reason)
@@ -198,6 +221,20 @@ class Frontend:
             return True
         return self._ranges.add(sample, stamp_ns)
 
+    def add_sighting(self, sample: SightingSample) -> bool:
+        """Add the place of a landmark, as seen by a robot."""
+        counters = self.counters.sightings
+        counters.received += 1
+        if sample.robot not in self._numbers:
+            return counters.drop('unknown_robot')
+        stamp_ns = self._stamping.stamp(sample)
+        if isinstance(stamp_ns, str):
+            return counters.drop(stamp_ns)
+        if stamp_ns is None:
+            counters.waiting += 1
+            return True
+        return self._sightings.add(sample, stamp_ns)
+
     def add_closure(self, sample: ClosureSample) -> bool:
         """Add a loop closure; both stamps are required."""
         self.counters.closures.received += 1
@@ -217,6 +254,15 @@ class Frontend:
             return True
         return self._fixes.add(sample, stamp_ns)
 
+    def add_frame(self, sample: FrameSample) -> bool:
+        """Learn where a frame sits, such as a sensor's on its robot."""
+        self.counters.frames.received += 1
+        before = self.frames.revision
+        taken = self.frames.add(sample, self.counters.frames, self._bounds)
+        if self.frames.revision != before:
+            self._odometry.look_at_frames()
+        return taken
+
     def _add_unstamped(self, flush: bool) -> None:
         """Place what has no stamps, once it is known where the stamped sources live."""
         for sample, stamp_ns in self._stamping.settled(flush):
@@ -226,6 +272,9 @@ class Frontend:
             elif isinstance(sample, RangeSample):
                 self.counters.ranges.waiting -= 1
                 self._ranges.add(sample, stamp_ns)
+            elif isinstance(sample, SightingSample):
+                self.counters.sightings.waiting -= 1
+                self._sightings.add(sample, stamp_ns)
             else:
                 self.counters.fixes.waiting -= 1
                 self._fixes.add(sample, stamp_ns)
@@ -243,6 +292,7 @@ class Frontend:
         assembly = self._assembly
         assembly.begin()
         self._ranges.resolve(flush, assembly.range)
+        self._sightings.resolve(flush, assembly.sighting)
         self._closures.resolve(flush, assembly.closure)
         self._fixes.resolve(flush, assembly.fix)
         return assembly.finish()
@@ -272,7 +322,8 @@ class Frontend:
     def findings(self) -> tuple[Finding, ...]:
         """Faults of sources: those of now, and the events of the last half minute of data time."""
         return (*self._events.findings(self._clock.newest_ns), *self._odometry.findings(),
-                *self._clock.clocks.findings(), *self._ranges.findings())
+                *self._clock.clocks.findings(), *self._ranges.findings(),
+                *self._sightings.findings())
 
     @property
     def events(self) -> tuple[tuple[int, Finding], ...]:
@@ -282,7 +333,7 @@ class Frontend:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What in the configuration does not go with the data, in words."""
-        texts = [*self._ranges.hints()]
+        texts = [*self._ranges.hints(), *self._sightings.hints()]
         frames = self._odometry.frame_warning()
         if frames:
             texts.append(frames)

@@ -13,12 +13,15 @@ from ..config.inputs_config import (
     CLOSURE_TYPES,
     KEYFRAME_TYPES,
     RANGE_TYPES,
+    SIGHTING_TYPES,
     ClosureInput,
     RangeInput,
+    SightingInput,
 )
 from . import decode, serialized
 from .adapters.fields import Fields
 from .adapters.kimera import Kimera
+from .adapters.landmark_pose import LandmarkPose
 from .adapters.linktrack import LinkTrack
 from .adapters.pair_topic import PairTopic
 from .adapters.rtabmap import RtabMap
@@ -49,7 +52,7 @@ class Inputs:
 
     def __init__(self, config: SparserConfig) -> None:
         self._config = config
-        self._patterns: list[tuple[re.Pattern[str], RangeInput]] = []
+        self._patterns: list[tuple[re.Pattern[str], RangeInput | SightingInput]] = []
         self._routes: list[Route] = []
         self._types: dict[str, tuple[str, ...]] = {}
         for robot in config.robots:
@@ -70,8 +73,13 @@ class Inputs:
             self._add(config.fixes.initial_pose_topic, robot,
                       'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
                       functools.partial(_fix, robot, None))
+        if config.frames.static_topic:
+            self._add(config.frames.static_topic, '', 'tf2_msgs/msg/TFMessage', 'frames',
+                      _static_frames)
         for source in config.range_inputs().values():
             self._ranges(source)
+        for sighting in config.sighting_inputs().values():
+            self._sightings(sighting)
         for closure in config.closure_inputs().values():
             self._closures(closure)
         self._found = {_key(route.topic): route for route in self._routes}
@@ -86,6 +94,11 @@ class Inputs:
         """True if some topics are known by a regular expression only (look for them)."""
         return bool(self._patterns)
 
+    @property
+    def pattern_kinds(self) -> frozenset[str]:
+        """Kinds of input whose topics are known by regular expressions."""
+        return frozenset(_kind(source) for _, source in self._patterns)
+
     def match(self, topic: str, type_name: str = '') -> Route | None:
         """The route of an existing topic; None = not an input of ours."""
         found = self._found.get(_key(topic))
@@ -95,11 +108,22 @@ class Inputs:
             hit = pattern.fullmatch(topic) or pattern.fullmatch('/' + _key(topic)) \
                 or pattern.fullmatch(_key(topic))
             if hit:
-                route = Route(topic, type_name or source.type or RANGE_TYPES['pair_topic'],
-                              'ranges', PairTopic(hit['source'], hit['target'], source))
-                self._found[_key(topic)] = route
+                route = self._found[_key(topic)] = self._by_name(topic, type_name, source, hit)
                 return route
         return None
+
+    def _by_name(self, topic: str, type_name: str, source: RangeInput | SightingInput,
+                 hit: re.Match[str]) -> Route:
+        """The route of a topic that matches a pattern."""
+        if isinstance(source, RangeInput):
+            decoder: Decoder = PairTopic(hit['source'], hit['target'], source)
+        else:
+            robot = hit['robot'] if 'robot' in hit.groupdict() else self._config.robots[0]
+            landmark = (source.landmark_format or '{id}').replace('{id}', hit['landmark'])
+            decoder = LandmarkPose(robot, landmark)
+        usual = RANGE_TYPES if isinstance(source, RangeInput) else SIGHTING_TYPES
+        return Route(
+            topic, type_name or source.type or usual[source.adapter], _kind(source), decoder)
 
     def _add(self, template: str, robot: str, type_name: str, kind: str, decoder: Decoder,
              reader: Reader | None = None) -> None:
@@ -126,6 +150,18 @@ class Inputs:
                 decoder = Fields(source, robot)
             self._add(source.topic, robot, type_name, 'ranges', decoder, reader)
 
+    def _sightings(self, source: SightingInput) -> None:
+        if source.adapter == 'pose_topic':
+            robots = '|'.join(map(re.escape, self._config.robots))
+            pattern = source.topic.replace('{robot}', f'(?P<robot>{robots})')
+            self._patterns.append((re.compile(pattern), source))
+            return
+        type_name = source.type or SIGHTING_TYPES[source.adapter]
+        reader = serialized.landmark_sighting if type_name == SIGHTING_TYPES[source.adapter] \
+            else None
+        for robot in self._robots(source.topic):
+            self._add(source.topic, robot, type_name, 'sightings', _landmark_sighting, reader)
+
     def _closures(self, source: ClosureInput) -> None:
         robots = self._config.robots
         type_name = source.type or CLOSURE_TYPES[source.adapter]
@@ -150,6 +186,10 @@ def _key(topic: str) -> str:
     return topic.lstrip('/')
 
 
+def _kind(source: RangeInput | SightingInput) -> str:
+    return 'ranges' if isinstance(source, RangeInput) else 'sightings'
+
+
 def _odometry(robot: str, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
     yield decode.odometry(msg, robot, received_ns)
 
@@ -166,6 +206,10 @@ def _fix(robot: str, datum: Datum | None, msg: Any, received_ns: int) -> Iterato
     yield decode.fix(msg, robot, received_ns, datum)
 
 
+def _static_frames(msg: Any, received_ns: int) -> Iterator[decode.Sample]:
+    yield from decode.static_frames(msg)
+
+
 def _uwb_range(scale: float, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
     sample = decode.uwb_range(msg, received_ns)
     if scale != 1.0:
@@ -173,6 +217,10 @@ def _uwb_range(scale: float, msg: Any, received_ns: int) -> Iterator[decode.Samp
             **vars(sample), 'range_m': sample.range_m * scale,
             'variance': sample.variance * scale**2})
     yield sample
+
+
+def _landmark_sighting(msg: Any, received_ns: int) -> Iterator[decode.Sample]:
+    yield decode.landmark_sighting(msg, received_ns)
 
 
 def _loop_closure(msg: Any, received_ns: int) -> Iterator[decode.Sample]:

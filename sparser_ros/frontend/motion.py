@@ -18,6 +18,8 @@ from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 Array = NDArray[np.float64]
 Pose = tuple[float, ...]
 Vector = tuple[float, ...]
+MAX_QUATERNION = 1e3
+"""A component larger than this is no rounding error of a unit quaternion."""
 
 
 class Plane:
@@ -139,6 +141,15 @@ def wrap(angle: float) -> float:
     """The angle in (-pi, pi]."""
     return -((math.pi - angle) % (2 * math.pi) - math.pi) if not -math.pi < angle <= math.pi \
         else angle
+
+
+def bad_quaternion(quat: Sequence[float]) -> str:
+    """Why a quaternion is no rotation, or ''."""
+    if not all(map(math.isfinite, quat)):
+        return 'not_finite'
+    if max(map(abs, quat)) > MAX_QUATERNION:
+        return 'quaternion_out_of_bounds'
+    return 'zero_quaternion' if sum(c * c for c in quat) < 1e-6 else ''
 
 
 def multiply(a: Sequence[float], b: Sequence[float]) -> Vector:

@@ -7,17 +7,17 @@ from collections import deque
 
 from ..config import SparserConfig
 from ..graph.finding import Finding
-from .absolute import bad_quaternion
 from .bounds import Bounds
 from .counters import KindCounters
 from .events import EventLog
-from .motion import Geometry
-from .mountings import Mountings
+from .motion import Geometry, bad_quaternion
+from .mountings import Held, Mountings
 from .noise import noise_model
 from .odometry import OdometryTrack
 from .odometry_gate import Believed, OdometryGate
 from .samples import OdometrySample
 from .stamps import MAX_STAMP_NS, DataClock, nanoseconds
+from .static_frames import StaticFrames
 from .steps import Reading
 
 SILENT_NS = 5_000_000_000
@@ -59,7 +59,7 @@ class OdometryIntake:
     """The odometry of all robots on its way to their tracks."""
 
     def __init__(self, config: SparserConfig, space: Geometry, bounds: Bounds, clock: DataClock,
-                 counters: KindCounters, events: EventLog) -> None:
+                 counters: KindCounters, events: EventLog, frames: StaticFrames) -> None:
         self._config = config
         self._space = space
         self._bounds = bounds
@@ -67,7 +67,8 @@ class OdometryIntake:
         self._counters = counters
         self._events = events
         self._back_ns = nanoseconds(config.stamps.backward_jump_s)
-        self._mountings = Mountings(config.odometry.sensor_poses)
+        self._mountings = Mountings(config, frames)
+        self._told_late: set[tuple[str, str]] = set()
         self._ahead_ns = nanoseconds(config.stamps.max_future_s) or MAX_STAMP_NS
         noise = noise_model(config.dimension)
         self.tracks = [OdometryTrack(number, config, space, noise)
@@ -97,11 +98,35 @@ class OdometryIntake:
 
     def add(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
         """Take in a checked message with its stamp in data time."""
+        ready = self._mountings.hold(number, sample, stamp_ns)
+        if not ready:
+            self._counters.waiting += 1
+            return True
+        self._add_held(ready[:-1])
+        return self._offer(number, sample, stamp_ns)
+
+    def _add_held(self, held: list[Held]) -> None:
+        for number, sample, stamp_ns in held:
+            self._counters.waiting -= 1
+            self._offer(number, sample, stamp_ns)
+
+    def look_at_frames(self) -> None:
+        """There are new constant transforms."""
+        self._add_held(self._mountings.found())
+        for robot, frame in self._mountings.late():
+            if (robot, frame) not in self._told_late:
+                self._told_late.add((robot, frame))
+                self._events.add(self._clock.newest_ns, Finding(
+                    'frame_late', robot, f'where {frame} sits on {robot} came after its odometry '
+                    'had begun, which counts as that of the base until a reset'))
+
+    def _offer(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
         gate, counters = self._gates[number], self._counters
         if gate.knows(stamp_ns):
             return counters.drop('duplicate')
         pose = self._space.pose(*self._mountings.base(
-            sample.robot, sample.position_xyz.tolist(), sample.quat_xyzw.tolist()))
+            sample.robot, sample.child_frame_id, sample.position_xyz.tolist(),
+            sample.quat_xyzw.tolist()))
         reading = Reading(stamp_ns, pose, sample.pose_covariance, sample.twist_covariance,
                           sample.twist_speed)
         if stamp_ns < gate.frontier_ns:
@@ -163,6 +188,7 @@ class OdometryIntake:
 
     def flush(self) -> None:
         """No more data for now: what waits is decided."""
+        self._add_held(self._mountings.flush())
         for gate in self._gates:
             gate.flush()
 
@@ -178,7 +204,7 @@ class OdometryIntake:
     def _frames(self, robot: str, _frame: str, child: str) -> tuple[str, str]:
         """The frames expected; that of a sensor is not known by name."""
         frames = self._config.frames
-        base = child.lstrip('/') if robot in self._mountings else self._config.topic(
+        base = child.lstrip('/') if self._mountings.known(robot, child) else self._config.topic(
             frames.base, robot)
         return self._config.topic(frames.odom, robot), base
 

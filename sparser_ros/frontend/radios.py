@@ -86,6 +86,12 @@ class Radios:
             return Radio('', name, self._zero, math.nan)
         return radio
 
+    def landmark(self, name: str, *, ignore_unknown: bool) -> Radio | None:
+        """What a sighting of that name is of, as `find` says of a range; None = of nothing."""
+        radio = self._radios.get(name)
+        return radio if radio or not name or ignore_unknown else Radio(
+            '', name, self._zero, math.nan)
+
     def admitted(self, beacon: str) -> bool:
         """True for a beacon that is configured, or that enough ranges spoke for."""
         return beacon in self.beacons

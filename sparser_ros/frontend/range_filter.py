@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..config import SparserConfig
 from .bounds import Bounds
@@ -14,6 +14,7 @@ from .noise import LARGEST
 from .radios import Radio, Radios, flatten_range
 from .samples import RangeSample
 from .stamps import nanoseconds
+from .static_frames import StaticFrames
 
 BLOCKED = 2
 MAX_PAIRS = 5000
@@ -56,8 +57,14 @@ class RangeFilter:
     """
 
     def __init__(self, config: SparserConfig, radios: Radios, counters: KindCounters,
-                 bounds: Bounds) -> None:
+                 bounds: Bounds, frames: StaticFrames) -> None:
+        self._config = config
         self._options = config.ranges
+        self._frames = frames
+        self._antennas: dict[tuple[str, str], tuple[int, Radio | None]] = {}
+        """Radios by name and antenna frame, at a revision of the frames."""
+        self._learned: dict[str, Radio] = {}
+        """Radios as their own messages place them, for ranges that others measure to them."""
         self._bounds = bounds
         self._planar = config.dimension == 2
         self._radios = radios
@@ -131,6 +138,8 @@ class RangeFilter:
                 variance *= o.nlos_sigma_scale**2
                 self._counters.warnings['blocked'] += 1
         source = self._antenna(sample, source)
+        if target.robot and not any(target.lever):
+            target = self._learned.get(sample.target, target)
         rise = target.height_m - source.height_m
         if self._planar and math.isfinite(rise) and rise != 0.0:
             flat = flatten_range(distance, variance, rise)
@@ -176,8 +185,24 @@ class RangeFilter:
         antenna = self._radios.find(frame) if frame in self._radios else None
         if antenna is not None and antenna.robot == source.robot:
             return antenna
-        self._counters.warnings['unknown_antenna_frame'] += 1
-        return source
+        placed = self._placed(sample.source, source, frame)
+        if placed is None:
+            self._counters.warnings['unknown_antenna_frame'] += 1
+            return source
+        self._learned[sample.source] = placed
+        return placed
+
+    def _placed(self, name: str, radio: Radio, frame: str) -> Radio | None:
+        """The radio with its antenna where a frame sits; None where that is not known."""
+        revision, known = self._antennas.get((name, frame), (-1, None))
+        if revision != self._frames.revision:
+            pose = self._frames.on_robot(self._config, radio.robot, frame)
+            known = None if pose is None else replace(
+                radio, lever=pose[: len(radio.lever)], height_m=pose[2])
+            if len(self._antennas) > MAX_PAIRS:
+                self._antennas.clear()
+            self._antennas[name, frame] = (self._frames.revision, known)
+        return known
 
     def _variance(
         self, sample: RangeSample, distance: float, ends: tuple[Radio, Radio]

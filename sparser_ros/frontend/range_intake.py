@@ -13,9 +13,10 @@ from .counters import KindCounters
 from .events import EventLog
 from .odometry import Attachment, OdometryTrack
 from .radios import Radio, Radios
-from .range_filter import PendingRange, RangeFilter
+from .range_filter import PendingRange, RangeFilter, pair_of
 from .samples import RangeSample
 from .stamps import DataClock, nanoseconds
+from .static_frames import StaticFrames
 from .temporal_filter import TemporalFilter
 from .units import UnitCheck
 from .waiting import Waiting, WaitingList
@@ -26,7 +27,7 @@ class RangeIntake:
 
     def __init__(
         self, config: SparserConfig, radios: Radios, tracks: list[OdometryTrack], bounds: Bounds,
-        clock: DataClock, counters: KindCounters, events: EventLog,
+        clock: DataClock, counters: KindCounters, events: EventLog, frames: StaticFrames,
     ) -> None:
         self._robots = {name: number for number, name in enumerate(config.robots)}
         self._radios = radios
@@ -35,13 +36,16 @@ class RangeIntake:
         self._counters = counters
         self._events = events
         self._units = UnitCheck()
-        self.filter = RangeFilter(config, radios, counters, bounds)
-        self._limit = RateLimit(config.ranges)
-        window_s = config.ranges.temporal_window_s
+        self.filter = RangeFilter(config, radios, counters, bounds, frames)
+        options = config.ranges
+        self._limit = RateLimit(options.max_rate_hz, options.max_total_rate_hz)
+        window_s = options.temporal_window_s
         self._temporal = TemporalFilter(
-            window_s, config.ranges.temporal_mads) if window_s > 0 else None
+            window_s, options.temporal_mads) if window_s > 0 else None
         self._misspelt = Misspelt(radios.configured)
-        self._strangers = Strangers(config.ranges, radios, counters, self._misspelt)
+        self._strangers: Strangers[PendingRange] = Strangers(
+            options.new_beacon_ranges, options.max_new_beacons, radios, counters, self._misspelt,
+            'ranges')
         self._waiting: WaitingList[PendingRange] = WaitingList(
             tracks, nanoseconds(config.stamps.timeout_s), counters)
 
@@ -67,7 +71,7 @@ class RangeIntake:
         """Hand over the ranges whose time has come and whose odometry is there."""
         newest = self._clock.newest_ns
         for pending in self._in_line(self.filter.release(newest, flush), newest, flush):
-            pair = self._limit.exceeded(pending)
+            pair = self._limit.exceeded(pending.stamp_ns, pair_of(pending))
             if pair:
                 self._counters.waiting -= 1
                 self._counters.drop('rate_limit')

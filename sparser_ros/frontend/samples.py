@@ -53,6 +53,21 @@ class RangeSample:
 
 
 @dataclass(frozen=True)
+class SightingSample:
+    """Place of a landmark in a frame of the robot that sees it (`sparser_ros/LandmarkSighting`)."""
+
+    robot: str
+    landmark: str
+    stamp_ns: int
+    received_ns: int
+    position_xyz: Array
+    covariance: Array
+    """(3, 3); all zeros = configured."""
+    frame_id: str = ''
+    """Of the position; '' = the base of the robot."""
+
+
+@dataclass(frozen=True)
 class ClosureSample:
     """Pose of one robot at one instant in the frame of another, or of itself, at another."""
 
@@ -70,6 +85,17 @@ class ClosureSample:
 
 
 @dataclass(frozen=True)
+class FrameSample:
+    """A constant transform between two frames (one of a `tf2_msgs/TFMessage` on `/tf_static`)."""
+
+    parent: str
+    child: str
+    position_xyz: Array
+    """Of T_parent_child."""
+    quat_xyzw: Array
+
+
+@dataclass(frozen=True)
 class FixSample:
     """Absolute position, and perhaps heading, of a robot in the map frame."""
 
@@ -83,3 +109,5 @@ class FixSample:
     """None = position only."""
     orientation_covariance: Array | None = None
     frame_id: str = ''
+    antenna: str = ''
+    """Frame of what the position is of; '' = configured."""

@@ -13,7 +13,7 @@ import struct
 import numpy as np
 
 from .decode import in_nanoseconds
-from .samples import OdometrySample, RangeSample
+from .samples import OdometrySample, RangeSample, SightingSample
 
 LITTLE_ENDIAN = b'\x00\x01'
 """Encoding of the first two bytes; the low bits of the others count padding at the end."""
@@ -64,3 +64,13 @@ def uwb_range(data: bytes, scale: float, received_ns: int) -> RangeSample:
     return RangeSample(
         source, target, _stamp(data), received_ns, distance * scale, variance * scale**2, frame,
         first_path, rssi, los)
+
+
+def landmark_sighting(data: bytes, received_ns: int) -> SightingSample:
+    """From the bytes of a `sparser_ros/LandmarkSighting`."""
+    frame, at = _text(data, _START + 8)
+    robot, at = _text(data, at)
+    landmark, at = _text(data, at)
+    values = np.frombuffer(data, '<f8', 3 + 9, at + -(at - _START) % 8)
+    return SightingSample(
+        robot, landmark, _stamp(data), received_ns, values[:3], values[3:].reshape(3, 3), frame)

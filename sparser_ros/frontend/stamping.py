@@ -9,11 +9,13 @@ from ..config import SparserConfig
 from ..graph.finding import Finding
 from .clocks import Source
 from .events import EventLog
-from .samples import FixSample, OdometrySample, RangeSample
+from .samples import FixSample, OdometrySample, RangeSample, SightingSample
 from .stamps import DataClock, offset_ns
 
 MAX_UNSTAMPED = 10000
-Unplaced = OdometrySample | RangeSample | FixSample
+Unplaced = OdometrySample | RangeSample | SightingSample | FixSample
+KIND = {OdometrySample: 'odometry', SightingSample: 'sightings', FixSample: 'fixes'}
+"""Of the samples that a robot sends."""
 
 
 class Stamping:
@@ -31,8 +33,7 @@ class Stamping:
         """Who sent a sample."""
         if isinstance(sample, RangeSample):
             return Source('ranges', sample.source, self._robot_of(sample.source))
-        kind = 'odometry' if isinstance(sample, OdometrySample) else 'fixes'
-        return Source(kind, sample.robot, sample.robot)
+        return Source(KIND[type(sample)], sample.robot, sample.robot)
 
     def stamp(self, sample: Unplaced) -> int | str | None:
         """The stamp in data time, why there is none, or None = the sample waits here."""
@@ -57,8 +58,7 @@ class Stamping:
         config = self._config
         if isinstance(sample, RangeSample):
             return offset_ns(config.ranges.time_offsets, sample.source)
-        offsets: Mapping[str, float] = config.odometry.time_offsets \
-            if isinstance(sample, OdometrySample) else config.fixes.time_offsets
+        offsets: Mapping[str, float] = getattr(config, KIND[type(sample)]).time_offsets
         return offset_ns(offsets, sample.robot)
 
     def settled(self, flush: bool) -> list[tuple[Unplaced, int]]:

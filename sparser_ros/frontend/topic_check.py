@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 
-from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES
+from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..graph.finding import Finding
 from .inputs import Inputs, Route
 
@@ -13,12 +13,13 @@ ODOMETRY_TYPE = 'nav_msgs/msg/Odometry'
 INPUT_TYPES = {
     ODOMETRY_TYPE: 'odometry',
     **dict.fromkeys(RANGE_TYPES.values(), 'ranges'),
+    SIGHTING_TYPES['landmark_sighting']: 'sightings',
     **dict.fromkeys(CLOSURE_TYPES.values(), 'closures'),
 }
 """Message types that are made for one kind of input; others, such as poses, serve many ends."""
 OPTION = {
-    'odometry': 'odometry.topic', 'ranges': 'ranges.inputs', 'closures': 'closures.inputs',
-    'fixes': 'fixes.topic'}
+    'odometry': 'odometry.topic', 'ranges': 'ranges.inputs', 'sightings': 'sightings.inputs',
+    'closures': 'closures.inputs', 'fixes': 'fixes.topic', 'frames': 'frames.static_topic'}
 """The parameter that names the topics of a kind of input."""
 NEEDED = ('odometry', 'ranges')
 """Kinds whose absence is named even where no other topic could be meant."""
@@ -39,16 +40,16 @@ def topic_findings(
     named: set[str] = set()
     found = []
     for route in inputs.routes:
-        if route.topic.lstrip('/') in heard:
+        if route.topic.lstrip('/') in heard or route.kind == 'frames':
             continue
         missing, meant = _missing(route, unused)
         named.add(meant)
         found += missing
-    if inputs.has_patterns and not any(
-            route is not None and route.kind == 'ranges' for route in routes.values()):
-        found.append(Finding(
-            'input_unheard', 'ranges.inputs',
-            'no topic matches the regular expressions of ranges.inputs'))
+    kinds = {route.kind for route in routes.values() if route is not None}
+    found += [Finding(
+        'input_unheard', OPTION[kind],
+        f'no topic matches the regular expressions of {OPTION[kind]}')
+        for kind in sorted(inputs.pattern_kinds - kinds)]
     found += _mistyped(topics, routes)
     return (*found, *_unused({
         topic: kind for topic, kind in unused.items() if kind in INPUT_TYPES and topic not in named

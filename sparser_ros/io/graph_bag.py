@@ -31,7 +31,9 @@ class BagReport:
     ranges: int = 0
     closures: int = 0
     fixes: int = 0
+    sightings: int = 0
     sightings_left_out: int = 0
+    """Those of other robots: messages are about landmarks."""
     ranges_ambiguous: list[int] = field(default_factory=list)
     """Rows of ranges for which no stamp is nearest to both poses."""
     ranges_merged: list[int] = field(default_factory=list)
@@ -47,13 +49,14 @@ def write(
     radios = RadioNames(graph)
     times = range_stamps(graph, stamp_ns)
     report = BagReport(
-        sightings_left_out=len(graph.sightings),
+        sightings_left_out=int(np.sum(graph.sightings.point >= 0)),
         ranges_ambiguous=np.flatnonzero(times.wrong_pose).tolist(),
         ranges_merged=np.flatnonzero(times.merged).tolist())
     with SensorBagWriter(path, storage, overwrite=overwrite) as bag:
         report.odometry = _write_odometry(bag, graph, odometry, stamp_ns)
         report.ranges = _write_ranges(bag, graph, radios, times.stamp_ns)
         report.closures = _write_closures(bag, graph, odometry, stamp_ns)
+        report.sightings = _write_sightings(bag, graph, stamp_ns)
         report.fixes = _write_fixes(bag, graph, stamp_ns)
     return report
 
@@ -146,6 +149,19 @@ def _write_closures(
             names[graph.poses.robot[j]], int(stamp_ns[j]),
             xyz(table.translation[k]), quat[k], isotropic(move[k], turn[k]), 'graph')
     return len(rows)
+
+
+def _write_sightings(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int:
+    """Sightings of landmarks, at the stamps of the poses that see them."""
+    table = graph.sightings.take(graph.sightings.point < 0)
+    variance = translation_variance(table.tau)
+    where = xyz(table.translation)
+    for k in np.argsort(stamp_ns[table.i], kind='stable').tolist():
+        i = int(table.i[k])
+        bag.landmark_sighting(
+            graph.robots[graph.poses.robot[i]], graph.landmarks.names[~int(table.point[k])],
+            int(stamp_ns[i]), where[k], np.eye(3) * variance[k])
+    return len(table)
 
 
 def _write_fixes(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int:

@@ -17,6 +17,9 @@ MOST_ANTENNAS = 16
 FILE_POSITION_SIGMA_M = 100.0
 """Standard deviation (m) up to which positions of a graph file count: it is shown as a whole."""
 
+FILE_PAUSE_S = 600.0
+"""Pause (s) of a robot's odometry across which its measurements wait for the next pose."""
+
 
 class RadioNames:
     """Radio names of the ends of ranges: robot or beacon, with a number per antenna."""
@@ -80,20 +83,29 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'radios': RadioNames(graph).specs(),
         'odometry_noise': 'pose_increment',
         'keyframes': {'every_message': True},
+        # What a file measures at a pose counts at that pose, however long its robot pauses there.
+        'stamps': {'timeout_s': FILE_PAUSE_S},
         'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),
                    'min_m': 0.0, 'min_sigma_m': 1e-9},
         # The steps and noise of a graph are what they are: nothing is to be judged or bounded.
         'odometry': {'max_speed_m_per_s': math.inf, 'max_turn_rate_rad_per_s': math.inf,
-                     'gap_s': 1e6},
+                     'gap_s': 1e6, 'max_extrapolation_s': 60.0},
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
         'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
         # Costs of a file are stated without a kernel. Its sigmas may be far too large (outfinite:
-        # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper.
+        # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper, and
+        # chi-square tells less between two placements by the square: what fits best is shown.
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {
-            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0},
+            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0,
+            'flip_cost': 0.0},
             'integrity': {'gate': False, 'widen_odometry': False}},
     }
+    if len(graph.sightings):
+        longest = np.linalg.norm(graph.sightings.translation, axis=1).max()
+        config['sightings'] = {
+            'min_m': 0.0, 'max_m': max(100.0, 2 * float(longest)), 'min_sigma_m': 1e-9,
+            'min_interval_s': 0.0, 'max_total_rate_hz': 1e6}
     if len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         config['fixes'] = {
             'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9,

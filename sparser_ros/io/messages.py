@@ -12,6 +12,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 UWB_RANGE = 'sparser_ros/msg/UwbRange'
+LANDMARK_SIGHTING = 'sparser_ros/msg/LandmarkSighting'
 LOOP_CLOSURE = 'sparser_ros/msg/LoopClosure'
 SOLVER_STATUS = 'sparser_ros/msg/SolverStatus'
 ODOMETRY = 'nav_msgs/msg/Odometry'
@@ -41,6 +42,13 @@ geometry_msgs/PoseWithCovariance relative_pose
 float32 confidence
 string detector
 """,
+    LANDMARK_SIGHTING: """
+std_msgs/Header header
+string robot
+string landmark
+geometry_msgs/Point position
+float64[9] covariance
+""",
     SOLVER_STATUS: """
 uint8 STATE_WAITING=0
 uint8 STATE_RUNNING=1
@@ -63,6 +71,7 @@ uint32 keyframes
 uint32 beacons
 uint32 ranges
 uint32 closures
+uint32 sightings
 uint32 rejected
 uint32 waiting
 uint64 received

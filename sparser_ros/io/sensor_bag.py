@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array_types import Array
 from .bag import BagWriter
-from .messages import LOOP_CLOSURE, ODOMETRY, POSE_FIX, UWB_RANGE
+from .messages import LANDMARK_SIGHTING, LOOP_CLOSURE, ODOMETRY, POSE_FIX, UWB_RANGE
 from .stamp_text import SECOND
 
 UNKNOWN_HEADING_VARIANCE = 1e6
@@ -65,6 +65,16 @@ class SensorBagWriter(BagWriter):
             self._header(stamp_ns, ''), from_robot, self._time(from_stamp_ns),
             to_robot, self._time(to_stamp_ns),
             self._pose(position_xyz, quat_xyzw, covariance), float('nan'), detector))
+
+    def landmark_sighting(
+        self, robot: str, landmark: str, stamp_ns: int, position_xyz: Array, covariance: Array,
+        frame_id: str = '', topic: str = '/landmark_sightings',
+    ) -> None:
+        """`/landmark_sightings`: place of a landmark in a frame of the robot; covariance (3, 3)."""
+        point = self._new('geometry_msgs/msg/Point')(*map(float, position_xyz))
+        self._write(topic, LANDMARK_SIGHTING, stamp_ns, self._new(LANDMARK_SIGHTING)(
+            self._header(stamp_ns, frame_id), robot, landmark, point,
+            np.ascontiguousarray(covariance, dtype=float).reshape(9)))
 
     def fix(
         self, robot: str, stamp_ns: int, position_xyz: Array, quat_xyzw: Array,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph import Increment
+from ..graph import Graph, Increment, Landmarks, Poses
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -43,6 +43,8 @@ class Keyframes:
         self.landmarks: list[str] = []
         self.landmark_fixed: list[bool] = []
         self._rows: list[GrowingArray] = []
+        self._dimension = d
+        self._robot = GrowingArray((), np.int64)
         self._stamp_ns = GrowingArray((), np.int64)
         self._rotation = GrowingArray((d, d), float)
         self._translation = GrowingArray((d,), float)
@@ -60,6 +62,7 @@ class Keyframes:
             self._rows.append(GrowingArray((), np.int64))
         for number in np.unique(poses.robot).tolist():
             self._rows[number].append(size + np.flatnonzero(poses.robot == number))
+        self._robot.append(poses.robot)
         self._stamp_ns.append(poses.stamp_ns)
         self._rotation.append(poses.rotation)
         self._translation.append(poses.translation)
@@ -73,6 +76,19 @@ class Keyframes:
             return np.zeros(0, dtype=np.int64)
         rows = self._rows[self.robots.index(robot)].values
         return rows[:np.searchsorted(rows, among_first)]
+
+    def graph(self) -> Graph:
+        """Robots, keyframes and landmarks without a measurement; nothing is copied.
+
+        Poses are T_odom_base, positions of landmarks are not known.
+        """
+        m = len(self.landmarks)
+        poses = Poses(
+            self._robot.values, np.arange(len(self)), self._stamp_ns.values,
+            self._rotation.values, self._translation.values)
+        marks = Landmarks(tuple(self.landmarks), np.full((m, self._dimension), np.nan),
+                          np.array(self.landmark_fixed, dtype=bool))
+        return Graph(self._dimension, self.robots, poses, marks)
 
     def stamps_ns(self, rows: Index) -> Index:
         """Stamps of the rows."""

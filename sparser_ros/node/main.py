@@ -1,4 +1,7 @@
-"""Entry point of the node: `ros2 run sparser_ros sparser_node` or `python -m` this module."""
+"""Entry point of the node: `ros2 run sparser_ros sparser_node` or `python -m` this module.
+
+`sparser_lifecycle_node` (here: the argument `--managed`) waits for a lifecycle manager.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rclpy.executors import Executor
 
+    from .node import SparserNode
 
-def main(arguments: Sequence[str] | None = None) -> int:
+
+MANAGED = '--managed'
+
+
+def main(arguments: Sequence[str] | None = None, *, managed: bool = False) -> int:
     """Run the node until it is told to stop; 0 = stopped, 2 = bad parameters."""
     try:
-        return _run(arguments)
+        return _run(arguments, managed)
     except KeyboardInterrupt:
         # While it was starting.
         return 0
@@ -25,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, managed: bool) -> int:
     import rclpy
     from rclpy.exceptions import NameValidationException
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -48,7 +56,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
     executor = SingleThreadedExecutor()
     try:
-        node = SparserNode()
+        node = _managed() if managed else SparserNode()
         executor.add_node(node)
         spin(executor, lambda error: node.times.caught('executor', error))
     except (KeyboardInterrupt, ExternalShutdownException):
@@ -67,6 +75,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         executor.shutdown(timeout_sec=1.0)
         rclpy.try_shutdown()
     return 0
+
+
+def _managed() -> SparserNode:
+    from .managed_node import ManagedSparserNode
+
+    return ManagedSparserNode()
 
 
 def spin(executor: Executor, caught: Callable[[Exception], None]) -> None:
@@ -101,4 +115,4 @@ def _in_main_thread() -> bool:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(managed=MANAGED in sys.argv))

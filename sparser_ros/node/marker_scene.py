@@ -1,16 +1,18 @@
-"""What RViz shows: robots, beacons, ranges, loop closures, and what was rejected."""
+"""What RViz shows: robots, beacons, measurements, and what was rejected or is ignored."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend.session.graph_store import concatenated
+from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Location, Solution
 from ..config.node_config import PublishConfig
-from ..graph import Ranges, RelativePoses
+from ..graph import Ranges, RelativePoses, Sightings
+from ..graph.measurements import concatenated
 from .keyframe_arrays import Keyframes
 from .markers import SPHERE, TEXT, Color, Marker, line_list
 from .picture import drawable, newest, range_segments
@@ -23,9 +25,24 @@ ESTIMATED: Color = (0.2, 0.7, 1.0, 1.0)
 UNDETERMINED: Color = (0.9, 0.4, 0.9, 1.0)
 RANGE: Color = (0.3, 0.8, 0.4, 0.25)
 CLOSURE: Color = (0.2, 0.3, 0.9, 0.8)
+SIGHTING: Color = (0.9, 0.8, 0.3, 0.25)
+IGNORED: Color = (0.6, 0.6, 0.6, 0.6)
 REJECTED: Color = (0.9, 0.1, 0.1, 0.8)
 UNCERTAIN: Color = (0.2, 0.7, 1.0, 0.25)
 LABEL: Color = (1.0, 1.0, 1.0, 0.9)
+
+
+@dataclass(frozen=True)
+class Newest:
+    """Measurements as they came, in tables, and what the operator says about them."""
+
+    ranges: Sequence[Ranges] = ()
+    n_ranges: int = 0
+    """Rows in all of these tables together; others as well."""
+    closures: Sequence[RelativePoses] = ()
+    sightings: Sequence[Sightings] = ()
+    n_sightings: int = 0
+    rulings: Rulings = Rulings()
 
 
 def beacon_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
@@ -48,21 +65,19 @@ def beacon_markers(solution: Solution, keyframes: Keyframes, size: float) -> lis
 
 
 def scene_markers(
-    solution: Solution, keyframes: Keyframes, ranges: Sequence[Ranges], n_ranges: int,
-    closures: Sequence[RelativePoses], publish: PublishConfig,
+    solution: Solution, keyframes: Keyframes, measured: Newest, publish: PublishConfig,
 ) -> list[Marker]:
-    """Robots, beacons, and lines of the newest ranges and closures, rejected ones in red.
-
-    `n_ranges` rows are in the tables `ranges` together.
-    """
+    """Robots, beacons, and lines of the newest measurements: rejected ones in red, those that the
+    operator ignores in grey."""
     shown = drawable(solution, keyframes)
     size = marker_size(solution, shown, publish)
     width = size / 4
     return [
         *robot_markers(solution, keyframes, size),
         *beacon_markers(solution, keyframes, size),
-        *_range_lines(solution, shown, ranges, n_ranges, publish.marker_max_ranges, width),
-        *_closure_lines(solution, shown, closures, publish.marker_max_closures, width),
+        *_range_lines(solution, shown, measured, keyframes, publish.marker_max_ranges, width),
+        *_sighting_lines(solution, shown, measured, keyframes, publish.marker_max_ranges, width),
+        *_closure_lines(solution, shown, measured, keyframes, publish.marker_max_closures, width),
     ]
 
 
@@ -109,40 +124,78 @@ def _ellipse(solution: Solution, row: int, position: NDArray, thickness: float) 
 
 
 def _range_lines(
-    solution: Solution, shown: NDArray, tables: Sequence[Ranges], total: int, count: int,
-    width: float,
+    solution: Solution, shown: NDArray[np.bool_], measured: Newest, keyframes: Keyframes,
+    count: int, width: float,
 ) -> list[Marker]:
-    recent = newest(tables, count)
+    recent = newest(measured.ranges, count)
     if not recent:
         return []
     ranges = concatenated(recent)
-    first = total - len(ranges)
     segments, rows = range_segments(solution, ranges)
     n = len(solution.estimate.translation)
     part = ranges.take(rows)
     visible = shown[_points(part.source, n)] & shown[_points(part.target, n)]
-    doubted = {item.index for item in solution.rejected if item.type == 'ranges'}
-    bad = np.isin(rows + first, list(doubted))
-    return [
-        *line_list('ranges', segments[visible & ~bad][-count:], RANGE, width),
-        *line_list('ranges_rejected', segments[visible & bad][-count:], REJECTED, 2 * width),
-    ]
+    bad = _rejected(solution, 'ranges', rows + measured.n_ranges - len(ranges))
+    out = measured.rulings.ignored(keyframes.graph(), 'ranges', part)
+    return _lines('ranges', segments, visible, bad, out, count, RANGE, width)
+
+
+def _sighting_lines(
+    solution: Solution, shown: NDArray[np.bool_], measured: Newest, keyframes: Keyframes,
+    count: int, width: float,
+) -> list[Marker]:
+    recent = newest(measured.sightings, count)
+    if not recent:
+        return []
+    table = concatenated(recent)
+    estimate = solution.estimate
+    n, m = len(estimate.translation), len(estimate.landmarks)
+    rows = np.flatnonzero((table.i < n) & (table.point < n) & (table.point >= -m))
+    part = table.take(rows)
+    ends = part.i, _points(part.point, n)
+    points = spatial(estimate.points)
+    visible = shown[ends[0]] & shown[ends[1]]
+    bad = _rejected(solution, 'sightings', rows + measured.n_sightings - len(table))
+    out = measured.rulings.ignored(keyframes.graph(), 'sightings', part)
+    segments = np.stack([points[end] for end in ends], axis=1)
+    return _lines('sightings', segments, visible, bad, out, count, SIGHTING, width)
 
 
 def _closure_lines(
-    solution: Solution, shown: NDArray, tables: Sequence[RelativePoses], count: int, width: float
+    solution: Solution, shown: NDArray[np.bool_], measured: Newest, keyframes: Keyframes,
+    count: int, width: float,
 ) -> list[Marker]:
-    recent = newest(tables, count)
+    recent = newest(measured.closures, count)
     if not recent:
         return []
-    i = np.concatenate([table.i for table in recent])[-count:]
-    j = np.concatenate([table.j for table in recent])[-count:]
+    table = concatenated(recent)
     n = len(solution.estimate.translation)
-    solved = (i < n) & (j < n)
-    i, j = i[solved], j[solved]
-    visible = shown[i] & shown[j]
-    ends = spatial(solution.estimate.translation)
-    return line_list('closures', np.stack([ends[i], ends[j]], axis=1)[visible], CLOSURE, width)
+    part = table.take(np.flatnonzero((table.i < n) & (table.j < n)))
+    visible = shown[part.i] & shown[part.j]
+    out = measured.rulings.ignored(keyframes.graph(), 'relative_poses', part)
+    points = spatial(solution.estimate.translation)
+    segments = np.stack([points[part.i], points[part.j]], axis=1)
+    # Closures are numbered among all relative poses: which of them are rejected is not known here.
+    return _lines('closures', segments, visible, np.zeros(len(part), dtype=bool), out, count,
+                  CLOSURE, width)
+
+
+def _rejected(solution: Solution, name: str, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(k,): which rows of all measurements of a type the solution rejects."""
+    return np.isin(rows, [item.index for item in solution.rejected if item.type == name])
+
+
+def _lines(
+    name: str, segments: NDArray[np.float64], visible: NDArray[np.bool_], bad: NDArray[np.bool_],
+    out: NDArray[np.bool_], count: int, color: Color, width: float,
+) -> list[Marker]:
+    """Lines (k, 2, 3) that count, that are rejected, and that the operator leaves out."""
+    return [
+        *line_list(name, segments[visible & ~bad & ~out][-count:], color, width),
+        *line_list(f'{name}_rejected', segments[visible & bad & ~out][-count:], REJECTED,
+                   2 * width),
+        *line_list(f'{name}_ignored', segments[visible & out][-count:], IGNORED, width),
+    ]
 
 
 def _points(endpoint: NDArray[np.int64], n_poses: int) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from . import saving
 from .alarms import Alarms
 from .clock_guard import ClockGuard
 from .controls import Controls
+from .entities import Entities
 from .message_types import deserialise
 from .on_demand import OnDemandTimer
 from .parameters import Parameters
@@ -46,18 +47,43 @@ class SparserNode(Node):
     fires once `/clock` stops; stamps come from the node's clock.
     """
 
-    def __init__(self, name: str = 'sparser', **options: Any) -> None:
+    pipeline: Pipeline
+    outputs: Publishers
+    inputs: Subscriptions
+    alarms: Alarms
+
+    def __init__(self, name: str = 'sparser', *, begin: bool = True, **options: Any) -> None:
+        """`begin`: configure and activate at once, as a node that nobody manages does."""
         super().__init__(name, **options)
         self.parameters = Parameters(self)
-        config = saving.with_map(self.parameters.config)
         self.times = CallbackTimes(self._raised, self.context.ok)
+        self._epochs_before = 0
+        self._configured: Entities | None = None
+        self._active: Entities | None = None
+        self.parameters.on_change(self.times.timed('configure', self._configure))
+        if self.parameters.config.node.niceness:
+            set_niceness(os.getpid(), self.parameters.config.node.niceness)
+        if begin:
+            self.configure()
+            try:
+                self.activate()
+            except BaseException:
+                self.cleanup()
+                raise
+
+    def configure(self) -> None:
+        """Make the front-end, the solver processes and the publishers; nothing is heard yet.
+
+        ConfigError for parameters, or a map file, that cannot be used.
+        """
+        config = saving.with_map(self.parameters.config)
+        self._configured = Entities(self)
         self.pipeline = Pipeline(
             config, folder=self._journal_folder(config), deserialise=deserialise)
         for note in (one.text for one in self.pipeline.recording.findings):
             self.get_logger().error(note)
         self._latency_s = math.nan
         self._jumped_back = False
-        self._epochs_before = 0
         self._located: dict[str, Location] = {}
         self._backend = ''
         self._worker_pid: int | None = None
@@ -65,6 +91,15 @@ class SparserNode(Node):
         self._begin, self._said_starting, self._ready = time.monotonic(), False, False
         try:
             self.outputs = Publishers(self, config, self.pipeline)
+        except BaseException:
+            self.cleanup()
+            raise
+
+    def activate(self) -> None:
+        """Subscribe, offer the services, and begin to solve and to publish."""
+        self._active = Entities(self)
+        config = self.pipeline.config
+        try:
             self.inputs = Subscriptions(self, config, self.pipeline, self.times)
             self._commands = Services(self, self.pipeline, self.times, self.reset)
             self._controls = Controls(self, self.pipeline, self.times, self.reset)
@@ -77,14 +112,36 @@ class SparserNode(Node):
             self._timers_of(config)
             self._follow_clock(config)
         except BaseException:
-            self.pipeline.close()
+            self._active.destroy()
+            self._active = None
             raise
-        self.parameters.on_change(self.times.timed('configure', self._configure))
-        if config.node.niceness:
-            set_niceness(os.getpid(), config.node.niceness)
         self._log_start(config)
         gc.collect()
         gc.freeze()
+
+    def deactivate(self, *, drain: bool = False) -> None:
+        """Hear, solve and publish nothing any more; the map is kept.
+
+        `drain`: take in what has arrived before.
+        """
+        if self._active is None:
+            return
+        if drain:
+            self.inputs.drain()
+            self.pipeline.intake()
+        self._jump.unregister()
+        self._active.destroy()
+        self._active = None
+
+    def cleanup(self) -> None:
+        """End the solver processes and forget all data but the journal's."""
+        if self._configured is None:
+            return
+        gc.unfreeze()
+        self._epochs_before = self._epoch + 1
+        self.pipeline.close()
+        self._configured.destroy()
+        self._configured = None
 
     def _journal_folder(self, config: SparserConfig) -> Path | None:
         """A folder of its own for every node: two in one would be one journal of two maps."""
@@ -122,9 +179,11 @@ class SparserNode(Node):
                 self._solve_timer = timer
 
     def _configure(self, config: SparserConfig) -> None:
+        if self._configured is None:
+            return
         self.pipeline.configure(config)
         self.outputs.configure(config)
-        if self._solve_timer is not None:
+        if self._active is not None and self._solve_timer is not None:
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
     def _broadcast(self) -> None:
@@ -276,7 +335,6 @@ class SparserNode(Node):
 
     def destroy_node(self) -> None:
         """End the solver process, then the node."""
-        gc.unfreeze()
-        self._jump.unregister()
-        self.pipeline.close()
+        self.deactivate()
+        self.cleanup()
         super().destroy_node()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend.session.solution import Location, Solution
-from ..graph import Ranges, RelativePoses, antennas
+from ..graph import Ranges, Table, antennas
 from .keyframe_arrays import Keyframes
 from .transforms import Transform, lifted, planar_quats, spatial
 
@@ -95,7 +95,7 @@ def drawable(solution: Solution, keyframes: Keyframes) -> NDArray[np.bool_]:
     return np.concatenate([shown, solution.landmark_located])
 
 
-def newest(tables: Sequence[Ranges | RelativePoses], count: int) -> list:
+def newest(tables: Sequence[Table], count: int) -> list:
     """The last tables of a stream that together hold at least `count` rows."""
     chosen: list = []
     total = 0

@@ -17,7 +17,7 @@ from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from ..frontend import Frontend, Route
-from ..graph import Graph, Increment, Ranges, RelativePoses
+from ..graph import Graph, Increment, Ranges, RelativePoses, Sightings
 from .keyframe_arrays import Keyframes
 from .recording import Recording
 
@@ -38,6 +38,7 @@ class GraphCounts:
     keyframes: int = 0
     ranges: int = 0
     closures: int = 0
+    sightings: int = 0
     waiting: int = 0
 
 
@@ -75,6 +76,7 @@ class Pipeline:
         self.keyframes = Keyframes(self.config.dimension)
         self.ranges: list[Ranges] = []
         self.closures: list[RelativePoses] = []
+        self.sightings: list[Sightings] = []
         self.counts = GraphCounts()
         self._increments: list[Increment] = []
         self._sequence = -1
@@ -122,6 +124,9 @@ class Pipeline:
         self.keyframes.append(increment)
         self.counts.keyframes += len(increment.poses)
         self.counts.waiting += increment.n_measurements
+        if len(increment.sightings):
+            self.counts.sightings += len(increment.sightings)
+            self.sightings.append(increment.sightings)
         if len(increment.ranges):
             self.counts.ranges += len(increment.ranges)
             self.ranges.append(increment.ranges)
@@ -235,7 +240,7 @@ class Pipeline:
         if self.rulings != self.rulings.lasting():
             self.rulings = self.rulings.lasting()
             self.worker.rule(self.rulings)
-        self.recording.restart(self.config, positions, self.rulings)
+        self.recording.restart(self.config, positions, self.rulings, self.frontend)
         self.worker.reset()
         self._begin()
 

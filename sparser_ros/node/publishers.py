@@ -22,7 +22,7 @@ from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from .cdr import path_bytes
 from .conversions import fill_pose, time_message, topic_token
-from .marker_scene import beacon_markers, scene_markers
+from .marker_scene import Newest, beacon_markers, scene_markers
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
 from .picture import corrections, map_to_odom, newest_rows, trajectory
 from .pipeline import Pipeline
@@ -218,8 +218,9 @@ class Publishers:
     def _publish_markers(self, solution: Solution) -> None:
         pipeline = self._pipeline
         markers = scene_markers(
-            solution, pipeline.keyframes, pipeline.ranges, pipeline.counts.ranges,
-            pipeline.closures, self._config.node.publish)
+            solution, pipeline.keyframes,
+            Newest(pipeline.ranges, pipeline.counts.ranges, pipeline.closures, pipeline.sightings,
+                   pipeline.counts.sightings, pipeline.rulings), self._config.node.publish)
         complete, self._shown = with_deletions(markers, self._shown)
         self._markers.publish(
             marker_array_bytes(self._now_ns(), self._config.frames.map, complete))

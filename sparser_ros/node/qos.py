@@ -13,13 +13,16 @@ __all__ = ['LATCHED', 'NO_EVENTS', 'STATUS', 'TRANSFORMS', 'SubscriptionEventCal
            'input_profile']
 
 
-def input_profile(depth: int, *, reliable: bool) -> QoSProfile:
-    """Sensor data in: a deep queue, because bursts come while a solve is published."""
+def input_profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile:
+    """Sensor data in: a deep queue, because bursts come while a solve is published.
+
+    `latched`: also what was published before.
+    """
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=depth,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-        durability=DurabilityPolicy.VOLATILE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
     )
 
 

@@ -101,12 +101,13 @@ class Recording:
         return -1 if self._journal is None else self._journal.rule(rulings.values())
 
     def restart(
-        self, config: SparserConfig, positions: dict[str, list[float]] | None, rulings: Rulings
+        self, config: SparserConfig, positions: dict[str, list[float]] | None, rulings: Rulings,
+        frontend: Frontend,
     ) -> None:
         """All data are forgotten; the front-end begins with this configuration."""
         self._archived, self._kept = -1, None
         if self._journal is not None:
-            begin = resume.begin_values(config, positions, rulings)
+            begin = resume.begin_values(config, positions, rulings, frontend.frames.values())
             loaded = config.radios != self._config.radios
             self._journal.restart({**begin, resume.LOADED: loaded})
 

@@ -85,6 +85,7 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     message.keyframes = counts.keyframes
     message.beacons = len(pipeline.keyframes.landmarks)
     message.ranges, message.closures = counts.ranges, counts.closures
+    message.sightings = counts.sightings
     message.waiting = counts.waiting
     message.received, message.dropped = totals(pipeline.frontend.counters.as_dict())
     message.lost_topics = list(figures.lost)
@@ -183,7 +184,8 @@ def diagnostics_message(
                 words or 'receiving', {**inputs, **_flat(counters)}),
         _status(f'{name}: graph', OK, state, {
             'keyframes': pipeline.counts.keyframes, 'ranges': pipeline.counts.ranges,
-            'closures': pipeline.counts.closures, 'waiting': pipeline.counts.waiting,
+            'closures': pipeline.counts.closures, 'sightings': pipeline.counts.sightings,
+            'waiting': pipeline.counts.waiting,
             'beacons': len(pipeline.keyframes.landmarks),
             'settled': settled(pipeline),
             **{f'correction_m.{robot}': f'{moved:.3f}'

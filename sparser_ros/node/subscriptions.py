@@ -28,9 +28,20 @@ from .qos import SubscriptionEventCallbacks, input_profile
 from .timing import CallbackTimes
 
 RATE_MEMORY = 0.9
-PAIR_TYPES = ('sensor_msgs/msg/Range', 'std_msgs/msg/Float64', 'std_msgs/msg/Float32')
-PRECIOUS = ('closures', 'fixes')
-"""Rare kinds of input: asked for reliably, and their silence is no fault."""
+PATTERN_TYPES = {
+    'ranges': ('sensor_msgs/msg/Range', 'std_msgs/msg/Float64', 'std_msgs/msg/Float32'),
+    'sightings': ('geometry_msgs/msg/PoseStamped', 'geometry_msgs/msg/PoseWithCovarianceStamped',
+                  'geometry_msgs/msg/PointStamped'),
+}
+"""What topics that are found by a regular expression usually are."""
+LATCHED = 'frames'
+"""Kind of input that is published once, and kept for late subscribers."""
+STATIC_DEPTH = 100
+"""Every node that knows constant transforms publishes them in one message."""
+PRECIOUS = ('closures', 'fixes', LATCHED)
+"""Rare kinds of input: asked for reliably."""
+OPTIONAL = (*PRECIOUS, 'sightings')
+"""Kinds whose silence is no fault."""
 
 
 MOST_FETCHED = 1000
@@ -75,6 +86,16 @@ class Input:
     @property
     def optional(self) -> bool:
         """True when silence is no fault."""
+        return self.route.kind in OPTIONAL
+
+    @property
+    def latched(self) -> bool:
+        """True when it is published once."""
+        return self.route.kind == LATCHED
+
+    @property
+    def precious(self) -> bool:
+        """True when it is always asked for reliably."""
         return self.route.kind in PRECIOUS
 
     def publishers(self, node: Node) -> int:
@@ -135,8 +156,8 @@ class Subscriptions:
             self.node, BACKLOG_STEP_S, self.times.timed('backlog', self._work_on))
         self._topic_timer = OnDemandTimer(
             self.node, TOPIC_STEP_S, self.times.timed('discovery', self._next_topic))
-        if self._routes.has_patterns:
-            for name in PAIR_TYPES:  # loading takes too long for a callback
+        for kind in self._routes.pattern_kinds:
+            for name in PATTERN_TYPES[kind]:  # loading takes too long for a callback
                 check_for_type_support(message_type(name))
         for route in self._routes.routes:
             self._subscribe(route)
@@ -185,7 +206,7 @@ class Subscriptions:
         node = self.node
         resolved = node.resolve_topic_name(item.topic)
         chosen = f'qos_overrides.{resolved}.subscription.reliability' in node._parameter_overrides
-        may_change = not chosen and not item.optional and (
+        may_change = not chosen and not item.precious and (
             self.config.node.qos.reliability == 'auto')
         policies = [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH]
         if not may_change:
@@ -194,7 +215,8 @@ class Subscriptions:
         item.subscription = node.create_subscription(
             message_type(item.route.type), item.topic,
             self.times.timed('data', functools.partial(self._arrived, item)),
-            input_profile(self._depth(kind), reliable=item.reliable), raw=True,
+            input_profile(self._depth(kind), reliable=item.reliable, latched=item.latched),
+            raw=True,
             event_callbacks=SubscriptionEventCallbacks(
                 incompatible_qos=self.times.timed(
                     'events', functools.partial(self._incompatible, item, may_change)),
@@ -205,7 +227,8 @@ class Subscriptions:
     def _depth(self, kind: str) -> int:
         qos = self.config.node.qos
         return {'odometry': qos.odometry_depth, 'ranges': qos.range_depth,
-                'closures': qos.closure_depth, 'fixes': qos.fix_depth}[kind]
+                'sightings': qos.sighting_depth, 'closures': qos.closure_depth,
+                'fixes': qos.fix_depth, LATCHED: STATIC_DEPTH}[kind]
 
     def _arrived(self, item: Input, data: bytes) -> None:
         """A message that the executor has fetched; all that wait are fetched with it.
@@ -239,6 +262,11 @@ class Subscriptions:
             if time.perf_counter() > end:
                 break
         return bool(self._backlog)
+
+    def drain(self) -> None:
+        """Hand all messages that wait to the front-end."""
+        while self._work(TIMER_SLICE_S):
+            pass
 
     @property
     def backlog(self) -> int:
@@ -295,3 +323,6 @@ class Subscriptions:
         for name, source in self.config.range_inputs().items():
             if source.adapter == 'pair_topic':
                 yield f'ranges: topics like {source.topic} (ranges.inputs.{name})'
+        for name, sighting in self.config.sighting_inputs().items():
+            if sighting.adapter == 'pose_topic':
+                yield f'sightings: topics like {sighting.topic} (sightings.inputs.{name})'

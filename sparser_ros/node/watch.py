@@ -49,14 +49,15 @@ class Watch:
 
     def _silence(self) -> list[Finding]:
         limit, now = self._pipeline.config.node.no_data_warning_s, time.monotonic()
+        inputs = [item for item in self._inputs.inputs.values() if not item.latched]
         silent = [
-            item for item in self._inputs.inputs.values()
+            item for item in inputs
             if (item.count or not item.optional)
             and now - (item.last_steady_s or self._begin) > limit]
         found = []
         stopped = [item for item in silent if item.count]
         if len(stopped) > 1 and len(stopped) == sum(
-                bool(item.count) for item in self._inputs.inputs.values()):
+                bool(item.count) for item in inputs):
             since = now - max(item.last_steady_s for item in stopped)
             found.append(Finding(
                 'input_silent', 'all inputs',

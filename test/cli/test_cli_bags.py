@@ -18,8 +18,8 @@ def test_bag(tmp_path, capsys):
     arguments = ['bag', str(tmp_path / 'g.pyfg'), '-o', str(tmp_path / 'bag')]
     assert main([*arguments, '--config', str(tmp_path / 'c.yaml')]) == 0
     shown = capsys.readouterr()
-    assert '10 odometry' in shown.out
-    assert '4 landmark sightings' in shown.err and 'poses too far apart' in shown.err
+    assert '10 odometry' in shown.out and '4 sightings' in shown.out
+    assert 'left out' not in shown.err and 'poses too far apart' in shown.err
     assert BagReader(tmp_path / 'bag').topics['/A/odom'] == 'nav_msgs/msg/Odometry'
     config = SparserConfig.from_yaml(tmp_path / 'c.yaml')
     assert list(config.robots) == ['A', 'B'] and config.keyframes.every_message

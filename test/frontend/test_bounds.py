@@ -13,11 +13,12 @@ from frontend_world import (
     graph_of,
     ns,
     range_sample,
+    sighting_sample,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.frontend import Frontend
+from sparser_ros.frontend import Frontend, counters
 from sparser_ros.frontend.inputs import Route
 
 EXTREMES = [0.0, 1e-320, 1e-160, 1e-12, 1.0, -1.0, 1e6, 1e160, -1e160, 1e200, 1e308, -1e308,
@@ -52,6 +53,11 @@ def bad_sample(kind, robots, v, stamps, t):
     if kind == 'closure_noise':
         return closure_sample(a, t, b, t, covariance=covariance)
     position = matrix(v[:4], 3)
+    if kind == 'sighting':
+        return sighting_sample(a, t, 'L1', np.zeros(3), position_xyz=np.array(v[:3]),
+                               covariance=matrix(v[4:8], 3), **when)
+    if kind == 'sighting_noise':
+        return sighting_sample(a, t, 'L1', np.array([3.0, 2.0, 1.0]), covariance=position)
     if kind == 'fix':
         return fix_sample(a, t, position_xyz=np.array(v[:3]), position_covariance=position,
                           quat_xyzw=np.array(v[3:7]), orientation_covariance=matrix(v[4:8], 3),
@@ -59,14 +65,14 @@ def bad_sample(kind, robots, v, stamps, t):
     return fix_sample(a, t, position_covariance=position, orientation_covariance=matrix(v[4:8], 3))
 
 
-KINDS = ['odometry', 'odometry_noise', 'range', 'range_noise', 'closure', 'closure_noise', 'fix',
-         'fix_noise']
+KINDS = ['odometry', 'odometry_noise', 'range', 'range_noise', 'sighting', 'sighting_noise',
+         'closure', 'closure_noise', 'fix', 'fix_noise']
 MODES = ['pose_increment', 'pose_accumulated', 'twist', 'configured']
 
 
 def assert_bounded(graph):
     """Every number of a graph is finite, and squares of weighted residuals stay far from 1e308."""
-    for table in ('poses', 'relative_poses', 'ranges', 'pose_priors', 'point_priors'):
+    for table in ('poses', *graph.tables()):
         for name, column in vars(getattr(graph, table)).items():
             if column.dtype.kind == 'f' and name not in ('kappa', 'tau', 'precision'):
                 assert np.all(np.abs(column) < 1e9), (table, name)
@@ -95,9 +101,9 @@ def test_after_finite_extremes_good_data_are_taken(dimension, mode, events):
     frontend.add_closure(closure_sample(robots[0], 9.0, robots[1], 9.5))
     graph = graph_of(frontend, graph=graph)
     assert_bounded(graph)
-    for kind in ('odometry', 'ranges', 'closures', 'fixes'):
-        counters = frontend.counters.kind(kind)
-        assert counters.balanced and counters.waiting == 0, (kind, counters)
+    for kind in counters.KINDS:
+        count = frontend.counters.kind(kind)
+        assert count.balanced and count.waiting == 0, (kind, count)
     assert frontend.counters.internal_errors == 0
     # Recovery: what is good is taken again, but for the few that decide about a jump.
     assert frontend.counters.odometry.accepted - before['odometry'] >= 200 - 8
@@ -115,6 +121,8 @@ def test_no_kind_is_more_certain_than_its_floor(dimension):
             frontend.add_odometry(robot.odometry(0.1 * k, tiny))
     frontend.add_range(range_sample('A', 'B', 1.0, 5.0, variance=1e-320))
     frontend.add_closure(closure_sample(robots[0], 1.0, robots[1], 2.0, covariance=tiny))
+    frontend.add_sighting(sighting_sample(
+        robots[0], 2.0, 'L1', np.array([3.0, 2.0, 0.0]), covariance=np.eye(3) * 1e-320))
     frontend.add_fix(fix_sample(robots[0], 2.0, position_covariance=np.eye(3) * 1e-320,
                                 orientation_covariance=np.eye(3) * 1e-320))
     graph = graph_of(frontend)
@@ -125,6 +133,7 @@ def test_no_kind_is_more_certain_than_its_floor(dimension):
     assert edges.tau[~edges.odometry] == pytest.approx([1e4])
     assert edges.kappa[~edges.odometry] == pytest.approx([rotation * 1e6])
     assert graph.ranges.precision == pytest.approx([1 / 0.005**2])
+    assert graph.sightings.tau == pytest.approx([1 / 0.005**2])
     assert graph.pose_priors.tau == pytest.approx([1 / 0.005**2])
     assert frontend.counters.closures.warnings == {'too_certain': 1}
     assert frontend.counters.fixes.warnings == {'too_certain': 1}

@@ -48,7 +48,9 @@ def test_known_topics_and_their_types():
         ('/B/gps', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
         ('initialpose', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
         ('/uwb/ranges', 'sparser_ros/msg/UwbRange', 'ranges'),
-        ('/loop_closures', 'sparser_ros/msg/LoopClosure', 'closures')}
+        ('/loop_closures', 'sparser_ros/msg/LoopClosure', 'closures'),
+        ('/landmark_sightings', 'sparser_ros/msg/LandmarkSighting', 'sightings'),
+        ('/tf_static', 'tf2_msgs/msg/TFMessage', 'frames')}
     assert not found.has_patterns
     assert found.match('/uwb/other') is None
     assert found.match('uwb/ranges').kind == 'ranges'

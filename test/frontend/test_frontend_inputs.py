@@ -15,11 +15,13 @@ from frontend_world import (
     graph_of,
     ns,
     range_sample,
+    sighting_sample,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.frontend import Frontend, Refused
+from sparser_ros.frontend.counters import KINDS
 from sparser_ros.frontend.decode import in_nanoseconds
 
 A, B = Robot('A', 2, 1), Robot('B', 2, 2)
@@ -253,7 +255,7 @@ values = st.one_of(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(
-    st.sampled_from(['odometry', 'range', 'closure', 'fix', 'take', 'flush']),
+    st.sampled_from(['odometry', 'range', 'sighting', 'closure', 'fix', 'take', 'flush']),
     st.floats(-3, 8), values, st.sampled_from(['A', 'B', 'C', 'L1', 'a2', '']),
     st.sampled_from(['A', 'B', 'fixed1', 'L1']))
     , max_size=60))
@@ -266,6 +268,9 @@ def test_whatever_comes_the_counts_balance_and_the_graph_is_valid(events):
                 t, robot=one, position_xyz=np.array([value, t, 0.0])))
         elif kind == 'range':
             frontend.add_range(range_sample(one, other, t, value, variance=value))
+        elif kind == 'sighting':
+            frontend.add_sighting(sighting_sample(
+                A, t, other, np.zeros(3), robot=one, position_xyz=np.array([value, t, 0.0])))
         elif kind == 'closure':
             frontend.add_closure(closure_sample(
                 A, t, B, abs(t), to_robot=one, covariance=np.diag([value] * 6)))
@@ -273,17 +278,18 @@ def test_whatever_comes_the_counts_balance_and_the_graph_is_valid(events):
             frontend.add_fix(fix_sample(A, t, robot=one, position_covariance=np.diag([value] * 3)))
         else:
             graph = graph_of(frontend, flush=kind == 'flush', graph=graph)
-        for name in ('odometry', 'ranges', 'closures', 'fixes'):
+        for name in KINDS:
             assert frontend.counters.kind(name).balanced
     graph = graph_of(frontend, graph=graph)
     guess = np.nan_to_num(graph.landmarks.position)
     graph.replaced(landmarks=type(graph.landmarks)(
         graph.landmarks.names, guess, graph.landmarks.fixed)).validate()
-    for name in ('odometry', 'ranges', 'closures', 'fixes'):
+    for name in KINDS:
         counters = frontend.counters.kind(name)
         assert counters.waiting == 0
         assert counters.balanced
     assert len(graph.ranges) == frontend.counters.ranges.accepted
+    assert len(graph.sightings) == frontend.counters.sightings.accepted
     assert len(graph.pose_priors) + np.sum(graph.point_priors.point >= 0) == \
         frontend.counters.fixes.accepted
 

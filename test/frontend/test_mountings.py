@@ -1,10 +1,25 @@
 """Odometry of a sensor gives the keyframes of its robot's base."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from frontend_world import Frontend, Robot, config, graph_of
+from frontend_world import (
+    Frontend,
+    Robot,
+    config,
+    drive,
+    fix_sample,
+    graph_of,
+    range_sample,
+    sighting_sample,
+    truth,
+)
 
+from sparser_ros.frontend import FrameSample, Inputs
 from sparser_ros.frontend.mountings import Mountings
+from sparser_ros.frontend.static_frames import StaticFrames
+from sparser_ros.graph import squared_residuals
 from sparser_ros.linalg.dense.rotations import matrix_to_quat, quat_to_matrix, rotvec_to_matrix
 
 MOUNTED = [0.4, -0.3, 0.2, 0.3, -0.5, 1.2]
@@ -49,7 +64,144 @@ def test_keyframes_are_those_of_the_base(dimension, mounted):
 
 
 def test_robots_without_a_sensor_pose_are_left_alone():
-    mountings = Mountings({'A': MOUNTED, 'B': []})
-    assert 'A' in mountings and 'B' not in mountings
-    assert mountings.base('B', [1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 1.0]) == (
+    mountings = Mountings(
+        config(odometry={'sensor_poses': {'A': MOUNTED, 'B': []}}), StaticFrames())
+    assert mountings.known('A', 'camera') and not mountings.known('B', 'camera')
+    assert mountings.base('B', 'camera', [1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 1.0]) == (
         (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+
+
+def frame(parent, child, values):
+    """A transform of `/tf_static`."""
+    mounted = transform(values)
+    return FrameSample(parent, child, mounted[:3, 3], matrix_to_quat(mounted[:3, :3]))
+
+
+HALF = [0.1, 0.0, 0.2, 0.0, 0.0, 0.7]
+
+
+def chain():
+    """The camera hangs on a mast, and so does the base: no one is the other's parent."""
+    rest = np.linalg.inv(transform(HALF)) @ transform(MOUNTED)
+    down = np.linalg.inv(transform(HALF))
+    return [
+        FrameSample('A/mast', '/A/base_link', down[:3, 3], matrix_to_quat(down[:3, :3])),
+        FrameSample('/A/mast', 'A/camera', rest[:3, 3], matrix_to_quat(rest[:3, :3]))]
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('step_of_frames', [0, 13])
+def test_constant_transforms_say_where_the_sensor_sits(dimension, step_of_frames):
+    """Also where they come a second after the first odometry."""
+    body = Robot('A', dimension, 4)
+    plain, sensed = Frontend(config(dimension=dimension)), Frontend(config(dimension=dimension))
+    for step in range(100):
+        if step == step_of_frames:
+            for one in chain():
+                assert sensed.add(one)
+        sample = body.odometry(step / 10)
+        plain.add(sample)
+        sensed.add(by_sensor(sample, MOUNTED))
+        if 0 < step < step_of_frames:
+            assert sensed.latest_odometry('A') is None
+    one, other = graph_of(plain), graph_of(sensed)
+    assert one.n_poses == other.n_poses > 5
+    assert np.allclose(one.poses.translation, other.poses.translation)
+    assert np.allclose(one.poses.rotation, other.poses.rotation)
+    assert np.array_equal(one.poses.stamp_ns, other.poses.stamp_ns)
+    assert not sensed.warnings and not sensed.findings
+    assert sensed.counters.odometry.accepted == 100 and sensed.counters.odometry.balanced
+
+
+def test_without_them_the_sensor_counts_as_the_base_for_good():
+    body, frontend = Robot('A', 2, 4), Frontend(config())
+    for step in range(60):
+        frontend.add(by_sensor(body.odometry(step / 10), MOUNTED))
+        assert (frontend.latest_odometry('A') is None) == (step < 20)
+    before = frontend.latest_odometry('A')[2]
+    for one in chain():
+        frontend.add(one)
+    frontend.add(by_sensor(body.odometry(6.0), MOUNTED))
+    assert np.linalg.norm(frontend.latest_odometry('A')[2] - before) < 0.3
+    assert 'A/camera' in frontend.warnings[0]
+    (late,) = [one for one in frontend.findings if one.kind == 'frame_late']
+    assert 'A/camera' in late.text and 'until a reset' in late.text
+    frontend.reset()  # what is constant outlasts it
+    for step in range(3):
+        frontend.add(by_sensor(body.odometry(step / 10), MOUNTED))
+    assert np.allclose(frontend.latest_odometry('A')[2], body.odometry(0.2).position_xyz[:2])
+
+
+def test_they_are_not_used_where_the_configuration_says_so():
+    body = Robot('A', 2, 4)
+    frontend = Frontend(config(**{'frames.static_topic': ''}))
+    for step in range(3):
+        frontend.add(by_sensor(body.odometry(step / 10), MOUNTED))
+    assert frontend.latest_odometry('A') is not None
+    assert all(route.kind != 'frames' for route in Inputs(frontend.config).routes)
+
+
+@pytest.mark.parametrize(('changes', 'reason'), [
+    ({'child': ''}, 'no_frame'), ({'child': 'a'}, 'own_parent'),
+    ({'position_xyz': np.array([np.nan, 0.0, 0.0])}, 'not_finite'),
+    ({'position_xyz': np.array([0.0, 1e9, 0.0])}, 'out_of_bounds'),
+    ({'quat_xyzw': np.zeros(4)}, 'zero_quaternion'),
+])
+def test_what_is_no_transform_is_refused(changes, reason):
+    frontend = Frontend(config())
+    assert not frontend.add(replace(frame('/a', 'b', HALF), **changes))
+    assert frontend.counters.frames.dropped == {reason: 1} and frontend.frames.revision == 0
+
+
+def test_a_ring_of_frames_ends():
+    frontend = Frontend(config())
+    for parent, child in (('a', 'b'), ('b', 'c'), ('c', 'a')):
+        assert frontend.add(frame(parent, child, HALF))
+    assert np.all(np.isfinite(frontend.frames.between('a', 'c')))
+    assert frontend.frames.between('a', 'nowhere') is None
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_antennas_cameras_and_receivers_sit_where_their_frames_do(dimension):
+    """Nothing of it is configured; the target's antenna is known from its own messages."""
+    robots = [Robot('A', dimension, 4), Robot('B', dimension, 5)]
+    frontend = Frontend(config(dimension=dimension, **{
+        'sightings.new_landmark_sightings': 1, 'fixes.topic': '/{robot}/fix'}))
+    levers = {'A': np.array([0.4, -0.1, 0.0]), 'B': np.array([-0.2, 0.3, 0.0])}
+    for name, lever in levers.items():
+        frontend.add(frame(f'{name}/base_link', f'{name}/antenna', [*lever, 0.0, 0.0, 0.5]))
+    drive(frontend, robots, 8.0)
+    a, b = robots
+    tag = np.array([3.0, 4.0, 0.0])
+    for t in (2.0, 3.1, 4.7):
+        distance = np.linalg.norm(a.antenna(t, levers['A']) - b.antenna(t, levers['B']))
+        for one, other, late in (('A', 'B', 0.0), ('B', 'A', 0.4)):
+            if late:
+                distance = np.linalg.norm(
+                    a.antenna(t + late, levers['A']) - b.antenna(t + late, levers['B']))
+            frontend.add(range_sample(one, other, t + late, distance, frame_id=f'{one}/antenna'))
+        frontend.add(fix_sample(
+            a, t, levers['A'], antenna='A/antenna', quat_xyzw=None, orientation_covariance=None))
+        mounted = transform([*levers['B'], 0.0, 0.0, 0.5])
+        turn, move = b.pose(t)
+        place = mounted[:3, :3].T @ (turn.T @ (tag - move) - mounted[:3, 3])
+        frontend.add(sighting_sample(b, t, 'tag', tag, position_xyz=place, frame_id='B/antenna'))
+    graph = graph_of(frontend)
+    assert (len(graph.ranges), len(graph.sightings), len(graph.point_priors)) == (6, 3, 3)
+    cost = squared_residuals(graph, truth(graph, robots, {'tag': tag}))
+    # The first range was measured before B had said where its antenna is.
+    assert np.max(cost['ranges'][1:]) < 1e-12 < cost['ranges'][0]
+    assert np.max(cost['sightings']) < 1e-12 and np.max(cost['point_priors']) < 1e-12
+
+
+def test_sightings_wait_for_the_place_of_their_camera():
+    robots = [Robot('A', 2, 4)]
+    frontend = Frontend(config(**{'sightings.new_landmark_sightings': 1}))
+    drive(frontend, robots, 3.0)
+    frontend.add(sighting_sample(robots[0], 1.0, 'tag', np.array([3.0, 1.0, 0.0]),
+                                 frame_id='A/eye'))
+    graph = graph_of(frontend, flush=False)
+    assert frontend.counters.sightings.waiting == 1
+    frontend.add(frame('A/base_link', 'A/eye', HALF))
+    assert len(graph_of(frontend, graph=graph).sightings) == 1
+    assert frontend.counters.sightings.balanced and not frontend.findings

@@ -121,9 +121,21 @@ def test_closures_and_fixes(tmp_path):
     assert len(headless) == 2
 
 
-def test_sightings_are_counted_as_left_out(tmp_path):
+def test_sightings_of_landmarks_are_messages_and_those_of_robots_are_counted(tmp_path):
     graph = random_graph(4, levers=False)
-    assert graph_bag.write(tmp_path / 'bag', graph).sightings_left_out == len(graph.sightings) > 0
+    table = graph.sightings
+    table = table.replaced(point=np.where(np.arange(len(table)) == 0, 7, table.point))
+    graph = graph.replaced(sightings=table)
+    report = graph_bag.write(tmp_path / 'bag', graph)
+    messages = [m.msg for m in BagReader(tmp_path / 'bag').messages(['/landmark_sightings'])]
+    assert (report.sightings, report.sightings_left_out) == (len(messages), 1)
+    assert len(messages) == len(table) - 1 > 1
+    for msg in messages:
+        row = int(np.argmin(np.abs(table.translation[:, 0] - msg.position.x)))
+        assert msg.robot == graph.robots[graph.poses.robot[table.i[row]]]
+        assert msg.landmark == graph.landmarks.names[~table.point[row]]
+        assert ns(msg.header.stamp) == graph.poses.stamp_ns[table.i[row]]
+        assert np.reshape(msg.covariance, (3, 3)).trace() == pytest.approx(3 / table.tau[row])
 
 
 def test_antennas_become_radios(tmp_path):

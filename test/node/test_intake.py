@@ -55,7 +55,7 @@ def test_six_thousand_messages_a_second_are_taken_in_by_one_core(tmp_path, recor
 def test_bytes_give_the_sample_that_the_object_gives(name):
     import numpy as np
     from nav_msgs.msg import Odometry
-    from sparser_ros.msg import UwbRange
+    from sparser_ros.msg import LandmarkSighting, UwbRange
 
     rng = np.random.default_rng(len(name))
     message = Odometry(child_frame_id=name + 'x')
@@ -75,6 +75,12 @@ def test_bytes_give_the_sample_that_the_object_gives(name):
     assert serialized.uwb_range(serialize_message(distance), 1.0, 7) == decode.uwb_range(
         distance, 7)
     assert serialized.uwb_range(serialize_message(distance), 0.01, 7).range_m == 0.045
+    seen = LandmarkSighting(robot=name, landmark=name + 'l', covariance=rng.normal(size=9))
+    seen.header.frame_id, seen.header.stamp.sec, seen.position.z = name, 18, -2.0
+    one = serialized.landmark_sighting(serialize_message(seen), 7)
+    other = decode.landmark_sighting(seen, 7)
+    for field in vars(one):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field), field)
 
 
 @pytest.mark.parametrize('data', [b'', b'\x00\x01\x00\x00', b'\x00\x01' + bytes(40),
@@ -83,6 +89,7 @@ def test_bytes_that_hold_no_message_are_refused(data):
     import struct
 
     for read in (lambda: serialized.odometry(data, 'A', 1),
-                 lambda: serialized.uwb_range(data, 1.0, 1)):
+                 lambda: serialized.uwb_range(data, 1.0, 1),
+                 lambda: serialized.landmark_sighting(data, 1)):
         with pytest.raises((ValueError, struct.error)):
             read()

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.solution import Location, Rejected, RobotLocation
 from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.node.keyframe_arrays import GrowingArray, Keyframes
-from sparser_ros.node.marker_scene import beacon_markers, marker_size, scene_markers
+from sparser_ros.node.marker_scene import Newest, beacon_markers, marker_size, scene_markers
 from sparser_ros.node.markers import ARROW, MAX_POINTS, line_list
 from sparser_ros.node.picture import (
     corrections,
@@ -143,7 +144,7 @@ def test_ranges_are_lines_between_antennas_and_rejected_ones_stand_out(scene):
         np.zeros((4, 2)), np.ones(4), np.ones(4), np.zeros(4, dtype=np.int64))
     solution = SimpleNamespace(**{
         **vars(solution), 'rejected': (Rejected(11, 'ranges', 'B0', 'L0', 0.01, 9.0),)})
-    markers = scene_markers(solution, keyframes, [table], 14, [], PublishConfig())
+    markers = scene_markers(solution, keyframes, Newest([table], 14), PublishConfig())
     lines = {m.namespace: m.points for m in markers if m.points is not None}
     # Row 3 ends at a beacon that is not located; row 1 is number 11 of all 14.
     assert len(lines['ranges']) == 4 and len(lines['ranges_rejected']) == 2
@@ -153,9 +154,44 @@ def test_ranges_are_lines_between_antennas_and_rejected_ones_stand_out(scene):
     np.testing.assert_allclose(lines['ranges'][1, :2], estimate.landmarks[0])
 
 
+def test_what_the_operator_ignores_is_grey_whatever_the_kernel_says_of_it(scene):
+    keyframes, solution = scene
+    table = Ranges(
+        np.array([0, 1, 2, 6]), np.array([-1, -1, 3, -1]), np.zeros((4, 2)), np.zeros((4, 2)),
+        np.ones(4), np.ones(4), np.zeros(4, dtype=np.int64))
+    seen = Sightings(np.array([0, 1, 2]), np.array([-1, -1, -2]), np.zeros((3, 2)), np.ones(3),
+                     np.zeros(3, dtype=np.int64))
+    closures = RelativePoses(
+        np.array([0, 1]), np.array([3, 4]), angle_to_matrix(np.zeros(2)), np.zeros((2, 2)),
+        np.ones(2), np.ones(2), np.zeros(2, dtype=bool), np.zeros(2, dtype=np.int64))
+    solution = SimpleNamespace(**{**vars(solution), 'rejected': (
+        Rejected(0, 'ranges', 'A0', 'L0', 0.01, 9.0),
+        Rejected(2, 'ranges', 'A2', 'B3', 0.01, 9.0),
+        Rejected(0, 'sightings', 'A0', 'L0', 0.01, 9.0))})
+    rulings = Rulings()
+    for one in (Ruling('ignore', 'pair', ('L0', 'A')), Ruling('doubt', 'radio', ('B',)),
+                Ruling('ignore', 'closure', ('B',), 4 * 10**9)):
+        rulings = rulings.with_ruling(one)
+    markers = scene_markers(solution, keyframes, Newest(
+        [table], 4, [closures], [seen], 3, rulings), PublishConfig())
+    lines = {m.namespace: m.points for m in markers
+             if m.points is not None and m.namespace != 'trajectories'}
+    sizes = {name: len(points) // 2 for name, points in lines.items()}
+    assert sizes == {'ranges': 1, 'ranges_rejected': 1, 'ranges_ignored': 2, 'sightings': 1,
+                     'sightings_rejected': 1, 'closures': 1, 'closures_ignored': 1}
+    points = solution.estimate.translation
+    np.testing.assert_allclose(lines['ranges_ignored'][[0, 2], :2], points[[0, 6]])
+    np.testing.assert_allclose(lines['closures_ignored'][:, :2], points[[1, 4]])
+    everything = rulings.with_ruling(Ruling('ignore', 'beacon', ('L0',)))
+    markers = scene_markers(solution, keyframes, Newest(
+        [table], 4, [closures], [seen], 3, everything), PublishConfig())
+    names = {m.namespace for m in markers}
+    assert 'sightings_ignored' in names and not names & {'sightings', 'sightings_rejected'}
+
+
 def test_robots_are_arrows_with_names_on_their_trajectories(scene):
     keyframes, solution = scene
-    markers = scene_markers(solution, keyframes, [], 0, [], PublishConfig())
+    markers = scene_markers(solution, keyframes, Newest(), PublishConfig())
     assert len({(m.namespace, m.id) for m in markers}) == len(markers)
     arrows = {m.text: m for m in markers if m.namespace == 'robots'}
     assert set(arrows) == {'A', 'B'} and {m.type for m in arrows.values()} == {ARROW}

@@ -93,7 +93,7 @@ class CrashWorld:
         os.environ.update(self.environment)
         context = Context()
         rclpy.init(context=context, domain_id=self.domain)
-        friend = rclpy.create_node('friend', context=context)
+        self.friend = friend = rclpy.create_node('friend', context=context)
         self.executor = SingleThreadedExecutor(context=context)
         self.executor.add_node(friend)
         kinds = {one.topic: one.type for one in self.messages}
@@ -116,6 +116,22 @@ class CrashWorld:
         while not condition():
             assert time.monotonic() < end, 'in vain'
             self.executor.spin_once(timeout_sec=0.01)
+
+    def ask(self, what, service, **fields):
+        """Call a service of the node, and wait for its answer."""
+        client = self.friend.create_client(what, f'/sparser/{service}')
+        self.until(client.service_is_ready)
+        future = client.call_async(what.Request(**fields))
+        self.until(future.done)
+        self.friend.destroy_client(client)
+        return future.result()
+
+    def kill(self, process):
+        """SIGKILL, and wait until the process has gone."""
+        os.kill(process.pid, signal.SIGKILL)
+        while process.poll() is None:
+            time.sleep(0.01)
+        self.kills += 1
 
     def missing(self):
         """Messages that the journal does not hold, in order: every topic goes on by itself."""
@@ -149,16 +165,17 @@ class CrashWorld:
                 self.transforms.clear()
                 self.play(rest, first_s if number == 0 else self.random.uniform(0.1, most_s))
                 self._compare(self.last)
-                os.kill(process.pid, signal.SIGKILL)
-                while process.poll() is None:
-                    time.sleep(0.01)
-            self.kills += 1
+                self.kill(process)
         rest = self.missing()
         with self.node():
-            assert self.play(rest, 1e9)
-            self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
-            self.until(lambda: self.settled)
+            self.finish(rest)
         return self.graph
+
+    def finish(self, rest):
+        """Play the rest, and wait until all of it is taken in and nothing waits."""
+        assert self.play(rest, 1e9)
+        self.until(lambda: self.statuses and self.statuses[-1].received == len(self.messages))
+        self.until(lambda: self.settled)
 
     @property
     def graph(self):
@@ -182,8 +199,7 @@ class CrashWorld:
                 assert self.play(rest, 1e9)
                 self.until(lambda: self.statuses and self.settled and len(self.transforms) == 2)
                 self._compare(self.last)
-                os.kill(process.pid, signal.SIGKILL)
-            self.kills += 1
+                self.kill(process)
         return self.graph
 
     def run_killing_solvers(self, kills):

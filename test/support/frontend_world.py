@@ -13,6 +13,7 @@ from sparser_ros.frontend import (
     Frontend,
     OdometrySample,
     RangeSample,
+    SightingSample,
 )
 from sparser_ros.graph import Estimate, Graph, empty_graph, extended
 from sparser_ros.linalg.dense.rotations import matrix_to_quat, rotvec_to_matrix
@@ -78,6 +79,16 @@ def range_sample(one: str, other: str, t: float, distance: float,
     return RangeSample(**{
         'source': one, 'target': other, 'stamp_ns': ns(t),
         'received_ns': ns(t) + SECOND // 100, 'range_m': distance, 'variance': NAN, **changes})
+
+
+def sighting_sample(body: Robot, t: float, landmark: str, place: np.ndarray,
+                    **changes: Any) -> SightingSample:
+    """The true place of a landmark in the base frame, without covariance."""
+    rotation, translation = body.pose(t)
+    return SightingSample(**{
+        'robot': body.name, 'landmark': landmark, 'stamp_ns': ns(t),
+        'received_ns': ns(t) + SECOND // 100, 'position_xyz': rotation.T @ (place - translation),
+        'covariance': np.zeros((3, 3)), **changes})
 
 
 def closure_sample(one: Robot, t_one: float, other: Robot, t_other: float,

@@ -26,12 +26,16 @@ def simulated(folder, minutes=0.3, seed=5, **scene):
         minutes=minutes, outliers=0.1, truth_rate=0.0, radius=10.0, seed=seed, **values))
     simulation_output.write_bag(Path(folder), run)
     parameters = simulation_output.node_config(run)
+    return parameters, messages_of(folder, parameters)
+
+
+def messages_of(folder, parameters):
+    """The messages of a bag that are inputs of a configuration."""
     routes = resume.fresh(SparserConfig.from_mapping(parameters)).inputs
     with AnyReader([Path(folder)], default_typestore=typestore()) as reader:
-        messages = [
+        return [
             Message(one.topic, one.msgtype, stamp, bytes(data))
             for one, stamp, data in reader.messages() if routes.match(one.topic, one.msgtype)]
-    return parameters, messages
 
 
 def no_objects(kind, data):

@@ -13,7 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph_msgs.msg import Clock
-from sparser_ros.msg import LoopClosure, SolverStatus, UwbRange
+from sparser_ros.msg import LandmarkSighting, LoopClosure, SolverStatus, UwbRange
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
@@ -109,6 +109,8 @@ class Scene:
 class World:
     """Use as a context manager; `spin` runs everything."""
 
+    NODE = SparserNode
+
     def __init__(self, overrides=None, **options):
         self.context = Context()
         rclpy.init(context=self.context)
@@ -129,11 +131,12 @@ class World:
             self.friend.create_subscription(kind, topic, self.heard[topic].append, profile)
         for topic, kind in (
             *((f'/{robot}/odom', Odometry) for robot in values['robots']),
-            ('/uwb/ranges', UwbRange), ('/loop_closures', LoopClosure), ('/clock', Clock),
+            ('/uwb/ranges', UwbRange), ('/loop_closures', LoopClosure),
+            ('/landmark_sightings', LandmarkSighting), ('/clock', Clock),
         ):
             self.publishers[topic] = self.friend.create_publisher(kind, topic, 5000)
         try:
-            self.node = SparserNode(
+            self.node = self.NODE(
                 context=self.context, parameter_overrides=parameters(values), **options)
         except BaseException:
             self.friend.destroy_node()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -56,10 +56,12 @@ def fresh(config: SparserConfig) -> Resumed:
 
 def begin_values(
     config: SparserConfig, positions: dict[str, list[float]] | None = None,
-    rulings: Rulings = NO_RULINGS,
+    rulings: Rulings = NO_RULINGS, frames: Sequence[Sequence[object]] = (),
 ) -> dict[str, Any]:
-    """How a session begins: a configuration, and perhaps beacons and rulings from before."""
-    return {'config': asdict(config), 'positions': positions or {}, 'rulings': rulings.values()}
+    """How a session begins: a configuration, and perhaps beacons, rulings and constant transforms
+    from before."""
+    return {'config': asdict(config), 'positions': positions or {}, 'rulings': rulings.values(),
+            'frames': list(frames)}
 
 
 def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Resumed:
@@ -79,6 +81,7 @@ def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Res
         notes.append(f'the session goes on with the values with which it began: {changed}')
     if session.state is None:
         frontend, inputs = Frontend(before), Inputs(before)
+        frontend.frames.restore(session.begin.get('frames', ()))
         if session.begin['positions']:
             frontend.reset(keep_beacons=True, positions=session.begin['positions'])
     else:

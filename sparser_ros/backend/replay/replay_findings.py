@@ -29,16 +29,18 @@ def findings_of(state: Replay) -> tuple[Finding, ...]:
 def nothing_measured(state: Replay) -> str:
     """Why the map is odometry alone, in words; '' where something was measured."""
     counts = state.frontend.counters.as_dict()
-    kinds = {kind: counts[kind] for kind in ('ranges', 'closures', 'fixes')}
+    kinds = {kind: counts[kind] for kind in ('ranges', 'sightings', 'closures', 'fixes')}
     if any(one['accepted'] for one in kinds.values()):
         return ''
     refused = [
         f'{one["received"]} {kind} received, all refused ('
         + ', '.join(f'{reason}: {count}' for reason, count in one['dropped'].items()) + ')'
         for kind, one in kinds.items() if one['received']]
-    why = '; '.join(refused) or 'no topic of the bag is an input for ranges, closures or fixes'
+    why = '; '.join(refused) or (
+        'no topic of the bag is an input for ranges, sightings, closures or fixes')
     return (f'nothing was measured beside odometry: {why}. Compare ranges.inputs, '
-            'closures.inputs and radios of the configuration with the topics of the bag')
+            'sightings.inputs, closures.inputs and radios of the configuration with the topics of '
+            'the bag')
 
 
 def undetermined_robots(state: Replay) -> list[str]:

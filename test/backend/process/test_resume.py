@@ -4,10 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from journal_world import Run, same_graph, simulated
+from graphs import random_graph
+from journal_world import Run, messages_of, same_graph, simulated
 
 from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.config import SparserError
+from sparser_ros.io import graph_bag
+from sparser_ros.io.graph_config import node_config
 
 
 @pytest.fixture(scope='module')
@@ -150,3 +153,20 @@ def test_one_damaged_byte_of_a_ruling_costs_nothing(tmp_path, recording):
         for extra in tmp_path.glob('*'):
             if extra.suffix != '.lock' and extra.name > path.name:
                 extra.unlink()
+
+
+def test_landmark_sightings_are_kept_like_everything_else(tmp_path):
+    graph = random_graph(1, length=60, levers=False, ranges=0, sightings=50)
+    graph_bag.write(tmp_path / 'bag', graph)
+    parameters = node_config(graph)
+    messages = messages_of(tmp_path / 'bag', parameters)
+    whole = Run(parameters).play(messages, flush=True)
+    assert len(whole.graph.sightings) == 50
+    half, folder = len(messages) // 2, tmp_path / 'journal'
+    run = Run(parameters, folder, segment_mb=0.1).play(messages[:half])
+    run.close()
+    run = Run(parameters, folder, resume=True, segment_mb=0.1)
+    assert run.start.messages == half and not run.start.notes
+    run.play(messages[half:], half, flush=True).close()
+    assert same_graph(run.graph, whole.graph)
+    assert run.frontend.counters.as_dict() == whole.frontend.counters.as_dict()

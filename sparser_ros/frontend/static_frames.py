@@ -1,0 +1,82 @@
+"""Where frames sit on their robots: the constant transforms of `/tf_static`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..config import SparserConfig
+from .bounds import Bounds
+from .counters import KindCounters
+from .motion import Pose, Space, bad_quaternion
+from .samples import FrameSample
+
+_SPACE = Space()
+MAX_FRAMES = 5000
+"""Frames that are remembered: a hundred robots of fifty links each."""
+
+
+class StaticFrames:
+    """A forest of frames; each has one parent."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, tuple[str, Pose]] = {}
+        """Parent and T_parent_frame of every frame."""
+        self.revision = 0
+        """Rises with every new transform."""
+
+    def add(self, sample: FrameSample, counters: KindCounters, bounds: Bounds) -> bool:
+        """Take in a transform; the newest of a frame counts."""
+        parent, child = _plain(sample.parent), _plain(sample.child)
+        position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
+        reason = bounds.place_fault(position) or bad_quaternion(quat)
+        if not parent or not child:
+            reason = 'no_frame'
+        elif parent == child:
+            reason = 'own_parent'
+        elif child not in self._parents and len(self._parents) >= MAX_FRAMES:
+            reason = 'too_many_frames'
+        if reason:
+            return counters.drop(reason)
+        known = (parent, _SPACE.pose(position, quat))
+        if self._parents.get(child) != known:
+            self._parents[child] = known
+            self.revision += 1
+        counters.accepted += 1
+        return True
+
+    def between(self, base: str, frame: str) -> Pose | None:
+        """T_base_frame as a pose in space; None where no transforms join the two."""
+        ours, theirs = self._ancestors(_plain(base)), self._ancestors(_plain(frame))
+        for ancestor, pose in theirs.items():
+            if ancestor in ours:
+                return _SPACE.between(ours[ancestor], pose)
+        return None
+
+    def on_robot(self, config: SparserConfig, robot: str, frame: str) -> Pose | None:
+        """T_base_frame of a frame on a robot; None where it is not known."""
+        return self.between(config.topic(config.frames.base, robot), frame)
+
+    def _ancestors(self, frame: str) -> dict[str, Pose]:
+        """T_ancestor_frame of a frame and of all above it, the nearest first."""
+        found, pose = {frame: _SPACE.identity}, _SPACE.identity
+        while frame in self._parents:
+            frame, step = self._parents[frame]
+            if frame in found:
+                break  # a ring of parents: what is above is above itself
+            pose = found[frame] = _SPACE.compose(step, pose)
+        return found
+
+    def values(self) -> list[list[object]]:
+        """All transforms as plain values: parent, child, x y z qx qy qz qw."""
+        return [[parent, child, *pose] for child, (parent, pose) in self._parents.items()]
+
+    def restore(self, values: Iterable[Sequence[object]]) -> None:
+        """Take over the transforms of `values`."""
+        for parent, child, *pose in values:
+            numbers = tuple(float(value) for value in pose)  # type: ignore[arg-type]
+            self._parents[str(child)] = (str(parent), numbers)
+            self.revision += 1
+
+
+def _plain(name: str) -> str:
+    return name.lstrip('/')

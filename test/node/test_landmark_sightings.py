@@ -1,0 +1,104 @@
+"""Landmark sightings as messages: two robots that share nothing but the landmarks they see."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
+
+from geometry_msgs.msg import PoseStamped
+from node_world import START_S, Scene, World
+from sparser_ros.msg import LandmarkSighting
+
+from sparser_ros.io import pyfg
+from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.node.conversions import time_message
+
+pytestmark = pytest.mark.timeout(3 * START_S)
+
+LANDMARKS = {'t1': [8.0, 3.0], 't2': [-6.0, 7.0], 't3': [2.0, -9.0], 't4': [-8.0, -5.0]}
+EVERY, SIGMA_M = 3, 0.03
+
+
+def seen(scene, robot, seed):
+    """(stamp, name, (2,) place of the landmark in the base frame) of every third odometry."""
+    track = scene.run.tracks[scene.run.robots.index(robot)]
+    noise = np.random.default_rng(seed)
+    for k in range(0, len(track.stamp_ns), EVERY):
+        name = list(LANDMARKS)[(k // EVERY) % len(LANDMARKS)]
+        place = track.true_rotation[k].T @ (LANDMARKS[name] - track.true_translation[k])
+        yield int(track.stamp_ns[k]) + scene.shift, name, place + noise.normal(size=2) * SIGMA_M
+
+
+def own_message(robot, stamp, name, place):
+    """A `sparser_ros/LandmarkSighting`."""
+    message = LandmarkSighting(robot=robot, landmark=name)
+    message.header.stamp = time_message(stamp)
+    message.position.x, message.position.y = place.tolist()
+    message.covariance = (np.eye(3) * SIGMA_M**2).ravel()
+    return message
+
+
+def pose_message(stamp, place):
+    """A tag's pose in a camera that looks ahead: x to the right, y down, z ahead."""
+    message = PoseStamped()
+    message.header.stamp, message.header.frame_id = time_message(stamp), 'B_camera'
+    position = message.pose.position
+    position.x, position.y, position.z = -place[1], 0.3, place[0] - 0.2
+    return message
+
+
+@pytest.fixture
+def scene():
+    """Odometry of a simulated run, with sightings in place of its ranges."""
+    scene = Scene()
+    events = [event for event in scene.events if event[1].endswith('/odom')]
+    events += [(stamp, '/landmark_sightings', own_message('A', stamp, name, place))
+               for stamp, name, place in seen(scene, 'A', 1)]
+    events += [(stamp, f'/B/tags/{name}/pose', pose_message(stamp, place))
+               for stamp, name, place in seen(scene, 'B', 2)]
+    scene.events = sorted(events, key=lambda event: event[0])
+    return scene
+
+
+def test_robots_are_located_by_what_both_see_also_after_a_resume(tmp_path, scene):
+    count = sum('odom' not in topic for _, topic, _ in scene.events)
+    inputs = {
+        'sightings.inputs.own.topic': '/landmark_sightings',
+        'sightings.inputs.tags.topic': '/{robot}/tags/(?P<landmark>[^/]+)/pose',
+        'sightings.inputs.tags.adapter': 'pose_topic',
+        'sightings.sensor_poses.B_camera': [0.2, 0.0, 0.3, -np.pi / 2, 0.0, -np.pi / 2],
+        'node.save_directory': str(tmp_path / 'maps'),
+        'node.journal.directory': str(tmp_path / 'journal')}
+    half = len(scene.events) // 2
+    with World(inputs) as world:
+        for name in LANDMARKS:
+            topic = f'/B/tags/{name}/pose'
+            world.publishers[topic] = world.friend.create_publisher(PoseStamped, topic, 1000)
+            assert world.until(lambda topic=topic: topic in world.node.inputs.inputs)
+            assert world.until(world.publishers[topic].get_subscription_count)
+        world.play(scene.events[:half])
+        world.solved()
+        world.located()
+    with World({**inputs, 'node.journal.resume': True}) as world:
+        for name in LANDMARKS:
+            topic = f'/B/tags/{name}/pose'
+            world.publishers[topic] = world.friend.create_publisher(PoseStamped, topic, 1000)
+            assert world.until(world.publishers[topic].get_subscription_count)
+        world.play(scene.events[half:])
+        world.solved()
+        world.located()
+        counters = world.counters()['sightings']
+        assert counters['received'] == counters['accepted'] == count, counters
+        assert world.until(lambda: world.status.sightings == count)
+        answer = world.call('save')
+        assert answer.success, answer.message
+    graph = pyfg.read(f'{answer.message}/map.pyfg')
+    assert len(graph.sightings) == count and sorted(graph.landmarks.names) == sorted(LANDMARKS)
+    marks = np.array([LANDMARKS[name] for name in graph.landmarks.names])
+    truth = {robot: scene.truth(robot) for robot in graph.robots}
+    poses = np.array([truth[graph.robots[robot]][stamp] for robot, stamp in zip(
+        graph.poses.robot.tolist(), graph.poses.stamp_ns.tolist(), strict=True)])
+    turn, move = align(graph.poses.translation, poses)
+    found = graph.landmarks.position @ turn.T + move
+    assert np.max(np.linalg.norm(found - marks, axis=1)) < 0.15
