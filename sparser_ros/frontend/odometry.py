@@ -207,6 +207,23 @@ class OdometryTrack:
         self.keyframe_poses.append(pose)
         self._restart(covariance)
 
+    @property
+    def chains(self) -> NDArray[np.int64]:
+        """(k,): number of the segment of every keyframe."""
+        numbers = np.arange(len(self.keyframe_stamps))
+        return np.searchsorted(np.array(self.segments, dtype=np.int64), numbers, side='right') - 1
+
+    def thin(self, keep: NDArray[np.bool_], rows: NDArray[np.int64]) -> None:
+        """Forget keyframes but those of a mask (k,), whose pose rows are `rows` from now on.
+
+        All edges are handed out; the first keyframe of every segment stays.
+        """
+        chosen, place = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
+        self.keyframe_stamps = [self.keyframe_stamps[number] for number in chosen]
+        self.keyframe_poses = [self.keyframe_poses[number] for number in chosen]
+        self.segments = place[self.segments].tolist()
+        self.rows = rows.tolist()
+
     def take_edges(self) -> list[OdometryEdge]:
         """Edges that no increment holds yet."""
         edges, self.edges = self.edges, []
