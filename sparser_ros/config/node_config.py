@@ -60,16 +60,16 @@ class PublishConfig:
         'stays visible on large maps; 0 = always beacon_size_m', lower=0.0, upper=0.1, live=True,
     )
     pose_covariance: str = option(
-        'estimated', 'covariance in ~/pose/<robot>: that of the estimate (infinite where it is '
-        'not known), or the constants below', choices=('estimated', 'configured'), live=True,
-    )
+        'estimated', 'covariance in ~/pose/<robot> and ~/odometry/<robot>: that of the estimate '
+        '(infinite where it is not known), or the constants below',
+        choices=('estimated', 'configured'), live=True)
     pose_sigma_m: float = option(
-        0.3, 'position noise stated in ~/pose/<robot> where `pose_covariance` is configured',
+        0.3, 'position noise stated there where `pose_covariance` is configured',
         unit='m',
         lower=0.0, upper=1e4, live=True,
     )
     pose_sigma_rad: float = option(
-        0.1, 'rotation noise stated in ~/pose/<robot> where `pose_covariance` is configured',
+        0.1, 'rotation noise stated there where `pose_covariance` is configured',
         unit='rad',
         lower=0.0, upper=10.0, live=True,
     )

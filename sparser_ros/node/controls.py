@@ -66,6 +66,8 @@ class Controls:
         counting = Background(measurements)
         await Condition(lambda: counting.done() and pipeline.recording.safe(record),
                         JOURNAL_TIMEOUT_S)
+        if counting.error is not None:
+            self._node.get_logger().error(f'measurements were not counted: {counting.error!r}')
         response.count = counting.result or 0
         response.success = True
         if asked is None:

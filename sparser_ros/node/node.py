@@ -23,11 +23,12 @@ from .alarms import Alarms
 from .clock_guard import ClockGuard
 from .controls import Controls
 from .message_types import deserialise
+from .on_demand import OnDemandTimer
 from .parameters import Parameters
 from .pipeline import Pipeline
 from .priority import set_niceness
 from .publishers import Publishers
-from .qos import STATUS
+from .qos import NO_EVENTS, STATUS
 from .services import Services
 from .status import Figures, diagnostics_message, status_message
 from .subscriptions import Subscriptions
@@ -36,10 +37,6 @@ from .watch import Watch
 
 SLOW_START_S = 8.0
 """From when a start is worth a word."""
-BACKLOG_STEP_S = 0.01
-"""Between two slices of work on messages that wait; nothing is done where none do."""
-DISCOVERY_STEP_S = 0.05
-"""Between two new topics; `node.discovery_period_s` is between two looks around."""
 
 
 class SparserNode(Node):
@@ -73,8 +70,10 @@ class SparserNode(Node):
             self._controls = Controls(self, self.pipeline, self.times, self.reset)
             self._watch = Watch(self, self.pipeline, self.inputs)
             self.alarms = Alarms(self.pipeline, self._watch, self.times)
-            self._status = self.create_publisher(SolverStatus, '~/status', STATUS)
-            self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', STATUS)
+            self._status = self.create_publisher(
+                SolverStatus, '~/status', STATUS, event_callbacks=NO_EVENTS)
+            self._diagnostics = self.create_publisher(
+                DiagnosticArray, '/diagnostics', STATUS, event_callbacks=NO_EVENTS)
             self._timers_of(config)
             self._follow_clock(config)
         except BaseException:
@@ -106,17 +105,17 @@ class SparserNode(Node):
 
     def _timers_of(self, config: SparserConfig) -> None:
         steady, node = Clock(clock_type=ClockType.STEADY_TIME), config.node
+        self._odometry_timer = OnDemandTimer(
+            self, 1.0 / node.odometry_rate_hz, self.times.timed('odometry_in_map', self._follow))
         self._solve_timer = None
         for name, period, callback in (
-            ('backlog', BACKLOG_STEP_S, self.inputs.work),
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
-            ('odometry_in_map', 1.0 / node.odometry_rate_hz, self._follow),
             ('intake', node.intake_period_s, self._intake),
             ('poll', 1.0 / node.poll_rate_hz, self._poll),
             ('solve', node.solve_period_s, self.pipeline.request_solve),
             ('status', node.status_period_s, self._report),
             ('diagnostics', node.status_period_s, self._diagnose),
-            ('discovery', DISCOVERY_STEP_S, self.inputs.discover),
+            ('discovery', node.discovery_period_s, self.inputs.discover),
         ):
             timer = self.create_timer(period, self.times.timed(name, callback), clock=steady)
             if name == 'solve':
@@ -132,9 +131,10 @@ class SparserNode(Node):
         if self._clock_guard.trusted:
             self.outputs.broadcast(self.alarms.withheld)
 
-    def _follow(self) -> None:
+    def _follow(self) -> bool:
         if self._clock_guard.trusted:
             self.outputs.follow(self.alarms.withheld)
+        return self.outputs.followed
 
     def _intake(self) -> None:
         wanted = self.pipeline.config.node.reset_on_time_jump
@@ -178,6 +178,8 @@ class SparserNode(Node):
         # over the odometry of an hour would hold up every callback.
         gc.collect(1)
         gc.freeze()
+        if self.outputs.followed:
+            self._odometry_timer.wake()
         self._watch.look()
         self._watch_worker()
         self._diagnostics.publish(diagnostics_message(

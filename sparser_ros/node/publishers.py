@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
 from nav_msgs.msg import Odometry, Path
 from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from ..array_types import Array
+from ..backend.session.covariances import Covariances
 from ..backend.session.solution import Solution
 from ..config.sparser import SparserConfig
 from .cdr import path_bytes
@@ -24,7 +27,7 @@ from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
 from .picture import corrections, map_to_odom, newest_rows, trajectory
 from .pipeline import Pipeline
 from .pose_covariance import message_covariance
-from .qos import LATCHED, STATUS, TRANSFORMS
+from .qos import LATCHED, NO_EVENTS, STATUS, TRANSFORMS
 from .transforms import MapToOdom, Transform, lifted, spatial
 
 
@@ -43,10 +46,17 @@ class Publishers:
         self._shown: set[tuple[str, int]] = set()
         self._last_markers_s = -1e18
         self._markers_due: Solution | None = None
+        self._covariances: Covariances | None = None
+        self._keyframe_xyz: dict[str, Array] = {}
+        """Newest keyframe of each located robot in `map`, (3,); `_covariances` are of these."""
         self.corrections_m: dict[str, float] = {}
         """How far the last solution moved each robot in `map`."""
         self.map_to_odom = MapToOdom(int(config.node.tf_tolerance_s * 1e9))
-        self._tf = node.create_publisher(TFMessage, '/tf', TRANSFORMS)
+
+        def publisher(kind: Any, topic: str, profile: QoSProfile) -> Publisher:
+            return node.create_publisher(kind, topic, profile, event_callbacks=NO_EVENTS)
+
+        self._tf = publisher(TFMessage, '/tf', TRANSFORMS)
         self._paths: dict[str, Publisher] = {}
         self._poses: dict[str, Publisher] = {}
         self._odometry: dict[str, Publisher] = {}
@@ -54,12 +64,11 @@ class Publishers:
         """Stamp of the newest odometry sent, by robot."""
         for robot in config.robots:
             token = topic_token(robot)
-            self._paths[robot] = node.create_publisher(Path, f'~/path/{token}', LATCHED)
-            self._poses[robot] = node.create_publisher(
-                PoseWithCovarianceStamped, f'~/pose/{token}', STATUS)
-            self._odometry[robot] = node.create_publisher(Odometry, f'~/odometry/{token}', STATUS)
-        self._markers = node.create_publisher(MarkerArray, '~/markers', LATCHED)
-        self._beacons = node.create_publisher(MarkerArray, '~/beacons', LATCHED)
+            self._paths[robot] = publisher(Path, f'~/path/{token}', LATCHED)
+            self._poses[robot] = publisher(PoseWithCovarianceStamped, f'~/pose/{token}', STATUS)
+            self._odometry[robot] = publisher(Odometry, f'~/odometry/{token}', STATUS)
+        self._markers = publisher(MarkerArray, '~/markers', LATCHED)
+        self._beacons = publisher(MarkerArray, '~/beacons', LATCHED)
 
     def configure(self, config: SparserConfig) -> None:
         """Apply changed live options."""
@@ -73,10 +82,14 @@ class Publishers:
         self.corrections_m = corrections(
             self.map_to_odom.transforms, transforms, self._pipeline.frontend.latest_odometry)
         self.map_to_odom.update(transforms)
+        self._covariances = solution.covariances
+        self._keyframe_xyz = {
+            robot: spatial(solution.estimate.translation[row:row + 1])[0]
+            for robot, row in newest_rows(solution, keyframes).items()}
         self._jobs.clear()
         for robot in self.map_to_odom.transforms:
             if publish.poses:
-                self._jobs.append(partial(self._publish_pose, robot, solution))
+                self._jobs.append(partial(self._publish_pose, robot))
             if publish.paths:
                 self._jobs.append(partial(self._publish_path, robot, solution))
         if publish.beacons:
@@ -115,6 +128,11 @@ class Publishers:
             message.transforms.append(one)
         self._tf.publish(message)
 
+    @property
+    def followed(self) -> bool:
+        """Whether anybody listens to odometry in `map`."""
+        return any(one.get_subscription_count() for one in self._odometry.values())
+
     def follow(self, withheld: Callable[[str], bool]) -> None:
         """Send the newest odometry of every located robot in `map`, to who listens.
 
@@ -130,15 +148,14 @@ class Publishers:
             publisher.publish(self._in_map(robot, newest[0], transform @ lifted(*newest[1:])))
 
     def _in_map(self, robot: str, stamp_ns: int, pose: Transform) -> Odometry:
-        frames, publish = self._config.frames, self._config.node.publish
+        frames = self._config.frames
         message = Odometry()
         message.header.stamp = time_message(stamp_ns)
         message.header.frame_id = frames.map
         message.child_frame_id = self._config.topic(frames.base, robot)
         fill_pose(message.pose.pose.position, message.pose.pose.orientation,
                   pose.translation, pose.quat_xyzw)
-        message.pose.covariance = np.diag(
-            [publish.pose_sigma_m ** 2] * 3 + [publish.pose_sigma_rad ** 2] * 3).ravel()
+        message.pose.covariance = self._covariance(robot, pose.translation).ravel()
         # The speed is that of the robot's own odometry: -1 says unknown, as in sensor_msgs/Imu.
         message.twist.covariance[0] = -1.0
         return message
@@ -168,7 +185,7 @@ class Publishers:
             stamp, self._config.frames.map, path.stamps_ns, path.positions_xyz,
             path.quats_xyzw))
 
-    def _publish_pose(self, robot: str, solution: Solution) -> None:
+    def _publish_pose(self, robot: str) -> None:
         newest = self._pipeline.frontend.latest_odometry(robot)
         transform = self.map_to_odom.transforms.get(robot)
         if newest is None or transform is None:
@@ -180,18 +197,17 @@ class Publishers:
         message.header.frame_id = self._config.frames.map
         fill_pose(message.pose.pose.position, message.pose.pose.orientation,
                   pose.translation, pose.quat_xyzw)
-        message.pose.covariance = self._covariance(robot, solution, pose.translation).ravel()
+        message.pose.covariance = self._covariance(robot, pose.translation).ravel()
         self._poses[robot].publish(message)
 
-    def _covariance(self, robot: str, solution: Solution, position: Array) -> Array:
+    def _covariance(self, robot: str, position: Array) -> Array:
         """(6, 6) of a robot at `position` (3,)."""
         publish = self._config.node.publish
         if publish.pose_covariance == 'configured':
             return np.diag(
                 [publish.pose_sigma_m ** 2] * 3 + [publish.pose_sigma_rad ** 2] * 3)
-        row = newest_rows(solution, self._pipeline.keyframes)[robot]
-        keyframe = spatial(solution.estimate.translation[row:row + 1])[0]
-        return message_covariance(solution.covariances, robot, position - keyframe)
+        keyframe = self._keyframe_xyz.get(robot, position)
+        return message_covariance(self._covariances, robot, position - keyframe)
 
     def _publish_beacons(self, solution: Solution) -> None:
         markers = beacon_markers(solution, self._pipeline.keyframes,

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
+try:
+    from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+except ImportError:  # before Iron
+    from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
+
+__all__ = ['LATCHED', 'NO_EVENTS', 'STATUS', 'TRANSFORMS', 'SubscriptionEventCallbacks',
+           'input_profile']
+
 
 def input_profile(depth: int, *, reliable: bool) -> QoSProfile:
     """Sensor data in: a deep queue, because bursts come while a solve is published."""
@@ -37,3 +45,7 @@ TRANSFORMS = QoSProfile(
     durability=DurabilityPolicy.VOLATILE,
 )
 """What tf2's own broadcaster uses."""
+
+NO_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
+"""rclpy's two default events of each publisher would be half of what its executor looks at in
+every wake-up. They tell of subscribers with other wishes, which are told so themselves."""

@@ -22,14 +22,10 @@ from ..frontend.counters import KINDS
 from ..frontend.inputs import Route
 from ..frontend.serialized import readable
 from .message_types import message_type
+from .on_demand import OnDemandTimer
 from .pipeline import Pipeline
-from .qos import input_profile
+from .qos import SubscriptionEventCallbacks, input_profile
 from .timing import CallbackTimes
-
-try:
-    from rclpy.event_handler import SubscriptionEventCallbacks
-except ImportError:  # before Iron
-    from rclpy.qos_event import SubscriptionEventCallbacks
 
 RATE_MEMORY = 0.9
 PAIR_TYPES = ('sensor_msgs/msg/Range', 'std_msgs/msg/Float64', 'std_msgs/msg/Float32')
@@ -45,6 +41,10 @@ BEHIND = 5000
 """Messages that wait and are worth a word: about a second of work."""
 ARRIVAL_SLICE_S, TIMER_SLICE_S = 0.003, 0.006
 """Longest work on messages that wait in one callback: those of TF come in between."""
+BACKLOG_STEP_S = 0.01
+"""Between two slices of work on messages that wait."""
+TOPIC_STEP_S = 0.05
+"""Between two topics that are subscribed to; `node.discovery_period_s` is between two looks."""
 _STAMP = struct.Struct('<iI')
 
 
@@ -131,7 +131,10 @@ class Subscriptions:
         self._receive = {kind: self.times.timed(kind, receive) for kind in KINDS}
         self._refused: dict[str, str] = {}
         self._found: list[tuple[str, list[str]]] = []
-        self._looked = -1e18
+        self._backlog_timer = OnDemandTimer(
+            self.node, BACKLOG_STEP_S, self.times.timed('backlog', self._work_on))
+        self._topic_timer = OnDemandTimer(
+            self.node, TOPIC_STEP_S, self.times.timed('discovery', self._next_topic))
         if self._routes.has_patterns:
             for name in PAIR_TYPES:  # loading takes too long for a callback
                 check_for_type_support(message_type(name))
@@ -139,21 +142,22 @@ class Subscriptions:
             self._subscribe(route)
 
     def discover(self) -> None:
-        """Subscribe to new topics that match a pattern, and again where less must be asked for.
+        """Look for new topics that match a pattern."""
+        if self._routes.has_patterns and not self._found:
+            self._found = [
+                found for found in self.node.get_topic_names_and_types()
+                if found[0] not in self.inputs and found[0] not in self._refused]
+            if self._found:
+                self._topic_timer.wake()
+
+    def _next_topic(self) -> bool:
+        """Subscribe to a new topic, or again where less must be asked for; True = look again.
 
         One topic at a time: making a subscription takes some milliseconds.
         """
         for item in self.inputs.values():
             if item.downgrade:
                 self._downgrade(item)
-        if not self._routes.has_patterns:
-            return
-        now = time.monotonic()
-        if not self._found and now - self._looked >= self.config.node.discovery_period_s:
-            self._looked = now
-            self._found = [
-                found for found in self.node.get_topic_names_and_types()
-                if found[0] not in self.inputs and found[0] not in self._refused]
         while self._found:
             topic, kinds = self._found.pop()
             route = self._routes.match(topic, kinds[0])
@@ -164,7 +168,8 @@ class Subscriptions:
                 self.node.get_logger().info(f'found {topic}')
             except ConfigError as error:
                 self._refused[topic] = f'{topic}: {error}'
-            return
+            return True
+        return False
 
     def _subscribe(self, route: Route) -> None:
         if route.topic in self.inputs:  # one topic may give both keyframes and closures
@@ -219,16 +224,21 @@ class Subscriptions:
             stamp = _header_stamp_ns(message) if one.headed else 0
             one.arrived((now - stamp) * 1e-9 if stamp and now else None)
             self._backlog.append((one, message, now))
-        self.work(ARRIVAL_SLICE_S)
+        if self._work(ARRIVAL_SLICE_S):
+            self._backlog_timer.wake()
 
-    def work(self, slice_s: float = TIMER_SLICE_S) -> None:
-        """Hand messages that wait to the front-end, for so long at most."""
+    def _work_on(self) -> bool:
+        return self._work(TIMER_SLICE_S)
+
+    def _work(self, slice_s: float) -> bool:
+        """Hand messages that wait to the front-end, for so long at most; True = some still wait."""
         end = time.perf_counter() + slice_s
         while self._backlog:
             item, data, now = self._backlog.popleft()
             self._receive[item.route.kind](item.route, data, now)
             if time.perf_counter() > end:
-                return
+                break
+        return bool(self._backlog)
 
     @property
     def backlog(self) -> int:
@@ -243,6 +253,7 @@ class Subscriptions:
                 'node.qos.reliability or qos_overrides')
             return
         item.downgrade = True  # done by the timer: a subscription cannot go inside its own event
+        self._topic_timer.wake()
 
     def _downgrade(self, item: Input) -> None:
         item.downgrade, item.reliable = False, False

@@ -128,6 +128,8 @@ def test_odometry_in_map_follows_the_odometry(lived):
     expected = lived.node.outputs.map_to_odom.transforms['A'] @ lifted(*newest[1:])
     np.testing.assert_allclose(
         transform_of(message.pose.pose).translation, expected.translation, atol=1e-9)
+    # That of the estimate, as in ~/pose, and not the configured 0.3 m.
+    assert np.sqrt(message.pose.covariance[0]) < 0.29
 
 
 def test_beacons_and_markers(lived):

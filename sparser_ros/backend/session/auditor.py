@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Index = NDArray[np.int64]
+RULED = 'the operator has said what to leave out'
+"""Reason of an audit."""
 _SAME_CHI_SQUARE = 1.0
 """Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
 
