@@ -269,6 +269,11 @@ class Frontend:
         """How often keyframes were thinned since the last reset."""
         return self._thinning.count
 
+    @property
+    def keyframes_thinned(self) -> int:
+        """How many keyframes that has cost."""
+        return self._thinning.gone
+
     # -- state -----------------------------------------------------------------------------------
 
     def latest_odometry(self, robot: str) -> tuple[int, Array, Array] | None:

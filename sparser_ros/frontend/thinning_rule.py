@@ -25,8 +25,8 @@ class ThinningRule:
         # Newer keyframes are still to be attached to, by raw odometry.
         self._settled_ns = nanoseconds(config.odometry.history_s)
         self._next = self._most
-        self.count = 0
-        """Thinnings so far."""
+        self.count = self.gone = 0
+        """Thinnings so far, and keyframes that went."""
 
     def surplus(
         self, tracks: Sequence[OdometryTrack], n_poses: int
@@ -48,4 +48,5 @@ class ThinningRule:
         if not np.any(drop):
             return None
         self.count += 1
+        self.gone += n_poses - left
         return drop
