@@ -183,7 +183,7 @@ def _chosen(graph: Graph, part: Moved, per_pair: int) -> Mask:
     return keep & (~part.touched | (rank < per_pair))
 
 
-def _composed(graph: Graph, closures: Moved, moves: Moves) -> RelativePoses:
+def _composed(graph: Graph, closures: Moved, moves: Moves) -> Table:
     """All relative poses, the second edge of every pose that goes composed with the first.
 
     Variances add; an error of the first edge's rotation turns the way of the second.
