@@ -124,7 +124,7 @@ class Moves:
         for part, keep in parts:
             for pose, _ in part.ends:
                 chosen = pose[keep & part.touched]
-                np.add.at(count, chosen[chosen >= 0], 1.0)
+                count += np.bincount(chosen[chosen >= 0], minlength=len(count))
         return np.maximum(count, 1.0)
 
 

@@ -79,7 +79,7 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'robots': list(graph.robots),
         'radios': RadioNames(graph).specs(),
         'odometry_noise': 'pose_increment',
-        'keyframes': {'every_message': True},
+        'keyframes': {'every_message': True, 'max_count': 0},
         'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),
                    'min_m': 0.0, 'min_sigma_m': 1e-9},
         # The steps and noise of a graph are what they are: nothing is to be judged or bounded.
