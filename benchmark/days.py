@@ -35,6 +35,8 @@ from .table import Row, Table, median, run_main
 SECOND = 10**9
 PATIENCE_S = 600.0
 """Without a solution for so long the run ends: on a busy machine solves wait for each other."""
+FIRST_AUDIT_S = 120.0
+"""Data after which the run waits for an audit that locates all robots, and again until it has."""
 RECENT_S = 600.0
 """Newest stretch whose position errors are shown beside those of the whole run."""
 COLUMNS = {
@@ -86,7 +88,8 @@ def config_of(run: Simulation, args: argparse.Namespace) -> SparserConfig:
         **values,
         'keyframes': {'max_count': args.max_count, 'thinned_per_pair': args.per_pair,
                       'distance_m': args.distance},
-        'backend': {**values.get('backend', {}), 'watchdog': {
+        # Hours pass in minutes here, audits take their time.
+        'backend': {**values.get('backend', {}), 'audit': {'stale_s': 36_000.0}, 'watchdog': {
             'hang_timeout_s': PATIENCE_S, 'start_timeout_s': PATIENCE_S}}})
 
 
@@ -100,6 +103,7 @@ def measured(
     try:
         latency: list[float] = []
         intake, due, shown = [0.0], tick_s, sample_s
+        unlocated, audits = True, 0
         for sample in samples:
             seconds = (sample.stamp_ns - START_NS) / SECOND
             if seconds >= due:
@@ -110,6 +114,9 @@ def measured(
                 intake.append(time.perf_counter() - start)
                 if pipeline.newest_sequence != before:
                     latency.append(waited(pipeline))
+                if unlocated and seconds > FIRST_AUDIT_S * (1 + audits):
+                    audits += 1
+                    unlocated = not audited(pipeline)
             if seconds >= shown and latency:
                 shown += sample_s
                 yield {
@@ -136,6 +143,22 @@ def waited(pipeline: Pipeline) -> float:
         if elapsed > PATIENCE_S:
             raise TimeoutError(f'no solution for {elapsed:.0f} s: {pipeline.worker.state.text}')
         time.sleep(0.002)
+
+
+def audited(pipeline: Pipeline) -> bool:
+    """Wait for an audit from scratch, which data that come faster than in time would outrun.
+
+    Returns whether all robots are located.
+    """
+    request, begin = pipeline.request_audit(), time.monotonic()
+    while request is not None and time.monotonic() - begin < PATIENCE_S:
+        pipeline.poll()
+        if pipeline.answered(request):
+            break
+        time.sleep(0.01)
+    solution = pipeline.solution
+    return solution is not None and all(
+        one.location is Location.LOCATED for one in solution.robots)
 
 
 def samples_of(run: Simulation) -> Iterator[OdometrySample | RangeSample]:

@@ -44,7 +44,7 @@ def test_a_run_in_pieces_gives_the_graph_of_the_whole(
 THIN = {'keyframes': {'max_count': 40, 'distance_m': 0.3}, 'odometry': {'history_s': 2.0}}
 
 
-@pytest.mark.parametrize('segment_mb', [64.0, 0.05])
+@pytest.mark.parametrize('segment_mb', [64.0, 0.1])
 def test_a_thinned_graph_is_thinned_alike_after_a_crash(tmp_path, recording, segment_mb):
     parameters, messages = recording
     parameters = {**parameters, **THIN}
@@ -69,7 +69,7 @@ def test_a_thinned_graph_survives_the_loss_of_the_newest_state(tmp_path, recordi
     parameters, messages = recording
     parameters = {**parameters, **THIN}
     whole = Run(parameters).play(messages, flush=True)
-    Run(parameters, tmp_path, segment_mb=0.05).play(messages, flush=True).close()
+    Run(parameters, tmp_path, segment_mb=0.1).play(messages, flush=True).close()
     assert len(list(tmp_path.glob('*.graph'))) < 6, 'graphs before the last thinnings are gone'
     newest = sorted(tmp_path.glob('*.journal'))[-1]
     newest.unlink()

@@ -65,7 +65,8 @@ def test_the_map_stays_and_goes_on(seed):
     assert len(after.estimate.translation) == len(to.kept) < len(before.estimate.translation)
     moved = np.linalg.norm(
         after.estimate.translation - before.estimate.translation[to.kept], axis=1)
-    assert moved.max() < 0.05, 'less than the noise of a range'
+    # Half of the ranges of the old half are gone: less than twice the noise of one range.
+    assert moved.max() < 0.1
     located = [one.location for one in before.robots]
     assert located == [Location.LOCATED] * 2 == [one.location for one in after.robots]
     assert after.epoch == before.epoch and after.sequence == before.sequence
