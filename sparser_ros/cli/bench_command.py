@@ -11,7 +11,8 @@ from ..config import SparserError
 
 NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
          'profiling', 'online', 'incremental', 'robust', 'integrity', 'nees', 'certificate',
-         'bounds', 'gpu', 'sensitivity', 'days')
+         'bounds', 'gpu', 'sensitivity', 'days',
+         'thinning')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

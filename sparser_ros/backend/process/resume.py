@@ -88,19 +88,17 @@ def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Res
         frontend, inputs = state.unpack(session.front_end)
     archived = -1 if session.state is None else session.state['sequence']
     increments, kept = list(session.increments), session.kept
-    before = frontend.thinnings
-    if kept is not None and kept.thinnings < before:
-        kept = None  # it numbers poses that were thinned since
+    thinnings = frontend.thinnings
     for record in session.records:
         increments += _replayed(record, frontend, inputs, deserialise)
         increments, kept = _thinned(increments, frontend, kept)
-    if frontend.thinnings != before:
+    if frontend.thinnings != thinnings:
         archived = -1
     newest = increments[-1].sequence if increments else -1
-    if kept is not None and kept.thinnings != frontend.thinnings:
-        kept = None
-    if kept is not None and (kept.verdict.sequence > newest or session.losses):
-        kept = None  # it speaks of measurements that are not there
+    if kept is not None and (
+            kept.verdict.sequence > newest or session.losses
+            or kept.thinnings != frontend.thinnings):
+        kept = None  # it speaks of measurements that are not there, or numbers others
     return Resumed(frontend, inputs, increments, kept, Rulings.from_values(session.rulings),
                    archived, session.number, session.next_number, session.messages,
                    session.topics, tuple(notes), {**session.begin, 'rulings': session.rulings})
@@ -127,7 +125,7 @@ def _thinned(
     if drop is None:
         return increments, kept
     step = thinned(increments, drop, frontend.config.keyframes.thinned_per_pair, quarantined)
-    if kept is not None and kept.thinnings < frontend.thinnings:
+    if kept is not None and kept.thinnings == frontend.thinnings - 1:
         kept = kept.thinned(step.renumbering)
     return [step.increment], kept
 
