@@ -90,8 +90,10 @@ def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Res
     increments, kept = list(session.increments), session.kept
     thinnings = frontend.thinnings
     for record in session.records:
-        increments += _replayed(record, frontend, inputs, deserialise)
-        increments, kept = _thinned(increments, frontend, kept)
+        new = _replayed(record, frontend, inputs, deserialise)
+        increments += new
+        if new:
+            increments, kept = _thinned(increments, frontend, kept)
     if frontend.thinnings != thinnings:
         archived = -1
     newest = increments[-1].sequence if increments else -1
@@ -121,7 +123,7 @@ def _thinned(
 ) -> tuple[list[Increment], KeptMap | None]:
     """The increments after a thinning, where one was due then; and the map in their numbering."""
     quarantined = () if kept is None else kept.verdict.quarantined
-    drop = frontend.thin() if increments and possible(quarantined) else None
+    drop = frontend.thin() if possible(quarantined) else None
     if drop is None:
         return increments, kept
     step = thinned(increments, drop, frontend.config.keyframes.thinned_per_pair, quarantined)
