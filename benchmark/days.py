@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--seed', type=int, default=0)
     made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
-    table = Table('days', f'{args.hours:g} hours of {args.robots} robots, '
+    table = Table('days', f'Days: {args.hours:g} h of {args.robots} robots, '
                   f'keyframes.max_count {args.max_count}', COLUMNS, args.out)
     run = Simulation(SimulationConfig(
         robots=args.robots, beacons=args.beacons, minutes=60 * args.hours, seed=args.seed,

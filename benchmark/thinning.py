@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--seeds', type=int, default=3)
     made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
-    table = Table('thinning', f'{args.hours:g} hours of {args.robots} robots: thinned maps', {
+    table = Table('thinning', f'Thinned maps: {args.hours:g} h of {args.robots} robots', {
         'count': 'max_count', 'keyframes': 'keyframes', 'ranges': 'ranges', 'thinnings': 'times',
         'ate_m': 'ATE m', 'recent_m': 'newest 10 min m', 'beacons_m': 'beacons m',
         'solve_s': 'solve s', 'seeds': 'seeds',

@@ -41,6 +41,16 @@ def solved(pipeline):
     until(done, 'a solution of everything')
 
 
+def audited(pipeline):
+    """Wait for an audit from scratch."""
+    request = pipeline.request_audit()
+
+    def done():
+        pipeline.poll()
+        return pipeline.answered(request)
+    until(done, 'the audit')
+
+
 def consistent(pipeline):
     """What is published fits the solution: rows, stamps and sizes."""
     solution, keyframes = pipeline.solution, pipeline.keyframes
@@ -87,8 +97,7 @@ def test_a_graph_of_bounded_size_is_published_and_outlives_its_processes(recordi
 
     try:
         played(pipeline, messages, look)
-        request = pipeline.request_audit()
-        until(lambda: pipeline.poll() is not None and pipeline.answered(request), 'the audit')
+        audited(pipeline)
         assert killed and pipeline.frontend.thinnings > 3
         assert max(sizes) <= MOST + 30
         assert [one.location for one in pipeline.solution.robots] == [Location.LOCATED] * 2
@@ -100,13 +109,16 @@ def test_a_graph_of_bounded_size_is_published_and_outlives_its_processes(recordi
 
 def test_a_thinned_session_is_resumed_with_its_map(recording, tmp_path):
     parameters, messages = recording
-    half = 2 * len(messages) // 3
+    third, half = len(messages) // 3, 2 * len(messages) // 3
     pipeline = opened(parameters, tmp_path, sync_period_s=0.0)
-    played(pipeline, messages[:half], lambda: None)
+    played(pipeline, messages[:third], lambda: None)
+    audited(pipeline)
+    early = pipeline.frontend.thinnings
+    played(pipeline, messages[third:half], lambda: None, first=third)
     thinnings, before = pipeline.frontend.thinnings, consistent(pipeline)
     epoch = pipeline.solution.epoch
+    assert pipeline.worker.kept_map.thinnings == thinnings > early
     pipeline.close()
-    assert thinnings
     pipeline = opened(parameters, tmp_path, resume=True)
     try:
         until(lambda: not pipeline.worker.state.restarting, 'the tracker')
@@ -114,7 +126,8 @@ def test_a_thinned_session_is_resumed_with_its_map(recording, tmp_path):
         after = consistent(pipeline)
         assert pipeline.frontend.thinnings == thinnings
         assert after.n_poses == before.n_poses and len(after.ranges) == len(before.ranges)
-        assert pipeline.worker.kept_map is not None
+        assert pipeline.worker.kept_map.thinnings == thinnings
+        assert [one.location for one in pipeline.solution.robots] == [Location.LOCATED] * 2
         assert pipeline.solution.epoch == epoch
         played(pipeline, messages[half:], lambda: consistent(pipeline), first=half)
     finally:
