@@ -45,6 +45,9 @@ class AuditConfig:
     time_share: float = option(
         0.5, 'largest share of its time that the auditor process works', lower=0.01, upper=1.0,
         live=True)
+    calm_time_share: float = option(
+        0.2, 'the same for audits that come only because `period_s` has passed: the last one '
+        'agreed with the map, and every robot is located', lower=0.01, upper=1.0, live=True)
     starts: int = option(
         3, 'most starts from scratch of one audit; two that end at the same cost settle it',
         lower=1, upper=100, live=True)

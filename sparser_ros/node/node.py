@@ -50,7 +50,7 @@ class SparserNode(Node):
         super().__init__(name, **options)
         self.parameters = Parameters(self)
         config = saving.with_map(self.parameters.config)
-        self.times = CallbackTimes(self._raised)
+        self.times = CallbackTimes(self._raised, self.context.ok)
         self.pipeline = Pipeline(
             config, folder=self._journal_folder(config), deserialise=deserialise)
         for note in (one.text for one in self.pipeline.recording.findings):

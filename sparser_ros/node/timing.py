@@ -61,12 +61,15 @@ class CallbackTimes:
 
     It records wall-time durations by name and the processor time of the longest, and catches what
     a callback raises: nothing that arrives may end the node. `report(name, traceback)` is called
-    with each exception.
+    with each exception. Once `alive()` is false an exception only says that the context has ended
+    in the middle of a callback; it becomes ExternalShutdownException.
     """
 
-    def __init__(self, report: Callable[[str, str], None] = lambda name, text: None) -> None:
+    def __init__(self, report: Callable[[str, str], None] = lambda name, text: None,
+                 alive: Callable[[], bool] = lambda: True) -> None:
         self._kinds: dict[str, _Clocked] = {}
         self._report = report
+        self._alive = alive
         self.errors: dict[str, CallbackError] = {}
 
     def timed(self, name: str, callback: F, otherwise: Callable[..., Any] | None = None) -> F:
@@ -78,6 +81,8 @@ class CallbackTimes:
         kind = self._kinds.setdefault(name, _Clocked())
 
         def failed(error: Exception, arguments: tuple[Any, ...]) -> Any:
+            if not self._alive():
+                raise ExternalShutdownException from error
             self.caught(name, error)
             return None if otherwise is None else otherwise(error, *arguments)
 

@@ -48,6 +48,19 @@ def test_shutting_down_is_no_error():
         CallbackTimes().timed('end', ends)()
 
 
+def test_a_context_that_ends_within_a_callback_is_no_error():
+    heard, alive = [], [True]
+    times = CallbackTimes(lambda name, text: heard.append(name), lambda: alive[0])
+
+    def publishes():
+        alive[0] = False
+        raise RuntimeError('publisher has an invalid context')
+
+    with pytest.raises(ExternalShutdownException):
+        times.timed('publish', publishes)()
+    assert not heard and not times.errors
+
+
 def test_a_node_whose_callbacks_raise_goes_on_and_says_so(monkeypatch):
     with World(THREAD) as world:
         feed = world.node.pipeline.frontend.feed_bytes

@@ -32,6 +32,8 @@ MOST_REJECTED = 0.5
 equal right may be theirs."""
 MISFIT = 2.0
 """Variance factor from which better placements are sought although nothing is determined."""
+UNDETERMINED_M = 100.0
+"""Standard deviation from which its size says nothing: priors of 1e4 m only keep it finite."""
 MOST_RANGES = (500, 1500)
 """Of the problems with whole segments and with pieces: their time grows with it."""
 
@@ -194,8 +196,10 @@ def _verdict(
             return Location.UNLOCATED, (
                 f'its pose has become uncertain by {position:.1f} m against the start of map; '
                 'ranges, or a return to places seen before, are missing')
+        how = 'position undetermined' if position > UNDETERMINED_M else (
+            f'position uncertain by {position:.1f} m')
         return Location.UNLOCATED, (
-            f'position undetermined: its {linked} constraints come from too few places; ranges '
+            f'{how}: its {linked} constraints come from too few places; ranges '
             'from more places, or more motion, are missing')
     if other is not None and other.kind == 'position':
         if other.gap < 0:
