@@ -128,7 +128,7 @@ def _thinned(
         return increments, kept
     step = thinned(increments, drop, frontend.config.keyframes.thinned_per_pair, quarantined)
     if kept is not None and kept.thinnings == frontend.thinnings - 1:
-        kept = kept.thinned(step.renumbering)
+        kept = kept.thinned(step)
     return [step.increment], kept
 
 

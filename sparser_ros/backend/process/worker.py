@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...graph import Increment
-from ...graph.thinning import Renumbering
 from ..session.graph_store import merged, runs
-from ..session.renumbered import verdict_of
+from ..session.renumbered import kept_of, verdict_of
 from ..session.rulings import Rulings
 from ..session.solution import Solution, withdrawn
 from ..session.thinning_step import ThinningStep
@@ -85,9 +84,10 @@ class KeptMap:
         answer = protocol.answer_of(packet)
         return cls(decode_verdict(packet), answer.request, max(answer.audit, 0))
 
-    def thinned(self, to: Renumbering) -> KeptMap:
+    def thinned(self, step: ThinningStep) -> KeptMap:
         """The same map after a thinning."""
-        return KeptMap(verdict_of(self.verdict, to), self.epoch, self.thinnings + 1)
+        verdict = kept_of(self.verdict, step.renumbering, step.increment.sequence)
+        return KeptMap(verdict, self.epoch, self.thinnings + 1)
 
 
 class SolverWorker:
@@ -109,8 +109,8 @@ class SolverWorker:
         if kept is not None:
             self._epoch = kept.epoch
             self._verdict = kept.verdict, Answer(0, -1)
-        self._renumbering: Renumbering | None = None
-        """Of the newest thinning."""
+        self._thinned: ThinningStep | None = None
+        """The newest thinning."""
         self._thinned_from = -1
         """Generation before it."""
         self._request = self._answered = -1
@@ -190,7 +190,7 @@ class SolverWorker:
         """Forget all increments and solutions; the next increment has sequence 0."""
         with self.lock:
             self._generation += 1
-            self._renumbering, self._thinned_from, self._thinnings = None, -1, 0
+            self._thinned, self._thinned_from, self._thinnings = None, -1, 0
             self._epoch = 0
             self._increments, self._solution, self._fresh = [], None, False
             self._verdict, self._failed = None, ''
@@ -207,12 +207,14 @@ class SolverWorker:
         """
         with self.lock:
             self._thinned_from, self._generation = self._generation, self._generation + 1
-            self._renumbering, self._thinnings = step.renumbering, self._thinnings + 1
+            self._thinned, self._thinnings = step, self._thinnings + 1
             self._increments = [step.increment]
             self._solution, self._fresh = None, False
             if self._verdict is not None:
-                self._verdict = (verdict_of(self._verdict[0], step.renumbering),
-                                 replace(self._verdict[1], generation=self._generation))
+                verdict, answer = self._verdict
+                self._verdict = (
+                    kept_of(verdict, step.renumbering, step.increment.sequence),
+                    replace(answer, generation=self._generation))
             message = encode_thinned(self._generation, step.increment, step.renumbering)
             for link in self._links:
                 link.send(message)
@@ -355,14 +357,16 @@ class SolverWorker:
     def _take_verdict(self, verdict: Verdict, answer: Answer) -> None:
         """Pass a verdict on to the tracker, and ask for the solution that follows from it."""
         with self.lock:
-            if answer.generation == self._thinned_from and self._renumbering is not None:
+            kept, step = verdict, self._thinned
+            if answer.generation == self._thinned_from and step is not None:
                 # It was on its way when the graph was thinned.
-                verdict = verdict_of(verdict, self._renumbering)
+                kept = kept_of(verdict, step.renumbering, step.increment.sequence)
+                verdict = verdict_of(verdict, step.renumbering)
                 answer = replace(answer, generation=self._generation)
             if answer.generation != self._generation:
                 return
             if verdict.tells:
-                self._verdict = verdict, answer
+                self._verdict = kept, answer
             else:
                 self._audit_failed_at = max(self._audit_failed_at, verdict.sequence)
             self._request = max(self._request, 0)

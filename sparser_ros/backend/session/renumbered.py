@@ -48,6 +48,16 @@ def verdict_of(verdict: Verdict, to: Renumbering) -> Verdict:
         doubted_ranges=np.sort(to.measurements('ranges', verdict.doubted_ranges)))
 
 
+def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:
+    """The verdict for who begins with the thinned graph as one increment, of `sequence`.
+
+    What is older than the verdict cannot be told apart there: all of that increment counts as known
+    to it, and not as contradicting it. It stands for no audit of that.
+    """
+    found = verdict_of(verdict, to)
+    return replace(found, sequence=max(found.sequence, sequence), final=False)
+
+
 def _map_of(one: _Map, to: Renumbering) -> _Map:
     return replace(
         one, estimate=estimate_of(one.estimate, to), placed=names_of(one.placed, to),
