@@ -70,8 +70,8 @@ def main(argv: list[str] | None = None) -> int:
     run = Simulation(SimulationConfig(
         robots=args.robots, beacons=args.beacons, minutes=60 * args.hours, seed=args.seed,
         odometry_rate=args.odometry_rate, range_rate=args.range_rate, truth_rate=0.0))
-    for row in measured(run, config_of(run, args), args.tick, args.sample):
-        table.add(row)
+    for found in measured(run, config_of(run, args), args.tick, args.sample):
+        table.add(found)
         pictures.days(args.out / 'days.png', table.rows)
     table.note('Memory of the node: growth of the resident set since the start, which holds the '
                'simulated data; of tracker and auditor: resident set. Latency: from data to a '
@@ -119,16 +119,25 @@ def measured(
                     unlocated = not audited(pipeline)
             if seconds >= shown and latency:
                 shown += sample_s
-                yield {
-                    'hours': seconds / 3600, **sizes(pipeline, base),
-                    'latency_s': median(latency), 'latency_max_s': max(latency),
-                    'intake_max_ms': 1e3 * max(intake), **accuracy(run, pipeline),
-                    'wall_min': (time.monotonic() - begin) / 60}
+                yield row(run, pipeline, base, seconds, latency, intake, begin)
                 latency, intake = [], [0.0]
             pipeline.frontend.add(sample)
             pipeline.touched()
+        if latency:
+            yield row(run, pipeline, base, run.duration_s, latency, intake, begin)
     finally:
         pipeline.close()
+
+
+def row(
+    run: Simulation, pipeline: Pipeline, base_mb: float, seconds: float, latency: list[float],
+    intake: list[float], begin_s: float,
+) -> Row:
+    """The cells after so many seconds of data; `latency` and `intake` since the row before."""
+    return {
+        'hours': seconds / 3600, **sizes(pipeline, base_mb), 'latency_s': median(latency),
+        'latency_max_s': max(latency), 'intake_max_ms': 1e3 * max(intake),
+        **accuracy(run, pipeline), 'wall_min': (time.monotonic() - begin_s) / 60}
 
 
 def waited(pipeline: Pipeline) -> float:
@@ -166,13 +175,13 @@ def samples_of(run: Simulation) -> Iterator[OdometrySample | RangeSample]:
     robots, exchanges = len(run.robots), run.exchanges
     stamps = [track.stamp_ns for track in run.tracks] + [exchanges.stamp_ns]
     kind = np.repeat(np.arange(robots + 1), [len(one) for one in stamps])
-    row = np.concatenate([np.arange(len(one)) for one in stamps])
+    rows = np.concatenate([np.arange(len(one)) for one in stamps])
     order = np.argsort(np.concatenate(stamps), kind='stable')
     places = [(xyz(track.translation), quats(track.rotation)) for track in run.tracks]
     names = [*run.robots, *run.beacon_names]
     none = np.zeros((6, 6))
     for k in order:
-        number, at = int(kind[k]), int(row[k])
+        number, at = int(kind[k]), int(rows[k])
         stamp = int(stamps[number][at])
         if number == robots:
             yield RangeSample(
