@@ -45,7 +45,7 @@ def increments_of(graph: Graph, ticks: int) -> list[Increment]:
         result[~far], result[far] = number[end[~far]], ~landmark[~end[far]]
         return result
 
-    rotation, translation = _odometry(graph)
+    rotation, translation = odometry_poses(graph)
     made: list[Increment] = []
     for k in range(ticks):
         rows = order[edges[k]:edges[k + 1]]
@@ -89,7 +89,7 @@ def _comes(graph: Graph, name: str, tick: Index) -> Index:
     return first
 
 
-def _odometry(graph: Graph) -> tuple[Array, Array]:
+def odometry_poses(graph: Graph) -> tuple[Array, Array]:
     """Poses (n, d, d), (n, d) of each robot in a frame of its own, composed from odometry."""
     poses, table = graph.poses, graph.relative_poses
     order = np.lexsort((poses.index, poses.robot))

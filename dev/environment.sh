@@ -39,4 +39,15 @@ if [ -z "${NUMBA_CACHE_DIR:-}" ] && [ -d "$ROOT/sparser_ros/linalg" ]; then
     export NUMBA_CACHE_DIR="$ROOT/.cache/numba/$layout"
     mkdir -p "$NUMBA_CACHE_DIR"
     find "$ROOT/.cache/numba" -mindepth 1 -maxdepth 1 ! -name "$layout" -exec rm -rf {} +
+    # Kernels whose source changes later are compiled again when they are used.
+    if [ ! -e "$NUMBA_CACHE_DIR/.compiled" ]; then
+        (
+            flock 9
+            [ ! -e "$NUMBA_CACHE_DIR/.compiled" ] || exit 0
+            echo 'sparser_ros: compiling kernels (a few minutes, once)' >&2
+            python3 -m sparser_ros doctor --compile >"$ROOT/.cache/kernels.log" 2>&1 ||
+                echo "sparser_ros: failed (see $ROOT/.cache/kernels.log); going on" >&2
+            touch "$NUMBA_CACHE_DIR/.compiled"
+        ) 9>"$ROOT/.cache/kernels.lock"
+    fi
 fi

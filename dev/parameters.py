@@ -55,7 +55,7 @@ def table(options: list[FlatOption], *, live: bool = True) -> Iterator[str]:
     for option in options:
         info = option.info
         cells = [cell(option.name), cell(option.default), info.unit, allowed(option),
-                 info.doc.replace('|', r'\|')]
+                 info.doc.replace('|', r'\|').replace('<', '&lt;')]
         if live:
             cells.append('live' if info.live else '')
         yield '| ' + ' | '.join(cells) + ' |'

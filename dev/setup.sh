@@ -142,7 +142,7 @@ colcon_build() {
         [ "$MODE" != wheels ] || export AMENT_PREFIX_PATH="$VENV" CMAKE_PREFIX_PATH="$VENV" PATH="$VENV/bin:$PATH"
         cd "$ROOT"
         colcon --log-base "log/$name" build --paths "$@" --build-base "build/$name" \
-            --install-base "$install" --cmake-args -DBUILD_TESTING=OFF \
+            --install-base "$install" --cmake-args -DBUILD_TESTING=OFF -DCOMPILE_KERNELS=OFF \
             -DPython3_EXECUTABLE="$(command -v python3)"
     ) >>"$LOG" 2>&1
 }

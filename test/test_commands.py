@@ -74,3 +74,22 @@ def test_no_command_is_an_error():
     done = subprocess.run([ROOT / 'dev' / 'run'], capture_output=True, text=True)
     assert done.returncode == 2
     assert 'usage' in done.stderr
+
+
+def test_kernels_are_compiled_once(checkout: Path):
+    """The interpreter is a stand-in that notes its calls: compiling takes minutes."""
+    kernels = checkout / 'sparser_ros' / 'linalg'
+    kernels.mkdir(parents=True)
+    (kernels / 'kernel_records.py').touch()
+    (checkout / '.cache').mkdir()
+    python = checkout / '.venv' / 'bin' / 'python3'
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\necho "$@" >> {checkout}/calls\nexit 1\n')
+    python.chmod(0o755)
+    for _ in range(2):
+        assert environment_of(checkout, 'echo done') == 'done'
+    # A failure is no reason to try again at every command, nor to end.
+    assert (checkout / 'calls').read_text() == '-m sparser_ros doctor --compile\n'
+    (kernels / 'more_kernels.py').touch()
+    environment_of(checkout, 'true')
+    assert len((checkout / 'calls').read_text().splitlines()) == 2

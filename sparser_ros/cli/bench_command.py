@@ -11,7 +11,7 @@ from ..config import SparserError
 
 NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
          'profiling', 'online', 'incremental', 'robust', 'integrity', 'nees', 'certificate',
-         'bounds', 'gpu', 'sensitivity', 'days',
+         'bounds', 'calibration', 'days', 'disturbed', 'geometry', 'gpu', 'sensitivity',
          'thinning')
 
 

@@ -15,6 +15,8 @@ pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
 
+from report_paths import check_fields
+
 from sparser_ros.config import ConfigError, SolverConfig, SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.demo import demo
@@ -58,6 +60,7 @@ def test_graph_to_map(graph_file, tmp_path):
         with_group(process, signal.SIGKILL)
     assert process.returncode == 0, text + (out / 'node.log').read_text()
     report = json.loads((out / 'report.json').read_text())
+    check_fields('demo', report, whole=False)
     graph = pyfg.read(graph_file)
     kinds = report['messages']['kinds']
     assert kinds['odometry']['received'] == graph.n_poses == kinds['odometry']['accepted']

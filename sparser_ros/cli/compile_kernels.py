@@ -1,0 +1,82 @@
+"""All of the package once on small data: numba compiles what it meets, and keeps it."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ..config import RobustConfig, SolverConfig, SparserConfig
+from ..config.calibration_config import CalibrationConfig
+from ..config.simulation_config import SimulationConfig
+
+DIMENSIONS = (2, 3)
+
+
+def cache_folders() -> list[Path]:
+    """Where numba keeps compiled functions: as the environment says, else beside the source."""
+    folder = os.environ.get('NUMBA_CACHE_DIR')
+    return [Path(folder)] if folder else [Path(__file__).resolve().parent.parent]
+
+
+def compiled_functions() -> int:
+    """How many compiled functions are kept; one of another version of its source counts too."""
+    return sum(1 for place in cache_folders() if place.is_dir() for _ in place.rglob('*.nbi'))
+
+
+def compile_kernels() -> None:
+    """Solve, prove, calibrate and replay simulated recordings, in the plane and in space.
+
+    What is compiled already is loaded. Where nothing is, it takes minutes of processor time.
+    """
+    with ProcessPoolExecutor(len(DIMENSIONS), get_context('spawn')) as pool:
+        list(pool.map(compile_dimension, DIMENSIONS))
+
+
+def compile_dimension(dimension: int) -> None:
+    """The same for the plane (2) or space (3)."""
+    from ..backend.observability.comparison_warm_up import warm_up as warm_up_comparison
+    from ..config.solver_config import LiveSolverConfig
+    from ..solver.warm_up import warm_up
+
+    warm_up(dimension, LiveSolverConfig())
+    warm_up_comparison(dimension)
+    _graphs(dimension)
+    _replay(dimension)
+
+
+def _graphs(dimension: int) -> None:
+    """With and without ranges, with and without a robust kernel; radios and covariances."""
+    from ..calibrate.self_calibration import self_calibrate
+    from ..io.simulation import Simulation
+    from ..io.simulation_output import graph_of
+    from ..solver import solve
+    from ..solver.certify.covariance import marginal_covariance
+
+    robust = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+    # One robot without beacons has no ranges: a pose graph.
+    for robots, beacons in ((1, 0), (2, 4)):
+        graph = graph_of(Simulation(SimulationConfig(
+            robots=robots, beacons=beacons, minutes=0.3, closures=12, dimension=dimension,
+            odometry_rate=4.0)))
+        estimate = solve(graph, SolverConfig(certify=True)).estimate
+        solve(graph, robust)
+        if estimate is not None:
+            marginal_covariance(graph, estimate, [graph.n_poses - 1], range(graph.n_landmarks))
+            if beacons:
+                self_calibrate(graph, estimate, CalibrationConfig(rounds=2), robust)
+
+
+def _replay(dimension: int) -> None:
+    from ..backend.replay import replay
+    from ..io.simulation import Simulation
+    from ..io.simulation_output import node_config, write_bag
+
+    simulation = Simulation(SimulationConfig(
+        robots=2, beacons=4, minutes=0.5, closures=4, dimension=dimension))
+    with TemporaryDirectory() as folder:
+        bag = Path(folder) / 'bag'
+        write_bag(bag, simulation, storage='sqlite3', overwrite=False)
+        replay.run(bag, SparserConfig.from_mapping(node_config(simulation)))

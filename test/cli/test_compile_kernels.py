@@ -1,0 +1,29 @@
+"""After `sparser doctor --compile` nothing is left to compile."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
+GRAPH, BAG = SAMPLES / 'two_robots.pyfg', SAMPLES / 'two_robots.mcap'
+CONFIG = SAMPLES / 'two_robots.yaml'
+COMMANDS = (
+    ('solve', GRAPH), ('solve', GRAPH, '--gnc', '--covariance'),
+    ('replay', BAG, '--config', CONFIG))
+
+
+@pytest.mark.timeout(600)
+def test_the_first_solves_compile_nothing():
+    def log_of(*arguments: object) -> str:
+        return subprocess.run(
+            [sys.executable, '-m', 'sparser_ros', *map(str, arguments)], text=True, check=True,
+            capture_output=True, env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
+
+    assert 'compiled functions in' in log_of('doctor', '--compile')
+    for arguments in COMMANDS:
+        log = log_of(*arguments)
+        assert 'data loaded' in log
+        assert 'data saved' not in log, arguments

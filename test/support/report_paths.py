@@ -1,0 +1,47 @@
+"""Paths of the fields in a report, beside those that are declared."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from sparser_ros.io.report_fields import SECTIONS
+
+# What the recordings of the tests do not bring about, with everything below it.
+NOT_HERE = {
+    'solve': ('covariance.error', 'seconds.*'),
+    'replay': ('covariance.error', 'seconds.*', 'unused_topics', 'calibration'),
+}
+MAY_BE_EMPTY = ('trace', 'rejected', 'warnings', 'undetermined', 'calibration.odometry',
+                'calibration.undetermined', 'clocks')
+
+
+def declared(writer: str) -> set[str]:
+    return {one.path for section in SECTIONS if writer in section.writers
+            for one in section.fields}
+
+
+def found(report: Any, known: set[str], path: str = '') -> Iterator[str]:
+    """The declared path of everything in a report; what is not declared comes as it is."""
+    below = any(one.startswith((f'{path}.', f'{path}[')) for one in known) or not path
+    if (path and not below) or not isinstance(report, dict | list):
+        yield path
+    elif isinstance(report, list):
+        for value in report:
+            yield from found(value, known, f'{path}[]')
+    else:
+        for key, value in report.items():
+            name = f'{path}.{key}' if path else key
+            named = any(one == name or one.startswith((f'{name}.', f'{name}[')) for one in known)
+            yield from found(value, known, name if named or not path else f'{path}.*')
+
+
+def check_fields(writer: str, report: dict[str, Any], *, whole: bool = True) -> None:
+    """Nothing undeclared is in a report; with `whole`, all that is declared is."""
+    known = declared(writer)
+    seen = set(found(report, known))
+    groups = {one[:cut.start()] for one in known for cut in re.finditer(r'[.[]', one)}
+    extra = seen - known - groups
+    assert not extra, f'declare in sparser_ros/io/report_fields.py: {sorted(extra)}'
+    left = {one for one in known - seen - groups
+            if not one.startswith((*MAY_BE_EMPTY, *NOT_HERE.get(writer, ())))}
+    assert not whole or not left, f'declared, but not written: {sorted(left)}'

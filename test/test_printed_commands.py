@@ -1,0 +1,103 @@
+"""Commands that README and tutorials print run as they are printed; a few are skipped, and why."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sparser_ros.cli.main import main
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs' / 'tutorials').glob('*.md'))]
+BLOCK = re.compile(r'```(sh|python|yaml)\n(.*?)```', re.DOTALL)
+COMMAND = re.compile(r'^(?:\./dev/run )?sparser (.*)$')
+DATA = '$SPARSER_DATA'
+OUTPUTS = ('-o', '--output', '--report', '--plot', '--plots', '--tum', '--run', '--graph',
+           '--residuals')
+NOT_RUN = (
+    (r'\./dev/test\b', 'runs all tests, this one among them'),
+    (r'\./dev/demo\b', 'plays in time; test/demo runs it in miniature'),
+    (r'(git clone|rosdep|colcon build|ros2) ', 'needs a ROS installation with its command line'),
+    (r'export SPARSER_DATA=', 'where the data lie is up to whoever runs the tests'),
+    (r'.*outfinite\.pyfg --certify', 'takes minutes; test/solver/certify proves smaller graphs'),
+)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """(language, text) of the code blocks of a page, in order."""
+    return BLOCK.findall(page.read_text(encoding='utf-8'))
+
+
+def lines(shell: str) -> Iterator[str]:
+    """Commands of a shell block, without comments."""
+    for line in shell.replace('\\\n', ' ').splitlines():
+        command = re.sub(r'(^|\s)#.*$', '', line).strip()
+        if command:
+            yield command
+
+
+def reason_not_to(command: str) -> str:
+    return next((reason for pattern, reason in NOT_RUN if re.match(pattern, command)), '')
+
+
+def run(command: str) -> None:
+    """Run one `sparser` command in the present folder; all files that it names must be there."""
+    match = COMMAND.match(command)
+    assert match, f'no test runs `{command}`: see NOT_RUN'
+    arguments = shlex.split(os.path.expandvars(match[1]))
+    code = main(arguments)
+    assert code == 0, f'sparser {match[1]}: exit {code}'
+    for flag, value in pairwise(arguments):
+        assert flag not in OUTPUTS or Path(value).exists(), f'{command} did not write {value}'
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.stem)
+def test_commands_run_as_printed(page: Path, tmp_path: Path, monkeypatch, capsys):
+    if DATA in page.read_text(encoding='utf-8') and not os.environ.get('SPARSER_DATA'):
+        pytest.skip('needs the data sets in SPARSER_DATA')
+    monkeypatch.chdir(tmp_path)
+    for name in ('config', 'docs'):
+        (tmp_path / name).symlink_to(ROOT / name)
+    names: dict[str, object] = {}
+    for language, text in blocks(page):
+        if language == 'python':
+            exec(compile(text, page.name, 'exec'), names)
+        elif language == 'yaml' and (named := re.match(r'# (\S+\.yaml)\n', text)):
+            Path(named[1]).write_text(text, encoding='utf-8')
+        elif language == 'sh':
+            for command in lines(text):
+                if not reason_not_to(command):
+                    run(command)
+    for saved in re.findall(r"\.save\('([^']*)'\)", page.read_text(encoding='utf-8')):
+        assert Path(saved).exists()
+
+
+@pytest.mark.parametrize(('page', 'command'), [
+    pytest.param(page, command, id=f'{page.stem}: {command.split("#")[0][:60].strip()}')
+    for page in PAGES for language, text in blocks(page) if language == 'sh'
+    for command in lines(text) if reason_not_to(command)])
+def test_commands_that_are_not_run(page: Path, command: str):
+    pytest.skip(f'{page.name}: {reason_not_to(command)}')
+
+
+def test_commands_are_found():
+    found = [command for _, text in blocks(PAGES[0]) for command in lines(text)
+             if COMMAND.match(command)]
+    assert [COMMAND.match(one)[1].split()[0] for one in found[:2]] == ['simulate', 'replay']
+
+
+def test_a_command_that_fails_or_that_nobody_knows_is_noticed(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError, match='exit 2'):
+        run('./dev/run sparser info nowhere')
+    with pytest.raises(AssertionError, match='no test runs'):
+        run('make everything')
+
+
+def test_samples_are_small():
+    """They are downloaded with every clone."""
+    assert sum(path.stat().st_size for path in (ROOT / 'docs' / 'samples').iterdir()) < 300_000
