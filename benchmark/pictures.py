@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,3 +56,25 @@ def scaling(path: Path, lines: dict[str, Curve], ylabel: str) -> None:
         axes.set_xlabel('poses')
         axes.set_ylabel(ylabel)
         axes.legend(fontsize=8, frameon=False)
+
+
+def days(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Graph, memory, latency and errors over the hours of a run (`benchmark.days`)."""
+    panels = {
+        'keyframes': {'so far': 'handed_over', 'in the graph': 'keyframes'},
+        'resident set, MB': {'node (growth)': 'node_mb', 'tracker': 'tracker_mb',
+                             'auditor': 'auditor_mb'},
+        'latency, s': {'median': 'latency_s', 'longest': 'latency_max_s'},
+        'ATE, m': {'all poses in the graph': 'ate_m', 'newest 10 min': 'ate_recent_m'},
+    }
+    with figure(path, 9.0, 5.4) as drawing:
+        for number, (title, lines) in enumerate(panels.items()):
+            axes = drawing.add_subplot(2, 2, number + 1)
+            for colour, (label, key) in zip(COLOURS, lines.items(), strict=False):
+                axes.plot([row['hours'] for row in rows], [row.get(key, np.nan) for row in rows],
+                          color=colour, lw=1.2, label=label)
+            axes.set_title(title, fontsize=9)
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel('hours of data', fontsize=8)
+            axes.tick_params(labelsize=7)
+            axes.legend(fontsize=7, frameon=False)

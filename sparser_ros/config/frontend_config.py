@@ -131,6 +131,16 @@ class KeyframesConfig:
     time_s: float = option(
         5.0, 'a keyframe after this time; 0 = every message, .inf = not by time', unit='s',
         lower=0.0)
+    max_count: int = option(
+        20_000, 'keyframes of all robots together; when there are more, the oldest are thinned to '
+        'three quarters of it, every second one of a stretch, so that gaps between them grow with '
+        'their age; what was measured at them moves to their neighbours with the noise of the '
+        'odometry in between (docs/method.md, section 11); 0 = never, and the graph grows without '
+        'end', lower=0, upper=10_000_000)
+    thinned_per_pair: int = option(
+        1, 'what moves to a neighbour when keyframes are thinned is dropped where that keyframe '
+        'has so many measurements with the same beacon or robot; 0 = all of it is kept, and '
+        'measurements grow without end', lower=0, upper=1000)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,10 @@ class ClosureIntake:
         to_ns = sample.to_stamp_ns + shift + offset_ns(clocks, sample.to_robot)
         return 'in_the_future' if self._clock.beyond(max(from_ns, to_ns)) else (from_ns, to_ns)
 
+    def detach(self) -> None:
+        """Look for all keyframes anew: their numbers have changed."""
+        self._waiting.detach()
+
     def resolve(self, flush: bool,
                 accept: Callable[[PendingClosure, list[Attachment | None]], str]) -> None:
         """Hand over the closures whose odometry is there."""
@@ -108,6 +112,10 @@ class FixIntake:
         counters.waiting += 1
         self._waiting.add(Waiting(pending, ((number, stamp_ns),)))
         return True
+
+    def detach(self) -> None:
+        """Look for all keyframes anew: their numbers have changed."""
+        self._waiting.detach()
 
     def resolve(self, flush: bool,
                 accept: Callable[[PendingFix, list[Attachment | None]], str]) -> None:

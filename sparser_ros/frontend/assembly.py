@@ -39,6 +39,20 @@ class Assembly:
         self._newest_ns = 0
         self.begin()
 
+    @property
+    def n_poses(self) -> int:
+        """Poses handed out so far and not thinned."""
+        return self._n_poses
+
+    def thin(self, keep: NDArray[np.bool_]) -> None:
+        """Forget poses but those of a mask (n,), right after `finish`."""
+        place = np.cumsum(keep) - 1
+        for track in self._tracks:
+            rows = np.array(track.rows, dtype=np.int64)
+            mine = keep[rows]
+            track.thin(mine, place[rows[mine]])
+        self._n_poses = int(np.sum(keep))
+
     def begin(self) -> None:
         """Start an increment: number the new keyframes, so that measurements can name them."""
         self._columns = MeasurementRows(self._space)

@@ -41,6 +41,7 @@ from .sighting_intake import SightingIntake
 from .stamping import Stamping
 from .stamps import DataClock
 from .static_frames import StaticFrames
+from .thinning_rule import ThinningRule
 
 Array = NDArray[np.float64]
 UNREADABLE = (
@@ -89,6 +90,7 @@ class Frontend:
         self._bounds = bounds
         self._closures = ClosureIntake(config, closure_gate, tracks, self._clock, count.closures)
         self._fixes = FixIntake(config, fix_gate, tracks, self._clock, count.fixes)
+        self._thinning = ThinningRule(config)
         self._assembly = Assembly(
             config.robots, space, tracks, self._radios, closure_gate, fix_gate, bounds)
 
@@ -296,6 +298,31 @@ class Frontend:
         self._closures.resolve(flush, assembly.closure)
         self._fixes.resolve(flush, assembly.fix)
         return assembly.finish()
+
+    def thin(self) -> NDArray[np.bool_] | None:
+        """Forget old keyframes where there are too many, right after `take`; a mask (n,) of poses.
+
+        True for those that go (graph/thinning.py); the next increment numbers the others without
+        gaps. None = all stay. It depends on the data alone, and so comes at the same place again
+        when they are taken in again.
+        """
+        drop = self._thinning.surplus(self._tracks, self._assembly.n_poses)
+        if drop is None:
+            return None
+        self._assembly.thin(~drop)
+        for intake in (self._ranges, self._sightings, self._closures, self._fixes):
+            intake.detach()
+        return drop
+
+    @property
+    def thinnings(self) -> int:
+        """How often keyframes were thinned since the last reset."""
+        return self._thinning.count
+
+    @property
+    def keyframes_thinned(self) -> int:
+        """How many keyframes that has cost."""
+        return self._thinning.gone
 
     # -- state -----------------------------------------------------------------------------------
 

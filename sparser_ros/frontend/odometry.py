@@ -16,6 +16,7 @@ from .noise import Noise, configured, fault
 from .odometry_gate import Believed
 from .stamps import nanoseconds
 from .steps import Reading
+from .thinned_keyframes import ThinnedKeyframes
 
 Array = NDArray[np.float64]
 
@@ -69,6 +70,7 @@ class OdometryTrack:
         """Pose rows of the keyframes handed out so far."""
         self.segments: list[int] = []
         """Numbers of the keyframes at which a segment begins, the first one included."""
+        self._gone = ThinnedKeyframes(space)
         self.travelled_m = 0.0
         """Way since the start."""
         self._breaks: list[int] = []
@@ -207,6 +209,26 @@ class OdometryTrack:
         self.keyframe_poses.append(pose)
         self._restart(covariance)
 
+    @property
+    def chains(self) -> NDArray[np.int64]:
+        """(k,): number of the segment of every keyframe."""
+        numbers = np.arange(len(self.keyframe_stamps))
+        return np.searchsorted(np.array(self.segments, dtype=np.int64), numbers, side='right') - 1
+
+    def thin(self, keep: NDArray[np.bool_], rows: NDArray[np.int64]) -> None:
+        """Forget keyframes but those of a mask (k,), whose pose rows are `rows` from now on.
+
+        All edges are handed out; the first keyframe of every segment stays.
+        """
+        chosen, place = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
+        gone = np.flatnonzero(~keep).tolist()
+        self._gone.add([self.keyframe_stamps[number] for number in gone],
+                       [self.keyframe_poses[number] for number in gone])
+        self.keyframe_stamps = [self.keyframe_stamps[number] for number in chosen]
+        self.keyframe_poses = [self.keyframe_poses[number] for number in chosen]
+        self.segments = place[self.segments].tolist()
+        self.rows = rows.tolist()
+
     def take_edges(self) -> list[OdometryEdge]:
         """Edges that no increment holds yet."""
         edges, self.edges = self.edges, []
@@ -253,9 +275,26 @@ class OdometryTrack:
             if near is None:
                 return 'odometry_gap'
             return number if near == end else after
-        if ahead <= self._window_ns and ahead < stamp_ns - self.keyframe_stamps[number]:
+        # Where keyframes were thinned, the way to the one before may be long.
+        thinned = stamp_ns <= self._gone.newest_ns
+        if (ahead <= self._window_ns or thinned) \
+                and ahead < stamp_ns - self.keyframe_stamps[number]:
             number = after
         return number
+
+    def _keyframes_around(self, stamp_ns: int) -> tuple[list[int], list[Pose]]:
+        """Stamps and poses of keyframes that an instant lies between, thinned ones included."""
+        gone = self._gone.around(stamp_ns)
+        if not gone:
+            return self.keyframe_stamps, self.keyframe_poses
+        after = bisect.bisect_left(self.keyframe_stamps, stamp_ns)
+        found = gone | {
+            self.keyframe_stamps[row]: self.keyframe_poses[row]
+            for row in (after - 1, after) if 0 <= row < len(self.keyframe_stamps)}
+        chosen = [max((one for one in found if one < stamp_ns), default=None),
+                  min((one for one in found if one >= stamp_ns), default=None)]
+        stamps = [one for one in chosen if one is not None]
+        return stamps, [found[one] for one in stamps]
 
     def _end_of_segment(self, after: int) -> int:
         """Newest stamp before keyframe `after`, which begins a segment."""
@@ -272,7 +311,7 @@ class OdometryTrack:
         stamps, poses = self.stamps, self.poses
         if stamp_ns < stamps[0] and stamps[0] > self.keyframe_stamps[0]:
             # What was pruned survives as keyframes.
-            stamps, poses = self.keyframe_stamps, self.keyframe_poses
+            stamps, poses = self._keyframes_around(stamp_ns)
             gap_ns = 1 << 62
         else:
             gap_ns = self._gap_ns

@@ -66,6 +66,10 @@ class RangeIntake:
         self._clock.follow(stamp_ns)
         return True
 
+    def detach(self) -> None:
+        """Look for all keyframes anew: their numbers have changed."""
+        self._waiting.detach()
+
     def resolve(self, flush: bool,
                 accept: Callable[[PendingRange, list[Attachment | None]], str]) -> None:
         """Hand over the ranges whose time has come and whose odometry is there."""

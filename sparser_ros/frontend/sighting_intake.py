@@ -87,6 +87,10 @@ class SightingIntake:
         self._clock.follow(stamp_ns)
         return True
 
+    def detach(self) -> None:
+        """Look for all keyframes anew: their numbers have changed."""
+        self._waiting.detach()
+
     def resolve(self, flush: bool,
                 accept: Callable[[PendingSighting, list[Attachment | None]], str]) -> None:
         """Hand over the sightings whose time has come and whose odometry is there."""

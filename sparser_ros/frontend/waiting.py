@@ -46,6 +46,11 @@ class WaitingList(Generic[T]):
         """Let a measurement wait; the caller has counted it as waiting."""
         self._waiting.append(waiting)
 
+    def detach(self) -> None:
+        """Look for all keyframes anew: their numbers have changed."""
+        for waiting in self._waiting:
+            waiting.found = [None] * len(waiting.instants)
+
     def resolve(self, newest_ns: int, final: bool,
                 accept: Callable[[T, list[Attachment | None]], str]) -> None:
         """Hand every complete measurement to `accept`, which returns a reason to drop it or ''."""

@@ -82,7 +82,7 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'robots': list(graph.robots),
         'radios': RadioNames(graph).specs(),
         'odometry_noise': 'pose_increment',
-        'keyframes': {'every_message': True},
+        'keyframes': {'every_message': True, 'max_count': 0},
         # What a file measures at a pose counts at that pose, however long its robot pauses there.
         'stamps': {'timeout_s': FILE_PAUSE_S},
         'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),

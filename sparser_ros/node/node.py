@@ -202,6 +202,8 @@ class SparserNode(Node):
         elif wanted and self.pipeline.frontend.time_jump:
             self.reset('the stamps of the odometry jumped back')
         self.pipeline.intake()
+        while self.pipeline.thinned:
+            self.get_logger().info(self.pipeline.thinned.pop(0))
         self.alarms.look()
 
     def _poll(self) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,17 @@ from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore
 from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
+from ..backend.session.thinning_step import ThinningStep, possible
 from ..config.sparser import SparserConfig
 from ..frontend import Frontend, Route
 from ..graph import Graph, Increment, Ranges, RelativePoses, Sightings
+from .handed_over import GraphCounts, HandedOver
 from .keyframe_arrays import Keyframes
 from .recording import Recording
+from .thinning_job import ThinningJob
+
+RELEASE_STEP_S = 0.01
+"""Between two looks whether the disk has what a thinning waits for."""
 
 
 def _no_objects(kind: str, _data: bytes) -> Any:
@@ -29,17 +34,6 @@ def _no_objects(kind: str, _data: bytes) -> Any:
 def _with_beacons_of(config: SparserConfig, frontend: Frontend) -> SparserConfig:
     """The same radios for back-end and front-end, whose session may have begun with others."""
     return replace(config, radios=frontend.config.radios)
-
-
-@dataclass
-class GraphCounts:
-    """Size of everything handed to the solver, and of what a solution does not include yet."""
-
-    keyframes: int = 0
-    ranges: int = 0
-    closures: int = 0
-    sightings: int = 0
-    waiting: int = 0
 
 
 class Pipeline:
@@ -61,7 +55,8 @@ class Pipeline:
         self.rulings = resumed.rulings
         """What the operator has said about measurements."""
         self.worker = SolverWorker(
-            config, resumed.increments, resumed.kept, resumed.rulings)
+            config, resumed.increments, resumed.kept, resumed.rulings,
+            self.frontend.thinnings)
         self.paused = config.node.start_paused
         self.solution: Solution | None = None
         self._steady = steady
@@ -73,20 +68,52 @@ class Pipeline:
         self._flushed = not resumed.messages
 
     def _begin(self) -> None:
-        self.keyframes = Keyframes(self.config.dimension)
-        self.ranges: list[Ranges] = []
-        self.closures: list[RelativePoses] = []
-        self.sightings: list[Sightings] = []
-        self.counts = GraphCounts()
-        self._increments: list[Increment] = []
+        self._handed = HandedOver(self.config.dimension)
+        """In the numbering of `solution`."""
+        self._coming: HandedOver | None = None
+        """After a thinning, until the first solution of the thinned graph."""
+        self._thinning: ThinningJob | None = None
+        self.thinned: list[str] = []
+        """What thinnings have done, in words."""
         self._sequence = -1
         self._submitted = -1
-        self._held: deque[tuple[int, Increment]] = deque()
-        """Increments whose messages are not on disk yet, with the record that holds them."""
+        self._held: deque[tuple[int, Increment | ThinningJob]] = deque()
+        """Increments whose messages are not on disk yet, with the record that holds them; and
+        thinnings, which what follows waits for."""
         self._requested = -1
         self._last_data = self._steady()
         self._flushed = True
         self.solution = None
+
+    @property
+    def _newest(self) -> HandedOver:
+        """In the numbering of the next increment, but for what waits for a thinning."""
+        return self._coming or self._handed
+
+    @property
+    def keyframes(self) -> Keyframes:
+        """Those that `solution` numbers."""
+        return self._handed.keyframes
+
+    @property
+    def ranges(self) -> list[Ranges]:
+        """Those that `solution` numbers."""
+        return self._handed.ranges
+
+    @property
+    def closures(self) -> list[RelativePoses]:
+        """Those between keyframes of `solution`."""
+        return self._handed.closures
+
+    @property
+    def sightings(self) -> list[Sightings]:
+        """Those at keyframes of `solution`."""
+        return self._handed.sightings
+
+    @property
+    def counts(self) -> GraphCounts:
+        """Sizes."""
+        return self._handed.counts
 
     def touched(self) -> None:
         """Note that a sensor message has arrived."""
@@ -106,34 +133,62 @@ class Pipeline:
         if increment is not None:
             self._keep(increment)
             self._held.append((number, increment))
-        self.recording.checkpoint(self.frontend, self._increments)
+            self._thin(number)
+        if self._thinning is None:
+            self.recording.checkpoint(self.frontend, self._newest.increments)
         self.release()
         return increment is not None
+
+    def _thin(self, number: int) -> None:
+        """Where there are too many keyframes: begin to thin what was handed over so far."""
+        quarantined = () if self.solution is None else self.solution.quarantined
+        if not possible(quarantined):
+            return
+        drop = self.frontend.thin()
+        if drop is None:
+            return
+        while self._thinning is not None:
+            # The one before is not done: only where data come much faster than in time.
+            self._thinning.outcome()
+            if not self.release() and self._thinning is not None:
+                time.sleep(RELEASE_STEP_S)
+        self._thinning = ThinningJob(
+            self._newest.increments, drop, self.frontend.config.keyframes.thinned_per_pair,
+            quarantined)
+        self._held.append((number, self._thinning))
 
     def release(self) -> bool:
         """Hand over what is safe on disk by now; true when nothing is held back."""
         while self._held and self.recording.safe(self._held[0][0]):
-            increment = self._held.popleft()[1]
-            self.worker.submit(increment)
-            self._submitted = increment.sequence
+            one = self._held[0][1]
+            if isinstance(one, ThinningJob):
+                if not one.done:
+                    break
+                step = one.outcome()
+                self._held.popleft()
+                self._thinned(step)
+                continue
+            self._held.popleft()
+            self.worker.submit(one)
+            self._submitted = one.sequence
         return not self._held
+
+    def _thinned(self, step: ThinningStep) -> None:
+        """Go on with a thinned graph."""
+        self.worker.thin(step)
+        self._thinning = None
+        self._coming = HandedOver(self.config.dimension)
+        self._coming.keep(step.increment)
+        for _, one in self._held:
+            if isinstance(one, Increment):
+                self._coming.keep(one)
+        self._requested = -1
+        self.thinned.append(step.text)
 
     def _keep(self, increment: Increment) -> None:
         self._sequence = increment.sequence
-        self._increments.append(increment)
-        self.keyframes.append(increment)
-        self.counts.keyframes += len(increment.poses)
-        self.counts.waiting += increment.n_measurements
-        if len(increment.sightings):
-            self.counts.sightings += len(increment.sightings)
-            self.sightings.append(increment.sightings)
-        if len(increment.ranges):
-            self.counts.ranges += len(increment.ranges)
-            self.ranges.append(increment.ranges)
-        closures = increment.relative_poses.take(~increment.relative_poses.odometry)
-        if len(closures):
-            self.counts.closures += len(closures)
-            self.closures.append(closures)
+        if self._thinning is None:
+            self._newest.keep(increment)
 
     def request_solve(self, *, force: bool = False, full: bool | None = None) -> bool:
         """Ask for a solve if there is something new; true when one was asked for.
@@ -179,8 +234,9 @@ class Pipeline:
         if solution is None:
             return None
         self.solution = solution
-        self.counts.waiting = sum(
-            i.n_measurements for i in self._increments[self._until(solution.sequence):])
+        if self._coming is not None:
+            self._handed, self._coming = self._coming, None
+        self._handed.solved(solution.sequence)
         self.recording.keep_map(self.worker.kept_map)
         return solution
 
@@ -209,17 +265,7 @@ class Pipeline:
 
     def store_of(self, sequence: int) -> GraphStore:
         """Increments 0..sequence under the operator's rulings; for a thread of its own."""
-        store = GraphStore(self.config.dimension)
-        store.rule(self.rulings)
-        begin = 0
-        for increment in tuple(self._increments[:self._until(sequence)]):
-            store.add(increment, first=begin)
-            begin = increment.sequence + 1
-        return store
-
-    def _until(self, sequence: int) -> int:
-        """How many increments there are up to a sequence; a restored one stands for several."""
-        return bisect.bisect_right(self._increments, sequence, key=lambda one: one.sequence)
+        return self._handed.store(sequence, self.rulings)
 
     def receive(self, route: Route, data: bytes, received_ns: int) -> None:
         """Take in the bytes of a sensor message."""

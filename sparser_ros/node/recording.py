@@ -33,6 +33,8 @@ class Recording:
         if self._files is not None:
             self._start(self._files, deserialise)
         self._archived = max((one.sequence for one in self.resumed.increments), default=-1)
+        self._thinnings = self.resumed.frontend.thinnings
+        """How often the graph was thinned at the last checkpoint."""
 
     def _start(self, files: Files, deserialise: Deserialise) -> None:
         try:
@@ -83,10 +85,11 @@ class Recording:
         if journal is None or not journal.due:
             return
         newest = increments[-1].sequence if increments else -1
+        anew = frontend.thinnings != self._thinnings
         journal.checkpoint(
             resume.state_record(frontend, self.inputs, newest, journal.topics),
-            [one for one in increments if one.sequence > self._archived])
-        self._archived = newest
+            [one for one in increments if anew or one.sequence > self._archived], anew=anew)
+        self._archived, self._thinnings = newest, frontend.thinnings
 
     def keep_map(self, kept: KeptMap | None) -> None:
         """Write the newest verdict, if it is another."""
@@ -105,7 +108,7 @@ class Recording:
         frontend: Frontend,
     ) -> None:
         """All data are forgotten; the front-end begins with this configuration."""
-        self._archived, self._kept = -1, None
+        self._archived, self._thinnings, self._kept = -1, 0, None
         if self._journal is not None:
             begin = resume.begin_values(config, positions, rulings, frontend.frames.values())
             loaded = config.radios != self._config.radios

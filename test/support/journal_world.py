@@ -9,6 +9,7 @@ from sparser_ros.backend.process import resume
 from sparser_ros.backend.process.journal_files import Files
 from sparser_ros.backend.process.journal_records import Message
 from sparser_ros.backend.session.graph_store import GraphStore
+from sparser_ros.backend.session.thinning_step import thinned
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.io import simulation_output
@@ -60,6 +61,7 @@ class Run:
         self.frontend, self.inputs = self.start.frontend, self.start.inputs
         self.increments = list(self.start.increments)
         self.archived = self.increments[-1].sequence if self.increments else -1
+        self.thinnings = self.frontend.thinnings
 
     def play(self, messages, first=0, flush=False):
         """Take in messages; `first` is the number of the first in the whole recording."""
@@ -81,12 +83,18 @@ class Run:
         increment = self.frontend.take(flush)
         if increment is not None:
             self.increments.append(increment)
+            drop = self.frontend.thin()
+            if drop is not None:
+                per_pair = self.config.keyframes.thinned_per_pair
+                self.increments = [thinned(self.increments, drop, per_pair).increment]
         if self.journal is not None and self.journal.due:
             newest = self.increments[-1].sequence
+            anew = self.frontend.thinnings != self.thinnings
             self.journal.checkpoint(
                 resume.state_record(self.frontend, self.inputs, newest, self.journal.topics),
-                [one for one in self.increments if one.sequence > self.archived])
-            self.archived = newest
+                [one for one in self.increments if anew or one.sequence > self.archived],
+                anew=anew)
+            self.archived, self.thinnings = newest, self.frontend.thinnings
 
     def close(self):
         """End as a node does."""

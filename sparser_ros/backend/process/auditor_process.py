@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from ..session.auditor import RULED, Auditor
 from ..session.live_bound import MOST_ROUNDS
 from ..session.live_calibration import LiveCalibration
+from ..session.renumbered import tracked_of
 from ..session.rulings import Rulings
 from ..session.tracked_map import TrackedMap, tracked_map
 from ..session.verdict import Verdict
@@ -20,6 +21,7 @@ from . import protocol
 from .codec import Packet, decode_increment, decode_solution, encode
 from .endpoint import Endpoint, begin_process
 from .protocol import Answer
+from .thin_codec import decode_thinned
 from .verdict_codec import encode_verdict
 
 _REST_WITHOUT_REASON = 9.0
@@ -87,6 +89,8 @@ class AuditorLoop:
                 self._tracked = tracked_map(decode_solution(packet))
         elif packet.kind == protocol.AUDIT:
             self._request = max(self._request, protocol.request_of(packet).number)
+        elif packet.kind == protocol.THIN:
+            self._thin(packet)
         elif packet.kind == protocol.RESET:
             self._generation, self._request = values['generation'], -1
             self._auditor, self._tracked = self._new(), None
@@ -99,6 +103,13 @@ class AuditorLoop:
             self._auditor.config = self._config
         elif packet.kind == protocol.CLOSE:
             self._endpoint.ended.set()
+
+    def _thin(self, packet: Packet) -> None:
+        increment, to = decode_thinned(packet)
+        self._generation = packet.values['generation']
+        self._auditor.thin(increment, to)
+        if self._tracked is not None:
+            self._tracked = tracked_of(self._tracked, to)
 
     def _calibrated(self) -> bool:
         """Whether a step of the calibration of radios was due, and made."""

@@ -62,6 +62,8 @@ class _Part:
     session: int = -1
     """>= 0: begin a new file of this session."""
     graph: bytes | None = None
+    anew: bool = False
+    """Whether that file holds all increments, so that older ones are not needed any more."""
 
 
 class Journal:
@@ -122,18 +124,25 @@ class Journal:
         # Twice: it may be the last record of all, and speaks for every measurement.
         return self._write(records.RULINGS, json.dumps(rulings).encode(), copies=2)
 
-    def checkpoint(self, state: bytes, increments: Sequence[Increment]) -> None:
+    def checkpoint(
+        self, state: bytes, increments: Sequence[Increment], *, anew: bool = False
+    ) -> None:
         """Begin a new file with the front-end's state.
 
-        `increments` are those since the last checkpoint; nothing may wait for `take`.
+        `increments` are those since the last checkpoint, or all of them (`anew`), the first of
+        which stands for those that were thinned; nothing may wait for `take`.
         """
-        chunks = [list(increments[k:k + MERGED]) for k in range(0, len(increments), MERGED)]
+        chunks = [list(increments[:1])] if anew else []
+        chunks += [list(increments[k:k + MERGED])
+                   for k in range(int(anew), len(increments), MERGED)]
+        firsts = [0 if anew and number == 0 else chunk[0].sequence
+                  for number, chunk in enumerate(chunks)]
         graph = b''.join(
             2 * records.pack(Record(
-                records.GRAPH, chunk[-1].sequence, chunk[0].sequence, len(chunk), 0, 0,
-                encode_increment(merged(chunk), first=chunk[0].sequence)))
-            for chunk in chunks)
-        self._open(graph)
+                records.GRAPH, chunk[-1].sequence, first, len(chunk), 0, 0,
+                encode_increment(merged(chunk), first=first)))
+            for chunk, first in zip(chunks, firsts, strict=True))
+        self._open(graph, anew=anew)
         self._write(records.STATE, state)
 
     def restart(self, begin: dict[str, Any]) -> int:
@@ -158,13 +167,14 @@ class Journal:
         self._queue.put(None)
         self._writer.join(10.0)
 
-    def _open(self, graph: bytes | None = None) -> None:
+    def _open(self, graph: bytes | None = None, *, anew: bool = False) -> None:
         begin = Record(records.BEGIN, self._number, self._before, 0, 0, 0,
                        json.dumps(self._begin).encode())
         self._number += 1
         self._file_bytes = 0
         # Twice: without its configuration a session could not be read.
-        self._queue.put(_Part(begin.number, 2 * records.pack(begin), self._session, graph))
+        self._queue.put(_Part(
+            begin.number, 2 * records.pack(begin), self._session, graph, anew))
 
     def _write(self, kind: int, body: bytes, messages: Sequence[Message] = (),
                take: int = records.NO_TAKE, copies: int = 1) -> int:
@@ -258,7 +268,7 @@ class _Writer(threading.Thread):
             self._files.write_graph(part.session, part.graph)
         self._session = part.session
         self._open()
-        self._files.tidy(part.session, part.graph is not None)
+        self._files.tidy(part.session, part.graph is not None, part.anew)
 
     def _open(self) -> None:
         path, self._file = self._files.create(self._session)

@@ -26,6 +26,8 @@ class Files:
         self._numbers: dict[int, int] = {}
         self._checkpoints: list[int] = []
         """Numbers of the files of the present session that begin with a state."""
+        self._bases: list[int] = []
+        """Numbers of those of them whose `.graph` file holds all increments."""
         self._lock: BinaryIO | None = None
 
     def open(self) -> None:
@@ -87,17 +89,26 @@ class Files:
         record = records.pack(records.Record(records.STATE, 0, 0, 0, 0, 0, data))
         self._write_whole(self.directory / f'sparser-{session:06d}-000000.map', record)
 
-    def tidy(self, session: int, checkpoint: bool) -> None:
-        """Delete messages that two states follow, then whole old sessions beyond the limit."""
+    def tidy(self, session: int, checkpoint: bool, anew: bool = False) -> None:
+        """Delete messages that two states follow, then whole old sessions beyond the limit.
+
+        `anew`: the newest `.graph` file holds all increments; older ones go as messages do.
+        """
         if checkpoint:
             self._checkpoints.append(self._numbers[session])
+            if anew:
+                self._bases.append(self._numbers[session])
         else:
             self._checkpoints.clear()
+            self._bases.clear()
         sessions = self.sessions()
         if len(self._checkpoints) > 1:
-            for path in sessions.get(session, {}).get('journal', []):
-                if _number(path) < self._checkpoints[-2]:
-                    _delete(path)
+            least = self._checkpoints[-2]
+            base = max((one for one in self._bases if one <= least), default=-1)
+            for kind, first in (('journal', least), ('graph', base)):
+                for path in sessions.get(session, {}).get(kind, []):
+                    if _number(path) < first:
+                        _delete(path)
         paths = {s: [p for kind in parts.values() for p in kind] for s, parts in sessions.items()}
         sizes = {s: sum(p.stat().st_size for p in of if p.exists()) for s, of in paths.items()}
         for old in sorted(sizes):

@@ -68,12 +68,10 @@ def _read(number: int, paths: dict[str, list[Path]]) -> KeptSession | None:
         return None
     begin = _begin(number, whole)
     starts = [k for k, one in enumerate(whole) if one.kind == records.STATE]
-    increments = _increments(paths.get('graph', []))
-    last = increments[-1].sequence if increments else -1
     for place in reversed(starts):
         values, front_end = _split(whole[place].body)
-        if values['sequence'] <= last:
-            known = [one for one in increments if one.sequence <= values['sequence']]
+        known = _increments(paths.get('graph', []), values['sequence'])
+        if values['sequence'] <= (known[-1].sequence if known else -1):
             return _session(number, begin, values, front_end, known, whole, place, found, paths)
     if whole[0].number != 0 and (starts or whole[0].before):
         raise SparserError(
@@ -164,15 +162,22 @@ def _span(first_ns: int, last_ns: int) -> str:
     return f'between {first} and {last}' if first_ns else f'before {last}'
 
 
-def _increments(paths: list[Path]) -> list[Increment]:
-    """Increments from the first on, as far as none is missing; every record is there twice."""
+def _increments(paths: list[Path], until: int) -> list[Increment]:
+    """Increments from the first to sequence `until`, as far as none is missing.
+
+    Every record is there twice. One that stands for all sequences so far takes the place of those
+    before it: the graph was thinned.
+    """
     increments: list[Increment] = []
     newest = -1
     for path in paths:
         for one in records.scan(path.read_bytes()):
-            if isinstance(one, Damage) or one.kind != records.GRAPH or one.number <= newest:
+            if isinstance(one, Damage) or one.kind != records.GRAPH or not (
+                    newest < one.number <= until):
                 continue
-            if one.before != newest + 1:
+            if one.before == 0:
+                increments = []
+            elif one.before != newest + 1:
                 return increments
             increments.append(decode_increment(decode(one.body)))
             newest = one.number

@@ -1,11 +1,11 @@
 """The messages between the node, the tracker process and the auditor process.
 
-To both: increment, reset, rulings, configure, close. To the tracker also: solve, verdict. To the
-auditor also: solution (the tracker's newest), audit. From both: ready, beat, failed. From the
+To both: increment, thin, reset, rulings, configure, close. To the tracker also: solve, verdict. To
+the auditor also: solution (the tracker's newest), audit. From both: ready, beat, failed. From the
 tracker: solution. From the auditor: verdict, bound. Every answer names the generation (number of
-resets) it belongs to and the newest request it answers. The contents are frozen dataclasses
-(`Increment`, `Solution`, `Verdict`, `Bound`), or the plain values listed here; `codec` turns all
-of them into bytes.
+resets and thinnings) it belongs to and the newest request it answers. The contents are frozen
+dataclasses (`Increment`, `Solution`, `Verdict`, `Bound`), or the plain values listed here; `codec`
+turns all of them into bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 INCREMENT, SOLVE, AUDIT, RESET = 'increment', 'solve', 'audit', 'reset'
-RULINGS, CONFIGURE, CLOSE = 'rulings', 'configure', 'close'
+RULINGS, CONFIGURE, THIN, CLOSE = 'rulings', 'configure', 'thin', 'close'
 READY, BEAT, SOLUTION, VERDICT, FAILED = 'ready', 'beat', 'solution', 'verdict', 'failed'
 BOUND = 'bound'
 

@@ -13,6 +13,7 @@ from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs, state
 from ...graph import Increment
 from ..session.rulings import Rulings
+from ..session.thinning_step import possible, thinned
 from . import journal_reader, protocol
 from . import journal_records as records
 from .journal import Journal
@@ -89,13 +90,20 @@ def resume(files: Files, config: SparserConfig, deserialise: Deserialise) -> Res
             raise SparserError('the journal was written by another version of this package')
         frontend, inputs = state.unpack(session.front_end)
     archived = -1 if session.state is None else session.state['sequence']
-    increments = list(session.increments)
+    increments, kept = list(session.increments), session.kept
+    thinnings = frontend.thinnings
     for record in session.records:
-        increments += _replayed(record, frontend, inputs, deserialise)
-    kept = session.kept
+        new = _replayed(record, frontend, inputs, deserialise)
+        increments += new
+        if new:
+            increments, kept = _thinned(increments, frontend, kept)
+    if frontend.thinnings != thinnings:
+        archived = -1
     newest = increments[-1].sequence if increments else -1
-    if kept is not None and (kept.verdict.sequence > newest or session.losses):
-        kept = None  # it speaks of measurements that are not there
+    if kept is not None and (
+            kept.verdict.sequence > newest or session.losses
+            or kept.thinnings != frontend.thinnings):
+        kept = None  # it speaks of measurements that are not there, or numbers others
     return Resumed(frontend, inputs, increments, kept, Rulings.from_values(session.rulings),
                    archived, session.number, session.next_number, session.messages,
                    session.topics, tuple(notes), {**session.begin, 'rulings': session.rulings})
@@ -111,6 +119,20 @@ def _replayed(record: records.Record, frontend: Frontend, inputs: Inputs,
         return []
     increment = frontend.take(flush=record.take == records.FLUSH)
     return [] if increment is None else [increment]
+
+
+def _thinned(
+    increments: list[Increment], frontend: Frontend, kept: KeptMap | None
+) -> tuple[list[Increment], KeptMap | None]:
+    """The increments after a thinning, where one was due then; and the map in their numbering."""
+    quarantined = () if kept is None else kept.verdict.quarantined
+    drop = frontend.thin() if possible(quarantined) else None
+    if drop is None:
+        return increments, kept
+    step = thinned(increments, drop, frontend.config.keyframes.thinned_per_pair, quarantined)
+    if kept is not None and kept.thinnings == frontend.thinnings - 1:
+        kept = kept.thinned(step)
+    return [step.increment], kept
 
 
 def state_record(frontend: Frontend, inputs: Inputs, sequence: int,
@@ -131,7 +153,8 @@ def open_journal(files: Files, config: SparserConfig, resumed: Resumed) -> Journ
     newest = resumed.increments[-1].sequence if resumed.increments else -1
     journal.checkpoint(
         state_record(resumed.frontend, resumed.inputs, newest, journal.topics),
-        [one for one in resumed.increments if one.sequence > resumed.archived])
+        [one for one in resumed.increments if one.sequence > resumed.archived],
+        anew=resumed.archived < 0 < resumed.frontend.thinnings)
     return journal
 
 

@@ -13,6 +13,7 @@ from . import protocol
 from .codec import Packet, decode_increment, encode, encode_solution
 from .endpoint import Endpoint, begin_process
 from .protocol import Answer, Request
+from .thin_codec import decode_thinned
 from .verdict_codec import decode_verdict
 
 
@@ -67,6 +68,9 @@ class TrackerLoop:
             self._rulings = Rulings.from_values(values)
             if isinstance(self._held, Session):
                 self._held.rule(self._rulings)
+        elif packet.kind == protocol.THIN:
+            self._generation = values['generation']
+            self._held.thin(*decode_thinned(packet))
         elif packet.kind == protocol.RESET:
             self._generation, self._requests = values['generation'], []
             self._held = self._new(values['epoch'])

@@ -11,19 +11,22 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...graph import Increment
 from ..session.bound import Bound
 from ..session.graph_store import merged, runs
+from ..session.renumbered import kept_of, verdict_of
 from ..session.rulings import Rulings
 from ..session.solution import Solution, withdrawn
+from ..session.thinning_step import ThinningStep
 from ..session.verdict import Verdict
 from . import auditor_process, protocol, tracker_process
 from .codec import Packet, decode_solution, encode_increment, encode_solution
 from .link import Link, Role
 from .protocol import Answer, Request
+from .thin_codec import encode_thinned
 from .verdict_codec import decode_verdict, encode_verdict
 
 if TYPE_CHECKING:
@@ -69,15 +72,23 @@ class KeptMap:
 
     verdict: Verdict
     epoch: int
+    thinnings: int = 0
+    """How often the graph was thinned: which numbering of poses the verdict is in."""
 
     def encoded(self) -> bytes:
         """For the journal."""
-        return encode_verdict(self.verdict, Answer(0, self.epoch))
+        return encode_verdict(self.verdict, Answer(0, self.epoch, self.thinnings))
 
     @classmethod
     def decoded(cls, packet: Packet) -> KeptMap:
         """From the journal."""
-        return cls(decode_verdict(packet), protocol.answer_of(packet).request)
+        answer = protocol.answer_of(packet)
+        return cls(decode_verdict(packet), answer.request, max(answer.audit, 0))
+
+    def thinned(self, step: ThinningStep) -> KeptMap:
+        """The same map after a thinning."""
+        verdict = kept_of(self.verdict, step.renumbering, step.increment.sequence)
+        return KeptMap(verdict, self.epoch, self.thinnings + 1)
 
 
 class SolverWorker:
@@ -85,9 +96,9 @@ class SolverWorker:
 
     def __init__(
         self, config: SparserConfig, increments: Sequence[Increment] = (),
-        kept: KeptMap | None = None, rulings: Rulings = NO_RULINGS,
+        kept: KeptMap | None = None, rulings: Rulings = NO_RULINGS, thinnings: int = 0,
     ) -> None:
-        """`increments`, the map and the operator's rulings of a session to go on with."""
+        """Where a session goes on: increments, map, rulings, how often the graph was thinned."""
         self.lock = threading.RLock()
         self._config = config
         self._increments = list(increments)
@@ -96,10 +107,14 @@ class SolverWorker:
         self._verdict: tuple[Verdict, Answer] | None = None
         self._bound: Bound | None = None
         self._generation = self._epoch = 0
-        self._rulings = rulings
+        self._rulings, self._thinnings = rulings, thinnings
         if kept is not None:
             self._epoch = kept.epoch
             self._verdict = kept.verdict, Answer(0, -1)
+        self._thinned: ThinningStep | None = None
+        """The newest thinning."""
+        self._thinned_from = -1
+        """Generation before it."""
         self._request = self._answered = -1
         self._audit_request = self._audited = -1
         self._audit_failed_at = -1
@@ -156,7 +171,8 @@ class SolverWorker:
     def kept_map(self) -> KeptMap | None:
         """What a journal keeps of the map; None before the first audit."""
         with self.lock:
-            return None if self._verdict is None else KeptMap(self._verdict[0], self._epoch)
+            return None if self._verdict is None else KeptMap(
+                self._verdict[0], self._epoch, self._thinnings)
 
     @property
     def newest(self) -> Solution | None:
@@ -182,6 +198,7 @@ class SolverWorker:
         """Forget all increments and solutions; the next increment has sequence 0."""
         with self.lock:
             self._generation += 1
+            self._thinned, self._thinned_from, self._thinnings = None, -1, 0
             self._epoch = 0
             self._increments, self._solution, self._fresh = [], None, False
             self._verdict, self._bound, self._failed = None, None, ''
@@ -190,6 +207,28 @@ class SolverWorker:
             for link in self._links:
                 link.replace_all(
                     protocol.configure_message(self._config), *self._reset_messages())
+
+    def thin(self, step: ThinningStep) -> None:
+        """Go on with a thinned graph in place of everything submitted so far.
+
+        The next solution is one of the thinned graph; those on their way are dropped.
+        """
+        with self.lock:
+            self._thinned_from, self._generation = self._generation, self._generation + 1
+            self._thinned, self._thinnings = step, self._thinnings + 1
+            self._increments = [step.increment]
+            self._solution, self._fresh = None, False
+            if self._verdict is not None:
+                verdict, answer = self._verdict
+                self._verdict = (
+                    kept_of(verdict, step.renumbering, step.increment.sequence),
+                    replace(answer, generation=self._generation))
+            message = encode_thinned(self._generation, step.increment, step.renumbering)
+            for link in self._links:
+                link.send(message)
+            if self._busy:
+                self._tracker.send(protocol.request_message(
+                    protocol.SOLVE, Request(self._request, self._wish())))
 
     def rule(self, rulings: Rulings) -> None:
         """Follow what the operator says from the next audit on, also after a reset."""
@@ -330,10 +369,16 @@ class SolverWorker:
     def _take_verdict(self, verdict: Verdict, answer: Answer) -> None:
         """Pass a verdict on to the tracker, and ask for the solution that follows from it."""
         with self.lock:
+            kept, step = verdict, self._thinned
+            if answer.generation == self._thinned_from and step is not None:
+                # It was on its way when the graph was thinned.
+                kept = kept_of(verdict, step.renumbering, step.increment.sequence)
+                verdict = verdict_of(verdict, step.renumbering)
+                answer = replace(answer, generation=self._generation)
             if answer.generation != self._generation:
                 return
             if verdict.tells:
-                self._verdict = verdict, answer
+                self._verdict = kept, answer
             else:
                 self._audit_failed_at = max(self._audit_failed_at, verdict.sequence)
             self._request = max(self._request, 0)
@@ -344,7 +389,7 @@ class SolverWorker:
     def _take_failure(self, link: Link, packet: Packet, answer: Answer) -> None:
         _log.error('%s', packet.values['traceback'])
         with self.lock:
-            if answer.generation != self._generation:
+            if answer.generation not in (self._generation, self._thinned_from):
                 return
             newest = self._increments[-1].sequence if self._increments else -1
             if link is self._auditor:

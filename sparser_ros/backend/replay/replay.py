@@ -17,12 +17,13 @@ import numpy as np
 from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
-from ...graph import Graph, range_residuals
+from ...graph import Graph, Increment, range_residuals
 from ...io import report
 from ...io.bag import BagReader
 from ..session.bound import NOTHING
 from ..session.session import Session
 from ..session.solution import Location, Solution
+from ..session.thinning_step import possible, thinned
 from .truth import TruthTrack, compare
 
 Progress = Callable[[float, Solution | None], None]
@@ -41,6 +42,7 @@ class Replay:
     unused_topics: tuple[str, ...] = ()
     topics: dict[str, str] = field(default_factory=dict)
     """Topics of the bag that have messages, with their types."""
+    increments: list[Increment] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)
     """One entry per solve: data time, cost, full or warm, located robots."""
     tracks: dict[str, TruthTrack] = field(default_factory=dict)
@@ -55,15 +57,30 @@ class Replay:
         increment = self.frontend.take(flush=flush)
         if increment is not None:
             self.session.add(increment)
+            self.increments.append(increment)
         elif not flush:
             return
         if self.session.sequence < 0:
             return
         solution = self.solution = self.session.solve(full)
+        if increment is not None and self._thin(solution):
+            solution = self.solution = self.session.solve(False)
         located = [r.robot for r in solution.robots if r.location is Location.LOCATED]
         self.history.append({
             'data_s': data_s, 'cost_final': solution.stats.cost_final, 'full': solution.full,
             'status': solution.status.value, 'located': located, 'seconds': solution.seconds})
+
+
+    def _thin(self, solution: Solution) -> bool:
+        """Thin the graph where it has too many keyframes, as the node does."""
+        drop = self.frontend.thin() if possible(solution.quarantined) else None
+        if drop is None:
+            return False
+        step = thinned(self.increments, drop, self.config.keyframes.thinned_per_pair,
+                       solution.quarantined)
+        self.increments = [step.increment]
+        self.session.thin(step.increment, step.renumbering)
+        return True
 
 
 def run(

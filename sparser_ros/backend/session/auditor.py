@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Estimate, Increment
+from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
-from . import quarantine
+from . import quarantine, renumbered
 from .bound import Bound
 from .contest import SAME_COST, Contest, robust_cost
 from .frame import Frame, frame_of
@@ -108,6 +109,28 @@ class Auditor:
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
         return self._store.add(increment, first=first)
+
+    def thin(self, increment: Increment, to: Renumbering) -> None:
+        """Go on with the thinned graph, `increment`, in place of the sum of all increments.
+
+        Counts at the last audit are those that the thinned graph had then.
+        """
+        before, whole = self._store.n_measurements, self._store.sequence
+        self._store = self._store.thinned(increment, to)
+        self._faults.thinned(self._store, to)
+        # What was not audited yet is still to be: an audit is due although nothing has come since.
+        self._audited = whole if self._audited == whole else min(self._audited, whole - 1)
+        self._map = None if self._map is None else renumbered.tracked_of(self._map, to)
+        self.solved, self._bound = None, LiveBound()
+        share = self._store.n_measurements / max(before, 1)
+        ties, count = ties_of(self._store.graph)
+        self._rule.thinned(share, ties[:count], lambda name: renumbered.name_of(name, to))
+        if self._last is not None:
+            graph, known = self._store.graph, len(self._last.ties)
+            self._last = replace(
+                self._last, measurements=int(share * self._last.measurements),
+                rows=(len(graph.ranges), len(graph.relative_poses)),
+                ties=ties if len(ties) == known else self._last.ties)
 
     def rule(self, rulings: Rulings) -> None:
         """Leave out, or trust less, what the operator says, from the next audit on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from ...graph import (
     concatenated,
     empty_graph,
 )
+from ...graph.thinning import Renumbering
 from .quarantine import ODOMETRY
 from .rulings import Rulings
 
@@ -115,6 +117,26 @@ class GraphStore:
             np.sum(increment.relative_poses.odometry))
         self._robots[increment.sequence] = tuple(np.unique(increment.poses.robot).tolist())
         return True
+
+    def thinned(
+        self, increment: Increment, to: Renumbering, marks: Collection[int] = ()
+    ) -> GraphStore:
+        """A store of the thinned sum of all increments, which leaves out what this one does.
+
+        Rows up to the increments in `marks` can still be counted, as can the newest ones'. What was
+        quarantined is gone.
+        """
+        other = GraphStore(self._whole.dimension)
+        other.add(increment, first=0)
+        other.newest_stamp_ns = max(self.newest_stamp_ns, increment.newest_stamp_ns)
+        for name, ends in self._ends.items():
+            left = np.concatenate([[0], np.cumsum(to.rows[name] >= 0)])
+            other._ends[name] = [
+                (number, int(left[end])) for number, end in _remembered(ends, marks)]
+        other._widened = dict(self._widened)
+        other._doubted = np.sort(to.measurements('ranges', self._doubted))
+        other._rulings = self._rulings
+        return other
 
     @property
     def graph(self) -> Graph:
@@ -245,6 +267,17 @@ class GraphStore:
         return table.replaced(**{
             column: getattr(table, column) / factor
             for column in _WEIGHTS if column in table.columns()})
+
+
+def _remembered(ends: list[tuple[int, int]], marks: Collection[int]) -> list[tuple[int, int]]:
+    """The newest entries, and those of some sequences: older ones are told apart no more.
+
+    Of a sequence without an entry of its own, the one before it.
+    """
+    old = ends[:-_SEPARATE]
+    numbers = [number for number, _ in old]
+    places = {bisect.bisect_right(numbers, mark) - 1 for mark in marks}
+    return [old[place] for place in sorted(places) if place >= 0] + ends[-_SEPARATE:]
 
 
 def _joined(parts: Iterable[Landmarks]) -> Landmarks:

@@ -77,6 +77,14 @@ class ScratchRule:
             return 'a robot could be located'
         return ''
 
+    def thinned(
+        self, share: float, ties: Index, renamed: Callable[[str], str]
+    ) -> None:
+        """The graph has that share of its measurements now, and these ties (b,)."""
+        self._measurements = int(share * self._measurements)
+        self._ties = ties[:len(self._ties)]
+        self._confirmed = frozenset(map(renamed, self._confirmed))
+
     def has_news(self, measurements: int) -> bool:
         """Whether there are more measurements than at the last start from scratch."""
         return measurements > self._measurements

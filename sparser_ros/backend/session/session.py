@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...graph import Estimate, Graph, Increment
+from ...graph.thinning import Renumbering
 from .auditor import Auditor
 from .bound import Bound
 from .rulings import Rulings
@@ -54,6 +55,16 @@ class Session:
         """Append an increment (or a merged one from `first` on); False if already included."""
         self.auditor.add(increment, first=first)
         return self.tracker.add(increment, first=first)
+
+    def thin(self, increment: Increment, to: Renumbering) -> None:
+        """Go on with the thinned graph, `increment`, in place of the sum of all increments."""
+        self.auditor.thin(increment, to)
+        self.tracker.thin(increment, to)
+
+    @property
+    def whole(self) -> Graph:
+        """The sum of all increments so far."""
+        return self.tracker.whole
 
     def rule(self, rulings: Rulings) -> None:
         """Follow what the operator says from the next audit on."""

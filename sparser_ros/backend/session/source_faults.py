@@ -15,6 +15,7 @@ import numpy as np
 from ...config.integrity import IntegrityConfig
 from ...graph import Graph
 from ...graph.finding import Finding
+from ...graph.thinning import Renumbering
 from ..integrity.examine import LASTING_ODOMETRY
 from .contest import Contest
 from .graph_store import GraphStore
@@ -38,6 +39,14 @@ class SourceFaults:
         self._doubts: list[RangeDoubt] = []
         self._widened: dict[str, tuple[float, Finding]] = {}
         """Variance factor of odometry by robot, and what was found."""
+
+    def thinned(self, store: GraphStore, to: Renumbering) -> None:
+        """Go on with the store of a thinned graph."""
+        self._store = store
+        self._doubts = [
+            replace(one, rows=np.sort(to.measurements('ranges', one.rows)))
+            for one in self._doubts]
+        store.doubt(rows_of(self._doubts))
 
     def forget(self) -> None:
         """Everything counts again as it came."""

@@ -20,8 +20,9 @@ from ...config import SolverError
 from ...graph import Estimate, Graph, Increment
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments
+from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
-from . import quarantine, trust
+from . import quarantine, renumbered, trust
 from .covariances import Covariances, covariances
 from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
@@ -88,6 +89,11 @@ class Tracker:
         return self._store.graph
 
     @property
+    def whole(self) -> Graph:
+        """The sum of all increments so far."""
+        return self._store.whole
+
+    @property
     def sequence(self) -> int:
         """Newest increment included; -1 = none."""
         return self._store.sequence
@@ -98,6 +104,26 @@ class Tracker:
         if added:
             self._news.append(increment)
         return added
+
+    def thin(self, increment: Increment, to: Renumbering) -> None:
+        """Go on with the thinned graph, `increment`, in place of the sum of all increments.
+
+        The map stays where it is until the next tick.
+        """
+        verdict = self._verdict
+        self._store = self._store.thinned(
+            increment, to, () if verdict is None else (verdict.sequence,))
+        if verdict is not None:
+            self._verdict = renumbered.verdict_of(verdict, to)
+        self._names, self._news = renumbered.names_of(self._names, to), []
+        known = self._map.estimate() if self._map is not None else (
+            None if self._good is None else self._good[1])
+        if known is None:
+            return
+        estimate = renumbered.estimate_of(known, to)
+        self._good = self._store.sequence, estimate
+        if self._map is not None:
+            self._map = self._built(estimate, self._names)
 
     def adopt(self, verdict: Verdict) -> None:
         """Take a verdict over, and its map where that is another one than the present."""

@@ -44,6 +44,44 @@ def test_a_run_in_pieces_gives_the_graph_of_the_whole(
     back.close()
 
 
+THIN = {'keyframes': {'max_count': 40, 'distance_m': 0.3}, 'odometry': {'history_s': 2.0}}
+
+
+@pytest.mark.parametrize('segment_mb', [64.0, 0.1])
+def test_a_thinned_graph_is_thinned_alike_after_a_crash(tmp_path, recording, segment_mb):
+    parameters, messages = recording
+    parameters = {**parameters, **THIN}
+    whole = Run(parameters).play(messages, flush=True)
+    assert whole.frontend.thinnings >= 3 and whole.graph.n_poses <= 45
+    rng, begin = np.random.default_rng(2), 0
+    ends = [10, *sorted(rng.integers(10, len(messages), 4).tolist()), len(messages)]
+    for end in ends:
+        run = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
+        assert run.start.messages == begin and not run.start.notes
+        run.play(messages[begin:end], begin, flush=end == len(messages))
+        run.close()
+        begin = end
+    assert run.frontend.thinnings == whole.frontend.thinnings
+    assert same_graph(run.graph, whole.graph)
+    back = Run(parameters, tmp_path, resume=True, segment_mb=segment_mb)
+    assert same_graph(back.graph, whole.graph)
+    back.close()
+
+
+def test_a_thinned_graph_survives_the_loss_of_the_newest_state(tmp_path, recording):
+    parameters, messages = recording
+    parameters = {**parameters, **THIN}
+    whole = Run(parameters).play(messages, flush=True)
+    Run(parameters, tmp_path, segment_mb=0.1).play(messages, flush=True).close()
+    assert len(list(tmp_path.glob('*.graph'))) < 6, 'graphs before the last thinnings are gone'
+    newest = sorted(tmp_path.glob('*.journal'))[-1]
+    newest.unlink()
+    run = Run(parameters, tmp_path, resume=True)
+    assert 0 < run.frontend.thinnings <= whole.frontend.thinnings
+    assert run.graph.validate().n_poses <= 45
+    run.close()
+
+
 def test_every_state_of_a_session_is_kept_twice(tmp_path, recording, undisturbed):
     parameters, messages = recording
     Run(parameters, tmp_path, segment_mb=0.1).play(messages, flush=True).close()

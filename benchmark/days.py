@@ -1,0 +1,258 @@
+"""Days in hours: simulated robots drive without end, through the node's own pipeline.
+
+Front-end, tracker and auditor process are those of the node; data go in as fast as a solution of
+everything so far comes back. Memory, latency and time to publish are sampled against the size of
+the graph. `python -m benchmark.days [--hours 8] [--robots 6] [--max-count 20000] …`
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparser_ros.backend.session.solution import Location, Solution
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.frontend.samples import OdometrySample, RangeSample
+from sparser_ros.io import simulation_output
+from sparser_ros.io.sensor_bag import isotropic
+from sparser_ros.io.simulation import START_NS, Simulation
+from sparser_ros.io.tum import quats, xyz
+from sparser_ros.linalg.dense.alignment import aligned_errors
+from sparser_ros.node.cdr import path_bytes
+from sparser_ros.node.picture import map_to_odom, trajectory
+from sparser_ros.node.pipeline import Pipeline
+
+from . import pictures
+from .table import Row, Table, median, run_main
+
+SECOND = 10**9
+PATIENCE_S = 600.0
+"""Without a solution for so long the run ends: on a busy machine solves wait for each other."""
+FIRST_AUDIT_S = 120.0
+"""Data after which the run waits for an audit that locates all robots, and again until it has."""
+RECENT_S = 600.0
+"""Newest stretch whose position errors are shown beside those of the whole run."""
+COLUMNS = {
+    'hours': 'h of data', 'handed_over': 'keyframes so far', 'keyframes': 'in the graph',
+    'ranges': 'ranges', 'node_mb': 'node MB', 'tracker_mb': 'tracker MB',
+    'auditor_mb': 'auditor MB', 'latency_s': 'latency s', 'latency_max_s': 'longest s',
+    'intake_max_ms': 'longest intake ms', 'publish_ms': 'publish ms', 'ate_m': 'ATE m',
+    'ate_recent_m': 'ATE of 10 min m', 'located': 'located', 'wall_min': 'after min',
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save, draw."""
+    made = argparse.ArgumentParser(prog='python -m benchmark.days', description=__doc__)
+    made.add_argument('--hours', type=float, default=8.0)
+    made.add_argument('--robots', type=int, default=6)
+    made.add_argument('--beacons', type=int, default=6)
+    made.add_argument('--max-count', type=int, default=20_000, help='keyframes.max_count')
+    made.add_argument('--per-pair', type=int, default=1, help='keyframes.thinned_per_pair')
+    made.add_argument('--distance', type=float, default=2.0, metavar='M',
+                      help='between keyframes')
+    made.add_argument('--odometry-rate', type=float, default=4.0, metavar='HZ')
+    made.add_argument('--range-rate', type=float, default=1.0, metavar='HZ', help='per robot')
+    made.add_argument('--tick', type=float, default=5.0, metavar='S', help='data between solves')
+    made.add_argument('--sample', type=float, default=600.0, metavar='S', help='data per row')
+    made.add_argument('--seed', type=int, default=0)
+    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    args = made.parse_args(argv)
+    table = Table('days', f'Days: {args.hours:g} h of {args.robots} robots, '
+                  f'keyframes.max_count {args.max_count}', COLUMNS, args.out)
+    run = Simulation(SimulationConfig(
+        robots=args.robots, beacons=args.beacons, minutes=60 * args.hours, seed=args.seed,
+        odometry_rate=args.odometry_rate, range_rate=args.range_rate, truth_rate=0.0))
+    for found in measured(run, config_of(run, args), args.tick, args.sample):
+        table.add(found)
+        pictures.days(args.out / 'days.png', table.rows)
+    table.note('Memory of the node: growth of the resident set since the start, which holds the '
+               'simulated data; of tracker and auditor: resident set. Latency: from data to a '
+               'solution with all of them, median and longest since the row before. Publish: '
+               'transforms and the paths of all robots as bytes. ATE: rmse of the poses in the '
+               'graph after alignment.')
+    return 0
+
+
+def config_of(run: Simulation, args: argparse.Namespace) -> SparserConfig:
+    """Parameters of the node for a run, with patience for a busy machine."""
+    values = simulation_output.node_config(run)
+    return SparserConfig.from_mapping({
+        **values,
+        'keyframes': {'max_count': args.max_count, 'thinned_per_pair': args.per_pair,
+                      'distance_m': args.distance},
+        # Hours pass in minutes here, audits take their time.
+        'backend': {**values.get('backend', {}), 'audit': {'stale_s': 36_000.0}, 'watchdog': {
+            'hang_timeout_s': PATIENCE_S, 'start_timeout_s': PATIENCE_S}}})
+
+
+def measured(
+    run: Simulation, config: SparserConfig, tick_s: float, sample_s: float
+) -> Iterator[Row]:
+    """One row for every `sample_s` of data."""
+    begin, samples = time.monotonic(), samples_of(run)
+    base = resident_mb('self')
+    pipeline = Pipeline(config)
+    try:
+        latency: list[float] = []
+        intake, due, shown = [0.0], tick_s, sample_s
+        unlocated, audits = True, 0
+        for sample in samples:
+            seconds = (sample.stamp_ns - START_NS) / SECOND
+            if seconds >= due:
+                due += tick_s
+                before = pipeline.newest_sequence
+                start = time.perf_counter()
+                pipeline.intake()
+                intake.append(time.perf_counter() - start)
+                if pipeline.newest_sequence != before:
+                    latency.append(waited(pipeline))
+                if unlocated and seconds > FIRST_AUDIT_S * (1 + audits):
+                    audits += 1
+                    unlocated = not audited(pipeline)
+            if seconds >= shown and latency:
+                shown += sample_s
+                yield row(run, pipeline, base, seconds, latency, intake, begin)
+                latency, intake = [], [0.0]
+            pipeline.frontend.add(sample)
+            pipeline.touched()
+        if latency:
+            yield row(run, pipeline, base, run.duration_s, latency, intake, begin)
+    finally:
+        pipeline.close()
+
+
+def row(
+    run: Simulation, pipeline: Pipeline, base_mb: float, seconds: float, latency: list[float],
+    intake: list[float], begin_s: float,
+) -> Row:
+    """The cells after so many seconds of data; `latency` and `intake` since the row before."""
+    return {
+        'hours': seconds / 3600, **sizes(pipeline, base_mb), 'latency_s': median(latency),
+        'latency_max_s': max(latency), 'intake_max_ms': 1e3 * max(intake),
+        **accuracy(run, pipeline), 'wall_min': (time.monotonic() - begin_s) / 60}
+
+
+def waited(pipeline: Pipeline) -> float:
+    """Seconds until there is a solution of everything taken in."""
+    begin = time.monotonic()
+    while True:
+        pipeline.request_solve()
+        pipeline.poll()
+        solution, elapsed = pipeline.solution, time.monotonic() - begin
+        if solution is not None and solution.sequence >= pipeline.newest_sequence:
+            return elapsed
+        if elapsed > PATIENCE_S:
+            raise TimeoutError(f'no solution for {elapsed:.0f} s: {pipeline.worker.state.text}')
+        time.sleep(0.002)
+
+
+def audited(pipeline: Pipeline) -> bool:
+    """Wait for an audit from scratch, which data that come faster than in time would outrun.
+
+    Returns whether all robots are located.
+    """
+    request, begin = pipeline.request_audit(), time.monotonic()
+    while request is not None and time.monotonic() - begin < PATIENCE_S:
+        pipeline.poll()
+        if pipeline.answered(request):
+            break
+        time.sleep(0.01)
+    solution = pipeline.solution
+    return solution is not None and all(
+        one.location is Location.LOCATED for one in solution.robots)
+
+
+def samples_of(run: Simulation) -> Iterator[OdometrySample | RangeSample]:
+    """All messages in the order of their stamps."""
+    robots, exchanges = len(run.robots), run.exchanges
+    stamps = [track.stamp_ns for track in run.tracks] + [exchanges.stamp_ns]
+    kind = np.repeat(np.arange(robots + 1), [len(one) for one in stamps])
+    rows = np.concatenate([np.arange(len(one)) for one in stamps])
+    order = np.argsort(np.concatenate(stamps), kind='stable')
+    places = [(xyz(track.translation), quats(track.rotation)) for track in run.tracks]
+    names = [*run.robots, *run.beacon_names]
+    none = np.zeros((6, 6))
+    for k in order:
+        number, at = int(kind[k]), int(rows[k])
+        stamp = int(stamps[number][at])
+        if number == robots:
+            yield RangeSample(
+                names[exchanges.source[at]], names[exchanges.target[at]], stamp, stamp,
+                float(exchanges.range_m[at]), float(exchanges.variance[at]))
+        else:
+            track, (position, quat) = run.tracks[number], places[number]
+            yield OdometrySample(
+                names[number], stamp, stamp, position[at], quat[at], isotropic(
+                    track.translation_variance[at], track.rotation_variance[at]), none)
+
+
+def sizes(pipeline: Pipeline, base_mb: float) -> Row:
+    """Memory, counts and time to publish."""
+    state, solution = pipeline.worker.state, pipeline.solution
+    begin = time.perf_counter()
+    if solution is not None:
+        publish(pipeline, solution)
+    return {
+        'publish_ms': 1e3 * (time.perf_counter() - begin),
+        'handed_over': pipeline.counts.keyframes + pipeline.frontend.keyframes_thinned,
+        'keyframes': pipeline.counts.keyframes, 'ranges': pipeline.counts.ranges,
+        'node_mb': resident_mb('self') - base_mb, 'tracker_mb': resident_mb(state.pid),
+        'auditor_mb': resident_mb(state.auditor_pid)}
+
+
+def publish(pipeline: Pipeline, solution: Solution) -> None:
+    """Make what the node publishes after a solution, without sending it."""
+    most = pipeline.config.node.publish.path_max_poses
+    for robot in map_to_odom(solution, pipeline.keyframes):
+        path = trajectory(solution, pipeline.keyframes, robot, most)
+        path_bytes(0, 'map', path.stamps_ns, path.positions_xyz, path.quats_xyzw)
+
+
+def accuracy(run: Simulation, pipeline: Pipeline) -> dict[str, Any]:
+    """Position errors of the poses of located robots, all together and the newest ones."""
+    solution = pipeline.solution
+    if solution is None:
+        return {}
+    located = [one.robot for one in solution.robots if one.location is Location.LOCATED]
+    estimate, true, stamps = [], [], []
+    for robot in located:
+        rows = pipeline.keyframes.rows(robot, len(solution.estimate.translation))
+        stamp = pipeline.keyframes.stamps_ns(rows)
+        motion = run.motions[run.robots.index(robot)]
+        estimate.append(solution.estimate.translation[rows])
+        true.append(motion.poses((stamp - START_NS) / SECOND)[1])
+        stamps.append(stamp)
+    if not located:
+        return {'located': 0}
+    error = aligned_errors(np.concatenate(estimate), np.concatenate(true))
+    stamp = np.concatenate(stamps)
+    recent = error[stamp > stamp.max() - RECENT_S * SECOND]
+    return {'located': len(located), 'ate_m': rmse(error), 'ate_recent_m': rmse(recent)}
+
+
+def rmse(error: Any) -> float:
+    """Root mean square."""
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def resident_mb(process: int | str | None) -> float:
+    """Resident set of a process in MB; nan where there is none."""
+    try:
+        for line in Path(f'/proc/{process}/status').read_text().splitlines():
+            if line.startswith('VmRSS:'):
+                return int(line.split()[1]) / 1e3
+    except OSError:
+        return math.nan
+    return math.nan
+
+
+if __name__ == '__main__':
+    run_main(main)

@@ -1,0 +1,42 @@
+"""Odometry of keyframes that were thinned: what late measurements between others are placed by.
+
+A closure may name an instant of hours ago. Its keyframe may be gone; the way to the next one that
+stays is still known, 32 bytes a keyframe in 2D and 64 in 3D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .motion import Geometry, Pose
+
+
+class ThinnedKeyframes:
+    """Stamps and poses in the robot's odometry frame, in order of time."""
+
+    def __init__(self, space: Geometry) -> None:
+        self._stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._poses: NDArray[np.float64] = np.zeros((0, len(space.identity)))
+
+    def add(self, stamps: Sequence[int], poses: Sequence[Pose]) -> None:
+        """More of them, in any order."""
+        all_stamps = np.concatenate([self._stamps, np.array(stamps, dtype=np.int64)])
+        order = np.argsort(all_stamps, kind='stable')
+        self._stamps = all_stamps[order]
+        self._poses = np.concatenate([
+            self._poses, np.array(poses).reshape(-1, self._poses.shape[1])])[order]
+
+    @property
+    def newest_ns(self) -> int:
+        """Stamp of the newest one; 0 = there are none."""
+        return int(self._stamps[-1]) if len(self._stamps) else 0
+
+    def around(self, stamp_ns: int) -> dict[int, Pose]:
+        """The last one before an instant and the first one from it on, as far as there are."""
+        after = int(np.searchsorted(self._stamps, stamp_ns))
+        return {
+            int(self._stamps[row]): tuple(self._poses[row].tolist())
+            for row in (after - 1, after) if 0 <= row < len(self._stamps)}

@@ -1,0 +1,122 @@
+"""A session that goes on with a thinned graph: same map, same verdicts, fewer poses."""
+
+import numpy as np
+import pytest
+from backend_world import World, config
+
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.thinning_step import possible, thinned
+from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.linalg.dense.alignment import aligned_errors
+
+BEACONS = np.array([[3, 7], [-4, 1], [6, -3], [1, -6]])
+STARTS = np.array([[0, 0], [5, 2]])
+PARTS = 20
+
+
+def world_of(seed):
+    return World(['curved', 'curved'], STARTS, beacons=BEACONS, steps=100, seed=seed)
+
+
+def every_second(world, steps):
+    """Poses of the first steps, every second one but the first of each robot."""
+    drop = np.zeros(len(world.names) * steps, dtype=bool)
+    for step in range(1, steps - 1, 2):
+        for robot in range(len(world.names)):
+            drop[world.row(robot, step)] = True
+    return drop
+
+
+def renumbered(increment, to, n):
+    """A later increment whose endpoints are those of the whole graph, as the front-end has it."""
+    def new(end):
+        old = to.pose[np.clip(end, 0, n - 1)]
+        return np.where(end >= n, end - (n - len(to.kept)), np.where(end >= 0, old, end))
+
+    tables = {}
+    for name, table in increment.tables().items():
+        tables[name] = table.replaced(
+            **{column: new(getattr(table, column)) for column in table.endpoints()})
+    return increment.replaced(measurements=tables)
+
+
+def driven(world, session, cut=None):
+    """All increments one by one; thinned after number `cut`. Solutions of every tick."""
+    increments, found, to, n = world.increments(PARTS), [], None, 0
+    for number, one in enumerate(increments):
+        session.add(one if to is None else renumbered(one, to, n))
+        found.append(session.solve())
+        if number == cut:
+            n = session.whole.n_poses
+            step = thinned(increments[:number + 1], every_second(world, n // 2), 1)
+            to = step.renumbering
+            session.thin(step.increment, to)
+            found.append(session.solve(False))
+    return found, to
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_the_map_stays_and_goes_on(seed):
+    world = world_of(seed)
+    audit = AuditConfig(growth=3.0)
+    found, to = driven(world, Session(config(audit=audit)), cut=12)
+    before, after, last = found[12], found[13], found[-1]
+    assert len(after.estimate.translation) == len(to.kept) < len(before.estimate.translation)
+    moved = np.linalg.norm(
+        after.estimate.translation - before.estimate.translation[to.kept], axis=1)
+    # Half of the ranges of the old half are gone: less than twice the noise of one range.
+    assert moved.max() < 0.1
+    located = [one.location for one in before.robots]
+    assert located == [Location.LOCATED] * 2 == [one.location for one in after.robots]
+    assert after.epoch == before.epoch and after.sequence == before.sequence
+    whole, _ = driven(world, Session(config(audit=audit)))
+    kept = np.concatenate([to.kept, np.arange(
+        len(before.estimate.translation), len(whole[-1].estimate.translation))])
+    true = world.truth.translation
+    error = aligned_errors(last.estimate.translation, true[kept])
+    reference = aligned_errors(whole[-1].estimate.translation, true)[kept]
+    assert np.sqrt(np.mean(error**2)) < 1.25 * np.sqrt(np.mean(reference**2)) + 0.01
+
+
+def test_audits_after_a_thinning_agree_and_need_no_start_from_scratch():
+    world = world_of(0)
+    session = Session(config(audit=AuditConfig(growth=1.2)))
+    found, _ = driven(world, session, cut=10)
+    assert found[-1].audited_sequence > 11
+    assert all(one.location is Location.LOCATED for one in found[-1].robots)
+    assert all(one.location is Location.LOCATED for later in found[11:] for one in later.robots)
+
+
+def test_what_is_left_out_stays_left_out():
+    world = world_of(1)
+    session = Session(config(audit=AuditConfig(growth=3.0)))
+    increments = world.increments(PARTS)
+    for one in increments[:10]:
+        session.add(one)
+    session.solve()
+    store = session.tracker._store
+    store.doubt(np.arange(40, 60))
+    n = session.whole.n_poses
+    step = thinned(increments[:10], every_second(world, n // 2), 1)
+    session.thin(step.increment, step.renumbering)
+    new = session.tracker._store
+    rows = step.renumbering.rows['ranges']
+    assert new.doubted.tolist() == [row for row in rows[40:60].tolist() if row >= 0]
+    assert len(session.graph.ranges) == len(session.whole.ranges) - len(new.doubted)
+    assert new.rows_until(5)['ranges'] <= np.sum(
+        rows[:store.count_until('ranges', 5)] >= 0)
+
+
+def test_measurements_in_quarantine_go_and_odometry_in_quarantine_waits():
+    world = world_of(2)
+    increments = world.increments(PARTS)[:10]
+    n = 2 * 50
+    assert possible([(3, 1)]) and not possible([(3, 2)])
+    whole = thinned(increments, every_second(world, n // 2), 0)
+    part = thinned(increments, every_second(world, n // 2), 0, [(3, 1)])
+    lost = len(whole.increment.ranges) - len(part.increment.ranges)
+    assert lost == len(increments[3].ranges)
+    begin = sum(len(one.ranges) for one in increments[:3])
+    assert np.all(part.renumbering.rows['ranges'][begin:begin + lost] == -1)
+    assert len(part.increment.poses) == len(whole.increment.poses)

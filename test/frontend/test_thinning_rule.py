@@ -1,0 +1,92 @@
+"""A front-end that thins: what comes later is numbered and attached as if nothing were missing."""
+
+import numpy as np
+import pytest
+from frontend_world import Robot, closure_sample, config, graph_of, ns, range_sample, truth
+
+from sparser_ros.frontend import Frontend
+from sparser_ros.graph import empty_graph, range_residuals, squared_residuals
+from sparser_ros.graph.thinning import thin
+
+BEACON = np.array([3.0, -2.0, 0.0])
+
+
+def setting(dimension, most=40, **values):
+    robots = [Robot('A', dimension, 1), Robot('B', dimension, 2)]
+    frontend = Frontend(config(
+        dimension=dimension, radios={'L1': {'beacon': 'L1', 'position': BEACON.tolist()}},
+        keyframes={'distance_m': float('inf'), 'angle_rad': float('inf'), 'time_s': 1.0,
+                   'max_count': most}, odometry={'history_s': 5.0}, **values))
+    return frontend, robots
+
+
+def run(frontend, robots, seconds, graph=None, start=0.0):
+    """Odometry, and a range of A now and then; the graph is thinned where the front-end says."""
+    graph = empty_graph(frontend.config.dimension) if graph is None else graph
+    sizes = []
+    for step in range(round(start * 10), round(seconds * 10)):
+        t = step / 10
+        for robot in robots:
+            frontend.add_odometry(robot.odometry(t))
+        if step % 4 == 1:
+            frontend.add_range(range_sample(
+                'A', 'L1', t, np.linalg.norm(robots[0].antenna(t, np.zeros(3)) - BEACON)))
+        if step % 10 == 9:
+            graph = graph_of(frontend, flush=False, graph=graph)
+            drop = frontend.thin()
+            if drop is not None:
+                graph = thin(graph, drop).graph
+            sizes.append(graph.n_poses)
+    return graph, sizes
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_what_comes_after_a_thinning_is_exact(dimension):
+    frontend, robots = setting(dimension)
+    graph, sizes = run(frontend, robots, 120.0)
+    assert max(sizes) <= 44 and frontend.thinnings > 5
+    # A closure from now to long ago, where keyframes are far apart by now.
+    for t in (20.43, 33.3, 61.07):
+        assert frontend.add_closure(closure_sample(robots[0], t, robots[1], 118.2))
+    graph = graph_of(frontend, graph=graph).validate()
+    estimate = truth(graph, robots, {'L1': BEACON})
+    assert np.sum(~graph.relative_poses.odometry) == 3
+    assert np.abs(range_residuals(graph, estimate)).max() < 1e-8
+    for name, squares in squared_residuals(graph, estimate).items():
+        assert np.max(squares, initial=0.0) < 1e-10, name
+
+
+def test_numbers_of_keyframes_have_no_gaps():
+    frontend, robots = setting(2)
+    graph, _ = run(frontend, robots, 60.0)
+    for robot in range(2):
+        own = graph.poses.index[graph.poses.robot == robot]
+        assert own.tolist() == list(range(len(own)))
+
+
+def test_a_closure_attaches_to_the_nearer_keyframe_of_a_thinned_stretch():
+    frontend, robots = setting(2)
+    graph, _ = run(frontend, robots, 120.0)
+    stamps = np.sort(graph.poses.stamp_ns[graph.poses.robot == 0])
+    gap = int(np.argmax(np.diff(stamps)))
+    at = stamps[gap] + 3 * (stamps[gap + 1] - stamps[gap]) // 4
+    frontend.add_closure(closure_sample(robots[0], (at - ns(0)) * 1e-9, robots[1], 118.2))
+    graph = graph_of(frontend, graph=graph)
+    table = graph.relative_poses.take(~graph.relative_poses.odometry)
+    assert graph.poses.stamp_ns[table.i[0]] == stamps[gap + 1]
+
+
+def test_nothing_is_thinned_where_that_is_switched_off():
+    frontend, robots = setting(2, most=0)
+    graph, _ = run(frontend, robots, 60.0)
+    assert frontend.thinnings == 0 and graph.n_poses == 120
+
+
+def test_a_reset_begins_to_count_anew():
+    frontend, robots = setting(2)
+    run(frontend, robots, 60.0)
+    assert frontend.thinnings
+    frontend.reset()
+    assert frontend.thinnings == 0
+    graph, sizes = run(frontend, robots, 60.0)
+    assert max(sizes) <= 44 and graph.validate()
