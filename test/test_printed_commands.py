@@ -63,11 +63,13 @@ def test_commands_run_as_printed(page: Path, tmp_path: Path, monkeypatch, capsys
     for name in ('config', 'docs'):
         (tmp_path / name).symlink_to(ROOT / name)
     names: dict[str, object] = {}
+    # A reader may find a file below the command that uses it.
+    for language, text in blocks(page):
+        if language == 'yaml' and (named := re.match(r'# (\S+\.yaml)\n', text)):
+            Path(named[1]).write_text(text, encoding='utf-8')
     for language, text in blocks(page):
         if language == 'python':
             exec(compile(text, page.name, 'exec'), names)
-        elif language == 'yaml' and (named := re.match(r'# (\S+\.yaml)\n', text)):
-            Path(named[1]).write_text(text, encoding='utf-8')
         elif language == 'sh':
             for command in lines(text):
                 if not reason_not_to(command):
