@@ -93,12 +93,10 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
         'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
         # Costs of a file are stated without a kernel. Its sigmas may be far too large (outfinite:
-        # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper, and
-        # chi-square tells less between two placements by the square: what fits best is shown.
+        # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper.
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {
-            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0,
-            'flip_cost': 0.0},
+            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0},
             'integrity': {'gate': False, 'widen_odometry': False}},
     }
     if len(graph.sightings):
