@@ -46,10 +46,10 @@ class AuditConfig:
         0.5, 'largest share of its time that the auditor process works', lower=0.01, upper=1.0,
         live=True)
     calm_time_share: float = option(
-        0.2, 'the same for audits that come only because `period_s` has passed: the last one '
+        0.5, 'the same for audits that come only because `period_s` has passed: the last one '
         'agreed with the map, and every robot is located', lower=0.01, upper=1.0, live=True)
     bound_share: float = option(
-        0.1, 'largest share of its time that the auditor process spends, between audits, on the '
+        0.0, 'largest share of its time that the auditor process spends, between audits, on the '
         'lower bound of the cost of the map (`certified`, `suboptimality` of `~/status`); 0 = no '
         'bound', lower=0.0, upper=1.0, live=True)
     starts: int = option(

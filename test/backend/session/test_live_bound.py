@@ -56,7 +56,7 @@ def test_no_share_no_bound():
 
 def test_a_map_that_has_grown_begins_where_the_last_one_ended():
     parts = list(increments(6))
-    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=1.0)))
+    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=1.0, bound_share=0.2)))
     costs = []
     for one in parts[:5]:
         auditor.add(one)
@@ -98,7 +98,7 @@ def test_words_for_an_operator():
 
 @pytest.mark.parametrize('above', [0.0, 200.0])
 def test_such_a_doubt_is_a_reason_for_a_start_from_scratch(above):
-    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=3.0)))
+    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=3.0, bound_share=0.2)))
     *early, last = increments(10)
     for one in early:
         auditor.add(one)
