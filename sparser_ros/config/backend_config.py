@@ -45,9 +45,6 @@ class AuditConfig:
     time_share: float = option(
         0.5, 'largest share of its time that the auditor process works', lower=0.01, upper=1.0,
         live=True)
-    calm_time_share: float = option(
-        0.5, 'the same for audits that come only because `period_s` has passed: the last one '
-        'agreed with the map, and every robot is located', lower=0.01, upper=1.0, live=True)
     bound_share: float = option(
         0.0, 'largest share of its time that the auditor process spends, between audits, on the '
         'lower bound of the cost of the map (`certified`, `suboptimality` of `~/status`); 0 = no '

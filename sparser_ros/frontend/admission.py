@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from ..graph.finding import Finding
@@ -125,7 +125,14 @@ class Strangers(Generic[C]):
             self._refuse(ranges, oldest)
         return []
 
-    def flush(self) -> list[C]:
+    def passed(self, ready: Iterable[C], flush: bool) -> Iterator[C]:
+        """What may go on of the measurements that are `ready`; with `flush` nothing stays held."""
+        for pending in ready:
+            yield from self.admit(pending)
+        if flush:
+            yield from self._flushed()
+
+    def _flushed(self) -> list[C]:
         """No more data are expected: a few rare names are beacons after all."""
         held, self._held = self._held, OrderedDict()
         ready: list[C] = []

@@ -18,7 +18,7 @@ from .absolute import ClosureGate, FixGate
 from .absolute_intake import ClosureIntake, FixIntake
 from .assembly import Assembly
 from .bounds import Bounds
-from .counters import Counters
+from .counters import Counters, KindCounters
 from .decode import Refused, Sample
 from .events import EventLog
 from .inputs import Route
@@ -38,7 +38,7 @@ from .samples import (
 from .serialized import readable
 from .sighting_gate import SightingGate
 from .sighting_intake import SightingIntake
-from .stamping import Stamping
+from .stamping import Stamping, Unplaced
 from .stamps import DataClock
 from .static_frames import StaticFrames
 from .thinning_rule import ThinningRule
@@ -190,19 +190,12 @@ class Frontend:
         """Add a pose of a robot's odometry; True does not yet mean that it is believed."""
         counters = self.counters.odometry
         counters.received += 1
-        number = self._numbers.get(sample.robot)
-        if number is None:
+        if sample.robot not in self._numbers:
             return counters.drop('unknown_robot')
         reason = self._odometry.fault(sample)
         if reason:
             return counters.drop(reason)
-        stamp_ns = self._stamping.stamp(sample)
-        if isinstance(stamp_ns, str):
-            return counters.drop(stamp_ns)
-        if stamp_ns is None:
-            counters.waiting += 1
-            return True
-        return self._add_odometry(number, sample, stamp_ns)
+        return self._stamped(sample, counters)
 
     def _add_odometry(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
         before = self.time_jump
@@ -215,13 +208,7 @@ class Frontend:
         counters = self.counters.ranges
         counters.received += 1
         self._ranges.look(sample)
-        stamp_ns = self._stamping.stamp(sample)
-        if isinstance(stamp_ns, str):
-            return counters.drop(stamp_ns)
-        if stamp_ns is None:
-            counters.waiting += 1
-            return True
-        return self._ranges.add(sample, stamp_ns)
+        return self._stamped(sample, counters)
 
     def add_sighting(self, sample: SightingSample) -> bool:
         """Add the place of a landmark, as seen by a robot."""
@@ -229,13 +216,7 @@ class Frontend:
         counters.received += 1
         if sample.robot not in self._numbers:
             return counters.drop('unknown_robot')
-        stamp_ns = self._stamping.stamp(sample)
-        if isinstance(stamp_ns, str):
-            return counters.drop(stamp_ns)
-        if stamp_ns is None:
-            counters.waiting += 1
-            return True
-        return self._sightings.add(sample, stamp_ns)
+        return self._stamped(sample, counters)
 
     def add_closure(self, sample: ClosureSample) -> bool:
         """Add a loop closure; both stamps are required."""
@@ -248,13 +229,7 @@ class Frontend:
         counters.received += 1
         if sample.robot not in self._numbers:
             return counters.drop('unknown_robot')
-        stamp_ns = self._stamping.stamp(sample)
-        if isinstance(stamp_ns, str):
-            return counters.drop(stamp_ns)
-        if stamp_ns is None:
-            counters.waiting += 1
-            return True
-        return self._fixes.add(sample, stamp_ns)
+        return self._stamped(sample, counters)
 
     def add_frame(self, sample: FrameSample) -> bool:
         """Learn where a frame sits, such as a sensor's on its robot."""
@@ -265,21 +240,30 @@ class Frontend:
             self._odometry.look_at_frames()
         return taken
 
+    def _stamped(self, sample: Unplaced, counters: KindCounters) -> bool:
+        """Take in a sample at its stamp; without one it waits until stamped sources tell."""
+        stamp_ns = self._stamping.stamp(sample)
+        if isinstance(stamp_ns, str):
+            return counters.drop(stamp_ns)
+        if stamp_ns is None:
+            counters.waiting += 1
+            return True
+        return self._taken(sample, stamp_ns)
+
+    def _taken(self, sample: Unplaced, stamp_ns: int) -> bool:
+        if isinstance(sample, OdometrySample):
+            return self._add_odometry(self._numbers[sample.robot], sample, stamp_ns)
+        if isinstance(sample, RangeSample):
+            return self._ranges.add(sample, stamp_ns)
+        if isinstance(sample, SightingSample):
+            return self._sightings.add(sample, stamp_ns)
+        return self._fixes.add(sample, stamp_ns)
+
     def _add_unstamped(self, flush: bool) -> None:
         """Place what has no stamps, once it is known where the stamped sources live."""
         for sample, stamp_ns in self._stamping.settled(flush):
-            if isinstance(sample, OdometrySample):
-                self.counters.odometry.waiting -= 1
-                self._add_odometry(self._numbers[sample.robot], sample, stamp_ns)
-            elif isinstance(sample, RangeSample):
-                self.counters.ranges.waiting -= 1
-                self._ranges.add(sample, stamp_ns)
-            elif isinstance(sample, SightingSample):
-                self.counters.sightings.waiting -= 1
-                self._sightings.add(sample, stamp_ns)
-            else:
-                self.counters.fixes.waiting -= 1
-                self._fixes.add(sample, stamp_ns)
+            self.counters.kind(self._kind(sample)).waiting -= 1
+            self._taken(sample, stamp_ns)
 
     # -- graph out -------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..config import SparserConfig
 from ..graph.finding import Finding
@@ -74,21 +74,22 @@ class RangeIntake:
                 accept: Callable[[PendingRange, list[Attachment | None]], str]) -> None:
         """Hand over the ranges whose time has come and whose odometry is there."""
         newest = self._clock.newest_ns
-        for pending in self._in_line(self.filter.release(newest, flush), newest, flush):
-            pair = self._limit.exceeded(pending.stamp_ns, pair_of(pending))
-            if pair:
-                self._counters.waiting -= 1
-                self._counters.drop('rate_limit')
-                self._events.add(pending.stamp_ns, Finding(
-                    'range_flood', pair, f'ranges {pair} come faster than the limits of '
-                    'ranges.max_rate_hz and ranges.max_total_rate_hz: dropped'))
-                continue
-            for admitted in self._strangers.admit(pending):
-                self._wait(admitted)
-        if flush:
-            for admitted in self._strangers.flush():
-                self._wait(admitted)
+        for admitted in self._strangers.passed(self._in_rate(newest, flush), flush):
+            self._wait(admitted)
         self._waiting.resolve(newest, flush, accept)
+
+    def _in_rate(self, newest_ns: int, flush: bool) -> Iterator[PendingRange]:
+        """The ranges whose time has come, without those that are too many."""
+        for pending in self._in_line(self.filter.release(newest_ns, flush), newest_ns, flush):
+            pair = self._limit.exceeded(pending.stamp_ns, pair_of(pending))
+            if not pair:
+                yield pending
+                continue
+            self._counters.waiting -= 1
+            self._counters.drop('rate_limit')
+            self._events.add(pending.stamp_ns, Finding(
+                'range_flood', pair, f'ranges {pair} come faster than the limits of '
+                'ranges.max_rate_hz and ranges.max_total_rate_hz: dropped'))
 
     def _in_line(
         self, ready: list[PendingRange], newest_ns: int, flush: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..config import SparserConfig
 from ..graph.finding import Finding
@@ -96,19 +96,20 @@ class SightingIntake:
         """Hand over the sightings whose time has come and whose odometry is there."""
         newest = self._clock.newest_ns
         self._place(newest, flush)
-        while self._heap and (flush or self._heap[0][0] + self._wait_ns <= newest):
+        for admitted in self._strangers.passed(self._in_rate(newest, flush), flush):
+            self._wait(admitted)
+        self._waiting.resolve(newest, flush, accept)
+
+    def _in_rate(self, newest_ns: int, flush: bool) -> Iterator[PendingSighting]:
+        """The sightings whose time has come, without those that are too many."""
+        while self._heap and (flush or self._heap[0][0] + self._wait_ns <= newest_ns):
             pending = heapq.heappop(self._heap)[-1]
             reason = self._too_often(pending)
-            if reason:
-                self._counters.waiting -= 1
-                self._counters.drop(reason)
+            if not reason:
+                yield pending
                 continue
-            for admitted in self._strangers.admit(pending):
-                self._wait(admitted)
-        if flush:
-            for admitted in self._strangers.flush():
-                self._wait(admitted)
-        self._waiting.resolve(newest, flush, accept)
+            self._counters.waiting -= 1
+            self._counters.drop(reason)
 
     def _place(self, newest_ns: int, flush: bool) -> None:
         """Look again at sightings in unknown frames; those that waited too long are dropped."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ..backend.process.worker import WorkerState
+from ..backend.process.worker_state import WorkerState
 from ..graph.finding import Finding
 from .findings import FindingBoard
 from .pipeline import Pipeline

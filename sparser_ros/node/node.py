@@ -14,7 +14,7 @@ from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
 
-from ..backend.process.worker import WorkerState
+from ..backend.process.worker_state import WorkerState
 from ..backend.session.solution import Location, Solution
 from ..config.sparser import SparserConfig
 from ..msg import SolverStatus

@@ -9,8 +9,8 @@ from ..backend.process import resume
 from ..backend.process.journal import Journal
 from ..backend.process.journal_files import Files
 from ..backend.process.journal_records import Message
+from ..backend.process.kept_map import KeptMap
 from ..backend.process.resume import Deserialise
-from ..backend.process.worker import KeptMap
 from ..backend.session.rulings import Rulings
 from ..config import SparserError
 from ..config.sparser import SparserConfig

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sparser_ros.backend.process.worker import WorkerState
+from sparser_ros.backend.process.worker_state import WorkerState
 from sparser_ros.graph.finding import Finding
 from sparser_ros.node.alarms import failures, without_echoes
 

@@ -10,7 +10,8 @@ import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
-from ..session.auditor import RULED, Auditor
+from ..session.auditor import Auditor
+from ..session.due_rule import RULED
 from ..session.live_bound import MOST_ROUNDS
 from ..session.live_calibration import LiveCalibration
 from ..session.renumbered import tracked_of
@@ -48,7 +49,6 @@ class AuditorLoop:
         self._bound, self._bound_from_s = self._auditor.bound, 0.0
         self._generation, self._request = 0, -1
         self._ended_s = self._rest_until_s = self._scratch_from_s = time.monotonic()
-        self._calm_until_s = self._ended_s
         self._scratch_anyway_s = math.inf
 
     def _new(self) -> Auditor:
@@ -147,7 +147,7 @@ class AuditorLoop:
             return 'a start from scratch now and then'
         if now < self._rest_until_s or self._auditor.sequence <= self._auditor.audited_sequence:
             return ''
-        if period > 0 and now >= max(self._ended_s + period, self._calm_until_s):
+        if period > 0 and now - self._ended_s >= period:
             return 'now and then'
         return self._auditor.due('' if self._tracked is None else self._tracked.doubt)
 
@@ -158,24 +158,17 @@ class AuditorLoop:
     def _audit(self) -> None:
         request, self._request = self._request, -1
         answer, begin = Answer(self._generation, request), time.monotonic()
-        calm = False
         try:
-            verdict = self._verdict(request)
-            calm = verdict.calm
-            self._endpoint.send(encode_verdict(verdict, answer))
+            self._endpoint.send(encode_verdict(self._verdict(request), answer))
         except Exception as error:
             # Nothing that an audit raises may end the checks: it is reported, and the loop goes on.
             self._endpoint.send(protocol.failed_message(
                 answer, f'{type(error).__name__}: {error}', traceback.format_exc()))
         self._ended_s = time.monotonic()
-        audit, scratch = self._config.backend.audit, self._auditor.scratch_s
-        rest = (1 - audit.time_share) / audit.time_share
+        share, scratch = self._config.backend.audit.time_share, self._auditor.scratch_s
+        rest = (1 - share) / share
         # Starts from scratch have a rest of their own: audits without them go on meanwhile.
-        worked = self._ended_s - begin - scratch
-        self._rest_until_s = self._calm_until_s = self._ended_s + worked * rest
-        if calm:
-            share = min(audit.calm_time_share, audit.time_share)
-            self._calm_until_s = self._ended_s + worked * (1 - share) / share
+        self._rest_until_s = self._ended_s + (self._ended_s - begin - scratch) * rest
         if scratch > 0:
             self._scratch_from_s = self._ended_s + scratch * rest
             self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON

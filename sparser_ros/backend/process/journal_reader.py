@@ -16,7 +16,7 @@ from . import journal_records as records
 from .codec import decode, decode_increment
 from .journal_files import Files
 from .journal_records import Damage, Record
-from .worker import KeptMap
+from .kept_map import KeptMap
 
 
 @dataclass(frozen=True)

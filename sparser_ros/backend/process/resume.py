@@ -18,7 +18,8 @@ from . import journal_reader, protocol
 from . import journal_records as records
 from .journal import Journal
 from .journal_files import Files
-from .worker import NO_RULINGS, KeptMap
+from .kept_map import KeptMap
+from .worker import NO_RULINGS
 
 Deserialise = Callable[[str, bytes], Any]
 NOT_INPUT = ('node', 'backend', 'solver')

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...graph import Increment
@@ -24,10 +24,12 @@ from ..session.thinning_step import ThinningStep
 from ..session.verdict import Verdict
 from . import auditor_process, protocol, tracker_process
 from .codec import Packet, decode_solution, encode_increment, encode_solution
+from .kept_map import KeptMap
 from .link import Link, Role
 from .protocol import Answer, Request
 from .thin_codec import encode_thinned
 from .verdict_codec import decode_verdict, encode_verdict
+from .worker_state import WorkerState
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -41,54 +43,6 @@ TRACKER = Role(
 AUDITOR = Role(
     'auditor', 'the auditor starts; robots are located after its first audit',
     auditor_process.main, auditor_process.AuditorLoop)
-
-
-@dataclass(frozen=True)
-class WorkerState:
-    """What the worker does right now."""
-
-    pid: int | None
-    """Of the tracker process; None while there is none, or in thread mode."""
-    auditor_pid: int | None
-    """Of the auditor process; None where it has none."""
-    busy: bool
-    """A solve was asked for and is not answered yet."""
-    restarting: bool
-    """The tracker process is starting (again); the auditor may still be."""
-    auditor_missing: str
-    """Why there is no auditor now though one is wanted; '' = it runs, or none is wanted."""
-    restarts: int
-    """How often one of the processes died or hung and was started again."""
-    settled: bool
-    """Everything submitted is solved, and audited where that happens by itself."""
-    failed: str
-    """Why the newest solve or audit failed; '' = it did not."""
-    text: str
-
-
-@dataclass(frozen=True)
-class KeptMap:
-    """What makes `map` of another process the same: the newest verdict, and its epoch."""
-
-    verdict: Verdict
-    epoch: int
-    thinnings: int = 0
-    """How often the graph was thinned: which numbering of poses the verdict is in."""
-
-    def encoded(self) -> bytes:
-        """For the journal."""
-        return encode_verdict(self.verdict, Answer(0, self.epoch, self.thinnings))
-
-    @classmethod
-    def decoded(cls, packet: Packet) -> KeptMap:
-        """From the journal."""
-        answer = protocol.answer_of(packet)
-        return cls(decode_verdict(packet), answer.request, max(answer.audit, 0))
-
-    def thinned(self, step: ThinningStep) -> KeptMap:
-        """The same map after a thinning."""
-        verdict = kept_of(self.verdict, step.renumbering, step.increment.sequence)
-        return KeptMap(verdict, self.epoch, self.thinnings + 1)
 
 
 class SolverWorker:

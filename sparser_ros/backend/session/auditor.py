@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, renumbered
 from .bound import Bound
 from .contest import SAME_COST, Contest, robust_cost
+from .due_rule import DueRule
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
@@ -31,8 +32,7 @@ from .live_bound import ROUNDS, LiveBound, SolvedMap
 from .quarantine import FAILURES
 from .rulings import Rulings
 from .runner import run
-from .scratch_rule import DOUBT_GROWTH, ScratchRule, Situation
-from .solution import Location
+from .scratch_rule import ScratchRule, Situation
 from .source_faults import SourceFaults
 from .tracked_map import TrackedMap
 from .verdict import Verdict, VerdictKind
@@ -42,23 +42,8 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Index = NDArray[np.int64]
-RULED = 'the operator has said what to leave out'
-"""Reason of an audit."""
 _SAME_CHI_SQUARE = 1.0
 """Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
-
-
-@dataclass(frozen=True)
-class _Audited:
-    """Counts at the last audit."""
-
-    measurements: int
-    rows: tuple[int, int]
-    """Ranges and relative poses."""
-    ties: Index
-    """(b + m,): measurements of segments and landmarks."""
-    sure: NDArray[np.bool_]
-    """(b + m,): located ones."""
 
 
 class Auditor:
@@ -74,19 +59,15 @@ class Auditor:
         self._store = GraphStore(config.dimension)
         self._pose = initial_pose(config.backend, config.dimension)
         self._map: TrackedMap | None = None
-        """The map of the last audit."""
+        """The map of the last audit: where the next one starts."""
         self._gauge_name: str | None = None
-        self._last: _Audited | None = None
-        self._audited = -1
-        self._followed = Rulings()
-        """What the operator had said at the last audit."""
-        self._rule = ScratchRule()
+        self._due, self._rule = DueRule(), ScratchRule()
         self._faults = SourceFaults(self._store)
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
         self.solved: SolvedMap | None = None
-        """The map of the last audit."""
+        """The solved part of the last audit: what a bound can be proved of."""
         self._bound = LiveBound()
         self.postponed = ''
         """Why the last audit would have started from scratch if that had been allowed."""
@@ -99,7 +80,7 @@ class Auditor:
     @property
     def audited_sequence(self) -> int:
         """Newest increment of the last audit, also of one that could not tell; -1 = none."""
-        return self._audited
+        return self._due.sequence
 
     @property
     def has_news(self) -> bool:
@@ -115,22 +96,14 @@ class Auditor:
 
         Counts at the last audit are those that the thinned graph had then.
         """
-        before, whole = self._store.n_measurements, self._store.sequence
-        self._store = self._store.thinned(increment, to)
+        before, self._store = self._store, self._store.thinned(increment, to)
         self._faults.thinned(self._store, to)
-        # What was not audited yet is still to be: an audit is due although nothing has come since.
-        self._audited = whole if self._audited == whole else min(self._audited, whole - 1)
+        self._due.thinned(before, self._store)
         self._map = None if self._map is None else renumbered.tracked_of(self._map, to)
         self.solved, self._bound = None, LiveBound()
-        share = self._store.n_measurements / max(before, 1)
+        share = self._store.n_measurements / max(before.n_measurements, 1)
         ties, count = ties_of(self._store.graph)
         self._rule.thinned(share, ties[:count], lambda name: renumbered.name_of(name, to))
-        if self._last is not None:
-            graph, known = self._store.graph, len(self._last.ties)
-            self._last = replace(
-                self._last, measurements=int(share * self._last.measurements),
-                rows=(len(graph.ranges), len(graph.relative_poses)),
-                ties=ties if len(ties) == known else self._last.ties)
 
     def rule(self, rulings: Rulings) -> None:
         """Leave out, or trust less, what the operator says, from the next audit on.
@@ -144,29 +117,13 @@ class Auditor:
     @property
     def has_rulings(self) -> bool:
         """Whether the operator has said something since the last audit."""
-        return self._store.rulings != self._followed
+        return self._due.ruled(self._store)
 
     def due(self, doubt: str = '') -> str:
         """Why an audit is due, or ''; `doubt` is the tracker's."""
-        last, audit = self._last, self.config.backend.audit
         if self.config.backend.auditor == 'off':
             return ''
-        if self.has_rulings and self._store.sequence >= 0:
-            return RULED
-        if self._store.sequence <= self._audited:
-            return ''
-        if last is None:
-            return 'first audit'
-        now = self._store.n_measurements
-        if now >= audit.growth * last.measurements and now > last.measurements:
-            return 'the graph has grown'
-        if doubt and now >= DOUBT_GROWTH * last.measurements:
-            return doubt
-        ties, _ = ties_of(self._store.graph)
-        if len(ties) != len(last.ties):
-            return 'something new is to be placed'
-        grown = ~last.sure & (ties > last.ties) & (ties >= audit.growth_unlocated * last.ties)
-        return 'something unlocated has new measurements' if np.any(grown) else ''
+        return self._due.reason(self._store, self.config.backend.audit, doubt)
 
     def audit(
         self, tracked: TrackedMap | None = None, *, request: int = -1,
@@ -183,8 +140,7 @@ class Auditor:
         if tracked is not None and tracked.quarantined:
             self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
         self._faults.hold_back()
-        self._followed = self._store.rulings
-        before, self._audited = self._audited, self._store.sequence
+        before = self._due.begin(self._store)
         contest, error = self._attempt(tracked)
         if contest is None and error:
             found = quarantine.culprits(
@@ -195,8 +151,7 @@ class Auditor:
 
         if contest is None:
             if error:
-                # Another try may succeed.
-                self._audited = before
+                self._due.failed(before)
             return self._completed(self._cannot_tell(error), request, begin)
         contest, judgement = self._faults.treated(contest, self._judged, self._again, self.config)
         now = self._situation(contest, tracked)
@@ -234,7 +189,7 @@ class Auditor:
             if frame is None:
                 return None, ''
             contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config)
-            contest.from_present((0, 0) if self._last is None else self._last.rows)
+            contest.from_present(self._due.rows)
         except FAILURES as error:
             return None, f'{type(error).__name__}: {error}'
         if not np.isfinite(contest.best.value):
@@ -375,13 +330,7 @@ class Auditor:
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
             best.result.stats.weights, own.poses,
             self._store.original('ranges', own.rows['ranges']))
-        ties, _ = ties_of(self._store.graph)
-        sure = np.concatenate([
-            np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
-            found.landmark_located])
-        self._last = _Audited(
-            self._store.n_measurements,
-            (len(frame.graph.ranges), len(frame.graph.relative_poses)), ties, sure)
+        self._due.end(self._store, frame.graph, found)
         stats = best.result.stats
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates
                    if one.result.status.solved and one.result.stats.cost_relaxed is not None]

@@ -91,13 +91,6 @@ class Verdict:
     seconds: float = 0.0
 
     @property
-    def calm(self) -> bool:
-        """Whether nothing calls for another audit but new data."""
-        located = all(one.location is Location.LOCATED for one in self.segments)
-        return self.kind is VerdictKind.AGREE and located and not (
-            self.withheld or self.gate_reasons or self.gate_robots)
-
-    @property
     def tells(self) -> bool:
         """Whether it says anything about the map."""
         return self.kind is not VerdictKind.CANNOT_TELL

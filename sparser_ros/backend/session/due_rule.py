@@ -1,0 +1,105 @@
+"""When an audit is due: counts of data at the last one against those of now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...config.backend_config import AuditConfig
+from ...graph import Graph
+from .graph_store import GraphStore
+from .judgement import Judgement, ties_of
+from .rulings import Rulings
+from .scratch_rule import DOUBT_GROWTH
+from .solution import Location
+
+Index = NDArray[np.int64]
+RULED = 'the operator has said what to leave out'
+"""Reason of an audit."""
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Counts at an audit."""
+
+    measurements: int
+    rows: tuple[int, int]
+    """Ranges and relative poses."""
+    ties: Index
+    """(b + m,): measurements of segments and landmarks."""
+    sure: NDArray[np.bool_]
+    """(b + m,): located ones."""
+
+
+class DueRule:
+    """Remembers what the last audit of one auditor had."""
+
+    def __init__(self) -> None:
+        self._last: _Counts | None = None
+        self._rulings = Rulings()
+        self.sequence = -1
+        """Newest increment of the last audit, also of one that could not tell; -1 = none."""
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Ranges and relative poses that the last audit had."""
+        return (0, 0) if self._last is None else self._last.rows
+
+    def ruled(self, store: GraphStore) -> bool:
+        """Whether the operator has said something since the last audit."""
+        return store.rulings != self._rulings
+
+    def begin(self, store: GraphStore) -> int:
+        """An audit of the graph begins; returns `sequence` of the one before."""
+        before, self.sequence = self.sequence, store.sequence
+        self._rulings = store.rulings
+        return before
+
+    def failed(self, before: int) -> None:
+        """The audit ended with an error: another try may succeed."""
+        self.sequence = before
+
+    def end(self, store: GraphStore, graph: Graph, found: Judgement) -> None:
+        """The audit of `graph`, the frame's part of what is stored, found this."""
+        ties, _ = ties_of(store.graph)
+        sure = np.concatenate([
+            np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
+            found.landmark_located])
+        self._last = _Counts(
+            store.n_measurements, (len(graph.ranges), len(graph.relative_poses)), ties, sure)
+
+    def thinned(self, before: GraphStore, now: GraphStore) -> None:
+        """Go on with a thinned graph: counts are those that it had at the last audit."""
+        # What was not audited yet is still to be: an audit is due although nothing has come since.
+        whole = before.sequence
+        self.sequence = whole if self.sequence == whole else min(self.sequence, whole - 1)
+        if self._last is None:
+            return
+        share = now.n_measurements / max(before.n_measurements, 1)
+        (ties, _), graph = ties_of(now.graph), now.graph
+        self._last = replace(
+            self._last, measurements=int(share * self._last.measurements),
+            rows=(len(graph.ranges), len(graph.relative_poses)),
+            ties=ties if len(ties) == len(self._last.ties) else self._last.ties)
+
+    def reason(self, store: GraphStore, audit: AuditConfig, doubt: str) -> str:
+        """Why an audit is due, or ''; `doubt` is the tracker's."""
+        last = self._last
+        if self.ruled(store) and store.sequence >= 0:
+            return RULED
+        if store.sequence <= self.sequence:
+            return ''
+        if last is None:
+            return 'first audit'
+        now = store.n_measurements
+        if now >= audit.growth * last.measurements and now > last.measurements:
+            return 'the graph has grown'
+        if doubt and now >= DOUBT_GROWTH * last.measurements:
+            return doubt
+        ties, _ = ties_of(store.graph)
+        if len(ties) != len(last.ties):
+            return 'something new is to be placed'
+        grown = ~last.sure & (ties > last.ties) & (ties >= audit.growth_unlocated * last.ties)
+        return 'something unlocated has new measurements' if np.any(grown) else ''
