@@ -30,6 +30,13 @@ settings.register_profile('ci', derandomize=True)
 if os.environ.get('CI'):
     settings.load_profile('ci')
 
+_LONGEST = (
+    'test_printed_commands.py', 'node/test_node.py', 'backend/process/test_worker.py',
+    'test_lint.py', 'benchmark/test_benchmark.py', 'demo/test_demo.py',
+    'backend/session/test_following.py', 'node/test_crashes.py', 'node/test_saved_maps.py',
+    'backend/replay/test_replay.py', 'cli/test_compile_kernels.py',
+    'backend/process/test_auditor_calibration.py')
+"""Files that take 20 s and more, longest first. One begun last would leave other cores idle."""
 _PR_SET_CHILD_SUBREAPER = 36
 _COMPILE = """
 import sys
@@ -40,6 +47,14 @@ warm_up_comparison(int(sys.argv[1]))
 for robust in (RobustConfig(), RobustConfig(kernel='gm', gnc=True)):
     warm_up(int(sys.argv[1]), SolverConfig(robust=robust))
 """
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longest files first, the others as they were found; `dev/test` keeps this order."""
+    place = {Path(__file__).parent / name: number for number, name in enumerate(_LONGEST)}
+    gone = [path.name for path in place if not path.exists()]
+    assert not gone, f'_LONGEST names files that are gone: {gone}'
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope='session')

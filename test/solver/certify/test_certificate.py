@@ -26,6 +26,8 @@ from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 RULE = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16)
 CERTIFY = SolverConfig(certify=True)
 ABSOLUTE = st.sampled_from(('', 'p', 'pfk'))
+LIFTED = 5
+"""Rank above both dimensions. It is the solver's own: kernels of other ranks would be compiled."""
 GRAPHS = 30
 """Random small graphs of one test, 0.1 s each; `sparser bench bounds` takes 200 and 100 starts."""
 
@@ -59,10 +61,10 @@ def planted(n: int = 20):  # type: ignore[no-untyped-def]
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.integers(0, 2))
-def test_trace_of_the_multipliers_is_the_cost_of_a_critical_point(seed, d, absolute, lift):
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.booleans())
+def test_trace_of_the_multipliers_is_the_cost_of_a_critical_point(seed, d, absolute, lifted):
     schur, manifold, _ = parts(world(seed, d, absolute=absolute, noise=0.3))
-    y = manifold.random_point(d + lift, np.random.default_rng(seed))
+    y = manifold.random_point(LIFTED if lifted else d, np.random.default_rng(seed))
     gradient = schur(y)
     multiplier = multiplier_matrix(manifold, y, gradient)
     assert multiplier.diagonal().sum() == pytest.approx(np.sum(y * gradient), rel=1e-9)
@@ -70,20 +72,20 @@ def test_trace_of_the_multipliers_is_the_cost_of_a_critical_point(seed, d, absol
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.integers(0, 3))
-def test_the_bound_holds_for_every_point_whatever_the_tested_one(seed, d, absolute, lift):
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.booleans())
+def test_the_bound_holds_for_every_point_whatever_the_tested_one(seed, d, absolute, lifted):
     """Even from a point that is not critical: no start at any rank ends below the bound."""
     schur, manifold, certifier = parts(world(seed, d, absolute=absolute, noise=1.0))
     random = np.random.default_rng(seed)
     preconditioner = RegularisedQ(schur)
     some = minimise(
-        schur, manifold, manifold.random_point(d + lift, random), preconditioner,
+        schur, manifold, manifold.random_point(LIFTED if lifted else d, random), preconditioner,
         StoppingRule(max_iterations=5))
     tested = certifier.test(some.y)
     sharper = sharpened(certifier, some.y, tested, wanted=0.0)
     assert sharper.gap <= tested.gap
     bound = sharper.lower_bound
-    for rank in (d, d + 1, d + 4):
+    for rank in (d, d, LIFTED):
         best = minimise(
             schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
         assert best.cost >= bound - certifier.tolerance(best.cost)

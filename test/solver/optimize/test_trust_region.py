@@ -17,16 +17,16 @@ from sparser_ros.solver.precondition.regularised_q import RegularisedQ
 from sparser_ros.solver.result import SolveStatus
 
 CASES = st.tuples(
-    st.integers(0, 10**6), st.sampled_from((2, 3)), st.integers(0, 2),
+    st.integers(0, 10**6), st.sampled_from(((2, 2), (2, 5), (3, 3), (3, 5))),
     st.sampled_from(('', 'p', 'k', 'pfk')))
 
 
 def setting(case):  # type: ignore[no-untyped-def]
-    seed, d, lift, absolute = case
+    seed, (d, p), absolute = case
     problem = QuadraticProblem(world(seed, d, absolute=absolute, noise=1.0))
     schur = SchurOperator(problem)
     random = np.random.default_rng(seed)
-    y = problem.manifold.random_point(d + lift, random)
+    y = problem.manifold.random_point(p, random)
     v = problem.manifold.project(y, random.normal(size=y.shape))
     return problem.manifold, schur, y, v / np.linalg.norm(v)
 
