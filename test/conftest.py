@@ -25,8 +25,8 @@ _WORKER = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
 os.environ['ROS_DOMAIN_ID'] = str(1 + _WORKER + _WORKERS * secrets.randbelow(100 // _WORKERS))
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 
-# Containers often keep Python from writing bytecode. Here each of three hundred processes would then
-# compile the package again, which is a quarter of their start.
+# Containers often keep Python from writing bytecode. Each of some hundred processes would then
+# compile the package again, which is a quarter of its start.
 os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
 sys.dont_write_bytecode = False
 

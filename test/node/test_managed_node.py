@@ -88,9 +88,11 @@ def test_the_map_outlasts_a_pause_and_the_journal_a_cleanup(tmp_path):
         for frame, one in map_to_odom(world).items():
             assert np.linalg.norm(one.translation - before[frame].translation) < 0.5
         world.play(scene.events[half:])
+        # Until they are read the map before the pause is up to date.
+        assert world.until(
+            lambda: world.counters()['odometry']['received'] == len(scene.odometry))
         world.solved()
         world.located()
-        assert world.counters()['odometry']['received'] == len(scene.odometry)
         whole = world.node.pipeline.counts.keyframes
         assert whole > kept
 

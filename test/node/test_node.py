@@ -148,7 +148,7 @@ def test_status_and_diagnostics(lived):
     assert status.covariance_gauge
     assert 0 < max(status.robot_protection_m) < 5 and status.alert_limit_m == 1.0
     assert np.all(np.isnan(status.robot_protection_z_m)) and status.integrity_risk == 1e-5
-    assert lived.until(lambda: lived.status.bound_age_s >= 0)
+    assert lived.until(lambda: lived.status.bound_age_s >= 0, START_S)
     assert 0 <= lived.status.suboptimality < np.inf and lived.status.lower_bound > 0
     assert 'the best possible' in lived.status.optimality
     assert status.keyframes == lived.counters()['odometry']['accepted']

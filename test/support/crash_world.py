@@ -37,7 +37,7 @@ PATIENCE_S = 120.0
 SETTINGS = {
     'node.flush_after_s': 8.0, 'node.solve_period_s': 0.3, 'node.status_period_s': 0.2,
     'node.qos.reliability': 'reliable', 'node.journal.resume': True,
-    'backend.audit.period_s': 1.0, 'node.stale_after_s': 0.0}
+    'backend.audit.period_s': 1.0, 'backend.audit.niceness': 0, 'node.stale_after_s': 0.0}
 
 
 def kept(folder):
