@@ -41,8 +41,9 @@ def path(kind, steps, start, seed, dimension=2):
         rates = 0.2 * rng.normal(size=(steps, 3)) if kind == 'curved' else np.zeros((steps, 3))
         rotation = np.empty((steps, 3, 3))
         rotation[0] = rotvec_to_matrix(rng.normal(size=3))
+        turns = rotvec_to_matrix(rates)
         for k in range(1, steps):
-            rotation[k] = rotation[k - 1] @ rotvec_to_matrix(rates[k])
+            rotation[k] = rotation[k - 1] @ turns[k]
     forward = np.zeros(dimension)
     forward[0] = speed
     moves = rotation[:-1] @ forward
