@@ -139,7 +139,7 @@ class CalibrationTurns:
         graph, ends = self.graph, self.ends
         model = joint_model(state.parameters, state.corrected, ends, state.estimate, state.weights)
         residual = range_residuals(state.corrected, state.estimate)
-        clear = np.ones(len(residual), dtype=bool)
+        clear = None
         if state.paths is None:
             inflation = variance_inflation(state.corrected, ends, residual, self.robust)
         else:

@@ -18,6 +18,7 @@ from scipy.special import chdtri, erf
 from ..array_types import Array, Index, Mask
 from ..graph import Ranges
 from ..graph.range_ends import RangeEnds
+from .blocked_paths import LEAST_SIGMAS
 
 _TRIM = 2.5
 """Residuals beyond so many sigmas are no noise (1 % of normal ones)."""
@@ -39,9 +40,9 @@ _LEAST_SIGMA_M = 0.002
 _PRIOR_RANGES = 2.0
 """So many ranges say that a radio is as noisy as the average one."""
 _CHANCE = 0.001
-"""Noise alone gives so rarely a cell that counts less, or the gain of a model that is preferred."""
-_TURNS = 10
-"""Reweighted fits of bounded influence, and as many that leave out what noise cannot explain."""
+"""Noise that is as a model says prefers one with more parameters so rarely."""
+_TURNS = 8
+"""Reweighted fits."""
 
 
 @dataclass(frozen=True)
@@ -85,20 +86,24 @@ def robust_variance(residual: Array) -> float:
 
 def range_noise(
     ends: RangeEnds, ranges: Ranges, residual: Array, leverage: Array, before: RangeNoise | None,
-    clear: Mask,
+    clear: Mask | None,
 ) -> RangeNoise:
     """The model that the residuals (k,) in metres support; `ranges` hold the claimed variances.
 
-    Only ranges over `clear` (k,) paths are noise.
+    Only ranges over `clear` (k,) paths are noise. None: radios are not known yet. Then residuals
+    that are biased count in full: noise that is too large keeps kernels wide.
 
     A radio whose variance was once undetermined (`before`) stays so: with a smaller sigma the map
     follows its ranges even more.
     """
     distance_m = ranges.distance_m
-    cells, known = _known_cells(ends, distance_m, leverage, clear)
+    cells, known = _known_cells(
+        ends, distance_m, leverage, np.ones(len(residual), dtype=bool) if clear is None else clear)
     if before is not None:
         known &= before.known
         cells = [cell for cell in cells if known[cell[1]] and known[cell[2]]]
+    if clear is not None:
+        cells = _without_blocked(cells, residual)
     if not cells:
         return RangeNoise(
             np.zeros(len(known)), np.zeros(len(known), dtype=bool), 0.0)
@@ -114,6 +119,22 @@ def range_noise(
         claimed[row] = np.mean(1 / ranges.precision[rows])
     values, factor = _fitted(design, claimed, found, count)
     return RangeNoise(values[:-1], known, float(np.sqrt(values[-1])), factor)
+
+
+def _without_blocked(
+    cells: list[tuple[Index, int, int]], residual: Array
+) -> list[tuple[Index, int, int]]:
+    """All but those of paths that were blocked for most of a cell: their middle is too long.
+
+    Residuals are predicted minus measured. The excess is at least what counts as one for single
+    ranges (`blocked_paths`), in the sigma that most cells have.
+    """
+    if not cells:
+        return cells
+    middle = np.array([np.median(residual[cell[0]]) for cell in cells])
+    sigma = np.sqrt(np.median([robust_variance(residual[cell[0]]) for cell in cells]))
+    return [cell for cell, offset in zip(cells, middle, strict=True)
+            if -offset <= LEAST_SIGMAS * sigma]
 
 
 def _known_cells(
@@ -150,51 +171,34 @@ def _fitted(
     Each model has to gain significantly on the one before: factor, radios, radios and distance. A
     slope extrapolates, and radios that are alike are known better together.
     """
-    radios = int(np.sum(np.any(design[:, :-1] > 0, axis=0)))
     each = design.shape[1] - 1
+    radios = int(np.sum(np.any(design[:, :-1] > 0, axis=0)))
     flat = _solved(design[:, :-1], found, count, each)
     sloped = _solved(design, found, count, each)
     factor = _solved(claimed, found, count, 0)
-    of_flat = _misfit(design[:, :-1] @ flat, found, count)
-    of_sloped = _misfit(design @ sloped, found, count)
+
+    def misfit(model: Array) -> float:
+        model = np.maximum(model, _LEAST_SIGMA_M**2)
+        return float(np.sum(count * (np.log(model) + found / model)))
+
+    # Twice the log-likelihood ratio is chi-square with a degree for each further parameter.
+    of_flat, of_sloped = misfit(design[:, :-1] @ flat), misfit(design @ sloped)
     steep = of_flat - of_sloped > chdtri(1, _CHANCE)
     own, more = (of_sloped, radios) if steep else (of_flat, radios - 1)
-    common = _misfit(claimed @ factor, found, count) - own <= chdtri(max(more, 1), _CHANCE)
+    common = misfit(claimed @ factor) - own <= chdtri(max(more, 1), _CHANCE)
     return sloped if steep else np.append(flat, 0.0), float(factor[0]) if common else 0.0
 
 
-def _limit(count: Array) -> Array:
-    """Found over true variance that noise alone seldom exceeds; chi-square over its degrees."""
-    return np.asarray(chdtri(count, _CHANCE) / count)
-
-
-def _misfit(model: Array, found: Array, count: Array) -> float:
-    """Deviance of found variances, n (u - 1 - log u) with u = found / model.
-
-    It grows no more beyond what noise explains: a pair that was blocked for long is no noise of
-    its radios.
-    """
-    ratio = np.minimum(found / np.maximum(model, _LEAST_SIGMA_M**2), _limit(count))
-    return float(np.sum(count * (ratio - 1 - np.log(ratio))))
-
-
 def _solved(design: Array, found: Array, count: Array, radios: int) -> Array:
-    """Non-negative values of least deviance, by reweighted least squares.
+    """Reweighted non-negative least squares; a variance v from n ranges has the variance 2 v^2 / n.
 
-    First the influence of a cell is bounded (Huber 1964), which has one minimum; from there on
-    cells beyond the limit count no more.
-
-    The variance of a variance v from n ranges is 2 v^2 / n. The first `radios` columns are drawn
-    to half of the middle of all by two ranges each.
+    The first `radios` columns are drawn to half of the middle of all by two ranges each.
     """
     half = float(np.median(found)) / 2
     used = np.any(design > 0, axis=0) & (np.arange(design.shape[1]) < radios)
-    model, limit = np.full(len(found), 2 * half), _limit(count)
-    values = np.zeros(design.shape[1])
-    for turn in range(2 * _TURNS):
-        excess = np.maximum(found / model - 1, limit - 1)
-        weight = (limit - 1) / excess if turn < _TURNS else excess == limit - 1
-        root = np.sqrt(count / 2 * weight) / model
+    model, values = found.copy(), np.zeros(design.shape[1])
+    for _ in range(_TURNS):
+        root = np.sqrt(count / 2) / model
         prior = np.where(used, np.sqrt(_PRIOR_RANGES / 2) / np.maximum(values, half), 0.0)
         values, _ = nnls(
             np.vstack([root[:, None] * design, np.diag(prior)]),

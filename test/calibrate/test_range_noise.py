@@ -11,7 +11,7 @@ ROBOTS, BEACONS, EACH = 3, 6, 60
 
 
 def measured(sigma_m, seed=0):
-    """(ends, ranges that claim `sigma_m`, standard normal numbers); a number or by distance."""
+    """(ends, ranges that claim `sigma_m`, a number or by distance, standard normal numbers)."""
     rng = np.random.default_rng(seed)
     first, second, _ = (part.ravel() for part in np.meshgrid(
         np.arange(ROBOTS), ROBOTS + np.arange(BEACONS), np.arange(EACH), indexing='ij'))
@@ -27,6 +27,7 @@ def measured(sigma_m, seed=0):
 
 
 def found(ends, ranges, residual):
+    """Of residuals predicted minus measured."""
     count = len(residual)
     return range_noise(
         ends, ranges, residual, np.zeros(count), None, np.ones(count, dtype=bool))
@@ -68,7 +69,7 @@ def test_a_pair_that_is_blocked_for_long_is_no_noise_of_its_radios(share):
     ends, ranges, x = measured(0.1)
     rng = np.random.default_rng(1)
     blocked = (ends.first == 2) & (ends.second == 8) & (rng.random(len(x)) < share)
-    noise = found(ends, ranges, 0.1 * x + np.where(blocked, 1.5, 0.0))
+    noise = found(ends, ranges, 0.1 * x - np.where(blocked, 1.5, 0.0))
     assert np.sqrt(noise.variance(ends, ranges)) == pytest.approx(0.1, rel=0.1)
 
 
