@@ -18,6 +18,7 @@ from ..config import RobustConfig
 from ..graph import Graph
 from ..graph.range_ends import RangeEnds
 from ..solver.robust.kernels import KERNELS, thresholds
+from ..solver.robust.one_sided import widths_at
 
 WINDOW_S = 5.0
 """Ranges of a pair that are this close in time may share errors (multipath, blocked paths)."""
@@ -37,6 +38,8 @@ def variance_inflation(
     """
     squares = graph.ranges.precision * residual_m**2
     kernel, c2 = KERNELS[config.kernel], thresholds(graph, config, graph.dimension)['ranges']
+    if config.kernel == 'one_sided':
+        c2 = widths_at(graph.ranges, config.blocked_share, c2, residual_m)
     finite = np.where(np.isfinite(c2), c2, 1.0)
     weight = np.where(np.isfinite(c2), kernel.weight(squares, finite), 1.0)
     step = 1e-4 * finite
