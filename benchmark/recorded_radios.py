@@ -113,18 +113,21 @@ def draw(
 
     start, end = int(graph.poses.stamp_ns.min()), int(graph.poses.stamp_ns.max())
     seconds = np.linspace(0, (end - start) * 1e-9, PARTS + 1)[1:]
-    off, spread = np.array([
-        of_pairs(calibrated(until(graph, start, s), config), reference) for s in seconds]).T
+    parts = [calibrated(until(graph, start, s), config) for s in seconds]
+    off, spread = np.array([of_pairs(part, reference) for part in parts]).T
+    applied = np.array([part.applied for part in parts])
     figure = Figure(figsize=(5.4, 3.6), layout='constrained')
     axis = figure.subplots()
-    axis.semilogy(seconds, off, marker='o', label='difference from the reference')
+    axis.semilogy(seconds, off, label='difference from the reference')
     axis.semilogy(seconds, spread, '--', label='claimed sigma')
+    axis.semilogy(seconds[~applied], off[~applied], 'kx', label='says so and applies nothing')
     axis.set(title=title, xlabel='recorded [s]', ylabel='bias of a pair, rms of all pairs [m]')
     axis.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
-    for s, one, other in zip(seconds, off, spread, strict=True):
-        print(f'after {s:.1f} s: difference {one:.3f} m, claimed sigma {other:.3f} m')
+    for s, part, one, other in zip(seconds, parts, off, spread, strict=True):
+        print(f'after {s:.1f} s: difference {one:.3f} m, claimed sigma {other:.3f} m, '
+              f'{"applied" if part.applied else part.reason}')
 
 
 def until(graph: Graph, start_ns: int, seconds: float) -> Graph:
