@@ -19,10 +19,14 @@ from scipy.special import log_ndtr
 
 from ..array_types import Array, Index, Mask
 from ..graph.range_ends import RangeEnds
-from ..solver.robust.one_sided import EXCESS_M, LEAST_SIGMAS
 
 PERSISTENCE_S = 5.0
 """Mean time that a path stays as it is: a robot or a person that passes takes seconds."""
+EXCESS_M = 1.0
+"""Mean excess of a blocked range; indoor surveys of UWB radios find 0.3 to 3 m."""
+LEAST_SIGMAS = 5.0
+"""Least mean excess in standard deviations of the noise: what is no longer than the noise is not
+told from it, and a share of such ranges would take the place of a bias."""
 _GROSS_SHARE = 0.1
 """Of the blocked ranges so many are off by anything, either way: decoding errors, other radios."""
 _GROSS_M = 10.0

@@ -18,7 +18,7 @@ from scipy.special import chdtri, erf
 from ..array_types import Array, Index, Mask
 from ..graph import Ranges
 from ..graph.range_ends import RangeEnds
-from ..solver.robust.one_sided import LEAST_SIGMAS
+from .blocked_paths import LEAST_SIGMAS
 
 _TRIM = 2.5
 """Residuals beyond so many sigmas are no noise (1 % of normal ones)."""

@@ -39,7 +39,7 @@ def variance_inflation(
     squares = graph.ranges.precision * residual_m**2
     kernel, c2 = KERNELS[config.kernel], thresholds(graph, config, graph.dimension)['ranges']
     if config.kernel == 'one_sided':
-        c2 = widths_at(graph.ranges, config.blocked_share, c2, residual_m)
+        c2 = widths_at(graph.ranges, config, c2, residual_m)
     finite = np.where(np.isfinite(c2), c2, 1.0)
     weight = np.where(np.isfinite(c2), kernel.weight(squares, finite), 1.0)
     step = 1e-4 * finite

@@ -50,7 +50,7 @@ def final_weights(graph: Graph, estimate: Estimate, kernel: str) -> dict[str, Ar
     widths = thresholds(graph, RobustConfig(kernel=kernel), graph.dimension)
     if kernel == 'one_sided':
         widths['ranges'] = widths_at(
-            graph.ranges, RobustConfig().blocked_share, widths['ranges'],
+            graph.ranges, RobustConfig(), widths['ranges'],
             range_residuals(graph, estimate))
     squares = squared_residuals(graph, estimate)
     return {name: np.where(np.isfinite(c2), KERNELS[kernel].weight(

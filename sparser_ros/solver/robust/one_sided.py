@@ -21,13 +21,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...array_types import Array
+from ...config import RobustConfig
 from ...graph import Ranges
 
-EXCESS_M = 1.0
-"""Mean excess of a blocked range; indoor surveys of UWB radios find 0.3 to 3 m."""
-LEAST_SIGMAS = 5.0
-"""Least mean excess in standard deviations of the noise: what is no longer than the noise is not
-told from it."""
 _LARGEST_EXPONENT = 700.0
 """exp of more is infinite in float64."""
 
@@ -50,16 +46,17 @@ def mixture_inverse(w: Array, c2: Array) -> Array:
     return np.asarray(c2 + 2 * np.log((1 + np.exp(-c2 / 2)) / w - 1))
 
 
-def long_widths(ranges: Ranges, share: float, short: Array) -> Array:
-    """(k,): c^2 of ranges that are too long; `share` eps of them are expected over blocked paths.
+def long_widths(ranges: Ranges, config: RobustConfig, short: Array) -> Array:
+    """(k,): c^2 of ranges that are too long, with the share eps and the excess L of `config`.
 
-    `short` (k,) are those of ranges that are too short; no width is larger.
+    `short` (k,) are those of ranges that are too short; no width is larger. L is at least that
+    width: an excess within the noise is not told from it.
     """
-    excess = np.maximum(EXCESS_M * np.sqrt(ranges.precision), LEAST_SIGMAS)
-    odds = (1 - share) / share * excess / np.sqrt(2 * np.pi)
+    excess = np.maximum(config.blocked_excess_m * np.sqrt(ranges.precision), np.sqrt(short))
+    odds = (1 / config.blocked_share - 1) * excess / np.sqrt(2 * np.pi)
     return np.asarray(np.minimum(2 * np.log(odds), short))
 
 
-def widths_at(ranges: Ranges, share: float, short: Array, residual: Array) -> Array:
+def widths_at(ranges: Ranges, config: RobustConfig, short: Array, residual: Array) -> Array:
     """(k,): c^2 at residuals (k,), predicted minus measured."""
-    return np.where(residual < 0, long_widths(ranges, share, short), short)
+    return np.where(residual < 0, long_widths(ranges, config, short), short)

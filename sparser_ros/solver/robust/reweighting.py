@@ -39,8 +39,7 @@ class Reweighting:
         if self._one_sided and config.ranges:
             rows = self.slices['ranges']
             self._long = self.c2.copy()
-            self._long[rows] = long_widths(
-                self.problem.graph.ranges, config.blocked_share, self.c2[rows])
+            self._long[rows] = long_widths(self.problem.graph.ranges, config, self.c2[rows])
 
     def apply(self, weights: Array) -> None:
         """Give every measurement a weight; Q_cc, B and M follow, M is factorised again."""

@@ -1,5 +1,7 @@
 """Kernel of ranges that are too long rather than too short: derivatives, mean influence, solves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from radio_world import radio_world
@@ -65,10 +67,11 @@ def test_influence_has_mean_zero_where_ranges_are_as_assumed():
 def test_long_ranges_are_doubted_sooner_the_more_are_expected(made):
     ranges = made.measured.ranges
     short = np.full(len(ranges), SHORT)
-    few, many = (long_widths(ranges, share, short) for share in (0.01, 0.2))
+    few, many = (long_widths(ranges, replace(ONE_SIDED, blocked_share=share), short)
+                 for share in (0.01, 0.2))
     assert np.all(many < few) and np.all(few < SHORT)
     residual = range_residuals(made.measured, made.truth)
-    width = widths_at(ranges, 0.05, short, residual)
+    width = widths_at(ranges, ONE_SIDED, short, residual)
     assert np.array_equal(width == SHORT, residual >= 0)
 
 
