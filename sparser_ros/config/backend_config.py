@@ -53,8 +53,9 @@ class AuditConfig:
         3, 'most starts from scratch of one audit; two that end at the same cost settle it',
         lower=1, upper=100, live=True)
     limit_s: float = option(
-        30.0, 'longest start from scratch in the running node; 0 = no limit. `sparser replay` '
-        'has none, to give the same result every time', unit='s', lower=0.0, upper=3600.0,
+        30.0, 'longest search from scratch in the running node, which also ends before the graph '
+        'has grown by `growth`; 0 = no limit. `sparser replay` has none, to give the same result '
+        'every time', unit='s', lower=0.0, upper=3600.0,
         live=True)
     stale_s: float = option(
         60.0, 'a robot is no longer located when its data are newer by this, in data time, than '

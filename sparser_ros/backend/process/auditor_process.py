@@ -30,6 +30,8 @@ _REST_WITHOUT_REASON = 9.0
 tenth of the auditor's time finds maps that nothing else speaks for."""
 _REST_OF_CALIBRATION = 19.0
 """Rest after a solve of the calibration of radios, over its duration: a twentieth of the time."""
+_NOW_S = 1e-3
+"""Wait for messages that may have come already."""
 _LOOK_S = 0.2
 """Period of the look whether an audit is due: short against the ticks that its verdict is for."""
 
@@ -159,7 +161,7 @@ class AuditorLoop:
         request, self._request = self._request, -1
         answer, begin = Answer(self._generation, request), time.monotonic()
         try:
-            self._endpoint.send(encode_verdict(self._verdict(request), answer))
+            self._endpoint.send(encode_verdict(self._caught_up(self._verdict(request)), answer))
         except Exception as error:
             # Nothing that an audit raises may end the checks: it is reported, and the loop goes on.
             self._endpoint.send(protocol.failed_message(
@@ -183,6 +185,24 @@ class AuditorLoop:
             tracked, request=request, preliminary=self._say,
             scratch=True if self._scratch_anyway(now)
             else None if now >= self._scratch_from_s else False))
+
+    def _caught_up(self, verdict: Verdict) -> Verdict:
+        """The verdict with its map continued to what came while it was made."""
+        auditor, generation, most = self._auditor, self._generation, math.inf
+        packets = self._endpoint.receive(_NOW_S)
+        # Each round is for what came during the one before, and far shorter where it keeps up.
+        while packets and len(packets) < most:
+            most = len(packets)
+            for packet in packets:
+                self._handle(packet)
+            if auditor is not self._auditor or generation != self._generation:
+                # A reset, or a thinned graph: the verdict is of other poses.
+                return verdict
+            verdict = auditor.caught_up(verdict)
+            packets = self._endpoint.receive(_NOW_S)
+        for packet in packets:
+            self._handle(packet)
+        return verdict
 
     def _with_radios(self, verdict: Verdict) -> Verdict:
         """A verdict with what the last calibration of radios has found."""

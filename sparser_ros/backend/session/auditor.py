@@ -22,11 +22,12 @@ from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, renumbered
 from .bound import Bound
-from .contest import SAME_COST, Contest, robust_cost
+from .contest import SAME_COST, Contest, SearchEnd, robust_cost
 from .due_rule import DueRule
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
+from .growth_clock import GrowthClock
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .live_bound import ROUNDS, LiveBound, SolvedMap
 from .quarantine import FAILURES
@@ -34,6 +35,7 @@ from .rulings import Rulings
 from .runner import run
 from .scratch_rule import ScratchRule, Situation
 from .source_faults import SourceFaults
+from .tail import with_tail
 from .tracked_map import TrackedMap
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued, placed
@@ -63,6 +65,7 @@ class Auditor:
         self._gauge_name: str | None = None
         self._due, self._rule = DueRule(), ScratchRule()
         self._faults = SourceFaults(self._store)
+        self._growth = GrowthClock(config.backend.audit.growth)
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
@@ -89,7 +92,24 @@ class Auditor:
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
-        return self._store.add(increment, first=first)
+        added = self._store.add(increment, first=first)
+        self._growth.note(self._store.n_measurements, time.monotonic())
+        return added
+
+    def caught_up(self, verdict: Verdict) -> Verdict:
+        """The last verdict with its map continued to all that was added since.
+
+        What it says of robots is of the audit's data.
+        """
+        own = self._map
+        frame = self._frame() if verdict.kind is VerdictKind.BETTER_MAP else None
+        if own is None or frame is None or own.sequence == self._store.sequence:
+            return verdict
+        estimate = with_tail(
+            frame.graph, frame.segments, frame.named(verdict.placed), verdict.estimate,
+            self.config, frame.anchored)
+        self._map = replace(own, sequence=self._store.sequence, estimate=estimate)
+        return replace(verdict, estimate=estimate)
 
     def thin(self, increment: Increment, to: Renumbering) -> None:
         """Go on with the thinned graph, `increment`, in place of the sum of all increments.
@@ -165,8 +185,8 @@ class Auditor:
         if preliminary is not None:
             preliminary(replace(self._completed(
                 self._verdict(contest, tracked, judgement), -1, begin), final=False))
-        judgement = self._from_scratch(contest, judgement)
-        self._rule.confirmed(judgement, now)
+        judgement, end = self._from_scratch(contest, judgement, request >= 0)
+        self.postponed = self._rule.searched(judgement, now, end)
         return self._completed(self._verdict(contest, tracked, judgement), request, begin)
 
     def _completed(self, verdict: Verdict, request: int, begin_s: float) -> Verdict:
@@ -190,6 +210,8 @@ class Auditor:
                 return None, ''
             contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config)
             contest.from_present(self._due.rows)
+            if tracked is not None and self._forgotten(frame, tracked):
+                contest.from_hypothesis('the last audit', self._guess(frame, None))
         except FAILURES as error:
             return None, f'{type(error).__name__}: {error}'
         if not np.isfinite(contest.best.value):
@@ -208,11 +230,25 @@ class Auditor:
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other
 
-    def _from_scratch(self, contest: Contest, before: Judgement) -> Judgement:
-        """Add starts from scratch, and judge what is best then."""
+    def _from_scratch(
+        self, contest: Contest, before: Judgement, asked: bool
+    ) -> tuple[Judgement, SearchEnd]:
+        """Add starts from scratch, and judge what is best then.
+
+        In the running node they end before the graph has grown so much that the next audit is due:
+        a map of the graph as it was then would come too late.
+        """
         audit, begin, best = self.config.backend.audit, time.perf_counter(), contest.best
         rivals = len(contest.candidates)
-        contest.from_scratch(audit.starts, self._trials, audit.limit_s if self._bounded else 0.0)
+        limit_s = audit.limit_s
+        growing_s = max(self._growth.seconds(time.monotonic()), audit.period_s)
+        if not self._bounded or limit_s <= 0:
+            end = contest.from_scratch(audit.starts, self._trials, 0.0)
+        else:
+            end = contest.from_scratch(
+                audit.starts, self._trials, limit_s if asked else min(limit_s, growing_s))
+            if end is SearchEnd.LIMIT and (asked or growing_s >= limit_s):
+                end = SearchEnd.TRIED
         self._trials += len(contest.candidates) - rivals
         if contest.best is best:
             after = replace(before, segments=with_rivals(before.segments, contest, self.config))
@@ -220,7 +256,7 @@ class Auditor:
             after = self._judged(contest)
         self.scratch_s = time.perf_counter() - begin
         self._bound.searched()
-        return after
+        return after, end
 
     @property
     def bound(self) -> Bound | None:
@@ -262,11 +298,11 @@ class Auditor:
         """A start in map: known values, odometry, and new variables placed among the known."""
         known_map = self._map if tracked is None or not tracked.placed else tracked
         segments = frame.segments
-        guess = continued(
-            frame.graph, segments, None if known_map is None else known_map.estimate)
         known = np.zeros(len(frame.mask), dtype=bool)
         if known_map is not None and known_map.anchored == frame.anchored:
             known = frame.named(known_map.placed)
+        guess = continued(frame.graph, segments, None) if known_map is None else with_tail(
+            frame.graph, segments, known, known_map.estimate, self.config, frame.anchored)
         if frame.gauge is not None and not known[frame.gauge]:
             rows = segments.of_pose == frame.gauge
             own = at_origin(guess, int(segments.first[frame.gauge]), self._pose)
@@ -297,24 +333,40 @@ class Auditor:
         The tracker's data alone are compared: what came since moves the best candidate, and will
         move the tracker's map.
         """
-        frame = contest.frame
-        if tracked is None or tracked.anchored != frame.anchored:
+        if tracked is None or tracked.anchored != contest.frame.anchored:
             return True
-        until = self._store.rows_until(tracked.sequence)
-        known = frame.restricted(frame.named(tracked.placed))
-        poses = len(tracked.estimate.translation)
-        landmarks = len(tracked.estimate.landmarks)
-        graph = known.graph.replaced(**{
-            name: table.take(known.rows[name] < until[name])
-            for name, table in known.graph.tables().items()})
-        best = contest.best.whole
-        mine = Estimate(
-            np.concatenate([tracked.estimate.rotation, best.rotation[poses:]]),
-            np.concatenate([tracked.estimate.translation, best.translation[poses:]]),
-            np.concatenate([tracked.estimate.landmarks, best.landmarks[landmarks:]]))
-        least = robust_cost(graph, known.of(best), self.config)
-        here = robust_cost(graph, known.of(mine), self.config)
-        return not here <= least + max(SAME_COST * least, _SAME_CHI_SQUARE)
+        mine, least = self._costs(contest.frame, tracked, tracked.estimate, contest.best.whole)
+        return not mine <= least + max(SAME_COST * least, _SAME_CHI_SQUARE)
+
+    def _forgotten(self, frame: Frame, tracked: TrackedMap) -> bool:
+        """Whether the tracker's map fits the data of the last audit much worse than its map did.
+
+        It has left that map: a better one came too late for the newest data, or these pulled it
+        away. Data that came since move the optimum of the older ones by less.
+        """
+        own = self._map
+        if own is None or own.anchored != tracked.anchored:
+            return False
+        older = own if own.sequence <= tracked.sequence else tracked
+        mine, least = self._costs(frame, older, tracked.estimate, own.estimate)
+        return mine - least > self.config.backend.observability.flip_cost
+
+    def _costs(
+        self, frame: Frame, known: TrackedMap, first: Estimate, second: Estimate
+    ) -> tuple[float, float]:
+        """Robust costs of two estimates of what `known` has placed, by the data that it knew."""
+        until = self._store.rows_until(known.sequence)
+        own = frame.restricted(frame.named(known.placed))
+        poses, landmarks = len(known.estimate.translation), len(known.estimate.landmarks)
+        graph = own.graph.replaced(**{
+            name: table.take(own.rows[name] < until[name])
+            for name, table in own.graph.tables().items()})
+        costs = []
+        for one in (first, second):
+            whole = continued(frame.graph, frame.segments, Estimate(
+                one.rotation[:poses], one.translation[:poses], one.landmarks[:landmarks]))
+            costs.append(robust_cost(graph, own.of(whole), self.config))
+        return costs[0], costs[1]
 
     def _verdict(
         self, contest: Contest, tracked: TrackedMap | None, judgement: Judgement

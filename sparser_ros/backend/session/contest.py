@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from enum import Enum, unique
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,20 @@ _WIDEST = 1e6
 """Kernel width, in c^2, up to which something new is believed at first."""
 _RANGES_REFUSED = 0.5
 """Share of new ranges whose rejection is not taken for granted."""
+
+
+@unique
+class SearchEnd(Enum):
+    """Why there are no more starts from scratch."""
+
+    AGREED = 'agreed'
+    """Two maps, one of them from scratch, have the same least cost."""
+    TRIED = 'tried'
+    """All that may be tried were, and the least cost has been found once."""
+    FAR_BETTER = 'far better'
+    """The last one excludes all maps before it, and nothing has confirmed it yet."""
+    LIMIT = 'limit'
+    """Out of time."""
 
 
 @dataclass(frozen=True)
@@ -100,26 +115,33 @@ class Contest:
         """False where composing the odometry is the only solution."""
         return not odometry_only(self.frame.subgraph.graph)
 
-    def from_scratch(self, starts: int, first_trial: int, limit_s: float) -> None:
+    def from_scratch(self, starts: int, first_trial: int, limit_s: float) -> SearchEnd:
         """Low-rank solves without a guess, until two agree on the least cost.
 
-        `limit_s` of wall time bounds all of them together; 0 = no limit.
+        `limit_s` of wall time bounds all of them together; 0 = no limit. With a limit a map that
+        excludes all others so far ends the search, to be handed over at once.
         """
         graph, deadline = self.frame.subgraph.graph, time.monotonic() + limit_s
+        margin = self.config.backend.observability.flip_cost
         for trial in range(first_trial, first_trial + starts):
             left = max(deadline - time.monotonic(), 0.0)
             if limit_s and trial > first_trial and left < limit_s / 4:
                 # The last start took most of the time: another one would be cut off.
-                break
+                return SearchEnd.LIMIT
             least = self.best.value
             result = run_from_scratch(graph, self.config, trial, left if limit_s else 0.0)
-            if not result.status.solved and result.estimate is not None and value_of(
-                    result) < float('inf'):
+            cut = not result.status.solved
+            if cut and result.estimate is not None and value_of(result) < float('inf'):
                 # Out of time: what is left to do from its iterate is a warm start's work.
                 result = run(graph, self.config, result.estimate)
             value = self.add(f'scratch {trial}', result).value
             if abs(value - least) <= SAME_COST * min(least, value):
-                break
+                return SearchEnd.AGREED
+            if limit_s and least - value > margin:
+                return SearchEnd.FAR_BETTER
+            if limit_s and cut:
+                return SearchEnd.LIMIT
+        return SearchEnd.TRIED
 
     def from_hypothesis(self, name: str, whole: Estimate) -> None:
         """From another placement of robots or landmarks."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config.backend_config import AuditConfig
+from .contest import SearchEnd
 from .frame import segment_name
 from .judgement import Judgement
 from .solution import Location
@@ -24,6 +25,8 @@ Mask = NDArray[np.bool_]
 DOUBT_GROWTH = 1.02
 """Growth of the measurements since the last try from which a doubt brings the next one."""
 _PLACED = (Location.LOCATED, Location.POSITION_ONLY)
+_BEATEN = 'a start from scratch has found a far better map, to be confirmed by another one'
+_CUT = 'the graph grows faster than a start from scratch takes'
 _UNCONFIRMED = 'a solve from scratch has yet to confirm its place'
 
 
@@ -48,6 +51,8 @@ class ScratchRule:
     """At the last start from scratch; 0 = there was none."""
     _ties: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _confirmed: frozenset[str] = frozenset()
+    _beaten: bool = False
+    """The last start from scratch has found a map that nothing has confirmed yet."""
 
     def reason(
         self, found: Judgement, now: Situation, config: AuditConfig, *, eager: bool
@@ -57,6 +62,8 @@ class ScratchRule:
         `eager`: a robot that is not located is worth a solve at any new data about it, where the
         time that these solves take is bounded otherwise; else when its data have grown.
         """
+        if self._beaten:
+            return _BEATEN
         if self._unconfirmed(found.segments):
             return 'a place is to be confirmed'
         grown = now.measurements / max(self._measurements, 1)
@@ -89,10 +96,20 @@ class ScratchRule:
         """Whether there are more measurements than at the last start from scratch."""
         return measurements > self._measurements
 
-    def confirmed(self, found: Judgement, now: Situation) -> None:
-        """A start from scratch was made, and `found` is what the best map determines."""
+    def searched(self, found: Judgement, now: Situation, end: SearchEnd) -> str:
+        """Starts from scratch were made, and `found` is what the best map determines.
+
+        Returns why more are to follow, or ''.
+        """
+        if end is SearchEnd.FAR_BETTER:
+            self._beaten, self._confirmed = True, frozenset()
+            return _BEATEN
+        if end is SearchEnd.LIMIT:
+            self.kept(found)
+            return _CUT
+        self._beaten, self._confirmed = False, _names(found.segments)
         self._measurements, self._ties = now.measurements, now.ties
-        self._confirmed = _names(found.segments)
+        return ''
 
     def kept(self, found: Judgement) -> None:
         """No start from scratch was made: what is no longer placed must be confirmed anew."""

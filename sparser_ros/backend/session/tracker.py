@@ -23,10 +23,11 @@ from ...graph.odometry_segments import OdometrySegments, find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, renumbered, trust
+from .contest import robust_cost
 from .covariances import Covariances, covariances
 from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
-from .incremental_map import IncrementalMap, can_be_incremental
+from .placed_map import PlacedMap, placed_map
 from .protection_levels import protection_levels
 from .quarantine import FAILURES
 from .range_doubts import of_sources
@@ -34,13 +35,13 @@ from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued
-from .whole_map import WholeMap
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Array = NDArray[np.float64]
 _WAITING = 'nothing is placed in map before the first audit'
+_REFUSED = 'a better map of earlier data does not fit the newest; the next audit decides'
 
 
 class Tracker:
@@ -49,7 +50,7 @@ class Tracker:
     def __init__(self, config: SparserConfig, *, epoch: int = 0) -> None:
         self._config = config
         self._store = GraphStore(config.dimension)
-        self._map: IncrementalMap | WholeMap | None = None
+        self._map: PlacedMap | None = None
         self._frame_key: tuple[bool, str | None] | None = None
         self._names: tuple[str, ...] = ()
         self._verdict: Verdict | None = None
@@ -150,6 +151,9 @@ class Tracker:
         self._verdict, self._announced = verdict, ()
         if keep:
             return
+        present = None
+        if self._map is not None and key == self._frame_key and excluded == self._store.excluded:
+            present = self._present(self._map)
         self._store.exclude(excluded)
         self._store.doubt(self._left_out(verdict))
         self._widened = verdict.widened
@@ -159,12 +163,46 @@ class Tracker:
         if self._frame_key not in (None, key):
             self.epoch += 1
             before = None
-        self._frame_key, self._names = key, verdict.placed
-        self._map, self._news = self._built(verdict.estimate, verdict.placed), []
+        self._frame_key = key
+        other = self._built(verdict.estimate, verdict.placed)
+        if present is not None and self._worse(other, present):
+            self._verdict = replace(verdict, withheld=_REFUSED)
+            self._map, self._news = self._built(present, self._names), []
+            return
+        self._map, self._names, self._news = other, verdict.placed, []
         if before is not None:
             self._announced = trust.announcements(
                 self._store.graph, before, self._map.estimate(), self._located,
                 self._config.backend.map_change_m)
+
+    def _present(self, known: PlacedMap) -> Estimate | None:
+        """The present map with all that has come; None where that fails."""
+        news, self._news = self._news, []
+        try:
+            if news:
+                known.add(self._as_solved(merged(news)))
+            known.update(self._store.graph)
+        except FAILURES:
+            return None
+        return known.estimate()
+
+    def _worse(self, other: PlacedMap, present: Estimate) -> bool:
+        """Whether another map, with all that has come since its audit, is worse than the present.
+
+        By what the present map has placed, and by more than a wrong map can lead by chance: what
+        is placed newly pulls at the rest.
+        """
+        graph = self._store.graph
+        try:
+            other.update(graph)
+        except FAILURES:
+            return True
+        frame = self._frame()
+        common = frame.restricted(frame.named(self._names))
+        mine, theirs = (
+            robust_cost(common.graph, common.of(one), self._config)
+            for one in (present, other.estimate()))
+        return not theirs <= mine + self._config.backend.observability.flip_cost
 
     def _left_out(self, verdict: Verdict) -> NDArray[np.int64]:
         """Ranges that a verdict leaves out, and those that its held sources measured since."""
@@ -243,14 +281,9 @@ class Tracker:
             return False
         return True
 
-    def _built(self, estimate: Estimate, names: Sequence[str]) -> IncrementalMap | WholeMap:
+    def _built(self, estimate: Estimate, names: Sequence[str]) -> PlacedMap:
         """The map of the whole graph from an estimate of a part, what is named being placed."""
-        frame = self._frame()
-        placed = frame.named(names)
-        placed[len(frame.segments):] |= frame.graph.landmarks.fixed
-        guess = continued(frame.graph, frame.segments, estimate)
-        kind = IncrementalMap if can_be_incremental(self._config) else WholeMap
-        return kind(frame, placed, guess, self._config)
+        return placed_map(self._frame(), names, estimate, self._config)
 
     def _frame(self) -> Frame:
         anchored, name = self._frame_key or (None, None)

@@ -76,18 +76,35 @@ def audited(increments):
     return session, session.solve(True)
 
 
-def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
-    increments = world_of().increments(10)
-    session, good = audited(increments)
+def in_a_wrong_basin(session, good):
+    """The same map with B turned about and somewhere else."""
     rows = np.flatnonzero(session.graph.poses.robot == 1)
     turned, moved = good.estimate.rotation.copy(), good.estimate.translation.copy()
     turned[rows] = angle_to_matrix(np.array(3.0)) @ turned[rows]
     moved[rows] += [40.0, -30.0]
-    bad = dataclasses.replace(good.estimate, rotation=turned, translation=moved)
+    return dataclasses.replace(good.estimate, rotation=turned, translation=moved)
+
+
+def auditor_of(increments):
     auditor = Auditor(config(solver=ROBUST))
     for one in increments:
         auditor.add(one)
-    tracked = dataclasses.replace(tracked_map(good), estimate=bad)
+    return auditor
+
+
+def tracker_of(increments, estimate):
+    tracker = Tracker(config(solver=ROBUST))
+    for one in increments:
+        tracker.add(one)
+    tracker.restore(estimate)
+    return tracker
+
+
+def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
+    increments = world_of().increments(10)
+    session, good = audited(increments)
+    auditor = auditor_of(increments)
+    tracked = dataclasses.replace(tracked_map(good), estimate=in_a_wrong_basin(session, good))
     verdict = auditor.audit(tracked, request=7)
     assert verdict.kind is VerdictKind.BETTER_MAP and verdict.request == 7
     session.tracker.adopt(verdict)
@@ -100,18 +117,60 @@ def test_a_tracker_in_a_wrong_basin_gets_a_better_map_in_one_step():
 def test_a_better_map_that_moves_a_located_robot_is_announced():
     increments = world_of().increments(10)
     session, good = audited(increments)
-    auditor = Auditor(config(solver=ROBUST))
-    for one in increments:
-        auditor.add(one)
-    verdict = auditor.audit(tracked_map(good))
-    far = dataclasses.replace(
-        verdict, kind=VerdictKind.BETTER_MAP, estimate=dataclasses.replace(
-            verdict.estimate, translation=verdict.estimate.translation + (
-                session.graph.poses.robot == 1)[:, None] * 25.0))
-    session.tracker.adopt(far)
-    said = [one for one in session.tracker.solve().findings if one.kind == 'map_changed']
+    verdict = auditor_of(increments).audit(tracked_map(good))
+    tracker = tracker_of(increments, in_a_wrong_basin(session, good))
+    tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.AGREE))
+    tracker.solve()
+    tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.BETTER_MAP))
+    said = [one for one in tracker.solve().findings if one.kind == 'map_changed']
     assert [one.subject for one in said] == ['B'] and said[0].unit == 'm'
-    assert 'B' in said[0].text and said[0].value > 20
+    assert 'B' in said[0].text and said[0].value > 10
+
+
+def test_a_map_that_is_worse_with_all_data_is_not_adopted_and_nothing_is_located():
+    increments = world_of().increments(10)
+    session, good = audited(increments)
+    auditor = auditor_of(increments)
+    verdict = auditor.audit(tracked_map(good))
+    tracker = tracker_of(increments, good.estimate)
+    tracker.adopt(dataclasses.replace(
+        verdict, kind=VerdictKind.BETTER_MAP, estimate=in_a_wrong_basin(session, good)))
+    kept = tracker.solve()
+    assert kept.stats.cost_robust == pytest.approx(good.stats.cost_robust, rel=1e-3)
+    assert {one.location for one in kept.robots} == {Location.UNLOCATED}
+    assert all('next audit' in one.missing for one in kept.robots)
+    tracker.adopt(auditor.audit(tracked_map(kept)))
+    assert {one.location for one in tracker.solve().robots} == {Location.LOCATED}
+
+
+def test_an_audit_remembers_its_map_where_the_tracker_has_left_it():
+    *early, last = world_of().increments(10)
+    session, good = audited(early)
+    auditor = auditor_of(early)
+    auditor.audit(tracked_map(good))
+    lost = dataclasses.replace(tracked_map(good), estimate=in_a_wrong_basin(session, good))
+    auditor.add(last)
+    session.add(last)
+    verdict = auditor.audit(lost, scratch=False)
+    best = session.solve(True)
+    assert verdict.kind is VerdictKind.BETTER_MAP
+    assert verdict.stats.cost_robust == pytest.approx(best.stats.cost_robust, rel=1e-3)
+
+
+def test_the_map_of_a_long_audit_is_handed_over_with_what_came_meanwhile():
+    increments = world_of().increments(10)
+    auditor = auditor_of(increments[:4])
+    verdict = auditor.audit(request=1)
+    assert verdict.kind is VerdictKind.BETTER_MAP
+    assert auditor.caught_up(verdict) is verdict
+    for one in increments[4:]:
+        auditor.add(one)
+    later = auditor.caught_up(verdict)
+    session, best = audited(increments)
+    assert later.sequence == verdict.sequence == 3
+    assert len(later.estimate.rotation) == session.graph.n_poses
+    assert robust_cost(session.graph, later.estimate, session.config) < 1.5 * (
+        best.stats.cost_robust)
 
 
 def test_new_measurements_that_contradict_the_audit_withdraw_the_robot_at_that_tick():
