@@ -17,7 +17,7 @@ from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatter
 from sparser_ros.solver import solve
 from sparser_ros.solver.certify.certificate import Certifier, multiplier_matrix
 from sparser_ros.solver.certify.dual_ascent import sharpened
-from sparser_ros.solver.certify.staircase import climb, escape
+from sparser_ros.solver.certify.staircase import Goal, climb, escape
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize.trust_region import StoppingRule, minimise
@@ -127,7 +127,7 @@ def test_planted_local_minimum_is_not_certified_and_the_staircase_leaves_it():
     higher = escape(schur, schur.problem.manifold, bad.y, certificate.directions[:, :1])
     assert higher.shape[1] == 3
     assert np.sum(higher * schur(higher)) < bad.cost
-    top = climb(schur, bad.y, RegularisedQ(schur), RULE, max_rank=8)
+    top = climb(schur, bad.y, Goal(), max_rank=9)
     assert top.certificate.certified
     assert top.run.y.shape[1] > 2
     assert top.run.cost == pytest.approx(best.cost_final, abs=1e-6)
