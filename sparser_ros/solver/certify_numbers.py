@@ -82,9 +82,12 @@ class CertifyNumbers:
         4.0, 'certify', 'shift after a failed factorisation or a poor step, over the last one')
     newton_shift_decrease: float = number(
         0.1, 'certify', 'shift after a good step, over the last one')
-    newton_refused_decrease: float = number(
-        0.5, 'certify', 'shift that left the Hessian indefinite, over the least one that is tried '
-        'at the next point; the latter falls by as much with every step')
+    newton_refused_margin: float = number(
+        2.0, 'certify', 'least shift that is tried at the next point, over one that left the '
+        'Hessian indefinite')
+    newton_turns: int = number(
+        1, 'certify', 'times that bearings follow the positions after a step; each costs a '
+        'twentieth of a factorisation', unit='times', off=0)
     staircase_tolerance: float = number(
         1e-5, 'certify', 'gain over the cost that ends the first run at a rank, if two Newton '
         'steps in a row gain less: each gains a tenth of the last one there')

@@ -46,8 +46,8 @@ class NewtonDescent:
         self._shift = 0.0
         """Of the next factor, units of the weights; 0 = not known."""
         self._refused = 0.0
-        """Least shift to be tried, twice the one that left the Hessian indefinite; it halves with
-        every step since."""
+        """Least shift to be tried, from one that left the Hessian indefinite; it falls with every
+        step since."""
         self.iterations = 0
         """Steps in all, refused ones included."""
 
@@ -103,7 +103,7 @@ class NewtonDescent:
         while self._shift < numbers.newton_largest_shift * unit:
             if self._hessian.factorize(self._shift):
                 return True
-            self._refused = self._shift / numbers.newton_refused_decrease
+            self._refused = numbers.newton_refused_margin * self._shift
             self._shift *= growth
         return False
 
@@ -123,12 +123,27 @@ class NewtonDescent:
         s = -self._hessian.solve(gradient)
         # (H + shift) s = -g: the model's change of the cost without the shift.
         predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
-        there = manifold.retract(y, s)
+        there = self._bent(manifold.retract(y, s))
         q_there = self._schur(there)
         # formulas.cost_change: keeps the digits that a difference of two costs would cancel.
         change = float(np.sum((there - y) * (qy + q_there)))
         noise = thresholds.current().ratio_noise * abs(cost)
         return _Step(there, q_there, change, (change - noise) / (predicted - noise))
+
+    def _bent(self, y: Array) -> Array:
+        """y with every bearing along its antennas, positions being the best ones for y.
+
+        Bearings are stiff: what a straight step misses to second order would cost more than soft
+        steps gain.
+        """
+        manifold, p = self._manifold, y.shape[1]
+        if not manifold.k:
+            return y
+        turns = manifold.n * manifold.d
+        for _ in range(thresholds.current().newton_turns):
+            y = self._schur.problem.compose(
+                y[:turns].reshape(manifold.n, manifold.d, p), self._schur.points(y))
+        return y
 
     def _judge(self, step: _Step) -> bool:
         """Whether the step is taken; the shift of the next one follows."""
@@ -139,5 +154,5 @@ class NewtonDescent:
         elif step.ratio > numbers.good_ratio:
             # The eigenvalue that was in the way will still be there at the next point.
             self._shift = max(self._shift * numbers.newton_shift_decrease, self._refused)
-            self._refused *= numbers.newton_refused_decrease
+            self._refused *= numbers.newton_shift_decrease
         return taken
