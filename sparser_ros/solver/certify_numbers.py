@@ -89,7 +89,7 @@ class CertifyNumbers:
         1, 'certify', 'times that bearings follow the positions after a step; each costs a '
         'twentieth of a factorisation', unit='times', off=0)
     staircase_tolerance: float = number(
-        1e-5, 'certify', 'gain over the cost that ends the first run at a rank, if two Newton '
+        1e-4, 'certify', 'gain over the cost that ends the first run at a rank, if two Newton '
         'steps in a row gain less: each gains a tenth of the last one there')
     staircase_gain_share: float = number(
         1e-2, 'certify', 'the same over the gap that is wanted, where that is larger')
@@ -108,11 +108,14 @@ class CertifyNumbers:
     staircase_steps: int = number(
         60, 'certify', 'most Newton steps of the first run at a rank', unit='steps')
     staircase_rounds: int = number(
-        1, 'certify', 'most polishing rounds at a rank, before the directions that are left become '
-        'columns: with more columns fewer steps are needed', unit='rounds')
+        12, 'certify', 'most polishing rounds at a rank, before directions that are left become '
+        'columns', unit='rounds')
     round_steps: int = number(
-        2, 'certify', 'Newton steps of a polishing round, between two certificates',
-        unit='steps')
+        4, 'certify', 'Newton steps of a polishing round, between two certificates: these take as '
+        'long as two steps', unit='steps')
+    round_gain_share: float = number(
+        0.1, 'certify', 'gain of a round, over the gap that is wanted, below which no other is '
+        'made: what separates the bound from the point is not the way that is left')
     bound_gap: float = number(
         1e-4, 'certify', 'share of the cost within which the bound of a relaxation ends the climb, '
         'where the trajectory above is further away', source='contract of `suboptimality`')

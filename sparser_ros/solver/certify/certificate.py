@@ -102,9 +102,13 @@ class Certifier:
 
     def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
         """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
-        multiplier = multiplier_matrix(self.manifold, y, gradient)
-        multiplier.resize(self.full.shape)
-        return (self.full - multiplier).tocsc()
+        return self.less(multiplier_matrix(self.manifold, y, gradient))
+
+    def less(self, multipliers: sp.csr_matrix) -> sp.csc_matrix:
+        """Q less any multipliers (rows, rows), block-diagonal as those of a point are."""
+        multipliers = multipliers.copy()
+        multipliers.resize(self.full.shape)
+        return (self.full - multipliers).tocsc()
 
     def factor(self, S: sp.csc_matrix, shift: float) -> CholeskyFactor | None:
         """Cholesky factor of S + shift on the rows of X_c; None where it is not PD."""

@@ -78,10 +78,11 @@ class DualAscent:
 
     def __init__(
         self, certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
-        wanted: float,
+        wanted: float, spent: float = 0.0,
     ) -> None:
-        """As for `least_gap`."""
+        """As for `least_gap`; `spent` is the cost of the point less the trace of Q - S."""
         numbers, manifold = thresholds.current(), certifier.manifold
+        self._spent = spent
         self.gap = gap
         self._certifier, self._S, self._wanted = certifier, S, wanted
         self._best = Correction(
@@ -104,12 +105,13 @@ class DualAscent:
             self._values, self._length)
         trial = self._best.moved(step)
         matrix = _corrected(self._S, manifold, trial)
-        spare = (wanted - trial.trace) / certifier.rows
+        trace = self._spent + trial.trace
+        spare = (wanted - trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
             self.gap = wanted
             return False
         found = certifier.least(matrix, self._shift, numbers.dual_vectors)
-        proven = certifier.proven_gap(matrix, trial.trace, float(found[0][0]))
+        proven = certifier.proven_gap(matrix, trace, float(found[0][0]))
         if not proven < self.gap:
             # The step was too long for the eigenvectors to tell what happens.
             self._length, self._longer = self._length * numbers.dual_shorter, 1.0

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...array_types import Array
 from .. import thresholds
@@ -22,6 +23,7 @@ from ..optimize.interfaces import Observer
 from ..optimize.trust_region import TrustRegionRun
 from ..precondition.shifted_hessian import ShiftedHessian
 from ..result import SolveStatus
+from .certificate import multiplier_matrix
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class NewtonDescent:
         step since."""
         self.iterations = 0
         """Steps in all, refused ones included."""
+        self.multipliers: sp.csr_matrix | None = None
+        """(rows, rows): Lambda as the last Newton equation has it, taken or not; None before."""
 
     def restart(self, shift: float) -> None:
         """Begin the next run with that shift: the last one was for another point."""
@@ -123,12 +127,23 @@ class NewtonDescent:
         s = -self._hessian.solve(gradient)
         # (H + shift) s = -g: the model's change of the cost without the shift.
         predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
+        self.multipliers = self._newton_multipliers(y, qy, s)
         there = self._bent(manifold.retract(y, s))
         q_there = self._schur(there)
         # formulas.cost_change: keeps the digits that a difference of two costs would cancel.
         change = float(np.sum((there - y) * (qy + q_there)))
         noise = thresholds.current().ratio_noise * abs(cost)
         return _Step(there, q_there, change, (change - noise) / (predicted - noise))
+
+    def _newton_multipliers(self, y: Array, qy: Array, s: Array) -> sp.csr_matrix:
+        """Lambda + sym((S s) Y^T): to first order those of the point that s leads to.
+
+        A step that bends away from the spheres costs much more than the model says, and leaves
+        poor multipliers; those of the model itself are good all the same, and any prove a bound.
+        """
+        manifold = self._manifold
+        at_y = multiplier_matrix(manifold, y, qy)
+        return at_y + multiplier_matrix(manifold, y, self._schur(s) - at_y @ s)
 
     def _bent(self, y: Array) -> Array:
         """y with every bearing along its antennas, positions being the best ones for y.

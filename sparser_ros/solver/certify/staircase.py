@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...array_types import Array
 from .. import thresholds
@@ -17,7 +18,7 @@ from ..optimize.interfaces import Observer
 from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
-from .dual_ascent import sharpened
+from .dual_ascent import DualAscent, sharpened
 from .newton_descent import NewtonDescent
 
 
@@ -119,22 +120,53 @@ class _Staircase:
                 break
             further = self.newton.run(
                 run.y, gain=0.0, most=numbers.round_steps, deadline=deadline)
-            if not further.cost < run.cost:
+            gained = run.cost - further.cost
+            if not gained > 0:
                 break
             run, certificate = further, self._tested(further.y)
+            if gained < numbers.round_gain_share * self._wanted(run.cost, certificate):
+                break
         return run, certificate
 
     def _saddle(self, certificate: Certificate) -> bool:
         return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
 
+    def _wanted(self, cost: float, certificate: Certificate) -> float:
+        """A gap that will do, less what rounding of the difference of two costs may add."""
+        return max(0.99 * self.goal.wanted(cost), certificate.tolerance)
+
     def _tested(self, y: Array) -> Certificate:
-        certificate = self.certifier.test(y)
-        # Less by what rounding of the difference of two costs may add.
-        wanted = max(0.99 * self.goal.wanted(certificate.cost), certificate.tolerance)
-        if not certificate.certified and not self._saddle(certificate):
-            certificate = sharpened(self.certifier, y, certificate, wanted)
+        """The certificate of y with the best of its own multipliers and those of Newton's model."""
+        certifier, multipliers = self.certifier, self.newton.multipliers
+        certificate = certifier.test(y, directions=multipliers is None)
+        wanted = self._wanted(certificate.cost, certificate)
+        if not certificate.certified and certificate.gap > wanted:
+            if multipliers is not None:
+                certificate = self._by_model(y, certificate, multipliers, wanted)
+            elif not self._saddle(certificate):
+                certificate = sharpened(certifier, y, certificate, wanted)
         self.lower = max(self.lower, certificate.lower_bound)
         return certificate
+
+    def _by_model(
+        self, y: Array, certificate: Certificate, multipliers: sp.csr_matrix, wanted: float
+    ) -> Certificate:
+        """What the multipliers of the last Newton equation prove, and better ones near them."""
+        certifier, numbers = self.certifier, thresholds.current()
+        S, spent = certifier.less(multipliers), certificate.cost - float(multipliers.trace())
+        values, vectors = spectrum = certifier.least(
+            S, certificate.tolerance / certifier.rows, numbers.dual_vectors)
+        least = float(values[0])
+        gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
+        if wanted < gap <= numbers.staircase_saddle_gap * abs(certificate.cost) and least < 0:
+            ascent = DualAscent(certifier, S, spectrum, gap, wanted, spent)
+            while ascent.round():
+                pass
+            gap = ascent.gap
+        down = vectors[:, values < 0][:, : numbers.escape_directions]
+        return replace(
+            certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
+            directions=certifier.held_rows(y, down), spectrum=spectrum)
 
     def top(self, run: TrustRegionRun, certificate: Certificate) -> Climb:
         """The end of the climb."""
