@@ -56,19 +56,11 @@ class CertifyNumbers:
     dual_shift: float = number(
         5.0, 'certify', 'shift of the factor that Lanczos inverts, over the least eigenvalue')
     dual_longer: float = number(
-        10.0, 'certify', 'step length after a better bound, over the last one')
-    dual_shorter: float = number(
-        0.1, 'certify', 'step length after a worse bound, over the last one')
-    dual_least_gain: float = number(
-        0.05, 'certify', 'gain of a round, over the gap that is left, below which no other is '
-        'made: the rest is the distance of the point from the optimum')
-    dual_shifts: int = number(
-        4, 'certify', 'times that the shift of the proof is multiplied by ten', unit='times')
+        10.0, 'certify', 'step length after a better bound, over the last one, and the other way '
+        'round after a worse one')
     dual_inner_steps: int = number(
         400, 'certify', 'most projected gradients of a round; each costs one eigenvalue problem '
         'of `dual_vectors` rows', unit='steps')
-    dual_inner_tolerance: float = number(
-        1e-6, 'certify', 'relative change of W at which they end; the proof does not depend on it')
     newton_first_shift: float = number(
         1.0, 'certify', 'first shift of the Hessian of a relaxation, over cost / rows: a move of '
         'all unit rows by one is priced at the whole cost', source='unit rows')
@@ -108,14 +100,14 @@ class CertifyNumbers:
     staircase_steps: int = number(
         60, 'certify', 'most Newton steps of the first run at a rank', unit='steps')
     staircase_rounds: int = number(
-        12, 'certify', 'most polishing rounds at a rank, before directions that are left become '
+        6, 'certify', 'most polishing rounds at a rank, before directions that are left become '
         'columns', unit='rounds')
     round_steps: int = number(
         4, 'certify', 'Newton steps of a polishing round, between two certificates: these take as '
         'long as two steps', unit='steps')
     round_gain_share: float = number(
-        0.1, 'certify', 'gain of a round, over the gap that is wanted, below which no other is '
-        'made: what separates the bound from the point is not the way that is left')
+        0.1, 'certify', 'gain of a round, over the gap that is wanted (of Newton steps) or left '
+        '(of better multipliers), below which no other is made: the rest is not theirs to close')
     bound_gap: float = number(
         1e-4, 'certify', 'share of the cost within which the bound of a relaxation ends the climb, '
         'where the trajectory above is further away', source='contract of `suboptimality`')

@@ -161,7 +161,7 @@ class Certifier:
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
         shift = max(1.01 * -least, self.rounding / self.rows)
-        for _ in range(thresholds.current().dual_shifts):
+        for _ in range(thresholds.current().certificate_growths):
             if self.factor(matrix, shift) is not None:
                 return trace + shift * self.rows
             shift *= 10

@@ -114,13 +114,13 @@ class DualAscent:
         proven = certifier.proven_gap(matrix, trace, float(found[0][0]))
         if not proven < self.gap:
             # The step was too long for the eigenvectors to tell what happens.
-            self._length, self._longer = self._length * numbers.dual_shorter, 1.0
+            self._length, self._longer = self._length / numbers.dual_longer, 1.0
             return True
         gained, self.gap, self._best = self.gap - proven, proven, trial
         self._values, self._vectors = found
         self._length *= self._longer
         return (self.gap <= numbers.dual_far * wanted
-                and gained >= numbers.dual_least_gain * self.gap)
+                and gained >= numbers.round_gain_share * self.gap)
 
 
 def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:
@@ -161,7 +161,7 @@ def _least_psd(
     largest = float(np.linalg.eigvalsh(gram)[-1])
     w = np.zeros(len(linear))
     ahead, momentum = w, 1.0
-    tolerance = thresholds.current().dual_inner_tolerance
+    tolerance = thresholds.current().certified_gap
     for _ in range(steps):
         new = _projected(ahead - (gram @ ahead - linear) / largest, upper, scale)
         if float(np.dot(ahead - new, new - w)) > 0:
