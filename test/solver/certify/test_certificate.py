@@ -89,6 +89,24 @@ def test_the_bound_holds_for_every_point_whatever_the_tested_one(seed, d, absolu
         assert best.cost >= bound - certifier.tolerance(best.cost)
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.sampled_from((0.0, 0.1)))
+def test_no_start_ends_below_the_bound_of_a_climb(seed, d, absolute, gap):
+    """Multipliers of Newton's model included, also of a climb that ends early."""
+    schur, manifold, certifier = parts(world(seed, d, absolute=absolute, noise=1.0))
+    random = np.random.default_rng(seed)
+    preconditioner = RegularisedQ(schur)
+    some = minimise(
+        schur, manifold, manifold.random_point(d, random), preconditioner,
+        StoppingRule(max_iterations=5))
+    top = climb(schur, some.y, Goal(gap=gap), max_rank=7)
+    assert np.isfinite(top.lower_bound) and top.run.cost >= top.lower_bound
+    for rank in (d, d + 1, d + 4):
+        best = minimise(
+            schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
+        assert best.cost >= top.lower_bound - certifier.tolerance(best.cost)
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE)
 def test_pose_graphs_with_little_noise_are_certified(seed, d, absolute):
