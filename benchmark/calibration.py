@@ -48,6 +48,9 @@ class Outcome:
     raw_m: float
     true_m: float
     found_m: float
+    shape: float
+    """Error of the calibrated trajectory over that with the true radios, both aligned by all that
+    ranges and odometry leave open: place, heading, and size where ranges have a scale."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,7 +70,8 @@ def main(argv: list[str] | None = None) -> int:
     table = Table('calibration', 'Radios found with the map, on simulation', {
         'family': 'family', 'runs': 'runs', 'applied': 'applied', 'nees': 'NEES', 'low': 'from',
         'high': 'to', 'common': 'common rms', 'raw': 'raw m', 'true': 'true radios m',
-        'found': 'calibrated m', 'near': f'within {RATIO}'}, args.out)
+        'found': 'calibrated m', 'near': f'within {RATIO}',
+        'shape': f'shape within {RATIO}'}, args.out)
     for family in families:
         table.add(summary(family, [outcome(family, seed) for seed in seeds]))
     return 0
@@ -86,7 +90,8 @@ def outcome(family: Family, seed: int) -> Outcome:
     return Outcome(
         float(error @ np.linalg.solve(covariance, error)), len(error),
         float(one @ error[:len(one)] / np.sqrt(one @ biases @ one)), found.applied,
-        *(ate(family, estimate, world.truth) for estimate in (raw, best, found.estimate)))
+        *(ate(family, estimate, world.truth) for estimate in (raw, best, found.estimate)),
+        shape(family, found.estimate, world.truth) / shape(family, best, world.truth))
 
 
 def calibrated(family: Family, world: RadioWorld, initial: Estimate) -> SelfCalibration:
@@ -113,6 +118,18 @@ def ate(family: Family, estimate: Estimate, truth: Estimate) -> float:
     return float(np.mean(np.linalg.norm(estimate.translation - truth.translation, axis=1)))
 
 
+def shape(family: Family, estimate: Estimate, truth: Estimate) -> float:
+    """Mean error of positions, aligned; where ranges have a scale by a similarity (Umeyama)."""
+    turn, shift = align(estimate.translation, truth.translation)
+    points = estimate.moved(turn, shift).translation
+    if family.scaled:
+        middle = np.mean(points, axis=0)
+        true = truth.translation - np.mean(truth.translation, axis=0)
+        size = float(np.sum((points - middle) * true) / np.sum((points - middle) ** 2))
+        points = np.mean(truth.translation, axis=0) + size * (points - middle)
+    return float(np.mean(np.linalg.norm(points - truth.translation, axis=1)))
+
+
 def summary(family: Family, outcomes: list[Outcome]) -> dict[str, object]:
     """A row of the table."""
     degrees = sum(one.degrees for one in outcomes)
@@ -125,7 +142,8 @@ def summary(family: Family, outcomes: list[Outcome]) -> dict[str, object]:
         'raw': float(np.median([one.raw_m for one in outcomes])),
         'true': float(np.median([one.true_m for one in outcomes])),
         'found': float(np.median([one.found_m for one in outcomes])),
-        'near': f'{100 * np.mean([o.found_m <= RATIO * o.true_m for o in outcomes]):.0f} %'}
+        'near': f'{100 * np.mean([o.found_m <= RATIO * o.true_m for o in outcomes]):.0f} %',
+        'shape': f'{100 * np.mean([o.shape <= RATIO for o in outcomes]):.0f} %'}
 
 
 def draw(path: Path, families: list[Family], seeds: range) -> None:

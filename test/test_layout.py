@@ -237,6 +237,7 @@ NO_CHOICE = {
     'solver/incremental/terms.py GROUND': 'number of a body',
     'solver/multistart.py SEED_STRIDE': 'keeps the seeds of two solves apart, whatever it is',
     'solver/plan.py WHOLE, THINNED, THINNED_TWICE': 'names of three cases',
+    'solver/robust/one_sided.py _LARGEST_EXPONENT': 'overflow of float64',
     'linalg/block/front_kernels.py CHUNK_COLUMNS': 'compiled; declared in LinalgNumbers by name',
     'linalg/clique_tree/marginal_factor.py _CURRENT, _UNFORMED': 'states of a clique',
     'linalg/clique_tree/term_kernels.py _LEAST_LENGTH_M': 'compiled; equal to a declared number',

@@ -24,7 +24,7 @@ PERSISTENCE_S = 5.0
 """Mean time that a path stays as it is: a robot or a person that passes takes seconds."""
 EXCESS_M = 1.0
 """Mean excess of a blocked range; indoor surveys of UWB radios find 0.3 to 3 m."""
-_LEAST_SIGMAS = 5.0
+LEAST_SIGMAS = 5.0
 """Least mean excess in standard deviations of the noise: what is no longer than the noise is not
 told from it, and a share of such ranges would take the place of a bias."""
 _GROSS_SHARE = 0.1
@@ -75,7 +75,7 @@ def clear_density(excess_m: Array, sigma_m: Array) -> Array:
 
 def blocked_density(excess_m: Array, sigma_m: Array) -> Array:
     """Logarithm of the density of exponential excess plus noise, or of a gross error, 1/m."""
-    mean = np.maximum(EXCESS_M, _LEAST_SIGMAS * sigma_m)
+    mean = np.maximum(EXCESS_M, LEAST_SIGMAS * sigma_m)
     long = (-np.log(mean) + 0.5 * (sigma_m / mean) ** 2 - excess_m / mean
             + log_ndtr(excess_m / sigma_m - sigma_m / mean))
     gross = -np.log(2 * _GROSS_M) - np.abs(excess_m) / _GROSS_M

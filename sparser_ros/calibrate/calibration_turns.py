@@ -16,6 +16,7 @@ from ..config import RobustConfig, SolverConfig, SolverError
 from ..config.calibration_config import CalibrationConfig
 from ..config.solver_config import LiveRobustConfig
 from ..graph import Estimate, Graph, range_residuals
+from ..graph.precision import chi_square_kappa
 from ..graph.range_ends import RangeEnds
 from ..solver.solve import solve
 from .blocked_paths import BlockedPaths, blocked_paths
@@ -30,7 +31,7 @@ _SMALL_STEP = 0.1
 _SMALL_RATIO = 1.1
 """Change of a sigma below which the noise has settled."""
 _NEAR_STEP = 1.0
-"""Of a standard deviation: radios that are known so well let blocked paths be seen."""
+"""Of a range's noise: radios that are known so well let blocked paths be seen."""
 _CLEAR = 0.5
 """Probability from which a path counts as clear when the noise is estimated."""
 _LEAST_WEIGHT = 1e-6
@@ -63,6 +64,20 @@ def _of_clear_paths(config: SolverConfig, robust: RobustConfig) -> Solve:
     return robust_solver(replace(config, robust=robust))
 
 
+def _with_honest_headings(run: Solve) -> Solve:
+    """Solves where headings of the plane count once, as their noise says.
+
+    The cost counts them twice (`graph.precision`). Its optimum is then not the most likely map, and
+    errors of biases exceed the covariance, which is that of the most likely one.
+    """
+    def solved(graph: Graph, initial: Estimate | None) -> tuple[Estimate, dict[str, Array]]:
+        return run(graph.replaced(**{
+            name: table.replaced(kappa=chi_square_kappa(table.kappa, graph.dimension))
+            for name, table in graph.tables().items() if hasattr(table, 'kappa')}), initial)
+
+    return solved
+
+
 @dataclass(frozen=True)
 class CalibrationState:
     """Where the turns stand."""
@@ -72,7 +87,7 @@ class CalibrationState:
     corrected: Graph
     """With these parameters and this noise."""
     estimate: Estimate
-    """The optimum of `corrected` under `weights`."""
+    """The optimum of `corrected` under `weights`, with headings as their noise says."""
     weights: dict[str, Array]
     paths: BlockedPaths | None = None
     """None while a kernel doubts the ranges."""
@@ -104,12 +119,14 @@ class CalibrationTurns:
         self.graph, self.ends, self.config = graph, ends, config
         self.robust = _doubting(solver)
         self.by_kernel = robust_solver(solver)
+        """As any map is solved."""
         self.by_paths = _of_clear_paths(solver, self.robust)
+        """The same with ranges as their precision says."""
         self.prior = prior_covariance(ends, config)
         self.odometry_prior = odometry_prior(ends.robots, config)
 
     def start(self, initial: Estimate | None) -> CalibrationState:
-        """The map of the radios as they came in."""
+        """The map of the radios as they came in, solved as any map."""
         estimate, weights = self.by_kernel(self.graph, initial)
         return CalibrationState(no_correction(self.ends), None, self.graph, estimate, weights)
 
@@ -122,7 +139,7 @@ class CalibrationTurns:
         graph, ends = self.graph, self.ends
         model = joint_model(state.parameters, state.corrected, ends, state.estimate, state.weights)
         residual = range_residuals(state.corrected, state.estimate)
-        clear = np.ones(len(residual), dtype=bool)
+        clear = None
         if state.paths is None:
             inflation = variance_inflation(state.corrected, ends, residual, self.robust)
         else:
@@ -149,13 +166,14 @@ class CalibrationTurns:
         corrected = parameters.corrected(
             with_noise(self.graph, self.ends, turn.noise), self.ends)
         if not self.near(state, turn):
-            estimate, weights = self.by_kernel(corrected, state.estimate)
+            estimate, weights = _with_honest_headings(self.by_kernel)(corrected, state.estimate)
             return CalibrationState(parameters, turn.noise, corrected, estimate, weights)
-        return self.under_paths(parameters, turn.noise, corrected, state)
+        return self.under_paths(
+            parameters, turn.noise, corrected, state, _with_honest_headings(self.by_paths))
 
     def under_paths(
         self, parameters: RadioParameters, noise: RangeNoise, corrected: Graph,
-        before: CalibrationState,
+        before: CalibrationState, solve_clear: Solve,
     ) -> CalibrationState:
         """The map of a corrected graph with ranges weighted by what their paths are believed.
 
@@ -168,14 +186,23 @@ class CalibrationTurns:
             1 / np.sqrt(ranges.precision))
         weighted = corrected.replaced(ranges=ranges.replaced(
             precision=ranges.precision * np.maximum(paths.clear, _LEAST_WEIGHT)))
-        estimate, weights = self.by_paths(weighted, before.estimate)
+        estimate, weights = solve_clear(weighted, before.estimate)
         return CalibrationState(
             parameters, noise, corrected, estimate, {**weights, 'ranges': paths.clear}, paths)
 
     def near(self, state: CalibrationState, turn: Turn) -> bool:
-        """Whether the radios are known so well that blocked paths can be told from biases."""
-        return state.paths is not None or (
-            state.noise is not None and turn.relative_step() <= _NEAR_STEP)
+        """Whether the radios are known so well that blocked paths can be told from biases.
+
+        A step that moves a residual by less than its noise hardly moves the odds of its path. The
+        standard deviations of the biases are no measure of that: they are ten times as small.
+        """
+        if state.paths is not None:
+            return True
+        if state.noise is None:
+            return False
+        ranges, step = self.graph.ranges, turn.step[:len(turn.found.values)]
+        moved = step[self.ends.first] + step[self.ends.second] - step[-1] * ranges.distance_m
+        return bool(np.all(moved**2 <= _NEAR_STEP**2 * turn.noise.variance(self.ends, ranges)))
 
     def settled(self, state: CalibrationState, turn: Turn) -> bool:
         """Whether another turn would change nothing that matters."""

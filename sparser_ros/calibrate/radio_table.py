@@ -110,6 +110,14 @@ def pair_rows(found: SelfCalibration) -> list[PairRow]:
     return rows
 
 
+def scale_determined(found: SelfCalibration) -> bool | None:
+    """Whether the scale of ranges is known to half of what was known before; None = not sought."""
+    if not found.found.prior.size or found.found.prior[-1, -1] <= _HELD**2:
+        return None
+    determined = 4 * found.found.covariance[-1, -1] <= found.found.prior[-1, -1]
+    return bool(determined) and not found.doubted
+
+
 def as_dict(found: SelfCalibration) -> dict[str, Any]:
     """For reports: lengths in metres."""
     noise = found.noise
@@ -142,6 +150,10 @@ def advice(found: SelfCalibration) -> tuple[str, ...]:
         texts.append(
             f'the bias of {", ".join(alone)} is not determined by itself: let a robot drive '
             'around it, near and far, or survey its position')
+    if scale_determined(found) is False:
+        texts.append(
+            'the scale of ranges is not determined: it looks like another size of the map, which '
+            'only the odometry knows; survey two beacons or more')
     unknown = [f'{row.first}-{row.second}' for row in pair_rows(found) if row.sigma_m is None]
     if unknown:
         texts.append(
@@ -175,9 +187,11 @@ def lines(found: SelfCalibration) -> list[str]:
     """A table for the terminal."""
     state = 'applied' if found.applied else 'not applied'
     text = [f'calibration: {state}: {found.reason}']
-    if found.found.prior.size and found.found.prior[-1, -1] > _HELD**2:
+    scale = scale_determined(found)
+    if scale is not None:
         spread = float(np.sqrt(found.found.covariance[-1, -1]))
-        text.append(f'  scale {1 + found.found.values[-1]:.5f} +- {spread:.5f}')
+        known = '' if scale else ' (not determined)'
+        text.append(f'  scale {1 + found.found.values[-1]:.5f} +- {spread:.5f}{known}')
     for row in radio_rows(found):
         sigma = '' if row.sigma_m is None else f', sigma {row.sigma_m:.3f} m'
         known = '' if row.determined else ' (not determined)'

@@ -140,7 +140,7 @@ def _decided(
     if not applied and kept is None:
         estimate, weights = first.estimate, first.weights
     elif kept is not None and applied:
-        end = work.under_paths(used, noise, outcome, last)
+        end = work.under_paths(used, noise, outcome, last, work.by_paths)
         estimate, weights = end.estimate, dict(end.weights)
     else:
         estimate, weights = work.by_kernel(outcome, (last if applied else first).estimate)

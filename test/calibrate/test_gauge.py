@@ -6,7 +6,7 @@ from faulty_world import graph, odometry_scaled, world
 from radio_world import radio_world
 
 from sparser_ros.calibrate.posterior import posterior
-from sparser_ros.calibrate.radio_table import lines, odometry_rows
+from sparser_ros.calibrate.radio_table import advice, lines, odometry_rows, scale_determined
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
@@ -56,6 +56,16 @@ def test_a_common_bias_is_found_beside_the_odometrys_scale_where_beacons_are_kno
     assert found.applied
     assert sigma < 0.01
     assert abs(error) < 3.5 * sigma
+
+
+def test_a_scale_of_ranges_without_known_beacons_is_the_maps_size_and_is_left_alone():
+    made = radio_world(4, scaled=True)
+    found = self_calibrate(
+        made.measured, made.truth, CalibrationConfig(sigma='estimate', scale_sigma=0.006), SOLVER)
+    assert scale_determined(found) is False
+    assert any('the scale of ranges is not determined' in words for words in advice(found))
+    assert abs(found.parameters.scale - 1) < 0.25 * 0.006, 'next to nothing of it is applied'
+    assert found.applied, 'biases are'
 
 
 def test_at_one_distance_a_bias_is_as_uncertain_as_the_odometrys_scale_times_it():

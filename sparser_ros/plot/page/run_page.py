@@ -11,6 +11,7 @@ from ...array_types import Array
 from ...config import RobustConfig
 from ...graph import Estimate, Graph, range_residuals, squared_residuals
 from ...solver.robust.kernels import KERNELS, thresholds
+from ...solver.robust.one_sided import widths_at
 from .html_page import PageTable, Section, render
 from .map_figure import map_figure
 from .residual_figures import by_pair, convergence, histogram
@@ -47,6 +48,10 @@ def final_weights(graph: Graph, estimate: Estimate, kernel: str) -> dict[str, Ar
     if kernel not in KERNELS or kernel == 'none':
         return {}
     widths = thresholds(graph, RobustConfig(kernel=kernel), graph.dimension)
+    if kernel == 'one_sided':
+        widths['ranges'] = widths_at(
+            graph.ranges, RobustConfig(), widths['ranges'],
+            range_residuals(graph, estimate))
     squares = squared_residuals(graph, estimate)
     return {name: np.where(np.isfinite(c2), KERNELS[kernel].weight(
         squares[name], np.where(np.isfinite(c2), c2, 1.0)), 1.0) for name, c2 in widths.items()}

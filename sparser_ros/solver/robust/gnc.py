@@ -36,7 +36,7 @@ class Point:
     y: Array
     """(rows, rank)"""
     squares: Array
-    """(m,): squared whitened residuals of all measurements."""
+    """(m,): squared whitened residuals of all measurements, signed as in `Reweighting`."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Graduation:
         numbers = thresholds.current()
         weights, doubted = self.reweighting.weights_at(squares), self.reweighting.doubted
         inliers = weights >= numbers.rejected_weight
-        mean = float(np.mean(squares[inliers])) if np.any(inliers) else math.inf
+        mean = float(np.mean(np.abs(squares[inliers]))) if np.any(inliers) else math.inf
         rejected = np.count_nonzero(weights[doubted] < numbers.rejected_weight)
         few = rejected <= numbers.overfitted_rejected_share * np.count_nonzero(doubted)
         return bool(few and mean <= numbers.overfitted_square)

@@ -17,6 +17,7 @@ from ...array_types import Array
 from ...config import RobustConfig
 from ...graph import Kind, MeasurementTables
 from ..thresholds import current
+from .one_sided import mixture_inverse, mixture_rho, mixture_weight
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,10 @@ KERNELS = {
     'gm': Kernel(_gm_rho, _gm_weight, _gm_inverse),
     'huber': Kernel(_huber_rho, _huber_weight, _huber_inverse),
     'cauchy': Kernel(_cauchy_rho, _cauchy_weight, _cauchy_inverse),
+    'one_sided': Kernel(mixture_rho, mixture_weight, mixture_inverse),
 }
-"""Geman-McClure (gm), Huber and Cauchy; `none` trusts everything."""
+"""Geman-McClure (gm), Huber and Cauchy; `none` trusts everything. `one_sided` has another width for
+ranges that are too long (`one_sided.py`)."""
 
 
 def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = False) -> float:

@@ -22,7 +22,7 @@ WIDTHS = st.floats(0.1, 1e4)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from(sorted(KERNELS)), SQUARES, WIDTHS)
+@given(st.sampled_from(sorted(set(KERNELS) - {'one_sided'})), SQUARES, WIDTHS)
 def test_weight_is_the_derivative_of_rho(name, s, c2):
     kernel, step = KERNELS[name], 1e-5 * s
     ends = kernel.rho(np.array([s - step, s + step]), np.array(c2))
