@@ -2,7 +2,7 @@
 
 Each graph is solved from `--starts` random starts at ranks up to 8; no start may end below the
 bound of any point, and no wrong minimum may be certified. `python -m benchmark.bounds [--graphs
-200] [--starts 100]`; exit code 1 where one does.
+200] [--first 0] [--starts 100]`; exit code 1 where one does.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     """Count, print, save; 1 where a bound does not hold."""
     made = arguments.parser('bounds', __doc__ or '', seeds=1, timeout_s=600)
     made.add_argument('--graphs', type=int, default=200, help='random graphs in all')
+    made.add_argument('--first', type=int, default=0, help='seed of the first graph')
     made.add_argument('--starts', type=int, default=100, help='random starts of each')
     args = made.parse_args(argv)
     table = Table('bounds', 'Lower bounds against random starts', {
@@ -56,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
         'exceeded': 'bounds above the best cost', 'largest_excess': 'largest (bound - cost) / cost',
     }, args.out)
     counts = {(d, ranges): Count() for d in (2, 3) for ranges in (0, 8)}
-    for seed in range(args.graphs):
+    for seed in range(args.first, args.first + args.graphs):
         d, ranges = list(counts)[seed % len(counts)]
         examine(synthetic.small_world(seed, d, ranges), seed, args.starts, counts[d, ranges])
     for (d, ranges), count in counts.items():

@@ -56,48 +56,67 @@ class CertifyNumbers:
     dual_shift: float = number(
         5.0, 'certify', 'shift of the factor that Lanczos inverts, over the least eigenvalue')
     dual_longer: float = number(
-        10.0, 'certify', 'step length after a better bound, over the last one')
-    dual_shorter: float = number(
-        0.1, 'certify', 'step length after a worse bound, over the last one')
-    dual_least_gain: float = number(
-        0.05, 'certify', 'gain of a round, over the gap that is left, below which no other is '
-        'made: the rest is the distance of the point from the optimum')
-    dual_shifts: int = number(
-        4, 'certify', 'times that the shift of the proof is multiplied by ten', unit='times')
+        10.0, 'certify', 'step length after a better bound, over the last one, and the other way '
+        'round after a worse one')
     dual_inner_steps: int = number(
         400, 'certify', 'most projected gradients of a round; each costs one eigenvalue problem '
         'of `dual_vectors` rows', unit='steps')
-    dual_inner_tolerance: float = number(
-        1e-6, 'certify', 'relative change of W at which they end; the proof does not depend on it')
+    newton_first_shift: float = number(
+        1.0, 'certify', 'first shift of the Hessian of a relaxation, over cost / rows: a move of '
+        'all unit rows by one is priced at the whole cost', source='unit rows')
+    newton_least_shift: float = number(
+        1e-7, 'certify', 'least such shift: moves that it holds back gain less than a tenth of '
+        '`certified_gap`', source='`certified_gap`')
+    newton_largest_shift: float = number(
+        1e12, 'certify', 'shift above which a run ends: steps are then rounding errors',
+        source='rounding error of float64')
+    newton_shift_growth: float = number(
+        4.0, 'certify', 'shift after a failed factorisation or a poor step, over the last one')
+    newton_shift_decrease: float = number(
+        0.1, 'certify', 'shift after a good step, over the last one')
+    newton_refused_margin: float = number(
+        2.0, 'certify', 'least shift that is tried at the next point, over one that left the '
+        'Hessian indefinite')
+    newton_turns: int = number(
+        1, 'certify', 'times that bearings follow the positions after a step; each costs a '
+        'twentieth of a factorisation', unit='times', off=0)
     staircase_tolerance: float = number(
-        1e-5, 'certify', 'cost tolerance of the first run at a rank: a saddle shows in its '
-        'certificate already')
+        1e-4, 'certify', 'gain over the cost that ends the first run at a rank, if two Newton '
+        'steps in a row gain less: each gains a tenth of the last one there')
+    staircase_gain_share: float = number(
+        1e-2, 'certify', 'the same over the gap that is wanted, where that is larger')
     staircase_saddle_gap: float = number(
         0.1, 'certify', 'share of the cost above which a gap after that run means a saddle to '
         'leave; a smaller one may be lack of polish')
+    staircase_ranks: tuple[int, ...] = number(
+        (5, 7, 9, 12), 'certify', 'ranks that a climb stops at: kernels are compiled for each, and '
+        'a factor of the Hessian grows with the square', unit='columns')
+    staircase_least_column: float = number(
+        0.03, 'certify', 'share of unit rows, as their norm in a column of the principal frame, '
+        'below which the column is free for a direction of escape; one that is taken too early '
+        'comes back as such a direction')
+    staircase_escapes: int = number(
+        8, 'certify', 'most times that a point is left, twice for each rank', unit='times')
+    staircase_steps: int = number(
+        60, 'certify', 'most Newton steps of the first run at a rank', unit='steps')
     staircase_rounds: int = number(
-        4, 'certify', 'most polishing rounds at a rank, before the directions that are left become '
-        'columns: with more columns fewer steps are needed', unit='rounds')
-    staircase_last_rounds: int = number(
-        24, 'certify', 'the same at the highest rank', unit='rounds')
+        6, 'certify', 'most polishing rounds at a rank, before directions that are left become '
+        'columns', unit='rounds')
     round_steps: int = number(
-        2, 'certify', 'accepted steps of a polishing round, between two certificates',
-        unit='steps')
-    round_cg_steps: int = number(
-        30, 'certify', 'most CG steps of a polishing step: what is left after so many is soft '
-        'compared with the shift, which the next certificate lowers', unit='CG steps')
-    round_shift: float = number(
-        3.0, 'certify', 'shift of the polishing preconditioner, over the least eigenvalue of S '
-        'that it outweighs')
+        4, 'certify', 'Newton steps of a polishing round, between two certificates: these take as '
+        'long as two steps', unit='steps')
+    round_gain_share: float = number(
+        0.1, 'certify', 'gain of a round, over the gap that is wanted (of Newton steps) or left '
+        '(of better multipliers), below which no other is made: the rest is not theirs to close')
     bound_gap: float = number(
         1e-4, 'certify', 'share of the cost within which the bound of a relaxation ends the climb, '
         'where the trajectory above is further away', source='contract of `suboptimality`')
+    thinned_bound_gap: float = number(
+        1e-2, 'certify', 'gap, over the cost, at which the climb on a thinned graph ends: thinning '
+        'itself moves the optimum by more')
     bound_share: float = number(
         0.1, 'certify', 'gap of that bound, over the distance to the trajectory: a sharper one '
         'would tell a user no more', source='contract of `suboptimality`')
-    staircase_cg_steps: int = number(
-        500, 'certify', 'most CG steps of an iteration: near a saddle the Hessian is nearly '
-        'singular, and CG would use any number', unit='CG steps')
     escape_halvings: int = number(
         40, 'certify', 'step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a '
         'unit row', unit='steps', source='rounding error of a unit row')
@@ -108,16 +127,14 @@ class CertifyNumbers:
         2, 'certify', 'most Newton steps that take the map to the optimum of its robust weights '
         'before it is tested while the node runs; reweighting stops that near', unit='steps')
     live_steps: int = number(
-        2, 'certify', 'trust-region steps of a burst of the bound while the node runs: an audit '
-        'that is due waits for a burst', unit='steps')
-    live_cg_steps: int = number(
-        60, 'certify', 'most CG steps of such a step', unit='CG steps')
+        2, 'certify', 'Newton steps of a burst of the bound while the node runs: an audit that is '
+        'due waits for a burst', unit='steps')
     live_bursts: int = number(
         3, 'certify', 'bursts between two proofs, which cost as much as one or two of them',
         unit='bursts')
-    live_columns: int = number(
-        5, 'certify', 'columns that the relaxed point of a running node has beyond d: as many as '
-        'one escape brings', unit='columns')
+    live_rank: int = number(
+        7, 'certify', 'highest rank of the relaxed point of a running node: its factor takes 130 '
+        'MB on outfinite', unit='columns')
     covariance_columns: int = number(
         6, 'memory', 'right-hand sides that are solved at once for covariances: the degrees of '
         'freedom of a pose', unit='columns', source='size of the result')

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,11 +14,13 @@ from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from . import thresholds
 from .certify.certificate import Certifier
-from .certify.staircase import escape
+from .certify.staircase import Goal, climb, needed_rank, next_rank
 from .initialize.coarsening import CoarseGraph, coarsen
 from .initialize.initialization import start_point
+from .manifold.rounding import reduce_rank
 from .optimize.trust_region import TrustRegionRun
 from .plan import Plan
+from .result import SolveStatus
 from .solve_context import SolveContext
 from .stages import Start, refine, relax
 
@@ -61,15 +64,19 @@ def relaxed_above(context: SolveContext, plan: Plan, y: Array) -> Array | None:
     whole = context.problem.unpack(y, context.schur.points(y))
     low = inner.problem.pack(Estimate(
         whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
-    certificate = Certifier(inner.schur).test(low)
+    certifier, numbers = Certifier(inner.schur), thresholds.current()
+    certificate = certifier.test(low)
     if certificate.directions is None:
         return None
-    numbers = thresholds.current()
-    # With fewer columns outfinite stalls 1e-4 above the optimum.
-    higher = escape(inner.schur, inner.problem.manifold, low, certificate.directions)
-    if higher is None:
-        return None
-    run = relax(inner, higher, numbers.tolerance_relaxed_above)
+    top = climb(
+        inner.schur, low, Goal(gap=numbers.thinned_bound_gap, deadline=inner.deadlines.end),
+        max_rank=numbers.staircase_highest_rank, certifier=certifier,
+        tested=(TrustRegionRun(low, certificate.cost, SolveStatus.CONVERGED), certificate),
+        observer=inner.observer('certify'))
+    inner.tally.add(top.iterations, 0, Counter())
+    manifold = inner.problem.manifold
+    rank = next_rank(needed_rank(manifold, top.run.y) - 1, numbers.staircase_highest_rank)
+    run = replace(top.run, y=reduce_rank(manifold, top.run.y, rank))
     n, d = inner.problem.manifold.n, context.graph.dimension
     points = inner.schur.points(run.y)
     rows, translation = coarse.prolong(run.y[: n * d].reshape(n, d, -1), points[:n])

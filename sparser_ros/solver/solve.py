@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from dataclasses import replace
 
 from ..array_types import Array
@@ -14,7 +15,7 @@ from ..linalg.blas import single_threaded_blas
 from . import thresholds
 from .certify.certificate import Certificate, Certifier
 from .certify.optimality import Assessment, assess
-from .certify.staircase import Climb, climb
+from .certify.staircase import Climb, Goal, climb
 from .coarse_to_fine import relaxed_above
 from .manifold.rounding import round_to_rotations
 from .optimize.truncated_cg import CGStop
@@ -108,10 +109,10 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
                 begin_at, tested = higher, None
         highest = max(thresholds.current().staircase_highest_rank, begin_at.shape[1])
         top = climb(
-            context.schur, begin_at, context.preconditioners.regularised(), context.rule(0.0),
-            max_rank=highest, above=above, tested=tested, certifier=certifier,
-            observer=context.observer('certify'), backend=context.backend)
-        context.tally.add(top.iterations, top.cg_steps, top.cg_stops, context.backend.ran)
+            context.schur, begin_at, Goal(above, deadline=context.deadlines.end),
+            max_rank=highest, tested=tested, certifier=certifier,
+            observer=context.observer('certify'))
+        context.tally.add(top.iterations, 0, Counter())
         return top
 
     assessed = assess(

@@ -53,9 +53,6 @@ class Thresholds(IncrementalNumbers, CertifyNumbers, IterationNumbers):
     tolerance_thinned_relaxation: float = _number(
         1000.0, 'relaxation', 'multiple of the cost tolerance for a relaxation that only starts '
         'another one')
-    tolerance_relaxed_above: float = _number(
-        10.0, 'certify', 'multiple of the cost tolerance for the relaxation of a thinned graph '
-        'from which a staircase starts: thinning itself moves the optimum by more')
     tolerance_early_rounding: float = _number(
         100.0, 'ranges', 'multiple of the cost tolerance for a relaxation that is rounded early: '
         'refinement by the exact Hessian finds the same trajectory from a cost good to 1e-3 '

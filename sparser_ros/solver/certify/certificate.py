@@ -102,9 +102,13 @@ class Certifier:
 
     def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
         """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
-        multiplier = multiplier_matrix(self.manifold, y, gradient)
-        multiplier.resize(self.full.shape)
-        return (self.full - multiplier).tocsc()
+        return self.less(multiplier_matrix(self.manifold, y, gradient))
+
+    def less(self, multipliers: sp.csr_matrix) -> sp.csc_matrix:
+        """Q less any multipliers (rows, rows), block-diagonal as those of a point are."""
+        multipliers = multipliers.copy()
+        multipliers.resize(self.full.shape)
+        return (self.full - multipliers).tocsc()
 
     def factor(self, S: sp.csc_matrix, shift: float) -> CholeskyFactor | None:
         """Cholesky factor of S + shift on the rows of X_c; None where it is not PD."""
@@ -114,7 +118,10 @@ class Certifier:
             return None
 
     def test(self, y: Array, *, directions: bool = True) -> Certificate:
-        """Certify a point (rows, p), or bound its gap and find the directions of escape."""
+        """Certify a point (rows, p), or bound its gap and find the directions of escape.
+
+        Without `directions` only gaps that polishing may close are bounded.
+        """
         gradient = self.schur(y)
         cost = float(np.sum(y * gradient))
         tolerance = self.tolerance(cost)
@@ -127,17 +134,21 @@ class Certifier:
         gap = 0.9 * tolerance
         if self.factor(S, gap / self.rows) is not None:
             return Certificate(cost, gap, tolerance)
-        for _ in range(thresholds.current().certificate_growths):
+        numbers = thresholds.current()
+        most = np.inf if directions else numbers.polishing_gap * abs(cost)
+        for _ in range(numbers.certificate_growths):
             gap *= 10
-            factor = self.factor(S, gap / self.rows)
+            factor = self.factor(S, gap / self.rows) if gap <= most else None
             if factor is not None:
                 break
         else:
             return Certificate(cost, np.inf, tolerance)
         if not directions:
             return Certificate(cost, gap, tolerance)
-        values, vectors = self._least(
-            factor, gap / self.rows, thresholds.current().dual_vectors)
+        # From a saddle there are only directions to be found.
+        count = (numbers.dual_vectors if gap <= 10 * numbers.staircase_saddle_gap * abs(cost)
+                 else numbers.escape_directions)
+        values, vectors = self._least(factor, gap / self.rows, count)
         least = float(values[0])
         # Lanczos bounds the eigenvalue from above only; a factorisation just below it proves it.
         tight = min(gap, -1.01 * least * self.rows)
@@ -150,7 +161,7 @@ class Certifier:
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
         shift = max(1.01 * -least, self.rounding / self.rows)
-        for _ in range(thresholds.current().dual_shifts):
+        for _ in range(thresholds.current().certificate_growths):
             if self.factor(matrix, shift) is not None:
                 return trace + shift * self.rows
             shift *= 10

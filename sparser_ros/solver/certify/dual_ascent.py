@@ -78,10 +78,11 @@ class DualAscent:
 
     def __init__(
         self, certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
-        wanted: float,
+        wanted: float, spent: float = 0.0,
     ) -> None:
-        """As for `least_gap`."""
+        """As for `least_gap`; `spent` is the cost of the point less the trace of Q - S."""
         numbers, manifold = thresholds.current(), certifier.manifold
+        self._spent = spent
         self.gap = gap
         self._certifier, self._S, self._wanted = certifier, S, wanted
         self._best = Correction(
@@ -104,21 +105,22 @@ class DualAscent:
             self._values, self._length)
         trial = self._best.moved(step)
         matrix = _corrected(self._S, manifold, trial)
-        spare = (wanted - trial.trace) / certifier.rows
+        trace = self._spent + trial.trace
+        spare = (wanted - trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
             self.gap = wanted
             return False
         found = certifier.least(matrix, self._shift, numbers.dual_vectors)
-        proven = certifier.proven_gap(matrix, trial.trace, float(found[0][0]))
+        proven = certifier.proven_gap(matrix, trace, float(found[0][0]))
         if not proven < self.gap:
             # The step was too long for the eigenvectors to tell what happens.
-            self._length, self._longer = self._length * numbers.dual_shorter, 1.0
+            self._length, self._longer = self._length / numbers.dual_longer, 1.0
             return True
         gained, self.gap, self._best = self.gap - proven, proven, trial
         self._values, self._vectors = found
         self._length *= self._longer
         return (self.gap <= numbers.dual_far * wanted
-                and gained >= numbers.dual_least_gain * self.gap)
+                and gained >= numbers.round_gain_share * self.gap)
 
 
 def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:
@@ -159,7 +161,7 @@ def _least_psd(
     largest = float(np.linalg.eigvalsh(gram)[-1])
     w = np.zeros(len(linear))
     ahead, momentum = w, 1.0
-    tolerance = thresholds.current().dual_inner_tolerance
+    tolerance = thresholds.current().certified_gap
     for _ in range(steps):
         new = _projected(ahead - (gram @ ahead - linear) / largest, upper, scale)
         if float(np.dot(ahead - new, new - w)) > 0:

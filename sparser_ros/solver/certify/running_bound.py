@@ -20,10 +20,11 @@ from ..model.schur import SchurOperator
 from ..optimize.interfaces import Preconditioner, StoppingRule
 from ..optimize.trust_region import minimise
 from ..precondition.newton import NewtonPreconditioner
-from ..precondition.regularised_q import RegularisedQ
+from ..result import SolveStatus
 from .certificate import Certifier
 from .dual_ascent import DualAscent
-from .staircase import ShiftedS, escape
+from .newton_descent import NewtonDescent
+from .staircase import raised
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class RunningBound:
         """No point of any rank costs less; costs are never below zero."""
         self.tolerance = self.certifier.tolerance(self.cost)
         self._map = y
-        self._preconditioner: RegularisedQ | None = None
+        self._newton = NewtonDescent(schur)
         self._spectrum: tuple[Array, Array] | None = None
         self.least = least
 
@@ -138,27 +139,16 @@ class RunningBound:
 
     def _descend(self) -> Iterator[None]:
         """Down from the relaxed point, a few steps at a time."""
-        numbers, y = thresholds.current(), self.y
-        assert y is not None
-        preconditioner: Preconditioner | None = None
-        if 0 < self.least < numbers.staircase_saddle_gap:
-            shift = numbers.round_shift * self.least * self.cost / self.certifier.rows
-            factor = self.certifier.factor(
-                self.certifier.matrix(y, self.schur(y)), shift)
-            if factor is not None:
-                preconditioner = ShiftedS(self.certifier, factor)
-        if preconditioner is None:
-            if self._preconditioner is None:
-                self._preconditioner = RegularisedQ(self.schur)
-            preconditioner = self._preconditioner
-        rule, radius = StoppingRule(
-            max_iterations=numbers.live_steps, max_cg_steps=numbers.live_cg_steps,
-            cost_tolerance=0.0), math.inf
+        numbers = thresholds.current()
         for _ in range(numbers.live_bursts):
-            run = minimise(self.schur, self.manifold, y, preconditioner, rule, radius=radius)
-            self.y, y, radius = run.y, run.y, run.radius
+            assert self.y is not None
+            run = self._newton.run(
+                self.y, gain=numbers.staircase_tolerance, most=numbers.live_steps)
+            self.y = run.y
             self.relaxed_cost = min(self.relaxed_cost, run.cost)
             yield
+            if run.status is not SolveStatus.MAX_ITERATIONS:
+                return
 
     def _proved(self) -> Iterator[None]:
         """Raise the bound by what the point proves, in steps; keep its least eigenpairs."""
@@ -196,11 +186,9 @@ class RunningBound:
         if values[0] >= 0:
             return False
         d = self.manifold.d
-        saddle = self.least > numbers.staircase_saddle_gap or y.shape[1] == d
-        room = d + numbers.live_columns - y.shape[1]
-        if saddle and room > 0:
-            down = vectors[:, values < 0][:, : min(room, numbers.escape_directions)]
-            higher = escape(self.schur, self.manifold, y, self.certifier.held_rows(y, down))
+        if self.least > numbers.staircase_saddle_gap or y.shape[1] == d:
+            down = self.certifier.held_rows(y, vectors[:, values < 0])
+            higher = raised(self.schur, y, down, numbers.live_rank)
             if higher is not None:
                 self.y = higher
         return self.y is not None and self.y.shape[1] > d

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...array_types import Array
-from ...linalg.arrays import HOST, Arrays
-from ...linalg.sparse.cholesky import CholeskyFactor
 from .. import thresholds
 from ..manifold.manifold import Manifold
+from ..manifold.rounding import reduce_rank
 from ..model.schur import SchurOperator
-from ..optimize.compute_backend import ComputeBackend
-from ..optimize.interfaces import Observer, Preconditioner, StoppingRule
-from ..optimize.truncated_cg import CGStop
+from ..optimize.interfaces import Observer
 from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
-from .dual_ascent import sharpened
+from .dual_ascent import DualAscent, sharpened
+from .newton_descent import NewtonDescent
 
 
 @dataclass(frozen=True)
@@ -34,175 +32,179 @@ class Climb:
     lower_bound: float
     """Greatest bound of all points passed: no point of any rank costs less."""
     iterations: int
-    cg_steps: int
-    cg_stops: Counter[CGStop]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When a climb may end before its point is certified."""
+
+    above: float = -math.inf
+    """Cost of a trajectory that is to be bounded: where that is far above, a bound within
+    `bound_gap` (certify_numbers.py) will do."""
+    gap: float = 0.0
+    """A gap, over the cost, that will do whatever lies above."""
+    deadline: float = math.inf
+    """time.perf_counter() value; the best point so far is the end."""
+
+    def wanted(self, cost: float) -> float:
+        """A gap of a point of that cost that will do."""
+        numbers = thresholds.current()
+        far = min(numbers.bound_gap * abs(cost), numbers.bound_share * (self.above - cost))
+        return max(far, self.gap * abs(cost))
 
 
 def climb(
     schur: SchurOperator,
     y: Array,
-    preconditioner: Preconditioner,
-    rule: StoppingRule,
+    goal: Goal,
     *,
     max_rank: int,
-    above: float = -math.inf,
     tested: tuple[TrustRegionRun, Certificate] | None = None,
     certifier: Certifier | None = None,
     observer: Observer | None = None,
-    backend: ComputeBackend | None = None,
 ) -> Climb:
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
-    `above` is the cost of a trajectory that is to be bounded: where that is far above, a bound
-    within `bound_gap` (certify_numbers.py) will do. `tested` is the run that ended at y, where a
-    certificate says already that y is to be left. A deadline in `rule` ends the climb with the
-    best point so far.
+    `tested` is the run that ended at y, where a certificate says already that y is to be left.
     """
-    stairs = _Staircase(
-        schur, preconditioner, rule, above, certifier or Certifier(schur), observer,
-        backend or ComputeBackend())
-    certificate: Certificate | None = None
-    while True:
-        run, certificate = tested or stairs.polish(y, certificate, last=y.shape[1] >= max_rank)
-        tested, stairs.lower = None, max(stairs.lower, certificate.lower_bound)
-        rank = run.y.shape[1]
-        if (
-            stairs.enough(certificate) or stairs.late(run) or certificate.directions is None
-            or rank >= max_rank
-        ):
-            return stairs.top(run, certificate)
-        steps = certificate.directions[:, : max_rank - rank]
-        higher = escape(schur, schur.problem.manifold, run.y, steps)
+    stairs = _Staircase(schur, goal, certifier or Certifier(schur), observer)
+    run, certificate = tested or stairs.polish(y, None)
+    for _ in range(thresholds.current().staircase_escapes):
+        stairs.lower = max(stairs.lower, certificate.lower_bound)
+        if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
+            break
+        higher = raised(schur, run.y, certificate.directions, max_rank)
         if higher is None:
-            return stairs.top(run, certificate)
-        y = higher
-
-
-class ShiftedS:
-    """(S + shift)^-1 restricted to X_c: second-order information that no rank enters.
-
-    The Hessian is S on tangent vectors, column by column. Near an optimum S is positive
-    semidefinite but for little, and with a shift just above that CG resolves everything stiffer
-    than the shift at once. Rounds of steps and certificates lower the shift, as in inverse
-    iteration.
-    """
-
-    portable = False
-    """Factorised anew for every round."""
-
-    def __init__(self, certifier: Certifier, factor: CholeskyFactor) -> None:
-        self._factor, self._rows = factor, certifier.rows
-        manifold = certifier.manifold
-        self._free = self._rows - (manifold.d if manifold.homogenised else 0)
-
-    def placed(self, arrays: Arrays) -> bool:
-        return arrays is HOST
-
-    def apply(self, v: Array, out: Array) -> Array:
-        padded = np.zeros((self._factor.n, v.shape[1]))
-        padded[: self._free] = v[: self._free]
-        out[: self._free] = self._factor.solve(padded)[: self._free]
-        out[self._free :] = 0.0
-        return out
-
-    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        """It is made for one point and serves for those nearby."""
+            break
+        run, certificate = stairs.polish(higher, certificate)
+    return stairs.top(run, certificate)
 
 
 class _Staircase:
-    """What the ranks of one climb share, and figures that add up."""
+    """What the ranks of one climb share."""
 
     def __init__(
-        self, schur: SchurOperator, preconditioner: Preconditioner, rule: StoppingRule,
-        above: float, certifier: Certifier, observer: Observer | None, backend: ComputeBackend,
+        self, schur: SchurOperator, goal: Goal, certifier: Certifier, observer: Observer | None,
     ) -> None:
-        self.schur, self.preconditioner, self.rule = schur, preconditioner, rule
-        self.above, self.certifier = above, certifier
-        self.observer, self.backend = observer, backend
+        self.goal, self.certifier = goal, certifier
+        self.newton = NewtonDescent(schur, observer)
         self.lower = -math.inf
-        self.iterations = self.cg_steps = 0
-        self.cg_stops: Counter[CGStop] = Counter()
 
     def late(self, run: TrustRegionRun) -> bool:
         """Whether the deadline has passed."""
-        return time.perf_counter() > self.rule.deadline or run.status is SolveStatus.TIME_LIMIT
+        return (time.perf_counter() > self.goal.deadline
+                or run.status is SolveStatus.TIME_LIMIT)
 
     def enough(self, certificate: Certificate) -> bool:
         """Whether the bound found so far is as good as it needs to be."""
         gap = certificate.cost - self.lower
-        return certificate.certified or gap <= self._wanted(certificate.cost)
-
-    def _wanted(self, cost: float) -> float:
-        """A gap of a point of that cost that will do."""
-        numbers = thresholds.current()
-        return min(
-            numbers.bound_gap * abs(cost), numbers.bound_share * (self.above - cost))
+        return certificate.certified or gap <= self.goal.wanted(certificate.cost)
 
     def polish(
-        self, y: Array, before: Certificate | None, last: bool
+        self, y: Array, before: Certificate | None
     ) -> tuple[TrustRegionRun, Certificate]:
         """Runs at the rank of y until the point is certified, a saddle, or as good as it gets.
 
-        `before` is the certificate at which the last rank was left, `last` the highest rank.
+        `before` is the certificate of the point that was left for y.
         """
-        numbers = thresholds.current()
-        run = None if before is None or self._saddle(before) else self._polished(y, before)
-        if run is None:
-            run = self._minimise(y, self.preconditioner, replace(
-                self.rule, cost_tolerance=numbers.staircase_tolerance,
-                max_cg_steps=min(self.rule.max_cg_steps, numbers.staircase_cg_steps)))
+        numbers, deadline = thresholds.current(), self.goal.deadline
+        if before is not None and before.lambda_min is not None:
+            # The Hessian there is as negative as S.
+            self.newton.restart(-before.lambda_min)
+        run = self.newton.run(
+            y, gain=max(numbers.staircase_tolerance, numbers.staircase_gain_share * self.goal.gap),
+            most=numbers.staircase_steps, deadline=deadline)
         certificate = self._tested(run.y)
-        for _ in range(numbers.staircase_last_rounds if last else numbers.staircase_rounds):
+        for _ in range(numbers.staircase_rounds):
             if self._saddle(certificate) or self.enough(certificate) or self.late(run):
                 break
-            further = self._polished(run.y, certificate)
-            if further is None:
+            further = self.newton.run(
+                run.y, gain=0.0, most=numbers.round_steps, deadline=deadline)
+            gained = run.cost - further.cost
+            if not gained > 0:
                 break
             run, certificate = further, self._tested(further.y)
-            if run.status is not SolveStatus.MAX_ITERATIONS:
+            if gained < numbers.round_gain_share * self._wanted(run.cost, certificate):
                 break
         return run, certificate
 
     def _saddle(self, certificate: Certificate) -> bool:
         return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
 
-    def _polished(self, y: Array, known: Certificate) -> TrustRegionRun | None:
-        """One round from y; None where no factor of S can be made."""
-        if known.lambda_min is None:
-            return None
-        numbers = thresholds.current()
-        S = self.certifier.matrix(y, self.schur(y))
-        factor = self.certifier.factor(S, numbers.round_shift * abs(known.lambda_min))
-        if factor is None:
-            return None
-        return self._minimise(y, ShiftedS(self.certifier, factor), replace(
-            self.rule, cost_tolerance=0.0, max_accepted=numbers.round_steps,
-            max_cg_steps=min(self.rule.max_cg_steps, numbers.round_cg_steps)))
+    def _wanted(self, cost: float, certificate: Certificate) -> float:
+        """A gap that will do, less what rounding of the difference of two costs may add."""
+        return max(0.99 * self.goal.wanted(cost), certificate.tolerance)
 
     def _tested(self, y: Array) -> Certificate:
-        certificate = self.certifier.test(y)
-        # Less by what rounding of the difference of two costs may add.
-        wanted = max(0.99 * self._wanted(certificate.cost), certificate.tolerance)
-        if not certificate.certified and not self._saddle(certificate):
-            certificate = sharpened(self.certifier, y, certificate, wanted)
+        """The certificate of y with the best of its own multipliers and those of Newton's model."""
+        certifier, multipliers = self.certifier, self.newton.multipliers
+        certificate = certifier.test(y, directions=multipliers is None)
+        wanted = self._wanted(certificate.cost, certificate)
+        if not certificate.certified and certificate.gap > wanted:
+            if multipliers is not None:
+                certificate = self._by_model(y, certificate, multipliers, wanted)
+            elif not self._saddle(certificate):
+                certificate = sharpened(certifier, y, certificate, wanted)
         self.lower = max(self.lower, certificate.lower_bound)
         return certificate
 
-    def _minimise(
-        self, y: Array, preconditioner: Preconditioner, rule: StoppingRule
-    ) -> TrustRegionRun:
-        run = self.backend.minimise(
-            self.schur, self.schur.problem.manifold, y, preconditioner, rule, self.observer,
-            math.inf, long=True)
-        self.iterations += run.iterations
-        self.cg_steps += run.cg_steps
-        self.cg_stops += run.cg_stops
-        return run
+    def _by_model(
+        self, y: Array, certificate: Certificate, multipliers: sp.csr_matrix, wanted: float
+    ) -> Certificate:
+        """What the multipliers of the last Newton equation prove, and better ones near them."""
+        certifier, numbers = self.certifier, thresholds.current()
+        S, spent = certifier.less(multipliers), certificate.cost - float(multipliers.trace())
+        values, vectors = spectrum = certifier.least(
+            S, certificate.tolerance / certifier.rows, numbers.dual_vectors)
+        least = float(values[0])
+        gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
+        if wanted < gap <= numbers.staircase_saddle_gap * abs(certificate.cost) and least < 0:
+            ascent = DualAscent(certifier, S, spectrum, gap, wanted, spent)
+            while ascent.round():
+                pass
+            gap = ascent.gap
+        down = vectors[:, values < 0][:, : numbers.escape_directions]
+        return replace(
+            certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
+            directions=certifier.held_rows(y, down), spectrum=spectrum)
 
     def top(self, run: TrustRegionRun, certificate: Certificate) -> Climb:
         """The end of the climb."""
-        return Climb(
-            run, certificate, self.lower, self.iterations, self.cg_steps, self.cg_stops)
+        return Climb(run, certificate, self.lower, self.newton.iterations)
+
+
+def raised(
+    schur: SchurOperator, y: Array, directions: Array, max_rank: int
+) -> Array | None:
+    """A point of lower cost at the next of `staircase_ranks`, down `directions` (rows, q).
+
+    Columns of y that carry nothing are filled first. None at `max_rank`, or where no step lowers
+    the cost beyond rounding.
+    """
+    manifold, p = schur.problem.manifold, y.shape[1]
+    filled = needed_rank(manifold, y)
+    rank = p if filled < p else next_rank(p, max_rank)
+    if rank <= filled:
+        return None
+    low = reduce_rank(manifold, y, filled)
+    higher = escape(schur, manifold, low, directions[:, : rank - filled])
+    return None if higher is None else manifold.lift(higher, rank)
+
+
+def next_rank(p: int, max_rank: int) -> int:
+    """The next of the ranks that kernels are compiled for; p itself from max_rank on."""
+    above = [rank for rank in thresholds.current().staircase_ranks if rank > p]
+    return max(min([*above, max_rank]), p)
+
+
+def needed_rank(manifold: Manifold, y: Array) -> int:
+    """Columns of y (rows, p) in its principal frame that carry something, at least d."""
+    d = manifold.d
+    own = y[:, d:] if manifold.homogenised else y
+    size = np.sqrt(np.maximum(np.linalg.eigvalsh(own.T @ own), 0.0))
+    least = thresholds.current().staircase_least_column * np.sqrt(len(y))
+    carrying = int(np.sum(size > least)) + (d if manifold.homogenised else 0)
+    return max(carrying, d)
 
 
 def escape(

@@ -17,7 +17,7 @@ from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatter
 from sparser_ros.solver import solve
 from sparser_ros.solver.certify.certificate import Certifier, multiplier_matrix
 from sparser_ros.solver.certify.dual_ascent import sharpened
-from sparser_ros.solver.certify.staircase import climb, escape
+from sparser_ros.solver.certify.staircase import Goal, climb, escape
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize.trust_region import StoppingRule, minimise
@@ -91,6 +91,24 @@ def test_the_bound_holds_for_every_point_whatever_the_tested_one(seed, d, absolu
         assert best.cost >= bound - certifier.tolerance(best.cost)
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.sampled_from((0.0, 0.1)))
+def test_no_start_ends_below_the_bound_of_a_climb(seed, d, absolute, gap):
+    """Multipliers of Newton's model included, also of a climb that ends early."""
+    schur, manifold, certifier = parts(world(seed, d, absolute=absolute, noise=1.0))
+    random = np.random.default_rng(seed)
+    preconditioner = RegularisedQ(schur)
+    some = minimise(
+        schur, manifold, manifold.random_point(d, random), preconditioner,
+        StoppingRule(max_iterations=5))
+    top = climb(schur, some.y, Goal(gap=gap), max_rank=7)
+    assert np.isfinite(top.lower_bound) and top.run.cost >= top.lower_bound
+    for rank in (d, d + 1, d + 4):
+        best = minimise(
+            schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
+        assert best.cost >= top.lower_bound - certifier.tolerance(best.cost)
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE)
 def test_pose_graphs_with_little_noise_are_certified(seed, d, absolute):
@@ -129,7 +147,7 @@ def test_planted_local_minimum_is_not_certified_and_the_staircase_leaves_it():
     higher = escape(schur, schur.problem.manifold, bad.y, certificate.directions[:, :1])
     assert higher.shape[1] == 3
     assert np.sum(higher * schur(higher)) < bad.cost
-    top = climb(schur, bad.y, RegularisedQ(schur), RULE, max_rank=8)
+    top = climb(schur, bad.y, Goal(), max_rank=9)
     assert top.certificate.certified
     assert top.run.y.shape[1] > 2
     assert top.run.cost == pytest.approx(best.cost_final, abs=1e-6)

@@ -1,0 +1,173 @@
+"""Down to a minimum of the relaxation by damped Newton steps (Levenberg and Marquardt).
+
+The shift of the Hessian is a price on moves of unit rows, in units of the cost: a shift of
+f / rows forbids what gains less than about the whole cost, one of 1e-6 of that lets everything
+move that a certificate can see. It falls tenfold with every step that does what the model says.
+Source: Nocedal and Wright, Numerical Optimization, 2006, sections 3.4 and 10.3.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...array_types import Array
+from .. import thresholds
+from ..manifold.manifold import Manifold
+from ..model.schur import SchurOperator
+from ..optimize.interfaces import Observer
+from ..optimize.trust_region import TrustRegionRun
+from ..precondition.shifted_hessian import ShiftedHessian
+from ..result import SolveStatus
+from .certificate import multiplier_matrix
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Where a step leads."""
+
+    y: Array
+    qy: Array
+    change: float
+    """Of the cost."""
+    ratio: float
+    """Change over what the model foretold."""
+
+
+class NewtonDescent:
+    """Runs at points of one problem; symbolic analysis and shift are kept from run to run."""
+
+    def __init__(self, schur: SchurOperator, observer: Observer | None = None) -> None:
+        self._schur, self._observer = schur, observer
+        self._manifold: Manifold = schur.problem.manifold
+        self._hessian = ShiftedHessian(schur)
+        self._shift = 0.0
+        """Of the next factor, units of the weights; 0 = not known."""
+        self._refused = 0.0
+        """Least shift to be tried, from one that left the Hessian indefinite; it falls with every
+        step since."""
+        self.iterations = 0
+        """Steps in all, refused ones included."""
+        self.multipliers: sp.csr_matrix | None = None
+        """(rows, rows): Lambda as the last Newton equation has it, taken or not; None before."""
+
+    def restart(self, shift: float) -> None:
+        """Begin the next run with that shift: the last one was for another point."""
+        self._shift, self._refused = shift, 0.0
+
+    def run(
+        self, y: Array, *, gain: float, most: int, deadline: float = math.inf,
+    ) -> TrustRegionRun:
+        """Down from y (rows, p) until two steps gain less than that share of the cost each.
+
+        `most` limits the steps, refused ones included.
+        """
+        start, made, small = time.perf_counter(), 0, 0
+        qy = self._schur(y)
+        cost = float(np.sum(y * qy))
+        trace = [(0.0, cost)]
+        status, fresh = SolveStatus.MAX_ITERATIONS, True
+        while made < most:
+            if time.perf_counter() > deadline:
+                status = SolveStatus.TIME_LIMIT
+                break
+            if fresh:
+                self._hessian.at(y, qy)
+            if not self._factorized(cost):
+                status = SolveStatus.STALLED
+                break
+            made += 1
+            step = self._step(y, qy, cost)
+            fresh = self._judge(step)
+            if not fresh:
+                continue
+            y, qy, before = step.y, step.qy, cost
+            cost = float(np.sum(y * qy))
+            trace.append((time.perf_counter() - start, cost))
+            if self._observer is not None:
+                self._observer(made, cost, y)
+            small = small + 1 if -step.change <= gain * abs(before) else 0
+            if small > 1:
+                status = SolveStatus.CONVERGED
+                break
+        self.iterations += made
+        return TrustRegionRun(y, cost, status, made, 0, trace)
+
+    def _factorized(self, cost: float) -> bool:
+        """Whether a shift at or above the present one makes the Hessian positive definite."""
+        numbers, unit = thresholds.current(), self._unit(cost)
+        known = self._shift > 0
+        growth = numbers.newton_shift_growth if known else 1 / numbers.newton_shift_decrease
+        first = self._shift if known else numbers.newton_first_shift * unit
+        self._shift = max(first, numbers.newton_least_shift * unit)
+        while self._shift < numbers.newton_largest_shift * unit:
+            if self._hessian.factorize(self._shift):
+                return True
+            self._refused = numbers.newton_refused_margin * self._shift
+            self._shift *= growth
+        return False
+
+    def _unit(self, cost: float) -> float:
+        """The shift that outweighs the whole cost."""
+        return max(abs(cost), self._floor) / max(self._manifold.rows, 1)
+
+    @property
+    def _floor(self) -> float:
+        """Costs below it are rounding errors."""
+        share = thresholds.current().certificate_rounding
+        return max(share * float(self._schur.Q_cc.diagonal().sum()), 1e-300)
+
+    def _step(self, y: Array, qy: Array, cost: float) -> _Step:
+        manifold = self._manifold
+        gradient = manifold.project(y, qy)
+        s = -self._hessian.solve(gradient)
+        # (H + shift) s = -g: the model's change of the cost without the shift.
+        predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
+        self.multipliers = self._newton_multipliers(y, qy, s)
+        there = self._bent(manifold.retract(y, s))
+        q_there = self._schur(there)
+        # formulas.cost_change: keeps the digits that a difference of two costs would cancel.
+        change = float(np.sum((there - y) * (qy + q_there)))
+        noise = thresholds.current().ratio_noise * abs(cost)
+        return _Step(there, q_there, change, (change - noise) / (predicted - noise))
+
+    def _newton_multipliers(self, y: Array, qy: Array, s: Array) -> sp.csr_matrix:
+        """Lambda + sym((S s) Y^T): to first order those of the point that s leads to.
+
+        A step that bends away from the spheres costs much more than the model says, and leaves
+        poor multipliers; those of the model itself are good all the same, and any prove a bound.
+        """
+        manifold = self._manifold
+        at_y = multiplier_matrix(manifold, y, qy)
+        return at_y + multiplier_matrix(manifold, y, self._schur(s) - at_y @ s)
+
+    def _bent(self, y: Array) -> Array:
+        """y with every bearing along its antennas, positions being the best ones for y.
+
+        Bearings are stiff: what a straight step misses to second order would cost more than soft
+        steps gain.
+        """
+        manifold, p = self._manifold, y.shape[1]
+        if not manifold.k:
+            return y
+        turns = manifold.n * manifold.d
+        for _ in range(thresholds.current().newton_turns):
+            y = self._schur.problem.compose(
+                y[:turns].reshape(manifold.n, manifold.d, p), self._schur.points(y))
+        return y
+
+    def _judge(self, step: _Step) -> bool:
+        """Whether the step is taken; the shift of the next one follows."""
+        numbers = thresholds.current()
+        taken = step.ratio > numbers.accepted_ratio and step.change < 0
+        if not taken or step.ratio < numbers.poor_ratio:
+            self._shift *= numbers.newton_shift_growth
+        elif step.ratio > numbers.good_ratio:
+            # The eigenvalue that was in the way will still be there at the next point.
+            self._shift = max(self._shift * numbers.newton_shift_decrease, self._refused)
+            self._refused *= numbers.newton_shift_decrease
+        return taken
