@@ -54,7 +54,7 @@ class AuditConfig:
         lower=1, upper=100, live=True)
     limit_s: float = option(
         30.0, 'longest search from scratch in the running node, which also ends before the graph '
-        'has grown by `growth`; 0 = no limit. `sparser replay` has none, to give the same result '
+        'has doubled; 0 = no limit. `sparser replay` has none, to give the same result '
         'every time', unit='s', lower=0.0, upper=3600.0,
         live=True)
     stale_s: float = option(

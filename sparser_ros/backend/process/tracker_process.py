@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 import traceback
 from multiprocessing.connection import Connection
 
+from ...solver.result import SolveStatus
 from ..session.rulings import Rulings
 from ..session.session import Session
 from ..session.tracker import Tracker
@@ -30,6 +32,7 @@ class TrackerLoop:
         self._requests: list[Request] = []
         self._rulings = Rulings()
         self._held = self._new(0)
+        self._rest_until_s = 0.0
 
     def _new(self, epoch: int) -> Tracker | Session:
         if self._config.backend.auditor == 'process':
@@ -48,9 +51,11 @@ class TrackerLoop:
             warm_up_comparison(self._config.dimension)
         self._endpoint.send(encode(protocol.READY, {'pid': os.getpid()}))
         while not self._endpoint.ended.is_set():
-            for packet in self._endpoint.receive():
+            rest_s = self._rest_until_s - time.monotonic()
+            for packet in self._endpoint.receive(max(rest_s, 0.0) if self._requests else None):
                 self._handle(packet)
-            if self._requests and not self._endpoint.ended.is_set():
+            rested = time.monotonic() >= self._rest_until_s
+            if self._requests and rested and not self._endpoint.ended.is_set():
                 self._answer()
 
     def _handle(self, packet: Packet) -> None:
@@ -82,7 +87,7 @@ class TrackerLoop:
 
     def _answer(self) -> None:
         """One solution answers all requests that wait."""
-        requests, self._requests = self._requests, []
+        begin, requests, self._requests = time.monotonic(), self._requests, []
         wishes = [one.full for one in requests]
         full = True if True in wishes else None if None in wishes else False
         answer = Answer(self._generation, max(one.number for one in requests), self._audit)
@@ -92,12 +97,22 @@ class TrackerLoop:
             if full and isinstance(self._held, Session):
                 answer = Answer(answer.generation, answer.request, answer.request)
             self._endpoint.send(encode_solution(solution, answer))
+            self._rest_until_s = rested_s(solution.status, begin, time.monotonic())
             if full and isinstance(self._held, Session) and self._held.bound is not None:
                 self._endpoint.send(protocol.bound_message(self._held.bound, answer))
         except Exception as error:
             # Nothing that a solve raises may silence the node: it is reported, the loop goes on.
             self._endpoint.send(protocol.failed_message(
                 answer, f'{type(error).__name__}: {error}', traceback.format_exc()))
+
+
+def rested_s(status: SolveStatus, begin_s: float, end_s: float) -> float:
+    """When the next tick may begin after one from `begin_s` to `end_s`.
+
+    Ticks that do not settle are long, and mostly those of a wrong map. They leave half of the time
+    to the auditor, which can find a better one.
+    """
+    return end_s + (end_s - begin_s if status is SolveStatus.STALLED else 0.0)
 
 
 def main(pipe: Connection, config: str) -> None:

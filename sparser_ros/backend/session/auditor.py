@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 Index = NDArray[np.int64]
+_OUTGROWN = 2.0
+"""Growth of the measurements during a start from scratch from which its map says too little of
+them: the rest is as large as what it solved."""
 _SAME_CHI_SQUARE = 1.0
 """Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
 
@@ -65,7 +68,7 @@ class Auditor:
         self._gauge_name: str | None = None
         self._due, self._rule = DueRule(), ScratchRule()
         self._faults = SourceFaults(self._store)
-        self._growth = GrowthClock(config.backend.audit.growth)
+        self._growth = GrowthClock(_OUTGROWN)
         self._trials = 0
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
@@ -235,8 +238,8 @@ class Auditor:
     ) -> tuple[Judgement, SearchEnd]:
         """Add starts from scratch, and judge what is best then.
 
-        In the running node they end before the graph has grown so much that the next audit is due:
-        a map of the graph as it was then would come too late.
+        In the running node they end before the graph has outgrown them: a map of the graph as it
+        was then would come too late.
         """
         audit, begin, best = self.config.backend.audit, time.perf_counter(), contest.best
         rivals = len(contest.candidates)
