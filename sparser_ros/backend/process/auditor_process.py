@@ -17,6 +17,7 @@ from ..session.live_calibration import LiveCalibration
 from ..session.renumbered import tracked_of
 from ..session.rulings import Rulings
 from ..session.tracked_map import TrackedMap, tracked_map
+from ..session.tracker import REFUSED
 from ..session.verdict import Verdict
 from . import protocol
 from .codec import Packet, decode_increment, decode_solution, encode
@@ -47,6 +48,8 @@ class AuditorLoop:
         self._rulings = Rulings()
         self._auditor = self._new()
         self._tracked: TrackedMap | None = None
+        self._compared: TrackedMap | None = None
+        """The tracker's map that the last audit had."""
         self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
         self._bound, self._bound_from_s = self._auditor.bound, 0.0
         self._generation, self._request = 0, -1
@@ -147,7 +150,12 @@ class AuditorLoop:
             return self._auditor.postponed
         if self._scratch_anyway(now):
             return 'a start from scratch now and then'
-        if now < self._rest_until_s or self._auditor.sequence <= self._auditor.audited_sequence:
+        if now < self._rest_until_s:
+            return ''
+        if self._tracked is not None and self._tracked.doubt == REFUSED and (
+                self._tracked is not self._compared):
+            return REFUSED
+        if self._auditor.sequence <= self._auditor.audited_sequence:
             return ''
         if period > 0 and now - self._ended_s >= period:
             return 'now and then'
@@ -180,7 +188,7 @@ class AuditorLoop:
         if tracked is not None and tracked.sequence > self._auditor.sequence:
             # A solution overtook increments after a restart of this process: not yet comparable.
             tracked = None
-        now = time.monotonic()
+        self._compared, now = tracked, time.monotonic()
         return self._with_radios(self._auditor.audit(
             tracked, request=request, preliminary=self._say,
             scratch=True if self._scratch_anyway(now)

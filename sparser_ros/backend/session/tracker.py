@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _WAITING = 'nothing is placed in map before the first audit'
-_REFUSED = 'a better map of earlier data does not fit the newest; the next audit decides'
+REFUSED = 'a better map of earlier data does not fit the newest; the next audit decides'
+"""Doubt of a tracker that keeps its own map."""
 
 
 class Tracker:
@@ -152,7 +153,10 @@ class Tracker:
         if keep:
             return
         present = None
-        if self._map is not None and key == self._frame_key and excluded == self._store.excluded:
+        if (self._map is not None and key == self._frame_key
+                and excluded == self._store.excluded
+                and set(verdict.placed) <= set(self._names)):
+            # What is placed newly would pull at the rest: costs could not be compared.
             present = self._present(self._map)
         self._store.exclude(excluded)
         self._store.doubt(self._left_out(verdict))
@@ -166,7 +170,7 @@ class Tracker:
         self._frame_key = key
         other = self._built(verdict.estimate, verdict.placed)
         if present is not None and self._worse(other, present):
-            self._verdict = replace(verdict, withheld=_REFUSED)
+            self._verdict = replace(verdict, withheld=REFUSED)
             self._map, self._news = self._built(present, self._names), []
             return
         self._map, self._names, self._news = other, verdict.placed, []
@@ -189,8 +193,7 @@ class Tracker:
     def _worse(self, other: PlacedMap, present: Estimate) -> bool:
         """Whether another map, with all that has come since its audit, is worse than the present.
 
-        By what the present map has placed, and by more than a wrong map can lead by chance: what
-        is placed newly pulls at the rest.
+        By what both have placed, and by more than a wrong map can lead by chance.
         """
         graph = self._store.graph
         try:
@@ -198,7 +201,8 @@ class Tracker:
         except FAILURES:
             return True
         frame = self._frame()
-        common = frame.restricted(frame.named(self._names))
+        assert self._verdict is not None
+        common = frame.restricted(frame.named(self._verdict.placed))
         mine, theirs = (
             robust_cost(common.graph, common.of(one), self._config)
             for one in (present, other.estimate()))
@@ -328,7 +332,9 @@ class Tracker:
             newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
             epoch=self.epoch, findings=self._findings(),
             audited_sequence=self._audited, ruled=self._store.rulings.revision,
-            doubt='; '.join(doubts.values()), placed=self._names, anchored=anchored,
+            doubt='; '.join(doubts.values()) or (
+                REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
+            placed=self._names, anchored=anchored,
             quarantined=tuple(sorted(self._store.excluded.items())),
             covariances=covariances, protection=protection_levels(
                 robots, covariances, verdict, config.backend.integrity))
