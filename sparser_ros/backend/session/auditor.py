@@ -22,7 +22,7 @@ from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, renumbered
 from .bound import Bound
-from .contest import SAME_COST, Contest, SearchEnd, robust_cost
+from .contest import SAME_COST, Contest, SearchEnd
 from .due_rule import DueRule
 from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
@@ -30,6 +30,7 @@ from .graph_store import GraphStore
 from .growth_clock import GrowthClock
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .live_bound import ROUNDS, LiveBound, SolvedMap
+from .map_costs import costs_of
 from .quarantine import FAILURES
 from .rulings import Rulings
 from .runner import run
@@ -358,18 +359,12 @@ class Auditor:
         self, frame: Frame, known: TrackedMap, first: Estimate, second: Estimate
     ) -> tuple[float, float]:
         """Robust costs of two estimates of what `known` has placed, by the data that it knew."""
-        until = self._store.rows_until(known.sequence)
-        own = frame.restricted(frame.named(known.placed))
         poses, landmarks = len(known.estimate.translation), len(known.estimate.landmarks)
-        graph = own.graph.replaced(**{
-            name: table.take(own.rows[name] < until[name])
-            for name, table in own.graph.tables().items()})
-        costs = []
-        for one in (first, second):
-            whole = continued(frame.graph, frame.segments, Estimate(
+        mine, other = costs_of(frame, known.placed, (
+            continued(frame.graph, frame.segments, Estimate(
                 one.rotation[:poses], one.translation[:poses], one.landmarks[:landmarks]))
-            costs.append(robust_cost(graph, own.of(whole), self.config))
-        return costs[0], costs[1]
+            for one in (first, second)), self.config, self._store.rows_until(known.sequence))
+        return mine, other
 
     def _verdict(
         self, contest: Contest, tracked: TrackedMap | None, judgement: Judgement

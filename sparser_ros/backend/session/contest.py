@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...graph import Estimate, Graph, squared_residuals
 from ...solver.result import SolveResult
-from ...solver.robust.kernels import KERNELS, squared_threshold, thresholds
+from ...solver.robust.kernels import squared_threshold
 from .frame import Frame
 from .gauge import at_origin
 from .runner import odometry_only, run, run_from_scratch, value_of
@@ -177,15 +177,3 @@ def refused(
         if np.any(out) and np.count_nonzero(out) >= share * np.count_nonzero(new):
             worst = max(worst, float(np.max(squares[name][out])))
     return worst
-
-
-def robust_cost(graph: Graph, estimate: Estimate, config: SparserConfig) -> float:
-    """The cost that robust solves minimise: sum of rho over all measurements."""
-    robust = config.solver.robust
-    kernel, total = KERNELS[robust.kernel], 0.0
-    c2 = thresholds(graph, robust, graph.dimension)
-    for name, squares in squared_residuals(graph, estimate).items():
-        doubted = np.isfinite(c2[name]) & (robust.kernel != 'none')
-        total += float(np.sum(squares[~doubted]))
-        total += float(np.sum(kernel.rho(squares[doubted], c2[name][doubted])))
-    return total

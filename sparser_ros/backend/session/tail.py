@@ -4,8 +4,8 @@ An audit takes seconds, a start from scratch of a large graph half a minute. Wha
 could be tied to its map by composed odometry. Minutes of drift start the next solve in another
 basin, and the map is worse than the one that it replaces. Here the tail is solved in short pieces,
 each with everything before it, while the poses that are known stay where they are; landmarks move,
-since the newest of them are hardly determined. Drift never grows, and a piece takes a tenth of the
-time of a tick.
+since the newest of them are hardly determined. Drift never grows, and a piece takes a fraction of
+the time of a tick.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PIECE = 16
 """Keyframes of each robot, about, in a piece: a tick's worth of a fast replay, and so short that
 composed odometry is good for metres at most."""
 _MOST_PIECES = 64
-"""Of a longer tail the estimate says too little, and it would take seconds."""
+"""Of a tail that is longer, and longer than the rest, the estimate says too little."""
 
 
 def with_tail(
@@ -47,10 +47,9 @@ def with_tail(
     """
     guess = continued(graph, segments, estimate)
     old = len(estimate.rotation)
-    new = graph.n_poses - old
     if not (supports_external_ordering() and np.any(placed[segments.of_pose[old:]])):
         return guess
-    if new > _MOST_PIECES * _piece(graph):
+    if graph.n_poses - old > max(old, _MOST_PIECES * _piece(graph)):
         return guess
     try:
         with np.errstate(all='ignore'):
@@ -109,26 +108,14 @@ class _Tail:
 
     def _add_poses(self, begin: int, end: int) -> None:
         """Poses where odometry takes the ones before them."""
-        known = self._graph.n_landmarks + begin
-        before = Estimate(
-            self._solver.rotation[known - begin:known], self._solver.position[known - begin:known],
+        first = self._graph.n_landmarks
+        known = Estimate(
+            self._solver.rotation[first:first + begin], self._solver.position[first:first + begin],
             self._guess.landmarks)
-        poses = self._graph.poses
-        rotation, translation = poses.rotation[begin:end], poses.translation[begin:end]
-        segment = self._segments.of_pose
-        rotation, translation = rotation.copy(), translation.copy()
-        for number in np.unique(segment[begin:end]).tolist():
-            own = np.flatnonzero(segment[:begin] == number)
-            rows = np.flatnonzero(segment[begin:end] == number)
-            if not len(own):
-                rotation[rows] = self._guess.rotation[begin + rows]
-                translation[rows] = self._guess.translation[begin + rows]
-                continue
-            turn = before.rotation[own[-1]] @ poses.rotation[own[-1]].T
-            rotation[rows] = turn @ rotation[rows]
-            offset = translation[rows] - poses.translation[own[-1]]
-            translation[rows] = before.translation[own[-1]] + offset @ turn.T
-        self._solver.add_bodies(rotation, translation, False, self._pose_placed[begin:end])
+        composed = continued(self._graph, self._segments, known)
+        self._solver.add_bodies(
+            composed.rotation[begin:end], composed.translation[begin:end], False,
+            self._pose_placed[begin:end])
 
     def _add_measurements(self, begin: int, end: int) -> None:
         """What has its newest pose among these."""

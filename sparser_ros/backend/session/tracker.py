@@ -23,10 +23,10 @@ from ...graph.odometry_segments import OdometrySegments, find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, renumbered, trust
-from .contest import robust_cost
 from .covariances import Covariances, covariances
 from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
+from .map_costs import costs_of
 from .placed_map import PlacedMap, placed_map
 from .protection_levels import protection_levels
 from .quarantine import FAILURES
@@ -200,12 +200,9 @@ class Tracker:
             other.update(graph)
         except FAILURES:
             return True
-        frame = self._frame()
         assert self._verdict is not None
-        common = frame.restricted(frame.named(self._verdict.placed))
-        mine, theirs = (
-            robust_cost(common.graph, common.of(one), self._config)
-            for one in (present, other.estimate()))
+        mine, theirs = costs_of(
+            self._frame(), self._verdict.placed, (present, other.estimate()), self._config)
         return not theirs <= mine + self._config.backend.observability.flip_cost
 
     def _left_out(self, verdict: Verdict) -> NDArray[np.int64]:

@@ -77,7 +77,7 @@ def climb(
         if higher is None:
             break
         run, certificate = stairs.polish(higher, certificate)
-    return stairs.top(run, certificate)
+    return Climb(run, certificate, stairs.lower, stairs.newton.iterations)
 
 
 class _Staircase:
@@ -168,10 +168,6 @@ class _Staircase:
             certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
             directions=certifier.held_rows(y, down), spectrum=spectrum)
 
-    def top(self, run: TrustRegionRun, certificate: Certificate) -> Climb:
-        """The end of the climb."""
-        return Climb(run, certificate, self.lower, self.newton.iterations)
-
 
 def raised(
     schur: SchurOperator, y: Array, directions: Array, max_rank: int
@@ -213,8 +209,8 @@ def escape(
     """A point of lower cost and q ranks more: steps along `directions` (rows, q) in new columns.
 
     With S v = lambda v, lambda < 0, the cost changes by lambda t^2 to second order. One column per
-    negative direction, not just one, saves the critical points of the ranks between (tiers: 28 s
-    instead of 70 s). None where no step lowers the cost beyond rounding.
+    negative direction, not just one, saves the critical points of the ranks between. None where no
+    step lowers the cost beyond rounding.
     """
     p, q = y.shape[1], directions.shape[1]
     lifted = manifold.lift(y, p + q)

@@ -10,7 +10,7 @@ from sparser_ros.backend.process.codec import decode
 from sparser_ros.backend.process.protocol import Answer
 from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.contest import robust_cost
+from sparser_ros.backend.session.map_costs import robust_cost
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracked_map import tracked_map
