@@ -35,8 +35,8 @@ class StampsConfig:
         lower=0.0, upper=3600.0)
     jump_messages: int = option(
         3, 'so many messages of a robot in a row must be that old, and follow one another in time, '
-        'before time counts as having gone back (bad stamps must not reset a map)', lower=1,
-        upper=1000)
+        'while nothing else is stamped with the present, before time counts as having gone back '
+        '(bad stamps must not reset a map)', lower=1, upper=1000)
     max_future_s: float = option(
         10.0, 'a stamp further ahead than this, of all other data and of its reception, is '
         'refused, unless every source agrees with it; 0 = never', unit='s', lower=0.0)

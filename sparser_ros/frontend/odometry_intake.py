@@ -80,8 +80,10 @@ class OdometryIntake:
         self._twists = [TwistCheck() for _ in config.robots]
         self._backward: dict[int, tuple[int, int]] = {}
         """(messages that follow one another, last stamp) since odometry last went on forwards."""
+        self._present = 0
+        """What the clock had counted of messages of the present at the last of these."""
         self.time_jump = False
-        """True since all odometry that comes has gone back in time, and stayed there."""
+        """True since all that comes has gone back in time, and stayed there."""
         self._frames_seen: set[tuple[str, str, str]] = set()
 
     def fault(self, sample: OdometrySample) -> str:
@@ -157,8 +159,11 @@ class OdometryIntake:
     def _backwards(self, number: int, stamp_ns: int, back_ns: int) -> bool:
         """A message far older than others of its robot: a bad stamp, a clock set back, a bag
         that starts again. The last two are believed when such messages follow one another in time
-        while no robot's odometry goes on forwards."""
+        while nothing comes that is stamped with the present."""
         name = self._config.robots[number]
+        if self._clock.present != self._present:
+            self._backward.clear()
+            self._present = self._clock.present
         count, last_ns = self._backward.get(number, (0, stamp_ns - 1))
         count = count + 1 if 0 < stamp_ns - last_ns < self._ahead_ns else 1
         self._backward[number] = count, stamp_ns

@@ -48,6 +48,9 @@ class DataClock:
         self.clocks = SourceClocks(options)
         self.ahead_ns = 0
         """By how much the last stamp that `place` refused was ahead of the data."""
+        self.present = 0
+        """Stamped messages of any source so far that were not long before the newest data."""
+        self._back_ns = nanoseconds(options.backward_jump_s)
         self._max_future_ns = nanoseconds(options.max_future_s)
         self._jump_messages = options.jump_messages
         self._ahead: dict[Source, tuple[int, int]] = {}
@@ -82,6 +85,7 @@ class DataClock:
                 return 'in_the_future'
             if received_ns > 0:
                 self._observe(received_ns - stamp_ns)
+            self.present += stamp_ns >= self.newest_ns - self._back_ns
             return stamp_ns
         if received_ns <= 0 or stamp_ns < 0:
             return 'no_stamp'

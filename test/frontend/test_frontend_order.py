@@ -122,6 +122,20 @@ def test_the_order_of_topics_within_the_window_does_not_matter(random, takes):
     assert frontends[0] == frontends[1]
 
 
+def test_time_does_not_go_back_while_ranges_are_of_the_present():
+    frontend = prepared()
+    graph_of(frontend)
+    for step in range(8):
+        assert not frontend.add_odometry(A.odometry(0.05 * step))
+        if step % 2:
+            frontend.add_range(range_sample('A', 'L1', 2.0 + 0.05 * step, 5.0))
+    assert not frontend.time_jump
+    assert frontend.counters.odometry.dropped == {'time_backwards': 8}
+    for step in range(3):
+        frontend.add_odometry(A.odometry(0.4 + 0.05 * step))
+    assert frontend.time_jump
+
+
 def test_time_going_backwards_raises_a_flag_until_a_reset():
     frontend = prepared()
     graph_of(frontend)
