@@ -89,7 +89,8 @@ def table(out: Path) -> Table:
     return Table('stanford', 'Protection levels against true errors', {
         'name': 'recordings', 'epochs': 'epochs',
         **{region: f'{region} %' for region in REGIONS},
-        'level': 'median level m', 'most': '90 % of levels below m', 'ratio': 'largest error over level',
+        'level': 'median level m', 'most': '90 % of levels below m',
+        'ratio': 'largest error over level',
         'rate': 'error above level, share below (95 %)'}, out, 'integrity')
 
 
