@@ -25,7 +25,7 @@ class IntegrityConfig:
     fault_size: float = option(
         10.0, 'how much larger the errors of a source at fault are than those of a sound one, for '
         'protection levels: standard deviation of its bias, place, share or rate, over what the '
-        'floor of that fault gives (10 of a bias floor of 0.1 m = 0.6 m)', lower=1.0, upper=1e4,
+        'floor of that fault gives (10 of a bias floor of 0.1 m = 0.6 m)', lower=2.0, upper=1e4,
         live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '

@@ -104,6 +104,9 @@ def _separations(
 ) -> tuple[Array, Array, Array]:
     """Roots of covariances, and shifts; errors are in units of their floors."""
     prior = (count + 2.0)[owner]
+    # What the data hardly show may come out below zero by rounding.
+    values, vectors = np.linalg.eigh(A)
+    A = (vectors * np.maximum(values, 0.0)) @ vectors.T
     root = np.linalg.cholesky(A + np.diag(prior))
     half = scipy.linalg.solve_triangular(root, np.eye(len(A)), lower=True)
     W = half.T @ half
