@@ -23,6 +23,7 @@ from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.frontend import Frontend
+from sparser_ros.graph import Graph
 from sparser_ros.io.simulation import START_NS
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.blas import single_threaded_blas
@@ -84,14 +85,31 @@ def _middle(errors: dict[str, Array]) -> float:
     return float(np.median([np.median(error) for error in errors.values()]))
 
 
-def gauge_errors(
-    made: Scenario, solution: Solution, robot: Index, stamps: Index,
-    paths: dict[str, tuple[Array, Array]],
+def level_errors(
+    made: Scenario, solution: Solution, graph: Graph, paths: dict[str, tuple[Array, Array]],
 ) -> dict[str, float]:
     """Horizontal error of each robot's newest position in the frame that levels refer to, m.
 
-    Without known positions that is where the gauge robot truly was at its first pose.
+    Without known positions that is the map as a whole; where that is too little, where the gauge
+    robot truly was at its first pose.
     """
+    errors = start_errors(made, solution, graph.poses.robot, graph.poses.stamp_ns, paths)
+    if solution.anchored:
+        return errors
+    names = graph.landmarks.names
+    true_place = dict(zip(made.run.beacon_names, made.run.beacons, strict=True))
+    places = {name: path[-1] for name, (path, _) in paths.items()}
+    places.update(zip(names, solution.estimate.landmarks, strict=False))
+    truth = {name: true[-1] for name, (_, true) in paths.items()} | true_place
+    beside = {name: stanford.error_of(name, solution, names, places, truth) for name in paths}
+    return {name: errors[name] if one is None else one for name, one in beside.items()}
+
+
+def start_errors(
+    made: Scenario, solution: Solution, robot: Index, stamps: Index,
+    paths: dict[str, tuple[Array, Array]],
+) -> dict[str, float]:
+    """Horizontal error of each robot's newest position relative to the gauge robot's start, m."""
     turn, shift = np.eye(made.run.config.dimension), np.zeros(made.run.config.dimension)
     gauge = None if solution.covariances is None else next((
         name for name in made.run.robots
@@ -149,12 +167,12 @@ def _judged(made: Scenario, state: Replay, seed: int) -> Outcome:
             poses = state.graph.poses
             paths = paths_of(made, solution, poses.robot, poses.stamp_ns)
             errors = errors_of(made, paths)
-            level_errors = gauge_errors(made, solution, poses.robot, poses.stamp_ns, paths)
+            beside = level_errors(made, solution, state.graph, paths)
             for robot in made.run.robots:
                 error = errors.get(robot, 0.0)
                 located += TICK_S * (robot in errors)
                 if robot in errors and solution.protection is not None:
-                    points.append((level_errors[robot], solution.protection.of(robot)[0]))
+                    points.append((beside[robot], solution.protection.of(robot)[0]))
                 if error <= ALERT_LIMIT_M:
                     since[robot] = 0.0
                     continue

@@ -20,8 +20,13 @@ class IntegrityConfig:
         'level', lower=1e-12, upper=0.5, live=True)
     fault_probability: float = option(
         0.01, 'probability that a source (a radio, a known beacon, the odometry of a robot) is at '
-        'fault at any time, for protection levels: faults that the tests miss weigh by it',
+        'fault at any time, for protection levels: faults that nobody has found weigh by it',
         lower=1e-9, upper=1.0, live=True)
+    fault_size: float = option(
+        10.0, 'how much larger the errors of a source at fault are than those of a sound one, for '
+        'protection levels: standard deviation of its bias, place, share or rate, over what the '
+        'floor of that fault gives (10 of a bias floor of 0.1 m = 0.6 m)', lower=2.0, upper=1e4,
+        live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '
         'independent', unit='s', lower=1.0, upper=3600.0, live=True)

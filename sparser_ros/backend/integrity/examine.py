@@ -37,7 +37,7 @@ from .linear_model import linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
 from .selection import scores_of, selected
 from .swapped_robots import swapped_robots
-from .undetected import Undetected, undetected_errors
+from .undetected import HiddenFaults, hidden_faults
 
 Array = NDArray[np.float64]
 
@@ -67,8 +67,7 @@ class Examination:
     gate: Gate = field(default_factory=Gate)
     bursts: tuple[FaultyRanges, ...] = ()
     """Ranges that are faulty together, of the `range_burst` findings."""
-    undetected: dict[str, Undetected] = field(default_factory=dict)
-    """By robot."""
+    undetected: HiddenFaults | None = None
     odometry_factors: dict[str, float] = field(default_factory=dict)
     """Found over claimed variance of each robot's odometry; 1 where chance explains the rest."""
 
@@ -150,7 +149,7 @@ def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
     doubts: list[Doubt], found_bursts: list[Burst], false_alarm: float, config: IntegrityConfig,
     gauge: int | None,
-) -> tuple[list[Finding], dict[str, Undetected]]:
+) -> tuple[list[Finding], HiddenFaults]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
     hide."""
     gain = float(chdtri(graph.dimension, false_alarm))
@@ -165,8 +164,7 @@ def _explained(
         graph, estimate, kept, model, sources,
         [(burst.rows, burst_finding(sources, burst, rows)) for burst in found_bursts], config)
     scores = scores_of(model, tested)
-    undetected = undetected_errors(
-        graph, estimate, scores, tested, gauge, false_alarm, config)
+    undetected = hidden_faults(graph, estimate, scores, tested, gauge, config)
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
         (one, theta) for one, theta, _ in selected(scores, tested, false_alarm)

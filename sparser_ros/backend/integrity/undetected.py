@@ -1,22 +1,27 @@
-"""What faults that the tests miss may do to the newest positions: minimum detectable biases.
+"""How far off faults may be that nobody has found: solution separation.
 
-A fault of size theta along G moves the estimate by M theta, M being rows of (J^T J)^-1 J^T G, and
-is found where its score passes the threshold T of its test (selection.py). Along a unit vector u
-that fails with probability p at most for |theta| >= floor + (sqrt T + z) / sqrt(u^T A u), with
-A = G^T P G and z the normal quantile of p. So what goes unseen moves a position by less than
+Sources err: a radio by a bias, an odometry by a share or a rate, a surveyed beacon by a distance.
+Parameters theta along G hold these errors, in units of the floor below which an error is no
+fault. A sound source errs within its floor: theta is uniform in the unit ball of its c
+parameters, of variance 1 / (c + 2) each. A faulty one errs `fault_size` times as much. With
+M = (J^T J)^-1 J^T G, A = G^T P G and s = G^T P r of linear_model.py, the best estimate for prior
+precisions L of theta lies away from the present one by
 
-    floor |M| + (sqrt T + z) |M A^(-1/2)|,
+    M W s,   and has the covariance   (J^T J)^-1 + M W M^T,   W = (A + L)^-1.
 
-spectral norms (reliability of Baarda 1968; slopes of receiver autonomous integrity monitoring).
+What one hypothesis changes in L is a block, so that W changes by one of low rank (Woodbury):
+W_i = W + W E (1 / D - E^T W E)^-1 E^T W, with D the precision that a fault takes away.
+The separations are seen in the data, so no threshold and no missed detection enters (Blanch et
+al., Baseline advanced RAIM user algorithm, IEEE T-AES 51, 2015).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.special import chdtri, ndtri
+import scipy.linalg
 
 from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
@@ -24,60 +29,98 @@ from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import hat
 from .hypotheses import Hypothesis
 from .linear_model import Scores
-from .selection import DETERMINED
 
-TESTED = frozenset({'range_bias', 'beacon_misplaced', 'odometry_scale', 'odometry_turn'})
-"""Faults that go on. A jump or a burst is tested where a residual shows it, and has no size below
-which it always hides."""
+LASTING = frozenset({'range_bias', 'beacon_misplaced', 'odometry_scale', 'odometry_turn'})
+"""Faults that go on. A jump or a burst is tested where a residual shows it."""
 
 
 @dataclass(frozen=True)
-class Undetected:
-    """Largest error of one robot's newest position by one fault that the tests miss."""
+class HiddenFaults:
+    """What errors of sources may do to newest positions and landmarks, to first order.
 
-    horizontal_m: float
-    vertical_m: float
-    """0 in the plane."""
-    cause: str
-    """The fault that may do most, in words."""
-
-
-def tail_probability(config: IntegrityConfig) -> float:
-    """Probability of a missed fault, and of noise beyond a protection level beside it.
-
-    Half of the integrity risk is that of noise without a fault, half that of faults.
+    Positions are those of b bodies: newest poses of the robots, then landmarks; k parameters of h
+    hypotheses of a fault. All are relative to the pose that map is relative to.
     """
-    return min(0.5, 0.5 * config.risk / config.fault_probability)
+
+    robots: tuple[str, ...]
+    landmarks: tuple[str, ...]
+    position: Array
+    """(b, d): where the bodies were at the audit, metres."""
+    common: Array
+    """(b, d, k): a root of M W M^T, metres."""
+    added: Array
+    """(b, d, k): a root of what a fault adds, its own columns for each hypothesis."""
+    owner: Index
+    """(k,): the hypothesis of each column of `added`, 0 ... h - 1."""
+    shift: Array
+    """(b, d, 1 + h): to the estimate without a fault, and with each of them, metres."""
+    causes: tuple[str, ...]
+    """(h,): the hypotheses in words."""
+
+    def place(self, name: str) -> int:
+        """Row of a robot or a landmark, -1 where it is not known."""
+        names = self.robots + self.landmarks
+        return names.index(name) if name in names else -1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HiddenFaults) and all(
+            np.array_equal(getattr(self, one.name), getattr(other, one.name))
+            for one in fields(self))
 
 
-def undetected_errors(
+def hidden_faults(
     graph: Graph, estimate: Estimate, scores: Scores, hypotheses: Sequence[Hypothesis],
-    gauge: int | None, false_alarm: float, config: IntegrityConfig,
-) -> dict[str, Undetected]:
-    """By robot. `gauge` is the pose that map is relative to, None where absolute data fix map."""
+    gauge: int | None, config: IntegrityConfig,
+) -> HiddenFaults:
+    """The hidden faults at an estimate; `scores` are those of `hypotheses`, in their order.
+
+    `gauge` is the pose that map is relative to, None where absolute data fix map.
+    """
     newest = _newest(graph)
-    if not newest:
-        return {}
     rows = np.array(list(newest.values()), dtype=np.int64)
-    moved = _moved(graph, estimate, scores.step, rows, gauge)
-    missed = float(-ndtri(tail_probability(config)))
-    worst = {robot: Undetected(0.0, 0.0, '') for robot in newest}
-    end = 0
-    for one in hypotheses:
-        begin, end = end, end + one.columns.shape[1]
-        if one.kind not in TESTED:
-            continue
-        A = scores.information[begin:end, begin:end]
-        threshold = float(chdtri(end - begin, false_alarm / one.tests))
-        hidden = _inverse_root(A, scores.bare[begin:end]) * (np.sqrt(threshold) + missed)
-        for number, robot in enumerate(newest):
-            M = moved[number][:, begin:end]
-            flat, up = (_reach(part, hidden, one.floor) for part in (M[:2], M[2:]))
-            before = worst[robot]
-            worst[robot] = Undetected(
-                max(flat, before.horizontal_m), max(up, before.vertical_m),
-                f'{one.kind} of {one.subject}' if flat > before.horizontal_m else before.cause)
-    return worst
+    sizes = np.array([one.columns.shape[1] for one in hypotheses], dtype=np.int64)
+    lasting = np.array([one.kind in LASTING for one in hypotheses], dtype=bool)
+    kept = [one for one, keep in zip(hypotheses, lasting, strict=True) if keep]
+    own = np.flatnonzero(np.repeat(lasting, sizes))
+    count = sizes[lasting]
+    owner = np.repeat(np.arange(len(kept)), count)
+    floor = np.array([one.floor for one in kept])[owner]
+    moved = _moved(graph, estimate, scores.step, rows, gauge)[:, :, own] * floor
+    A = scores.information[np.ix_(own, own)] * np.outer(floor, floor)
+    s = scores.score[own] * floor
+    b, d, k = moved.shape
+    M = moved.reshape(b * d, k)
+    common, added, shift = _separations(M, A, s, owner, count, config.fault_size)
+    return HiddenFaults(
+        tuple(newest), tuple(graph.landmarks.names),
+        np.concatenate([estimate.translation[rows], estimate.landmarks]),
+        common.reshape(b, d, k), added.reshape(b, d, k), owner.astype(np.int64),
+        shift.reshape(b, d, len(kept) + 1),
+        tuple(f'{one.kind} of {one.subject}' for one in kept))
+
+
+def _separations(
+    M: Array, A: Array, s: Array, owner: Index, count: Index, size: float
+) -> tuple[Array, Array, Array]:
+    """Roots of covariances, and shifts; errors are in units of their floors."""
+    prior = (count + 2.0)[owner]
+    # What the data hardly show may come out below zero by rounding.
+    values, vectors = np.linalg.eigh(A)
+    A = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    root = np.linalg.cholesky(A + np.diag(prior))
+    half = scipy.linalg.solve_triangular(root, np.eye(len(A)), lower=True)
+    W = half.T @ half
+    MW, Ws = M @ W, W @ s
+    base = M @ Ws
+    added, shift = np.empty_like(M), [base]
+    for one, c in enumerate(count.tolist()):
+        block = np.flatnonzero(owner == one)
+        taken = (c + 2.0) * (1 - size ** -2.0)
+        inner = np.linalg.inv(np.eye(c) / taken - W[np.ix_(block, block)])
+        factor = np.linalg.cholesky((inner + inner.T) / 2)
+        added[:, block] = MW[:, block] @ factor
+        shift.append(base + added[:, block] @ (factor.T @ Ws[block]))
+    return M @ half.T, added, np.stack(shift, axis=1)
 
 
 def _newest(graph: Graph) -> dict[str, int]:
@@ -92,29 +135,21 @@ def _moved(
     graph: Graph, estimate: Estimate, step: Array, rows: Index,
     gauge: int | None,
 ) -> Array:
-    """(r, d, k): how far positions move by each parameter, the gauge pose being at rest."""
+    """(r + m, d, k): how far poses `rows` and all landmarks move by each parameter.
+
+    The gauge pose is at rest, and so are landmarks that are fixed.
+    """
     d = graph.dimension
     turns = 1 if d == 2 else 3
     size = d + turns
-    blocks = step[: graph.n_poses * size].reshape(graph.n_poses, size, -1)
-    moved = blocks[rows, :d]
+    blocks = step[: graph.n_poses * size].reshape(graph.n_poses, size, step.shape[1])
+    marks = np.zeros((graph.n_landmarks, d, step.shape[1]))
+    free = np.flatnonzero(~graph.landmarks.fixed)
+    marks[free] = step[graph.n_poses * size:].reshape(len(free), d, step.shape[1])
+    moved = np.concatenate([blocks[rows, :d], marks])
     if gauge is None:
         return moved
-    arm = estimate.translation[rows] - estimate.translation[gauge]
+    arm = np.concatenate([
+        estimate.translation[rows], estimate.landmarks]) - estimate.translation[gauge]
     spin = np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None] if d == 2 else -hat(arm)
     return np.asarray(moved - blocks[gauge, :d] - spin @ blocks[gauge, d:])
-
-
-def _inverse_root(A: Array, bare: Array) -> Array:
-    """A^(-1/2); zero along what the data cannot show at all, which is taken as absent."""
-    values, vectors = np.linalg.eigh(A)
-    shown = values > DETERMINED * bare.min()
-    root = np.where(shown, 1 / np.sqrt(np.where(shown, values, 1.0)), 0.0)
-    return np.asarray((vectors * root) @ vectors.T)
-
-
-def _reach(M: Array, hidden: Array, floor: float) -> float:
-    """Largest |M theta| of faults that may hide."""
-    if not len(M):
-        return 0.0
-    return float(floor * np.linalg.norm(M, 2) + np.linalg.norm(M @ hidden, 2))

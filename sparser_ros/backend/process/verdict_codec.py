@@ -7,7 +7,7 @@ from typing import Any
 
 from ...graph.finding import Finding
 from ...solver.result import SolveStatus
-from ..integrity.undetected import Undetected
+from ..integrity.undetected import HiddenFaults
 from ..session.rulings import Rulings
 from ..session.solution import Location
 from ..session.verdict import SegmentVerdict, Verdict, VerdictKind
@@ -26,6 +26,9 @@ _PLAIN = (
     'sequence', 'request', 'newest_stamp_ns', 'anchored', 'gauge_name', 'message', 'withheld',
     'odometry_factors', 'widened', 'final', 'seconds')
 
+_HIDDEN_NAMES = ('robots', 'landmarks', 'causes')
+_HIDDEN_ARRAYS = ('position', 'common', 'added', 'owner', 'shift')
+
 
 def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
     """A verdict with everything in it, and what it answers."""
@@ -37,8 +40,6 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'segments': [
             [one.first, one.robot, one.location.value, one.missing, one.rejected_share,
              one.apart_m] for one in verdict.segments],
-        'undetected': [
-            [robot, *vars(one).values()] for robot, one in verdict.undetected.items()],
         'status': verdict.status.value,
         'stats': stats_values(verdict.stats),
         'findings': [list(vars(one).values()) for one in verdict.findings],
@@ -52,6 +53,10 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
     arrays['landmark_located'] = verdict.landmark_located
     arrays['doubted_ranges'] = verdict.doubted_ranges
     arrays.update(stats_arrays(verdict.stats))
+    hidden = verdict.undetected
+    if hidden is not None:
+        values['hidden'] = {name: list(getattr(hidden, name)) for name in _HIDDEN_NAMES}
+        arrays.update({f'hidden.{name}': getattr(hidden, name) for name in _HIDDEN_ARRAYS})
     return encode(VERDICT, values, arrays)
 
 
@@ -65,8 +70,7 @@ def decode_verdict(packet: Packet) -> Verdict:
         segments=tuple(
             SegmentVerdict(first, robot, Location(where), *rest)
             for first, robot, where, *rest in values['segments']),
-        undetected={
-            robot: Undetected(*rest) for robot, *rest in values.get('undetected', ())},
+        undetected=_hidden(packet),
         landmark_located=arrays['landmark_located'],
         doubted_ranges=arrays['doubted_ranges'],
         status=SolveStatus(values['status']),
@@ -78,3 +82,13 @@ def decode_verdict(packet: Packet) -> Verdict:
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
         rulings=Rulings.from_values(values.get('rulings')),
         **{name: values[name] for name in _PLAIN})
+
+
+def _hidden(packet: Packet) -> HiddenFaults | None:
+    names = packet.values.get('hidden')
+    if names is None:
+        return None
+    robots, landmarks, causes = (tuple(names[name]) for name in _HIDDEN_NAMES)
+    position, common, added, owner, shift = (
+        packet.arrays[f'hidden.{name}'] for name in _HIDDEN_ARRAYS)
+    return HiddenFaults(robots, landmarks, position, common, added, owner, shift, causes)

@@ -12,7 +12,7 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
-from ..integrity.undetected import Undetected
+from ..integrity.undetected import HiddenFaults
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
@@ -40,7 +40,7 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
     gate_reasons: tuple[str, ...] = ()
     gate_robots: tuple[tuple[str, str], ...] = ()
-    undetected: dict[str, Undetected] = field(default_factory=dict)
+    undetected: HiddenFaults | None = None
     odometry_factors: dict[str, float] = field(default_factory=dict)
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
@@ -69,7 +69,7 @@ def judged(
     return Judgement(
         segments, located, withheld,
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        dict(found.undetected), dict(found.odometry_factors), found.bursts)
+        found.undetected, dict(found.odometry_factors), found.bursts)
 
 
 def _examined(

@@ -1,30 +1,31 @@
 """Protection levels: how far off each robot may be with a stated probability, all told.
 
-With the integrity risk p, half of it for noise alone and half for faults that the tests miss, the
-position of a robot is within
+With the integrity risk p, half of it is that of noise and of errors that sound sources have, the
+other half is divided among h faults of probability P each. The position of a robot is within
 
-    max(K(p / 2) sigma, b + K(p_f) sigma) + a,   p_f = p / (2 P_fault),
+    max(d_0 + K(p / 2) sigma_0, max over faults of d_i + K(p / (2 h P)) sigma_i) + a
 
-of the truth with probability 1 - p: sigma^2 is the largest variance of the position along any
-direction, K^2 the quantile of chi-square, b what hidden faults may do (integrity/undetected.py),
-a the distance to other placements that fit about as well. b and a are those of the newest audit,
-sigma is that of the tick.
+of the truth with probability 1 - p if one source at most is at fault: d_i is the distance from the
+estimate to the one that allows for fault i, sigma_i^2 the largest variance of the latter along any
+direction (integrity/undetected.py), K^2 the quantile of chi-square, a the distance to other
+placements that fit about as well. What faults add is that of the newest audit, noise that of the
+tick. What the position is relative to is said in protection_frame.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import chdtri
 
-from ...array_types import Array
-from ..integrity.undetected import tail_probability
-from .covariances import Covariances
+from ...array_types import Array, Index
+from ..integrity.undetected import HiddenFaults
+from .covariances import KNOWN_POSITIONS, Covariances
 from .protection import Protection
-from .solution import Location, RobotLocation
+from .protection_frame import Scene, datum_of, relative_to
+from .solution import Location
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -35,37 +36,79 @@ STATED = frozenset({Location.LOCATED, Location.POSITION_ONLY, Location.AMBIGUOUS
 
 
 def protection_levels(
-    robots: Sequence[RobotLocation], covariances: Covariances | None, verdict: Verdict | None,
+    scene: Scene, covariances: Covariances | None, verdict: Verdict | None,
     config: IntegrityConfig,
 ) -> Protection:
     """The levels of all robots; `covariances` are those that the solution states."""
     flat, up = [], []
-    for one in robots:
-        hidden = None if verdict is None else verdict.undetected.get(one.robot)
-        own = None if covariances is None else covariances.of(one.robot)
-        planar = covariances is not None and covariances.poses.shape[1] == 3
-        if verdict is None or hidden is None or own is None or one.location not in STATED:
+    planar = scene.position.shape[1] == 2
+    for one in scene.robots:
+        known = None
+        if verdict is not None and verdict.undetected is not None and one.location in STATED:
+            known = _errors(one.robot, scene, covariances, verdict.undetected)
+        if verdict is None or known is None:
             flat.append(math.inf)
             up.append(math.nan if planar else math.inf)
             continue
-        assert covariances is not None
-        if not covariances.found:
-            own = own * covariances.variance_factor
         apart = max((
             part.apart_m for part in verdict.segments if part.robot == one.robot), default=0.0)
-        flat.append(apart + level(own[:2, :2], hidden.horizontal_m, config))
+        covariance, shift = known
+        flat.append(apart + level(covariance[:, :2, :2], shift[:, :2], config))
         up.append(math.nan if planar else apart + level(
-            own[2:3, 2:3], hidden.vertical_m, config))
-    return Protection(tuple(one.robot for one in robots), np.array(flat), np.array(up))
+            covariance[:, 2:, 2:], shift[:, 2:], config))
+    return Protection(
+        tuple(one.robot for one in scene.robots), np.array(flat), np.array(up))
 
 
-def level(covariance: Array, hidden_m: float, config: IntegrityConfig) -> float:
-    """max(K(p / 2) sigma, b + K(p_f) sigma) for a (k, k) covariance; metres."""
-    k = len(covariance)
-    sigma = math.sqrt(max(float(np.linalg.eigvalsh(covariance)[-1]), 0.0))
-    noise = math.sqrt(float(chdtri(k, 0.5 * config.risk)))
-    if config.fault_probability <= 0.5 * config.risk:
+def level(covariance: Array, shift: Array, config: IntegrityConfig) -> float:
+    """Metres, by covariances (1 + h, k, k) and shifts (1 + h, k): without a fault, with each."""
+    k, faults = covariance.shape[1], len(covariance) - 1
+    risk = np.full(faults + 1, 0.5 * config.risk)
+    if faults * config.fault_probability <= 0.5 * config.risk:
         # Even faults that nobody would notice are rare enough.
-        return noise * sigma
-    beside = math.sqrt(float(chdtri(k, tail_probability(config))))
-    return max(noise * sigma, hidden_m + beside * sigma)
+        covariance, shift, risk = covariance[:1], shift[:1], risk[:1]
+    risk[1:] /= faults * config.fault_probability
+    sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[:, -1], 0.0))
+    return float(np.max(np.linalg.norm(shift, axis=1) + np.sqrt(chdtri(k, risk)) * sigma))
+
+
+def _errors(
+    robot: str, scene: Scene, covariances: Covariances | None, hidden: HiddenFaults
+) -> tuple[Array, Array] | None:
+    """Covariances (1 + h, d, d) and shifts (1 + h, d) of a robot's position; None = not known."""
+    own = None if covariances is None else covariances.of(robot)
+    if covariances is None or own is None or hidden.place(robot) < 0:
+        return None
+    d = scene.position.shape[1]
+    noise = own[:d, :d] * (1.0 if covariances.found else covariances.variance_factor)
+    alone = _with_faults(
+        np.eye(d), np.array([hidden.place(robot)]), noise, hidden, scene.factor)
+    if covariances.gauge == KNOWN_POSITIONS:
+        return alone
+    names = (robot, *datum_of(robot, scene.robots, scene.landmarks))
+    rows = np.array([scene.names.index(name) for name in names], dtype=np.int64)
+    now = relative_to(scene.position[rows[0]], scene.position[rows[1:]])
+    if now is None:
+        return alone
+    at = np.array([hidden.place(name) for name in names], dtype=np.int64)
+    noise = now @ scene.covariance(rows) @ now.T
+    if np.any(at < 0) or not np.all(np.isfinite(noise)):
+        return None
+    then = relative_to(hidden.position[at[0]], hidden.position[at[1:]])
+    return None if then is None else _with_faults(then, at, noise, hidden, scene.factor)
+
+
+def _with_faults(
+    relative: Array, at: Index, noise: Array, hidden: HiddenFaults, factor: float
+) -> tuple[Array, Array]:
+    """Adds what errors of sources do, `relative` (d, d n) to bodies `at` of the audit."""
+    d = noise.shape[0]
+
+    def seen(part: Array) -> Array:
+        return relative @ part[at].reshape(len(at) * d, part.shape[2])
+
+    common, added, shift = seen(hidden.common), seen(hidden.added), seen(hidden.shift)
+    # The audit has weighed errors against noise as claimed: more noise widens all of it at most.
+    covariance = np.zeros((shift.shape[1], d, d))
+    np.add.at(covariance, 1 + hidden.owner, factor * np.einsum('ik,jk->kij', added, added))
+    return covariance + noise + factor * common @ common.T, shift.T

@@ -23,11 +23,12 @@ from ...graph.odometry_segments import OdometrySegments, find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, renumbered, trust
-from .covariances import Covariances, covariances
+from .covariances import Covariances, JointCovariance, covariances
 from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
 from .map_costs import costs_of
 from .placed_map import PlacedMap, placed_map
+from .protection_frame import scene_of
 from .protection_levels import protection_levels
 from .quarantine import FAILURES
 from .range_doubts import of_sources
@@ -314,7 +315,8 @@ class Tracker:
         self._located = frozenset(
             one.robot for one in robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
-        covariances = self._covariances(located)
+        joint = self._joint()
+        covariances = self._covariances(joint, located)
         message = 'followed by the incremental solver'
         if full and verdict is not None:
             stats, message = _audited(stats, verdict, self._store.sequence), verdict.message
@@ -333,22 +335,26 @@ class Tracker:
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
             placed=self._names, anchored=anchored,
             quarantined=tuple(sorted(self._store.excluded.items())),
-            covariances=covariances, protection=protection_levels(
-                robots, covariances, verdict, config.backend.integrity))
+            covariances=covariances, protection=None if joint is None else protection_levels(
+                scene_of(graph, estimate, robots, located, joint), covariances, verdict,
+                config.backend.integrity))
 
-    def _covariances(self, located: NDArray[np.bool_]) -> Covariances | None:
-        wanted = self._config.backend.covariance
-        if wanted == 'off' or self._map is None:
+    def _joint(self) -> JointCovariance | None:
+        if self._config.backend.covariance == 'off' or self._map is None:
             return None
-        graph, (anchored, gauge) = self._store.graph, self._frame_key or (False, None)
-        joint = self._map.covariance(graph)
+        return self._map.covariance(self._store.graph)
+
+    def _covariances(
+        self, joint: JointCovariance | None, located: NDArray[np.bool_]
+    ) -> Covariances | None:
         if joint is None:
             return None
+        graph, (anchored, gauge) = self._store.graph, self._frame_key or (False, None)
         pins = [] if anchored else [
             row for row in pins_of(graph, located, self._config) if joint.landmarks[row] >= 0]
         found = covariances(
             joint, graph, None if anchored else gauge, np.array(pins, dtype=np.int64))
-        return found.scaled() if wanted == 'found' else found
+        return found.scaled() if self._config.backend.covariance == 'found' else found
 
     def _contradictions(
         self, graph: Graph, segments: OdometrySegments, estimate: Estimate, verdict: Verdict,

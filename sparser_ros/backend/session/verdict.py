@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
-from ..integrity.undetected import Undetected
+from ..integrity.undetected import HiddenFaults
 from .rulings import Rulings
 from .solution import Location
 
@@ -72,8 +72,8 @@ class Verdict:
     """Why the data as a whole do not pass the gate before publishing; () = they do."""
     gate_robots: tuple[tuple[str, str], ...] = ()
     """(robot, reason): robots that alone do not pass it."""
-    undetected: dict[str, Undetected] = field(default_factory=dict)
-    """By robot: what faults that the tests miss may do to its newest position."""
+    undetected: HiddenFaults | None = None
+    """What faults that nobody has found may do to newest positions."""
     odometry_factors: dict[str, float] = field(default_factory=dict)
     """Found over claimed variance of a robot's odometry, at least 1."""
     quarantined: tuple[tuple[int, int], ...] = ()

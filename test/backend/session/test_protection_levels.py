@@ -8,16 +8,18 @@ import pytest
 from backend_world import World, config
 from scipy.stats import norm
 
-from sparser_ros.backend.integrity.undetected import Undetected
+from sparser_ros.backend.integrity.undetected import _separations
 from sparser_ros.backend.process.codec import decode, decode_solution, encode_solution
 from sparser_ros.backend.process.protocol import Answer
 from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
+from sparser_ros.backend.session.protection_frame import scene_of
 from sparser_ros.backend.session.protection_levels import level, protection_levels
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.linalg.dense.alignment import align
 
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
 RISK = IntegrityConfig(risk=1e-3, fault_probability=0.05)
@@ -40,15 +42,84 @@ def test_normal_errors_are_within_the_level_as_often_as_stated():
     random = np.random.default_rng(0)
     root = np.array([[0.3, 0.0], [0.1, 0.2]])
     error = np.linalg.norm(random.normal(size=(400_000, 2)) @ root.T, axis=1)
-    bound = level(root @ root.T, 0.0, RISK)
+    covariance, still = (root @ root.T)[None], np.zeros((1, 2))
+    bound = level(covariance, still, RISK)
     assert 0 < np.mean(error > bound) <= RISK.risk / 2
-    assert level(np.array([[0.04]]), 0.0, RISK) == pytest.approx(
+    assert level(np.array([[[0.04]]]), still[:, :1], RISK) == pytest.approx(
         0.2 * norm.isf(RISK.risk / 4), rel=1e-6)
-    # A hidden fault counts beside the noise that is then allowed for.
-    assert level(np.eye(2) * 0.01, 1.0, RISK) == pytest.approx(
-        1.0 + 0.1 * math.sqrt(-2 * math.log(0.01)))
-    sound = dataclasses.replace(RISK, fault_probability=RISK.risk / 2)
-    assert level(root @ root.T, 9.0, sound) == pytest.approx(bound)
+
+
+def test_of_faults_the_one_that_may_do_most_counts():
+    covariance = np.stack([0.01 * np.eye(2), 0.01 * np.eye(2), 0.04 * np.eye(2)])
+    shift = np.array([[0.0, 0.0], [0.3, 0.4], [0.0, 0.0]])
+    beside = math.sqrt(-2 * math.log(RISK.risk / (4 * RISK.fault_probability)))
+    assert level(covariance, shift, RISK) == pytest.approx(0.5 + 0.1 * beside)
+    assert level(covariance, 0 * shift, RISK) == pytest.approx(0.2 * beside)
+    sound = dataclasses.replace(RISK, fault_probability=RISK.risk / 4)
+    assert level(covariance, shift, sound) == pytest.approx(level(
+        covariance[:1], shift[:1], RISK))
+
+
+@pytest.mark.parametrize('size', [1.0, 10.0, 100.0])
+def test_errors_pass_their_level_no_more_often_than_the_risk_says(size):
+    """Sound sources err within their floors, once in five times one errs `size` times as much."""
+    config = IntegrityConfig(risk=0.05, fault_probability=0.2 / 3)
+    random, parts, count = np.random.default_rng(5), np.array([1, 2, 1]), 4000
+    owner, floor = np.repeat(np.arange(3), parts), 0.3
+    J, G = random.normal(size=(60, 4)), np.zeros((60, 4))
+    for column in range(4):
+        G[random.choice(60, 20, replace=False), column] = random.normal(1.0, 0.3, 20)
+    inverse = np.linalg.inv(J.T @ J)
+    P = np.eye(60) - J @ inverse @ J.T
+    at_fault = np.where(random.random(count) < 0.2, random.integers(3, size=count), -1)
+    theta = np.zeros((count, 4))
+    for one, c in enumerate(parts):
+        way = random.normal(size=(count, c))
+        ball = way / np.linalg.norm(way, axis=1, keepdims=True)
+        length = random.random((count, 1)) ** (1 / c)
+        theta[:, owner == one] = ball * length * np.where(at_fault == one, size, 1.0)[:, None]
+    r = random.normal(size=(count, 60)) - floor * theta @ G.T
+    error = np.linalg.norm((r @ J @ inverse)[:, :2], axis=1)
+    M, A, noise = floor * (inverse @ J.T @ G)[:2], floor**2 * G.T @ P @ G, inverse[:2, :2]
+    # Shifts are linear in the score.
+    made = [_separations(M, A, one, owner, parts, config.fault_size) for one in np.eye(4)]
+    shift = np.einsum('nk,kdh->nhd', floor * r @ P @ G, np.stack([one[2] for one in made]))
+    common, added, _ = made[0]
+    roots = [0 * added, *(added * (owner == one) for one in range(3))]
+    covariance = np.stack([noise + common @ common.T + part @ part.T for part in roots])
+    bound = np.array([level(covariance, one, config) for one in shift])
+    noise_alone = level(noise[None], np.zeros((1, 2)), config)
+    assert np.mean(error > bound) <= config.risk
+    if size > 1:
+        assert np.mean(error > noise_alone) > config.risk
+
+
+@pytest.mark.parametrize('known', [(), range(4)])
+def test_levels_bound_the_error_of_a_radio_that_is_long(known):
+    """One radio up to 1 m long, found or not; relative to known beacons, or to those found."""
+    ratios, levels = [], []
+    for seed in (0, 2, 4):
+        place = World(['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)], BEACONS, 60,
+                      seed=seed, known=known)
+        session = Session(config(robots=place.names, solver=SolverConfig(
+            robust=RobustConfig(kernel='gm', gnc=True))))
+        for one in place.increments(3):
+            own = one.ranges.source % 2 == 0
+            session.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+                distance_m=one.ranges.distance_m + 0.25 * seed * own)))
+        solution = session.solve()
+        here = np.concatenate([solution.estimate.translation[-2:], solution.estimate.landmarks])
+        true = np.concatenate([place.truth.translation[-2:], place.beacons])
+        for row, one in enumerate(solution.robots):
+            if one.location is not Location.LOCATED:
+                continue
+            others = np.arange(len(true)) != row
+            turn, shift = (np.eye(2), np.zeros(2)) if known else align(here[others], true[others])
+            error = np.linalg.norm(turn @ here[row] + shift - true[row])
+            levels.append(solution.protection.of(one.robot)[0])
+            ratios.append(error / levels[-1])
+    assert len(ratios) >= 4 and max(ratios) < 1
+    assert np.median(levels) < 1
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
@@ -68,34 +139,48 @@ def test_other_placements_faults_and_lost_robots_raise_the_level():
     session, solution = lived()
     verdict = session.auditor.audit(tracked_map(solution))
     copy = decode_verdict(decode(encode_verdict(verdict, Answer(0, -1))))
-    assert copy.undetected == verdict.undetected and set(verdict.undetected) == {'A', 'B'}
+    assert copy.undetected == verdict.undetected and verdict.undetected.robots == ('A', 'B')
     assert [one.apart_m for one in copy.segments] == [one.apart_m for one in verdict.segments]
 
     def of(verdict, robots=solution.robots, covariances=solution.covariances):
-        return protection_levels(robots, covariances, verdict, RISK).horizontal_m
+        return protection_levels(
+            scene(session, solution, robots), covariances, verdict, RISK).horizontal_m
 
     plain = of(verdict)
     apart = dataclasses.replace(verdict, segments=tuple(
         dataclasses.replace(one, apart_m=3.0 * (one.robot == 'A')) for one in verdict.segments))
     np.testing.assert_allclose(of(apart) - plain, [3.0, 0.0])
-    hidden = dataclasses.replace(verdict, undetected={
-        **verdict.undetected, 'B': Undetected(4.0, 0.0, 'a fault')})
-    assert of(hidden)[0] == plain[0] and of(hidden)[1] > 4.0
+    hidden = verdict.undetected
+    moved = hidden.shift.copy()
+    moved[1, 0, -1] += 4.0
+    bent = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, shift=moved))
+    assert of(bent)[0] == plain[0] and of(bent)[1] > 4.0
     lost = tuple(dataclasses.replace(one, location=Location.UNLOCATED) for one in solution.robots)
     assert np.all(np.isinf(of(verdict, lost))) and np.all(np.isinf(of(None)))
     assert np.all(np.isinf(of(verdict, covariances=None)))
-    assert np.all(np.isinf(of(dataclasses.replace(verdict, undetected={}))))
+    assert np.all(np.isinf(of(dataclasses.replace(verdict, undetected=None))))
+
+
+def scene(session, solution, robots, factor=1.0):
+    tracker = session.tracker
+    joint = dataclasses.replace(tracker._joint(), variance_factor=factor)
+    return scene_of(tracker._store.graph, solution.estimate, robots,
+                    solution.landmark_located, joint)
 
 
 def test_noise_beyond_the_claimed_one_raises_the_level_once():
     session, solution = lived()
     verdict = session.auditor.audit(tracked_map(solution))
-    still = dataclasses.replace(verdict, undetected={
-        robot: Undetected(0.0, 0.0, '') for robot in 'AB'})
+    hidden = verdict.undetected
+    still = dataclasses.replace(verdict, undetected=dataclasses.replace(
+        hidden, shift=np.zeros_like(hidden.shift)))
     claimed = dataclasses.replace(solution.covariances, variance_factor=4.0)
-    scaled = protection_levels(solution.robots, claimed, still, RISK)
-    again = protection_levels(solution.robots, claimed.scaled(), still, RISK)
-    once = protection_levels(
-        solution.robots, dataclasses.replace(claimed, variance_factor=1.0), still, RISK)
-    np.testing.assert_allclose(scaled.horizontal_m, 2 * once.horizontal_m)
-    np.testing.assert_allclose(again.horizontal_m, scaled.horizontal_m)
+
+    def of(covariances):
+        return protection_levels(
+            scene(session, solution, solution.robots, covariances.variance_factor), covariances,
+            still, RISK).horizontal_m
+
+    once = of(dataclasses.replace(claimed, variance_factor=1.0))
+    np.testing.assert_allclose(of(claimed), 2 * once)
+    np.testing.assert_allclose(of(claimed.scaled()), 2 * once)

@@ -1,0 +1,96 @@
+"""What protection levels are relative to where nothing absolute fixes map: map as a whole.
+
+The start of a robot, which such a map is relative to, has a heading that odometry and ranges show
+poorly, and its error grows with the distance to the start. Nobody drives by it: goals are places
+of beacons and of other robots. So the error of a robot is what is left of it once the located
+beacons and the other located robots are laid on their true places by one rotation and one shift
+(S-transformation: Baarda 1973; free network adjustment).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...array_types import Array, Index, Mask
+from ...graph import Estimate, Graph
+from ...linalg.dense.rotations import hat
+from .covariances import JointCovariance
+from .solution import Location, RobotLocation
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Newest poses of robots and all landmarks, where a tick has them."""
+
+    robots: Sequence[RobotLocation]
+    names: tuple[str, ...]
+    """(b,): robots of the graph, then landmarks."""
+    position: Array
+    """(b, d), metres."""
+    landmarks: tuple[str, ...]
+    """Those that are located."""
+    place: Index
+    """(b,): among the bodies of the joint covariance, -1 = not known."""
+    joint: Array
+    """Covariance of all bodies, square metres, the found variance factor applied."""
+    factor: float
+
+    def covariance(self, rows: Index) -> Array:
+        """(n d, n d) of the positions of these bodies; NaN where one is not known."""
+        d = self.position.shape[1]
+        size = d + (1 if d == 2 else 3)
+        at = (self.place[rows][:, None] * size + np.arange(d)).ravel()
+        if np.any(at < 0):
+            return np.full((len(at), len(at)), np.nan)
+        return self.joint[np.ix_(at, at)]
+
+
+def scene_of(
+    graph: Graph, estimate: Estimate, robots: Sequence[RobotLocation], located: Mask,
+    joint: JointCovariance,
+) -> Scene:
+    """The scene of a tick; `located` tells the landmarks that are."""
+    newest = np.zeros(len(graph.robots), dtype=np.int64)
+    newest[graph.poses.robot] = np.arange(graph.n_poses)
+    names = graph.landmarks.names
+    return Scene(
+        robots, (*graph.robots, *names),
+        np.concatenate([estimate.translation[newest], estimate.landmarks]),
+        tuple(names[k] for k in np.flatnonzero(located)),
+        np.concatenate([joint.poses, joint.landmarks]), joint.variance_factor * joint.joint,
+        joint.variance_factor)
+
+
+def datum_of(
+    robot: str, robots: Sequence[RobotLocation], landmarks: Sequence[str]
+) -> tuple[str, ...]:
+    """Names of what the level of a robot is relative to: located beacons, other robots."""
+    return (*(one.robot for one in robots
+              if one.robot != robot and one.location is Location.LOCATED), *landmarks)
+
+
+def relative_to(place: Array, points: Array) -> Array | None:
+    """(d, d (1 + n)): how a place is displaced beside n points, by how all of them are.
+
+    Zero for every common rotation and shift. `place` (d,) comes first, then `points` (n, d). None
+    where the points leave a rotation open.
+    """
+    d = len(place)
+    if len(points) < d:
+        return None
+    centre = points.mean(axis=0)
+    motion = _motions(points - centre)
+    if np.linalg.matrix_rank(motion) < motion.shape[1]:
+        return None
+    return np.hstack([np.eye(d), -_motions((place - centre)[None]) @ np.linalg.pinv(motion)])
+
+
+def _motions(arm: Array) -> Array:
+    """(n d, d + turns): displacements of points (n, d) by a shift and a rotation about 0."""
+    n, d = arm.shape
+    spin = np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None] if d == 2 else -hat(arm)
+    shift = np.broadcast_to(np.eye(d), (n, d, d))
+    return np.concatenate([shift, spin], axis=2).reshape(n * d, -1)
