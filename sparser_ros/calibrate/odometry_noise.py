@@ -6,7 +6,7 @@ are right would give such residuals with a probability below one in a thousand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -35,6 +35,8 @@ class OdometryNoise:
     """(2 robots,): natural logarithm; zero where the claim is not contradicted."""
     log_sigma: Array
     """(2 robots,): its standard deviation; infinite before anything is known."""
+    step: Array
+    """(2 robots,): the last change of `log_factor`."""
 
     @property
     def used(self) -> Mask:
@@ -64,12 +66,13 @@ class OdometryNoise:
     def significant(self) -> OdometryNoise:
         """Only what contradicts the claims also at the end."""
         keep = np.abs(self.log_factor) > _SURE * self.log_sigma
-        return OdometryNoise(np.where(keep, self.log_factor, 0.0), self.log_sigma)
+        return replace(self, log_factor=np.where(keep, self.log_factor, 0.0))
 
 
 def as_claimed(robots: int) -> OdometryNoise:
     """Nothing is known but the claims."""
-    return OdometryNoise(np.zeros(2 * robots), np.full(2 * robots, np.inf))
+    none = np.zeros(2 * robots)
+    return OdometryNoise(none, np.full(2 * robots, np.inf), none)
 
 
 def odometry_noise(
@@ -79,24 +82,28 @@ def odometry_noise(
 
     Ranges that share errors (`shared` of them tell as much as one, `sharing`) push the map, and the
     odometry's residuals with it, by up to (shared - 1) tr R_gr R_rg: an excess below that is no
-    fault of the odometry. A source that was used stays so; others begin where their score is
-    significant.
+    fault of the odometry. Neither is one that other measurements explain, whose noise nobody
+    confirms, by having none or twice their variance. A source that was used stays so; others begin
+    where their score is significant.
     """
-    fisher = components.fisher
+    fisher, others = components.fisher, components.with_others
     own = np.maximum(np.diagonal(fisher), 1e-12)
-    push = (shared - 1) * components.with_ranges
-    score = np.where(components.excess > 0, np.maximum(components.excess - push, 0.0),
-                     components.excess)
+    push = (shared - 1) * components.with_ranges + others
+    score = components.excess - np.clip(components.excess, -others, push)
     # Random signs add a twelfth to the variance of the excess.
     begins = score**2 > _SURE**2 * 2 * own * (1 + 1 / PROBES)
     used = np.flatnonzero(before.used | begins)
     log_factor, log_sigma = np.zeros(len(own)), np.full(len(own), np.inf)
+    moved = np.zeros(len(own))
     if len(used):
         prior = 2 / _PRIOR_VARIANCE
         bend = fisher[np.ix_(used, used)] + prior * np.eye(len(used))
         step = np.linalg.solve(bend, score[used] - prior * before.log_factor[used])
         # The excess is linear in the variance and not in its logarithm.
         step = np.where(step > 0, np.log1p(np.maximum(step, 0.0)), step)
-        log_factor[used] = before.log_factor[used] + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+        step = np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+        # The information is that of claims that hold: steps may go to and fro about the optimum.
+        moved[used] = np.where(step * before.step[used] < 0, step / 2, step)
+        log_factor[used] = before.log_factor[used] + moved[used]
         log_sigma[used] = np.sqrt(2 * (1 + 1 / PROBES) * np.diagonal(np.linalg.inv(bend)))
-    return OdometryNoise(log_factor, log_sigma)
+    return OdometryNoise(log_factor, log_sigma, moved)

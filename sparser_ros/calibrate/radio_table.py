@@ -201,7 +201,8 @@ def _wrong_odometry(found: SelfCalibration) -> list[str]:
         texts.append(
             f'odometry of {found.ends.names[robot]}: claimed sigmas of '
             f'{("translations", "rotations")[part]} look {by:.2g} times too {size} (within a '
-            f'factor of {spread[k]:.2f}); calibration.sigma: estimate corrects them in this map')
+            f'factor of {spread[k]:.2f}): set its covariances or odometry.sigma_*, or '
+            'calibration.sigma to estimate')
     return texts
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtrc
@@ -132,7 +132,7 @@ def _decided(
 ) -> SelfCalibration:
     """Apply what is significant, unless a `doubt` forbids it; else the graph stays as it is."""
     graph, ends, noise = work.graph, work.ends, last.noise or turn.noise
-    odometry = OdometryNoise(last.odometry.log_factor, turn.odometry.log_sigma).significant()
+    odometry = replace(last.odometry, log_sigma=turn.odometry.log_sigma).significant()
     determined = RadioParameters(turn.found.determined, turn.found.others_then)
     applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
         work, determined, turn.found)

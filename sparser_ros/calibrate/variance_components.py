@@ -35,6 +35,8 @@ class VarianceComponents:
     """(g, g): tr R_gh R_hg, what the unknown noise of the ranges takes subtracted."""
     with_ranges: Array
     """(g,): tr R_gr R_rg, by which errors of ranges reach the sums of squares."""
+    with_others: Array
+    """(g,): the same of all else in the graph: closures, sightings, fixes."""
 
 
 def sources(graph: Graph) -> Index:
@@ -56,7 +58,7 @@ def variance_components(
     group = _groups(graph, J.shape[0], turns, moves)
     found = _squares(graph, estimate)
     random = np.random.default_rng(1)
-    excess, with_ranges = np.zeros(2 * robots), np.zeros(2 * robots)
+    excess, with_ranges, with_others = np.zeros((3, 2 * robots))
     fisher = np.zeros((2 * robots, 2 * robots))
     inside = group >= 0
     for g in range(2 * robots):
@@ -70,11 +72,12 @@ def variance_components(
         excess[g] = found[g] - np.sum(signs * left[rows]) / PROBES
         fisher[g] = np.bincount(group[inside], squares[inside], 2 * robots)
         with_ranges[g] = np.sum(squares[ranges])
+        with_others[g] = np.sum(squares[~inside]) - with_ranges[g]
     # R is a projection: tr R_rr = tr R_rr R_rr + sum over the other sources of tr R_rg R_gr.
     of_ranges = free_ranges - float(np.sum(with_ranges))
     if of_ranges > 0:
         fisher = fisher - np.outer(with_ranges, with_ranges) / of_ranges
-    return VarianceComponents(excess, (fisher + fisher.T) / 2, with_ranges)
+    return VarianceComponents(excess, (fisher + fisher.T) / 2, with_ranges, with_others)
 
 
 def _groups(graph: Graph, rows: int, turns: slice, moves: slice) -> Index:

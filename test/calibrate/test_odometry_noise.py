@@ -6,6 +6,7 @@ from radio_world import radio_world
 
 from sparser_ros.calibrate.odometry_noise import as_claimed, odometry_noise
 from sparser_ros.calibrate.radio_table import advice, odometry_rows
+from sparser_ros.calibrate.reference_trajectory import held_to
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.calibrate.variance_components import VarianceComponents
 from sparser_ros.config import SolverConfig
@@ -49,9 +50,24 @@ def test_claims_that_are_right_stay():
 
 def test_errors_that_ranges_share_are_no_fault_of_the_odometry():
     components = VarianceComponents(
-        np.array([300.0, -90.0]), np.diag([200.0, 200.0]), np.array([50.0, 50.0]))
+        np.array([300.0, -90.0]), np.diag([200.0, 200.0]), np.array([50.0, 50.0]), np.zeros(2))
     alone = odometry_noise(components, as_claimed(1), 1.0)
     shared = odometry_noise(components, as_claimed(1), 8.0)
     assert alone.used.tolist() == [True, True]
     assert shared.used.tolist() == [False, True]
     assert alone.log_factor[0] > 0 > alone.log_factor[1]
+
+
+def test_what_other_claims_explain_is_no_fault_of_the_odometry():
+    components = VarianceComponents(
+        np.array([90.0, -90.0]), np.diag([200.0, 200.0]), np.zeros(2), np.array([95.0, 95.0]))
+    assert not np.any(odometry_noise(components, as_claimed(1), 1.0).used)
+
+
+def test_held_to_a_reference_radios_settle_and_odometry_stays():
+    world = radio_world(8, sigma_factor=1.0, steps=120)
+    held = held_to(
+        world.measured, world.truth.translation, np.ones(world.measured.n_poses, dtype=bool), 0.02)
+    found = self_calibrate(held, None, CalibrationConfig(), SolverConfig())
+    assert found.applied and not found.doubted
+    assert not np.any(found.odometry_noise.used)
