@@ -132,7 +132,8 @@ def _decided(
 ) -> SelfCalibration:
     """Apply what is significant, unless a `doubt` forbids it; else the graph stays as it is."""
     graph, ends, noise = work.graph, work.ends, last.noise or turn.noise
-    odometry = replace(last.odometry, log_sigma=turn.odometry.log_sigma).significant()
+    odometry = as_claimed(len(graph.robots)) if doubt else replace(
+        last.odometry, log_sigma=turn.odometry.log_sigma).significant()
     determined = RadioParameters(turn.found.determined, turn.found.others_then)
     applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
         work, determined, turn.found)
