@@ -1,7 +1,8 @@
 """Are radios found by calibration, and are their sigmas honest: simulated families.
 
 Normalised errors squared (NEES) of all biases (and of the scale), divided by their number: 1 where
-covariances are right. Errors of trajectories against those with the true radios.
+covariances are right; likewise of the logarithms of odometry's variances that are found wrong.
+Errors of trajectories against those with the true radios.
 `python -m benchmark.calibration [--runs 20] [--first 1] [--families NAME...] [--picture P.png]`
 """
 
@@ -51,6 +52,12 @@ class Outcome:
     shape: float
     """Error of the calibrated trajectory over that with the true radios, both aligned by all that
     ranges and odometry leave open: place, heading, and size where ranges have a scale."""
+    sources: int
+    """Variances of odometry that were found to be wrong."""
+    sources_nees: float
+    """Squared normalised error of their logarithms."""
+    sources_rms: float
+    """Error of the logarithms of all claimed sigmas of odometry, root mean square, as found."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -71,7 +78,8 @@ def main(argv: list[str] | None = None) -> int:
         'family': 'family', 'runs': 'runs', 'applied': 'applied', 'nees': 'NEES', 'low': 'from',
         'high': 'to', 'common': 'common rms', 'raw': 'raw m', 'true': 'true radios m',
         'found': 'calibrated m', 'near': f'within {RATIO}',
-        'shape': f'shape within {RATIO}'}, args.out)
+        'shape': f'shape within {RATIO}', 'sources': 'odometry found', 'log': 'log sigma off',
+        'log_nees': 'its NEES', 'log_low': 'from', 'log_high': 'to'}, args.out)
     for family in families:
         table.add(summary(family, [outcome(family, seed) for seed in seeds]))
     return 0
@@ -91,7 +99,17 @@ def outcome(family: Family, seed: int) -> Outcome:
         float(error @ np.linalg.solve(covariance, error)), len(error),
         float(one @ error[:len(one)] / np.sqrt(one @ biases @ one)), found.applied,
         *(ate(family, estimate, world.truth) for estimate in (raw, best, found.estimate)),
-        shape(family, found.estimate, world.truth) / shape(family, best, world.truth))
+        shape(family, found.estimate, world.truth) / shape(family, best, world.truth),
+        *sources(world, found))
+
+
+def sources(world: RadioWorld, found: SelfCalibration) -> tuple[int, float, float]:
+    """Of the odometry: sources used, squared normalised error of these, error of all sigmas."""
+    noise = found.odometry_noise
+    off = noise.log_factor + 2 * np.log(world.odometry_factor)
+    used = noise.used
+    return (int(np.sum(used)), float(np.sum((off[used] / noise.log_sigma[used]) ** 2)),
+            float(np.sqrt(np.mean(off**2)) / 2))
 
 
 def calibrated(family: Family, world: RadioWorld, initial: Estimate) -> SelfCalibration:
@@ -133,17 +151,28 @@ def shape(family: Family, estimate: Estimate, truth: Estimate) -> float:
 def summary(family: Family, outcomes: list[Outcome]) -> dict[str, object]:
     """A row of the table."""
     degrees = sum(one.degrees for one in outcomes)
-    low, high = chi2.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], degrees) / degrees
+    low, high = band(degrees)
+    used = sum(one.sources for one in outcomes)
+    log_low, log_high = band(used) if used else (None, None)
     return {
         'family': family.name, 'runs': len(outcomes),
         'applied': f'{100 * np.mean([one.applied for one in outcomes]):.0f} %',
-        'nees': sum(one.nees for one in outcomes) / degrees, 'low': float(low),
-        'high': float(high), 'common': float(np.sqrt(np.mean([o.common**2 for o in outcomes]))),
+        'nees': sum(one.nees for one in outcomes) / degrees, 'low': low,
+        'high': high, 'common': float(np.sqrt(np.mean([o.common**2 for o in outcomes]))),
         'raw': float(np.median([one.raw_m for one in outcomes])),
         'true': float(np.median([one.true_m for one in outcomes])),
         'found': float(np.median([one.found_m for one in outcomes])),
         'near': f'{100 * np.mean([o.found_m <= RATIO * o.true_m for o in outcomes]):.0f} %',
-        'shape': f'{100 * np.mean([o.shape <= RATIO for o in outcomes]):.0f} %'}
+        'shape': f'{100 * np.mean([o.shape <= RATIO for o in outcomes]):.0f} %',
+        'sources': used, 'log': float(np.median([one.sources_rms for one in outcomes])),
+        'log_nees': sum(one.sources_nees for one in outcomes) / used if used else None,
+        'log_low': log_low, 'log_high': log_high}
+
+
+def band(degrees: int) -> tuple[float, float]:
+    """What holds 95 % of the means of so many squared normalised errors."""
+    low, high = chi2.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], degrees) / degrees
+    return float(low), float(high)
 
 
 def draw(path: Path, families: list[Family], seeds: range) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,10 @@ class Family:
     """Steps between the ranges of a pair."""
     honest: bool = True
     """Odometry claims its noise; else three times as much, and ranges sixteen times theirs."""
+    minutes: float = 2.0
+    odometry_wrong: bool = False
+    """Claimed sigmas of odometry are wrong as well, between 1 / 5 and 5, each robot's translations
+    and rotations by factors of their own."""
 
 
 FAMILIES = (
@@ -57,6 +61,8 @@ FAMILIES = (
     Family('6 known beacons, scale', known=6, scaled=True),
     Family('no known beacons, scale', scaled=True),
     Family('few ranges of unknown noise, no bias', biased=False, every=24, honest=False),
+    Family('6 known beacons, odometry wrong', known=6, minutes=8.0, odometry_wrong=True),
+    Family('no known beacons, odometry wrong', minutes=8.0, odometry_wrong=True),
 )
 
 
@@ -70,6 +76,8 @@ class RadioWorld:
     bias_m: Array
     """(r,): of robots, then of beacons."""
     scale: float
+    odometry_factor: Array
+    """(2 robots,): claimed over true sigma of translations, then of rotations."""
 
     def until(self, seconds: float) -> RadioWorld:
         """The first part of the run."""
@@ -84,15 +92,17 @@ class RadioWorld:
         truth = Estimate(
             self.truth.rotation[:n], self.truth.translation[:n], self.truth.landmarks)
         return RadioWorld(
-            part(self.measured), part(self.calibrated), truth, self.bias_m, self.scale)
+            part(self.measured), part(self.calibrated), truth, self.bias_m, self.scale,
+            self.odometry_factor)
 
 
 def _seconds(graph: Graph) -> Array:
     return np.asarray((graph.poses.stamp_ns - graph.poses.stamp_ns[0]) * 1e-9)
 
 
-def radio_world(family: Family, seed: int, robots: int = 3, steps: int = 240) -> RadioWorld:
+def radio_world(family: Family, seed: int, robots: int = 3) -> RadioWorld:
     """Robots on closed curves in the circle of beacons."""
+    steps = round(60 * family.minutes / STEP_S)
     random = np.random.default_rng([seed, 14])
     rotation, translation = _paths(family, robots, steps, random)
     beacons = _beacons(family, random)
@@ -119,7 +129,8 @@ def radio_world(family: Family, seed: int, robots: int = 3, steps: int = 240) ->
     clean = np.abs(
         distance + RANGE_SIGMA_M * random.normal(size=len(source))
         + _excess(family, ends, random))
-    return _with_radios(family, bare, ranges, ends, clean, truth, random)
+    made = _with_radios(family, bare, ranges, ends, clean, truth, random)
+    return _with_odometry(made, random) if family.odometry_wrong else made
 
 
 def _with_radios(
@@ -133,7 +144,17 @@ def _with_radios(
     return RadioWorld(
         bare.replaced(ranges=ranges.replaced(
             distance_m=measured, precision=ranges.precision / factor**2)).validate(),
-        bare.replaced(ranges=ranges.replaced(distance_m=clean)).validate(), truth, bias, scale)
+        bare.replaced(ranges=ranges.replaced(distance_m=clean)).validate(), truth, bias, scale,
+        np.full(2 * len(bare.robots), 1.0 if family.honest else 3.0))
+
+
+def _with_odometry(made: RadioWorld, random: np.random.Generator) -> RadioWorld:
+    """The same with wrong claims of the odometry."""
+    factor = SIGMA_FACTOR ** random.uniform(-1, 1, len(made.odometry_factor))
+    rel = made.measured.relative_poses
+    moves, turns = factor.reshape(2, -1)[:, made.measured.poses.robot[rel.i]]
+    return replace(made, odometry_factor=factor, measured=made.measured.replaced(
+        relative_poses=rel.replaced(tau=rel.tau / moves**2, kappa=rel.kappa / turns**2)))
 
 
 def _paths(

@@ -21,6 +21,7 @@ from ..graph.range_ends import RangeEnds
 from ..solver.solve import solve
 from .blocked_paths import BlockedPaths, blocked_paths
 from .joint_model import JointModel, joint_model
+from .odometry_noise import OdometryNoise, as_claimed, odometry_noise
 from .posterior import Posterior, posterior
 from .radio_parameters import RadioParameters, no_correction, odometry_prior, prior_covariance
 from .range_noise import RangeNoise, range_noise
@@ -84,6 +85,7 @@ class CalibrationState:
 
     parameters: RadioParameters
     noise: RangeNoise | None
+    odometry: OdometryNoise
     corrected: Graph
     """With these parameters and this noise."""
     estimate: Estimate
@@ -101,6 +103,7 @@ class Turn:
     step: Array
     """(r + 1 + robots,)"""
     noise: RangeNoise
+    odometry: OdometryNoise
     inflation: tuple[float, float]
 
     def relative_step(self) -> float:
@@ -128,7 +131,9 @@ class CalibrationTurns:
     def start(self, initial: Estimate | None) -> CalibrationState:
         """The map of the radios as they came in, solved as any map."""
         estimate, weights = self.by_kernel(self.graph, initial)
-        return CalibrationState(no_correction(self.ends), None, self.graph, estimate, weights)
+        return CalibrationState(
+            no_correction(self.ends), None, as_claimed(len(self.graph.robots)), self.graph,
+            estimate, weights)
 
     def judged(self, state: CalibrationState) -> Turn:
         """Posterior of the parameters and the noise at a state.
@@ -137,7 +142,9 @@ class CalibrationTurns:
         from the next solve on.
         """
         graph, ends = self.graph, self.ends
-        model = joint_model(state.parameters, state.corrected, ends, state.estimate, state.weights)
+        model = joint_model(
+            state.parameters, state.corrected, ends, state.estimate, state.weights,
+            components=state.paths is not None)
         residual = range_residuals(state.corrected, state.estimate)
         clear = None
         if state.paths is None:
@@ -148,8 +155,11 @@ class CalibrationTurns:
                 state.corrected, ends, residual, state.paths.clear)
         found = self._posterior(model, state.parameters, inflation)
         noise = range_noise(ends, graph.ranges, residual, model.leverage, state.noise, clear)
+        # Before the paths are told, biases and wrong sigmas of ranges push the odometry.
+        odometry = state.odometry if model.components is None else odometry_noise(
+            model.components, state.odometry, inflation[1])
         step = np.concatenate([found.values, found.others]) - state.parameters.joint
-        return Turn(found, step, noise, inflation)
+        return Turn(found, step, noise, odometry, inflation)
 
     def _posterior(
         self, model: JointModel, parameters: RadioParameters, inflation: tuple[float, float]
@@ -164,16 +174,18 @@ class CalibrationTurns:
         """The state after the step of a turn."""
         parameters = state.parameters.moved(turn.step)
         corrected = parameters.corrected(
-            with_noise(self.graph, self.ends, turn.noise), self.ends)
+            turn.odometry.applied(with_noise(self.graph, self.ends, turn.noise)), self.ends)
         if not self.near(state, turn):
             estimate, weights = _with_honest_headings(self.by_kernel)(corrected, state.estimate)
-            return CalibrationState(parameters, turn.noise, corrected, estimate, weights)
+            return CalibrationState(
+                parameters, turn.noise, turn.odometry, corrected, estimate, weights)
         return self.under_paths(
-            parameters, turn.noise, corrected, state, _with_honest_headings(self.by_paths))
+            parameters, turn.noise, turn.odometry, corrected, state,
+            _with_honest_headings(self.by_paths))
 
     def under_paths(
-        self, parameters: RadioParameters, noise: RangeNoise, corrected: Graph,
-        before: CalibrationState, solve_clear: Solve,
+        self, parameters: RadioParameters, noise: RangeNoise, odometry: OdometryNoise,
+        corrected: Graph, before: CalibrationState, solve_clear: Solve,
     ) -> CalibrationState:
         """The map of a corrected graph with ranges weighted by what their paths are believed.
 
@@ -188,7 +200,8 @@ class CalibrationTurns:
             precision=ranges.precision * np.maximum(paths.clear, _LEAST_WEIGHT)))
         estimate, weights = solve_clear(weighted, before.estimate)
         return CalibrationState(
-            parameters, noise, corrected, estimate, {**weights, 'ranges': paths.clear}, paths)
+            parameters, noise, odometry, corrected, estimate, {**weights, 'ranges': paths.clear},
+            paths)
 
     def near(self, state: CalibrationState, turn: Turn) -> bool:
         """Whether the radios are known so well that blocked paths can be told from biases.
@@ -212,7 +225,7 @@ class CalibrationTurns:
         ratio = turn.noise.variance(self.ends, self.graph.ranges) / before.variance(
             self.ends, self.graph.ranges)
         change = np.sqrt(max(float(np.max(ratio)), float(np.max(1 / ratio))))
-        return bool(change <= _SMALL_RATIO)
+        return bool(max(change, turn.odometry.change(state.odometry)) <= _SMALL_RATIO)
 
 
 def with_noise(graph: Graph, ends: RangeEnds, noise: RangeNoise | None) -> Graph:

@@ -7,7 +7,7 @@ beacons absorb (as elimination of positions does with M, paper, section 5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..linalg.blas import single_threaded_blas
 from ..linalg.sparse.cholesky import factorize
 from ..solver.certify.covariance import Linearised
 from .radio_parameters import RadioParameters, derivatives
+from .variance_components import VarianceComponents, variance_components
 
 _WEAK_PRECISION = 1e-6
 """Prior of every unknown of the map (1 km, 1000 rad): what is undetermined stays invertible."""
@@ -42,15 +43,18 @@ class JointModel:
     """(r + 1 + q + robots,): G^T P r."""
     leverage: Array
     """(k,): share of each range that the map follows, 0 to 1, noisy; sums are what counts."""
+    components: VarianceComponents | None
+    """Of the odometry; None where not asked for."""
 
 
 def joint_model(
     parameters: RadioParameters, corrected: Graph, ends: RangeEnds, estimate: Estimate,
-    weights: Mapping[str, Array], extra: Array | None = None,
+    weights: Mapping[str, Array], extra: Array | None = None, *, components: bool = False,
 ) -> JointModel:
     """The model at an optimum of `corrected`, the graph with these parameters.
 
-    `extra` (k, q): derivatives of the residuals of ranges by further parameters.
+    `extra` (k, q): derivatives of the residuals of ranges by further parameters. `components`:
+    those of the odometry's variances as well.
     """
     system = Linearised(corrected, estimate, weights)
     J = system.jacobian[:, system.free(None)]
@@ -61,25 +65,37 @@ def joint_model(
     own = J[ranges]
     right = np.column_stack([(own.T @ radios).toarray(), (J[odometry].T @ scales).toarray()])
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (own.shape[0], _PROBES))
-    step = _solved(J, np.column_stack([right, own.T @ signs]))
+    solve = _solver(J)
+    step = solve(np.column_stack([right, own.T @ signs]))
     count = right.shape[1]
     inner = -right.T @ step[:, :count]
     inner[:size, :size] += (radios.T @ radios).toarray()
     inner[size:, size:] += (scales.T @ scales).toarray()
     leverage = np.mean(signs * (own @ step[:, count:]), axis=1)
     gradient = np.concatenate([radios.T @ residual, scales.T @ moves])
-    return JointModel((inner + inner.T) / 2, np.asarray(gradient), leverage)
+    parts = None
+    if components:
+        weight = weights.get('ranges', np.ones(len(corrected.ranges)))
+        parts = variance_components(
+            J, solve, corrected, estimate, _rows(corrected, 'relative_poses', 0), odometry, ranges,
+            float(np.sum(weight) - np.sum(leverage)))
+    return JointModel((inner + inner.T) / 2, np.asarray(gradient), leverage, parts)
 
 
-def _solved(J: sp.csr_matrix, right: Array) -> Array:
-    """(J^T J)^-1 right."""
+def _solver(J: sp.csr_matrix) -> Callable[[Array], Array]:
+    """(J^T J)^-1, applied to columns."""
     information = (J.T @ J).tocsc()
     information.setdiag(information.diagonal() + _WEAK_PRECISION)
     scale = 1 / np.sqrt(information.diagonal())
     D = sp.diags(scale)
     with single_threaded_blas():
         factor = factorize((D @ information @ D).tocsc())
-        return np.asarray(scale[:, None] * factor.solve(scale[:, None] * right))
+
+    def solved(right: Array) -> Array:
+        with single_threaded_blas():
+            return np.asarray(scale[:, None] * factor.solve(scale[:, None] * right))
+
+    return solved
 
 
 def _of_ranges(

@@ -50,24 +50,29 @@ class PairRow:
 
 @dataclass(frozen=True)
 class OdometryRow:
-    """Scale of a robot's odometry, found beside the radios."""
+    """Scale and noise of a robot's odometry, found beside the radios."""
 
     robot: str
     scale: float
     """Its lengths times this are true."""
     scale_sigma: float
     determined: bool
-    """The standard deviation is below half of that before the data."""
+    """The standard deviation of the scale is below half of that before the data."""
+    translation_sigma_factor: float
+    """Found over claimed standard deviation; 1 where the claim is not contradicted."""
+    rotation_sigma_factor: float
 
 
 def odometry_rows(found: SelfCalibration) -> list[OdometryRow]:
-    """All robots; none where the odometry's scale is taken as right."""
+    """All robots; none where scales are taken as right and no claimed noise is contradicted."""
     prior = np.sqrt(np.diagonal(found.odometry_prior))
     spread = np.sqrt(np.diagonal(found.found.others_covariance))
+    noise = found.odometry_noise.sigma_factor.reshape(2, -1)
     return [
         OdometryRow(found.ends.names[k], 1 + float(found.found.others[k]), float(spread[k]),
-                    bool(2 * spread[k] <= prior[k]) and not found.doubted)
-        for k in range(found.ends.robots) if prior[k] > _HELD]
+                    bool(2 * spread[k] <= prior[k]) and not found.doubted,
+                    float(noise[0, k]), float(noise[1, k]))
+        for k in range(found.ends.robots) if prior[k] > _HELD or np.any(noise[:, k] != 1.0)]
 
 
 def radio_rows(found: SelfCalibration) -> list[RadioRow]:
@@ -159,7 +164,7 @@ def advice(found: SelfCalibration) -> tuple[str, ...]:
         texts.append(
             f'the noise of {", ".join(unknown)} is not determined (fewer than 20 ranges, or the '
             'map follows them): it stays as claimed; stand still for a minute within range')
-    texts += _wrong_sigmas(found)
+    texts += _wrong_sigmas(found) + _wrong_odometry(found)
     if found.inflation[1] > 4:
         texts.append(
             f'neighbouring ranges share their errors (information of one in '
@@ -181,6 +186,24 @@ def _wrong_sigmas(found: SelfCalibration) -> list[str]:
     sigma = float(np.median([row.sigma_m for row in rows if row.sigma_m is not None]))
     return [f'claimed sigmas of ranges look {by:.2g} times too {size} (residuals say '
             f'{sigma:.3g} m): set ranges.sigma_m, or calibration.sigma to estimate']
+
+
+def _wrong_odometry(found: SelfCalibration) -> list[str]:
+    """A word for every source of odometry whose claimed noise is contradicted."""
+    if found.doubted:
+        return []
+    noise, texts = found.odometry_noise, []
+    spread = np.exp(noise.log_sigma / 2)
+    for k in np.flatnonzero(noise.used):
+        part, robot = divmod(int(k), found.ends.robots)
+        factor = float(noise.sigma_factor[k])
+        size, by = ('small', factor) if factor > 1 else ('large', 1 / factor)
+        texts.append(
+            f'odometry of {found.ends.names[robot]}: claimed sigmas of '
+            f'{("translations", "rotations")[part]} look {by:.2g} times too {size} (within a '
+            f'factor of {spread[k]:.2f}): set its covariances or odometry.sigma_*, or '
+            'calibration.sigma to estimate')
+    return texts
 
 
 def lines(found: SelfCalibration) -> list[str]:

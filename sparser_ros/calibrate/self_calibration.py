@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtrc
@@ -22,6 +22,7 @@ from ..config.calibration_config import CalibrationConfig
 from ..graph import Estimate, Graph
 from ..graph.range_ends import RangeEnds, range_ends
 from .calibration_turns import CalibrationState, CalibrationTurns, Turn, with_noise
+from .odometry_noise import OdometryNoise, as_claimed
 from .posterior import Posterior
 from .radio_parameters import RadioParameters, no_correction
 from .range_noise import RangeNoise
@@ -41,6 +42,8 @@ class SelfCalibration:
     """Applied values: zero where nothing was significant."""
     found: Posterior
     noise: RangeNoise | None
+    odometry_noise: OdometryNoise
+    """As claimed where that is not contradicted."""
     inflation: tuple[float, float]
     """Factors on variances, of robustness and of shared errors, that `found` has in it."""
     applied: bool
@@ -129,24 +132,28 @@ def _decided(
 ) -> SelfCalibration:
     """Apply what is significant, unless a `doubt` forbids it; else the graph stays as it is."""
     graph, ends, noise = work.graph, work.ends, last.noise or turn.noise
+    odometry = as_claimed(len(graph.robots)) if doubt else replace(
+        last.odometry, log_sigma=turn.odometry.log_sigma).significant()
     determined = RadioParameters(turn.found.determined, turn.found.others_then)
     applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
         work, determined, turn.found)
     kept = noise if work.config.sigma == 'estimate' and not doubt else None
     used = determined if applied else no_correction(ends)
     outcome = with_noise(graph, ends, kept)
+    if kept is not None:
+        outcome = odometry.applied(outcome)
     if applied:
         outcome = used.corrected(outcome, ends)
     if not applied and kept is None:
         estimate, weights = first.estimate, first.weights
     elif kept is not None and applied:
-        end = work.under_paths(used, noise, outcome, last, work.by_paths)
+        end = work.under_paths(used, noise, odometry, outcome, last, work.by_paths)
         estimate, weights = end.estimate, dict(end.weights)
     else:
         estimate, weights = work.by_kernel(outcome, (last if applied else first).estimate)
     return SelfCalibration(
-        ends, used, turn.found, noise, turn.inflation, applied, work.odometry_prior, reason,
-        graph, outcome, estimate, weights, rounds, bool(doubt))
+        ends, used, turn.found, noise, odometry, turn.inflation, applied, work.odometry_prior,
+        reason, graph, outcome, estimate, weights, rounds, bool(doubt))
 
 
 def _nothing(work: CalibrationTurns, first: CalibrationState, reason: str) -> SelfCalibration:
@@ -155,5 +162,6 @@ def _nothing(work: CalibrationTurns, first: CalibrationState, reason: str) -> Se
     empty = Posterior(
         np.zeros(size), zero, none, np.diag(none), np.zeros(size), none, 0, 0.0, zero, zero)
     return SelfCalibration(
-        work.ends, no_correction(work.ends), empty, None, (1.0, 1.0), False, work.odometry_prior,
-        f'{reason}: nothing is changed', work.graph, work.graph, first.estimate, first.weights, 0)
+        work.ends, no_correction(work.ends), empty, None, as_claimed(len(work.graph.robots)),
+        (1.0, 1.0), False, work.odometry_prior, f'{reason}: nothing is changed', work.graph,
+        work.graph, first.estimate, first.weights, 0)

@@ -51,7 +51,7 @@ class CalibrationConfig:
         0.02, 'biases that are all smaller are not applied (four ticks of a UWB radio)', unit='m',
         lower=0.0, upper=10.0)
     sigma: str = option(
-        'keep', 'standard deviations of ranges: as claimed, or as found in the residuals '
-        '(estimate)', choices=('keep', 'estimate'))
+        'keep', 'standard deviations of ranges and of odometry: as claimed, or as found in the '
+        'residuals (estimate)', choices=('keep', 'estimate'))
     rounds: int = option(
-        12, 'most turns of estimating the radios and solving the map again', lower=1, upper=100)
+        20, 'most turns of estimating the radios and solving the map again', lower=1, upper=100)

@@ -123,6 +123,8 @@ CALIBRATION = ReportSection(
         calibration.odometry[].scale | - | its lengths times this are true
         calibration.odometry[].scale_sigma | - | standard deviation
         calibration.odometry[].determined | | whether the data tell more than the prior
+        calibration.odometry[].translation_sigma_factor | - | found over claimed noise, 1: kept
+        calibration.odometry[].rotation_sigma_factor | - | the same of rotations
         calibration.radios[].name | | radio, by its robot or beacon
         calibration.radios[].ranges | - | ranges that it took part in
         calibration.radios[].bias_m | m | to be subtracted from its ranges

@@ -22,6 +22,16 @@ def test_ranges_have_the_biases_and_blocked_paths_of_their_family():
     assert np.all(world.measured.landmarks.fixed)
 
 
+def test_claims_of_odometry_are_wrong_as_their_family_says():
+    world = radio_world(FAMILY['6 known beacons, odometry wrong'], 1)
+    rel, true = world.measured.relative_poses, world.calibrated.relative_poses
+    robot = world.measured.poses.robot[rel.i]
+    moves, turns = world.odometry_factor.reshape(2, -1)
+    assert np.sqrt(true.tau / rel.tau) == pytest.approx(moves[robot])
+    assert np.sqrt(true.kappa / rel.kappa) == pytest.approx(turns[robot])
+    assert np.all((moves > 0.2) & (moves < 5)) and np.ptp(moves) > 0
+
+
 def test_the_first_part_of_a_run_is_a_graph():
     part = radio_world(FAMILY['no known beacons'], 2).until(10.0)
     assert part.measured.n_poses == 3 * 21 == len(part.truth.translation)
@@ -35,8 +45,10 @@ def test_few_ranges_of_unknown_noise_change_nothing():
 
 
 def test_a_row_says_whether_errors_fit_their_covariances():
-    one = Outcome(9.0, 9, 1.0, True, 1.0, 0.1, 0.11, 1.2)
+    one = Outcome(9.0, 9, 1.0, True, 1.0, 0.1, 0.11, 1.2, 2, 2.0, 0.5)
     row = summary(FAMILY['6 known beacons'], [one, one])
+    assert row['sources'] == 4 and row['log_nees'] == pytest.approx(1.0)
+    assert row['log_low'] < 1 < row['log_high']
     assert row['nees'] == pytest.approx(1.0) and row['near'] == '100 %'
     assert row['shape'] == '0 %'
     assert row['low'] < 1 < row['high']
