@@ -77,6 +77,12 @@ class CertifyNumbers:
     newton_refused_margin: float = number(
         2.0, 'certify', 'least shift that is tried at the next point, over one that left the '
         'Hessian indefinite')
+    newton_corrections: int = number(
+        4, 'certify', 'most corrections of a poor step by the factor that it was made with; each '
+        'costs a third of a factorisation', unit='corrections', off=0)
+    newton_contraction: float = number(
+        0.7, 'certify', 'length of a correction over the last one, above which it is not made: '
+        'the motion bends more than one factor can tell')
     newton_turns: int = number(
         1, 'certify', 'times that bearings follow the positions after a step; each costs a '
         'twentieth of a factorisation', unit='times', off=0)
@@ -89,7 +95,7 @@ class CertifyNumbers:
         0.1, 'certify', 'share of the cost above which a gap after that run means a saddle to '
         'leave; a smaller one may be lack of polish')
     staircase_ranks: tuple[int, ...] = number(
-        (5, 7, 9, 12), 'certify', 'ranks that a climb stops at: kernels are compiled for each, and '
+        (5, 6, 7, 9, 12), 'certify', 'ranks that a climb stops at: kernels are compiled for each, and '
         'a factor of the Hessian grows with the square', unit='columns')
     staircase_least_column: float = number(
         0.03, 'certify', 'share of unit rows, as their norm in a column of the principal frame, '

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...array_types import Array
 from .. import thresholds
@@ -23,7 +22,8 @@ from ..optimize.interfaces import Observer
 from ..optimize.trust_region import TrustRegionRun
 from ..precondition.shifted_hessian import ShiftedHessian
 from ..result import SolveStatus
-from .certificate import multiplier_matrix
+from .chord_steps import Ambient, Conditions, corrected
+from .multipliers import Multipliers
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,9 @@ class _Step:
     """Of the cost."""
     ratio: float
     """Change over what the model foretold."""
+    multipliers: Multipliers
+    """Lambda there, to first order."""
+    corrected: bool = False
 
 
 class NewtonDescent:
@@ -52,8 +55,8 @@ class NewtonDescent:
         step since."""
         self.iterations = 0
         """Steps in all, refused ones included."""
-        self.multipliers: sp.csr_matrix | None = None
-        """(rows, rows): Lambda as the last Newton equation has it, taken or not; None before."""
+        self.multipliers: Multipliers | None = None
+        """Lambda as the last Newton equation has it; None before the first step that is taken."""
 
     def restart(self, shift: float) -> None:
         """Begin the next run with that shift: the last one was for another point."""
@@ -76,16 +79,17 @@ class NewtonDescent:
                 status = SolveStatus.TIME_LIMIT
                 break
             if fresh:
-                self._hessian.at(y, qy)
+                at_y = self.multipliers or Multipliers.of(self._manifold, y, qy)
+                self._hessian.at(y, at_y.blocks, at_y.scalars)
             if not self._factorized(cost):
                 status = SolveStatus.STALLED
                 break
             made += 1
-            step = self._step(y, qy, cost)
+            step = self._step(y, qy, at_y)
             fresh = self._judge(step)
             if not fresh:
                 continue
-            y, qy, before = step.y, step.qy, cost
+            y, qy, before, self.multipliers = step.y, step.qy, cost, step.multipliers
             cost = float(np.sum(y * qy))
             trace.append((time.perf_counter() - start, cost))
             if self._observer is not None:
@@ -121,29 +125,41 @@ class NewtonDescent:
         share = thresholds.current().certificate_rounding
         return max(share * float(self._schur.Q_cc.diagonal().sum()), 1e-300)
 
-    def _step(self, y: Array, qy: Array, cost: float) -> _Step:
-        manifold = self._manifold
-        gradient = manifold.project(y, qy)
+    def _step(self, y: Array, qy: Array, at_y: Multipliers) -> _Step:
+        """Where Newton's equation leads from y, corrected where that is not what it foretold."""
+        gradient = self._manifold.project(y, qy)
         s = -self._hessian.solve(gradient)
         # (H + shift) s = -g: the model's change of the cost without the shift.
         predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
-        self.multipliers = self._newton_multipliers(y, qy, s)
-        there = self._bent(manifold.retract(y, s))
+        at = Conditions(self._schur, self._hessian, self._shift, y, at_y)
+        end = Ambient(
+            y + s, at_y.plus(at.of(qy - at_y.times(y) + at.linear(s))), float(np.linalg.norm(s)))
+        step = self._reached(y, qy, end, predicted)
+        if step.ratio > thresholds.current().good_ratio:
+            return step
+        other = self._reached(y, qy, self._corrected(at, end), predicted)
+        return replace(other, corrected=True) if other.change < step.change else step
+
+    def _corrected(self, at: Conditions, end: Ambient) -> Ambient:
+        """The end of a step after as many corrections as get shorter."""
+        numbers = thresholds.current()
+        for _ in range(numbers.newton_corrections):
+            further = corrected(at, end)
+            if further.moved > numbers.newton_contraction * end.moved:
+                break
+            end = further
+        return end
+
+    def _reached(self, y: Array, qy: Array, end: Ambient, predicted: float) -> _Step:
+        """Where a step ends on the manifold, bearings along their antennas."""
+        manifold = self._manifold
+        there = self._bent(manifold.retract(end.z, np.zeros_like(y)))
         q_there = self._schur(there)
         # formulas.cost_change: keeps the digits that a difference of two costs would cancel.
         change = float(np.sum((there - y) * (qy + q_there)))
-        noise = thresholds.current().ratio_noise * abs(cost)
-        return _Step(there, q_there, change, (change - noise) / (predicted - noise))
-
-    def _newton_multipliers(self, y: Array, qy: Array, s: Array) -> sp.csr_matrix:
-        """Lambda + sym((S s) Y^T): to first order those of the point that s leads to.
-
-        A step that bends away from the spheres costs much more than the model says, and leaves
-        poor multipliers; those of the model itself are good all the same, and any prove a bound.
-        """
-        manifold = self._manifold
-        at_y = multiplier_matrix(manifold, y, qy)
-        return at_y + multiplier_matrix(manifold, y, self._schur(s) - at_y @ s)
+        noise = thresholds.current().ratio_noise * abs(float(np.sum(y * qy)))
+        return _Step(
+            there, q_there, change, (change - noise) / (predicted - noise), end.multipliers)
 
     def _bent(self, y: Array) -> Array:
         """y with every bearing along its antennas, positions being the best ones for y.
@@ -168,6 +184,8 @@ class NewtonDescent:
             self._shift *= numbers.newton_shift_growth
         elif step.ratio > numbers.good_ratio:
             # The eigenvalue that was in the way will still be there at the next point.
-            self._shift = max(self._shift * numbers.newton_shift_decrease, self._refused)
+            less = numbers.newton_shift_decrease
+            self._shift = max(
+                self._shift * (2.5 * less if step.corrected else less), self._refused)
             self._refused *= numbers.newton_shift_decrease
         return taken

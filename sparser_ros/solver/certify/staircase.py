@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...array_types import Array
 from .. import thresholds
@@ -19,6 +18,7 @@ from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
 from .dual_ascent import DualAscent, sharpened
+from .multipliers import Multipliers
 from .newton_descent import NewtonDescent
 
 
@@ -149,11 +149,11 @@ class _Staircase:
         return certificate
 
     def _by_model(
-        self, y: Array, certificate: Certificate, multipliers: sp.csr_matrix, wanted: float
+        self, y: Array, certificate: Certificate, multipliers: Multipliers, wanted: float
     ) -> Certificate:
         """What the multipliers of the last Newton equation prove, and better ones near them."""
         certifier, numbers = self.certifier, thresholds.current()
-        S, spent = certifier.less(multipliers), certificate.cost - float(multipliers.trace())
+        S, spent = certifier.less(multipliers.matrix()), certificate.cost - multipliers.trace
         values, vectors = spectrum = certifier.least(
             S, certificate.tolerance / certifier.rows, numbers.dual_vectors)
         least = float(values[0])
