@@ -1,4 +1,4 @@
-"""Lagrange multipliers of unit rows as blocks: symmetric ones of rotations, bearings, fixed rows."""
+"""Lagrange multipliers as blocks: symmetric ones of rotations, of bearings and of fixed rows."""
 
 from __future__ import annotations
 

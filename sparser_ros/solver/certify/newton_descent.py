@@ -32,13 +32,15 @@ class _Step:
 
     y: Array
     qy: Array
+    predicted: float
+    """Change of the cost that the model foretold."""
     change: float
-    """Of the cost."""
     ratio: float
     """Change over what the model foretold."""
     multipliers: Multipliers
     """Lambda there, to first order."""
-    corrected: bool = False
+    contraction: float = 0.0
+    """Length of the first correction over that of the step; 0 where none was made."""
 
 
 class NewtonDescent:
@@ -87,6 +89,10 @@ class NewtonDescent:
             made += 1
             step = self._step(y, qy, at_y)
             fresh = self._judge(step)
+            if not fresh and -step.predicted <= thresholds.current().ratio_noise * abs(cost):
+                # Nothing is left but rounding errors.
+                status = SolveStatus.CONVERGED
+                break
             if not fresh:
                 continue
             y, qy, before, self.multipliers = step.y, step.qy, cost, step.multipliers
@@ -137,18 +143,23 @@ class NewtonDescent:
         step = self._reached(y, qy, end, predicted)
         if step.ratio > thresholds.current().good_ratio:
             return step
-        other = self._reached(y, qy, self._corrected(at, end), predicted)
-        return replace(other, corrected=True) if other.change < step.change else step
+        end, contraction = self._corrected(at, end)
+        other = self._reached(y, qy, end, predicted)
+        return replace(
+            other if other.change < step.change else step, contraction=contraction)
 
-    def _corrected(self, at: Conditions, end: Ambient) -> Ambient:
-        """The end of a step after as many corrections as get shorter."""
-        numbers = thresholds.current()
+    def _corrected(self, at: Conditions, end: Ambient) -> tuple[Ambient, float]:
+        """The end of a step after as many corrections as get shorter, and how much the first is."""
+        numbers, length, first = thresholds.current(), end.moved, 0.0
         for _ in range(numbers.newton_corrections):
             further = corrected(at, end)
+            first = first or further.moved / length
             if further.moved > numbers.newton_contraction * end.moved:
                 break
             end = further
-        return end
+            if end.moved < numbers.newton_corrected * length:
+                break
+        return end, first
 
     def _reached(self, y: Array, qy: Array, end: Ambient, predicted: float) -> _Step:
         """Where a step ends on the manifold, bearings along their antennas."""
@@ -158,8 +169,8 @@ class NewtonDescent:
         # formulas.cost_change: keeps the digits that a difference of two costs would cancel.
         change = float(np.sum((there - y) * (qy + q_there)))
         noise = thresholds.current().ratio_noise * abs(float(np.sum(y * qy)))
-        return _Step(
-            there, q_there, change, (change - noise) / (predicted - noise), end.multipliers)
+        ratio = (change - noise) / (predicted - noise)
+        return _Step(there, q_there, predicted, change, ratio, end.multipliers)
 
     def _bent(self, y: Array) -> Array:
         """y with every bearing along its antennas, positions being the best ones for y.
@@ -185,7 +196,8 @@ class NewtonDescent:
         elif step.ratio > numbers.good_ratio:
             # The eigenvalue that was in the way will still be there at the next point.
             less = numbers.newton_shift_decrease
-            self._shift = max(
-                self._shift * (2.5 * less if step.corrected else less), self._refused)
+            if step.contraction:
+                less = max(less, step.contraction / numbers.newton_aimed_contraction)
+            self._shift = max(self._shift * less, self._refused)
             self._refused *= numbers.newton_shift_decrease
         return taken

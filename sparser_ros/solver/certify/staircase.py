@@ -110,13 +110,19 @@ class _Staircase:
         numbers, deadline = thresholds.current(), self.goal.deadline
         if before is not None and before.lambda_min is not None:
             # The Hessian there is as negative as S.
-            self.newton.restart(-before.lambda_min)
+            # Just above that a step along the new columns would be too long.
+            margin = 1 if self.newton.multipliers is None else numbers.newton_shift_growth
+            self.newton.restart(-margin * before.lambda_min)
+        gain = numbers.staircase_tolerance
+        if before is not None:
+            gain *= numbers.round_gain_share
         run = self.newton.run(
-            y, gain=max(numbers.staircase_tolerance, numbers.staircase_gain_share * self.goal.gap),
+            y, gain=max(gain, numbers.staircase_gain_share * self.goal.gap),
             most=numbers.staircase_steps, deadline=deadline)
         certificate = self._tested(run.y)
         for _ in range(numbers.staircase_rounds):
-            if self._saddle(certificate) or self.enough(certificate) or self.late(run):
+            if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
+                    or self._far(certificate)):
                 break
             further = self.newton.run(
                 run.y, gain=0.0, most=numbers.round_steps, deadline=deadline)
@@ -130,6 +136,12 @@ class _Staircase:
 
     def _saddle(self, certificate: Certificate) -> bool:
         return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
+
+    def _far(self, certificate: Certificate) -> bool:
+        """Whether the point has directions of escape that better multipliers do not make up for."""
+        lambda_min = certificate.lambda_min
+        return (lambda_min is not None and lambda_min < 0 and certificate.gap
+                > thresholds.current().dual_far * self._wanted(certificate.cost, certificate))
 
     def _wanted(self, cost: float, certificate: Certificate) -> float:
         """A gap that will do, less what rounding of the difference of two costs may add."""
