@@ -132,6 +132,9 @@ class CertifyNumbers:
     escape_halvings: int = number(
         40, 'certify', 'step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a '
         'unit row', unit='steps', source='rounding error of a unit row')
+    escape_begun: float = number(
+        1e-2, 'certify', 'step along a direction of escape that no straight step gains by, of a '
+        'unit row: its square is what `bound_gap` can see', source='`bound_gap`')
     escape_noise: float = number(
         1e-13, 'certify', 'decrease of the cost, over the cost, that is a rounding error',
         source='rounding error of float64')

@@ -74,6 +74,8 @@ def climb(
         if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
             break
         higher = raised(schur, run.y, certificate.directions, max_rank)
+        if higher is None and stairs.newton.multipliers is not None:
+            higher = begun(schur.problem.manifold, run.y, certificate.directions, max_rank)
         if higher is None:
             break
         run, certificate = stairs.polish(higher, certificate)
@@ -197,6 +199,24 @@ def raised(
     low = reduce_rank(manifold, y, filled)
     higher = escape(schur, manifold, low, directions[:, : rank - filled])
     return None if higher is None else manifold.lift(higher, rank)
+
+
+def begun(manifold: Manifold, y: Array, directions: Array, max_rank: int) -> Array | None:
+    """A point of the next rank with a little of `directions` (rows, q) in its new columns.
+
+    Directions that the multipliers of Newton's model find lead down along a bent path, which
+    straight steps miss; the next Newton steps find it once the columns are there. None at
+    `max_rank`.
+    """
+    p = y.shape[1]
+    rank = next_rank(p, max_rank)
+    if rank == p:
+        return None
+    lifted = manifold.lift(y, rank)
+    some = directions[:, : rank - p]
+    step = np.zeros_like(lifted)
+    step[:, p : p + some.shape[1]] = some / np.abs(some).max(axis=0, initial=1e-300)
+    return manifold.retract(lifted, thresholds.current().escape_begun * step)
 
 
 def next_rank(p: int, max_rank: int) -> int:
