@@ -1,7 +1,6 @@
 """Fixtures of all tests: data sets, a ROS domain per run, GPU backends, no process left behind."""
 
 import ctypes
-import fcntl
 import os
 import secrets
 import subprocess
@@ -62,6 +61,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Kernels of both dimensions, compiled side by side before parallel workers start.
+
+    These would else compile the same ones at the same time, and a test that waits for compilers on
+    a busy machine would run out of its time. Without workers each test compiles what it needs.
+    """
+    if not getattr(session.config.option, 'numprocesses', None):
+        return
+    root = Path(__file__).parents[1]
+    running = [subprocess.Popen([sys.executable, '-c', _COMPILE, str(d)], cwd=root) for d in (2, 3)]
+    assert [process.wait() for process in running] == [0, 0]
+
+
 @pytest.fixture(scope='session')
 def data_dir() -> Path:
     """Directory with the real data sets; the test is skipped where there is none."""
@@ -100,27 +113,6 @@ def no_process_left_behind() -> Iterator[None]:
         if time.monotonic() > end:
             pytest.fail(f'processes left behind by the tests: {left}')
         time.sleep(0.1)
-
-
-@pytest.fixture(scope='session', autouse=True)
-def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Kernels of both dimensions, compiled side by side before the first test of parallel workers.
-
-    These would else compile the same ones at the same time. The first worker to come starts it, the
-    others wait. Without workers each test compiles what it needs.
-    """
-    if _WORKERS == 1:
-        return
-    shared = tmp_path_factory.getbasetemp().parent
-    with (shared / 'kernels.lock').open('w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if (shared / 'kernels.done').exists():
-            return
-        root = Path(__file__).parents[1]
-        running = [
-            subprocess.Popen([sys.executable, '-c', _COMPILE, str(d)], cwd=root) for d in (2, 3)]
-        assert [process.wait() for process in running] == [0, 0]
-        (shared / 'kernels.done').touch()
 
 
 @pytest.fixture(scope='session')

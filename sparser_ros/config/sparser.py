@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,11 @@ class SparserConfig:
 
     def radio_specs(self) -> dict[str, RadioSpec]:
         """The entries of `radios`."""
+        return self._radio_specs
+
+    @cached_property
+    def _radio_specs(self) -> dict[str, RadioSpec]:
+        """Built once: every tick asks for them."""
         return named(RadioSpec, self.radios, 'radios')
 
     def range_inputs(self) -> dict[str, RangeInput]:

@@ -15,8 +15,8 @@ class IncrementalNumbers:
         20, 'incremental', 'most Newton steps of one update; what they leave is taken up by the '
         'next update', unit='steps')
     update_most_cliques: int = number(
-        12_000, 'incremental', 'cliques formed or entered from which an update begins no further '
-        'step: 0.3 s of work at 25 us a clique, so that a poor start of a large map does not hold '
+        6_000, 'incremental', 'cliques formed or entered from which an update begins no further '
+        'step: 0.15 s of work at 25 us a clique, so that a poor start of a large map does not hold '
         'up the trajectories; what is left is taken up by the next update', unit='cliques',
         source='measured on the machine of docs/benchmarks.md', off=10**9)
     renewed_cliques: int = number(

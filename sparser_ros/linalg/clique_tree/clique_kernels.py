@@ -124,13 +124,17 @@ def forward(cliques, rhs, tree, energy, moved, b):  # type: ignore[no-untyped-de
             at = nodes + table[child, 1]
             update = table[child, 3] + kn * kn + km * kn
             passed = update + 2 * km * km + kn
+            displaced = False
             for i in range(km):
                 x[i] = moved[integers[nodes + i // b], i % b] - values[passed + km + i]
+                displaced |= x[i] != 0.0
             gained += energy[child]
             for i in range(km):
                 pulled = 0.0
-                for j in range(km):
-                    pulled += values[update + i * km + j] * x[j]
+                if displaced:
+                    # Never where the child itself has come just before, as most have.
+                    for j in range(km):
+                        pulled += values[update + i * km + j] * x[j]
                 gained += x[i] * (2 * values[passed + i] + pulled)
                 whole[integers[at + i // b] * b + i % b] += values[passed + i] + pulled
             child = table[child, 6]

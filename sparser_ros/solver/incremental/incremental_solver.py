@@ -196,12 +196,13 @@ class IncrementalSolver:
             length = self._move(nodes, by, before)
             if not length:
                 break
-            self._refresh(entered[::-1], False)
+            rhs = self._refresh(entered[::-1], False)
             after = self._tree.decrement
             self._rate = min(after / before, numbers.slowest_rate)
             poor = after > max(numbers.reform_decrement_ratio * before, tolerance)
             if poor or length < numbers.reform_length:
-                self._refresh(entered[::-1], True)
+                self._form(entered[::-1])
+                self._tree.forward(entered[::-1], rhs)
                 stuck = after > numbers.stuck_decrement_ratio * before
                 limit *= numbers.stuck_entered_gain if stuck else 1.0
             if cliques > numbers.update_most_cliques:
@@ -216,7 +217,7 @@ class IncrementalSolver:
         numbers, terms = thresholds.current(), self._touched(nodes)
         ends = self._terms.ends[terms].ravel()
         held = self._tree.clique_of[ends[ends >= 0]]
-        self._marginals.changed(np.unique(held[held >= 0]))
+        self._marginals.changed(held[held >= 0])
         before = (
             self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
             self._squares[terms])
@@ -239,14 +240,19 @@ class IncrementalSolver:
             length = best
         return 0.0
 
-    def _refresh(self, cliques: Index, anew: bool) -> None:
-        """Gradients of cliques, children first; with `anew` their factors as well."""
+    def _refresh(self, cliques: Index, anew: bool) -> Array:
+        """Gradients of cliques, children first; with `anew` their factors as well.
+
+        Returns the right-hand sides (inner nodes of the cliques, b).
+        """
         if anew:
             self._form(cliques)
         nodes = self._tree.inner_nodes(cliques)
-        gradient = np.empty((len(nodes), self._tree.b))
-        self._kernel.gradient(nodes, self._chains, self._weighted, self._bodies, gradient)
-        self._tree.forward(cliques, -gradient)
+        rhs = np.empty((len(nodes), self._tree.b))
+        self._kernel.gradient(nodes, self._chains, self._weighted, self._bodies, rhs)
+        np.negative(rhs, out=rhs)
+        self._tree.forward(cliques, rhs)
+        return rhs
 
     def _form(self, cliques: Index) -> None:
         """Factorise cliques of the convex part of the Hessian.
