@@ -77,6 +77,18 @@ class CertifyNumbers:
     newton_refused_margin: float = number(
         2.0, 'certify', 'least shift that is tried at the next point, over one that left the '
         'Hessian indefinite')
+    newton_corrections: int = number(
+        4, 'certify', 'most corrections of a poor step by the factor that it was made with; each '
+        'costs a third of a factorisation', unit='corrections', off=0)
+    newton_contraction: float = number(
+        0.7, 'certify', 'length of a correction over the last one, above which it is not made: '
+        'the motion bends more than one factor can tell')
+    newton_corrected: float = number(
+        0.03, 'certify', 'length of a correction over that of the step, below which no other is '
+        'made')
+    newton_aimed_contraction: float = number(
+        0.35, 'certify', 'first correction over the step that the next shift aims at: half of '
+        '`newton_contraction`, since a longer step bends more')
     newton_turns: int = number(
         1, 'certify', 'times that bearings follow the positions after a step; each costs a '
         'twentieth of a factorisation', unit='times', off=0)
@@ -89,8 +101,8 @@ class CertifyNumbers:
         0.1, 'certify', 'share of the cost above which a gap after that run means a saddle to '
         'leave; a smaller one may be lack of polish')
     staircase_ranks: tuple[int, ...] = number(
-        (5, 7, 9, 12), 'certify', 'ranks that a climb stops at: kernels are compiled for each, and '
-        'a factor of the Hessian grows with the square', unit='columns')
+        (5, 6, 7, 9, 12), 'certify', 'ranks that a climb stops at: kernels are compiled for each, '
+        'and a factor of the Hessian grows with the square', unit='columns')
     staircase_least_column: float = number(
         0.03, 'certify', 'share of unit rows, as their norm in a column of the principal frame, '
         'below which the column is free for a direction of escape; one that is taken too early '
@@ -120,6 +132,9 @@ class CertifyNumbers:
     escape_halvings: int = number(
         40, 'certify', 'step lengths that are tried on the way down from a saddle: 1 to 1e-12 of a '
         'unit row', unit='steps', source='rounding error of a unit row')
+    escape_begun: float = number(
+        1e-2, 'certify', 'step along a direction of escape that no straight step gains by, of a '
+        'unit row: its square is what `bound_gap` can see', source='`bound_gap`')
     escape_noise: float = number(
         1e-13, 'certify', 'decrease of the cost, over the cost, that is a rounding error',
         source='rounding error of float64')

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...array_types import Array
 from .. import thresholds
@@ -23,7 +22,8 @@ from ..optimize.interfaces import Observer
 from ..optimize.trust_region import TrustRegionRun
 from ..precondition.shifted_hessian import ShiftedHessian
 from ..result import SolveStatus
-from .certificate import multiplier_matrix
+from .chord_steps import Ambient, Conditions, corrected
+from .multipliers import Multipliers
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,15 @@ class _Step:
 
     y: Array
     qy: Array
+    predicted: float
+    """Change of the cost that the model foretold."""
     change: float
-    """Of the cost."""
     ratio: float
     """Change over what the model foretold."""
+    multipliers: Multipliers
+    """Lambda there, to first order."""
+    contraction: float = 0.0
+    """Length of the first correction over that of the step; 0 where none was made."""
 
 
 class NewtonDescent:
@@ -52,8 +57,8 @@ class NewtonDescent:
         step since."""
         self.iterations = 0
         """Steps in all, refused ones included."""
-        self.multipliers: sp.csr_matrix | None = None
-        """(rows, rows): Lambda as the last Newton equation has it, taken or not; None before."""
+        self.multipliers: Multipliers | None = None
+        """Lambda as the last Newton equation has it; None before the first step that is taken."""
 
     def restart(self, shift: float) -> None:
         """Begin the next run with that shift: the last one was for another point."""
@@ -76,16 +81,21 @@ class NewtonDescent:
                 status = SolveStatus.TIME_LIMIT
                 break
             if fresh:
-                self._hessian.at(y, qy)
+                at_y = self.multipliers or Multipliers.of(self._manifold, y, qy)
+                self._hessian.at(y, at_y.blocks, at_y.scalars)
             if not self._factorized(cost):
                 status = SolveStatus.STALLED
                 break
             made += 1
-            step = self._step(y, qy, cost)
+            step = self._step(y, qy, at_y)
             fresh = self._judge(step)
+            if not fresh and -step.predicted <= thresholds.current().ratio_noise * abs(cost):
+                # Nothing is left but rounding errors.
+                status = SolveStatus.CONVERGED
+                break
             if not fresh:
                 continue
-            y, qy, before = step.y, step.qy, cost
+            y, qy, before, self.multipliers = step.y, step.qy, cost, step.multipliers
             cost = float(np.sum(y * qy))
             trace.append((time.perf_counter() - start, cost))
             if self._observer is not None:
@@ -121,29 +131,46 @@ class NewtonDescent:
         share = thresholds.current().certificate_rounding
         return max(share * float(self._schur.Q_cc.diagonal().sum()), 1e-300)
 
-    def _step(self, y: Array, qy: Array, cost: float) -> _Step:
-        manifold = self._manifold
-        gradient = manifold.project(y, qy)
+    def _step(self, y: Array, qy: Array, at_y: Multipliers) -> _Step:
+        """Where Newton's equation leads from y, corrected where that is not what it foretold."""
+        gradient = self._manifold.project(y, qy)
         s = -self._hessian.solve(gradient)
         # (H + shift) s = -g: the model's change of the cost without the shift.
         predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
-        self.multipliers = self._newton_multipliers(y, qy, s)
-        there = self._bent(manifold.retract(y, s))
+        at = Conditions(self._schur, self._hessian, self._shift, y, at_y)
+        end = Ambient(
+            y + s, at_y.plus(at.of(qy - at_y.times(y) + at.linear(s))), float(np.linalg.norm(s)))
+        step = self._reached(y, qy, end, predicted)
+        if step.ratio > thresholds.current().good_ratio:
+            return step
+        end, contraction = self._corrected(at, end)
+        other = self._reached(y, qy, end, predicted)
+        return replace(
+            other if other.change < step.change else step, contraction=contraction)
+
+    def _corrected(self, at: Conditions, end: Ambient) -> tuple[Ambient, float]:
+        """The end of a step after as many corrections as get shorter, and how much the first is."""
+        numbers, length, first = thresholds.current(), end.moved, 0.0
+        for _ in range(numbers.newton_corrections):
+            further = corrected(at, end)
+            first = first or further.moved / length
+            if further.moved > numbers.newton_contraction * end.moved:
+                break
+            end = further
+            if end.moved < numbers.newton_corrected * length:
+                break
+        return end, first
+
+    def _reached(self, y: Array, qy: Array, end: Ambient, predicted: float) -> _Step:
+        """Where a step ends on the manifold, bearings along their antennas."""
+        manifold = self._manifold
+        there = self._bent(manifold.retract(end.z, np.zeros_like(y)))
         q_there = self._schur(there)
         # formulas.cost_change: keeps the digits that a difference of two costs would cancel.
         change = float(np.sum((there - y) * (qy + q_there)))
-        noise = thresholds.current().ratio_noise * abs(cost)
-        return _Step(there, q_there, change, (change - noise) / (predicted - noise))
-
-    def _newton_multipliers(self, y: Array, qy: Array, s: Array) -> sp.csr_matrix:
-        """Lambda + sym((S s) Y^T): to first order those of the point that s leads to.
-
-        A step that bends away from the spheres costs much more than the model says, and leaves
-        poor multipliers; those of the model itself are good all the same, and any prove a bound.
-        """
-        manifold = self._manifold
-        at_y = multiplier_matrix(manifold, y, qy)
-        return at_y + multiplier_matrix(manifold, y, self._schur(s) - at_y @ s)
+        noise = thresholds.current().ratio_noise * abs(float(np.sum(y * qy)))
+        ratio = (change - noise) / (predicted - noise)
+        return _Step(there, q_there, predicted, change, ratio, end.multipliers)
 
     def _bent(self, y: Array) -> Array:
         """y with every bearing along its antennas, positions being the best ones for y.
@@ -168,6 +195,9 @@ class NewtonDescent:
             self._shift *= numbers.newton_shift_growth
         elif step.ratio > numbers.good_ratio:
             # The eigenvalue that was in the way will still be there at the next point.
-            self._shift = max(self._shift * numbers.newton_shift_decrease, self._refused)
+            less = numbers.newton_shift_decrease
+            if step.contraction:
+                less = max(less, step.contraction / numbers.newton_aimed_contraction)
+            self._shift = max(self._shift * less, self._refused)
             self._refused *= numbers.newton_shift_decrease
         return taken

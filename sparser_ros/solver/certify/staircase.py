@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...array_types import Array
 from .. import thresholds
@@ -19,6 +18,7 @@ from ..optimize.trust_region import TrustRegionRun
 from ..result import SolveStatus
 from .certificate import Certificate, Certifier
 from .dual_ascent import DualAscent, sharpened
+from .multipliers import Multipliers
 from .newton_descent import NewtonDescent
 
 
@@ -74,6 +74,8 @@ def climb(
         if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
             break
         higher = raised(schur, run.y, certificate.directions, max_rank)
+        if higher is None and stairs.newton.multipliers is not None:
+            higher = begun(schur.problem.manifold, run.y, certificate.directions, max_rank)
         if higher is None:
             break
         run, certificate = stairs.polish(higher, certificate)
@@ -110,13 +112,19 @@ class _Staircase:
         numbers, deadline = thresholds.current(), self.goal.deadline
         if before is not None and before.lambda_min is not None:
             # The Hessian there is as negative as S.
-            self.newton.restart(-before.lambda_min)
+            # Just above that a step along the new columns would be too long.
+            margin = 1 if self.newton.multipliers is None else numbers.newton_shift_growth
+            self.newton.restart(-margin * before.lambda_min)
+        gain = numbers.staircase_tolerance
+        if before is not None:
+            gain *= numbers.round_gain_share
         run = self.newton.run(
-            y, gain=max(numbers.staircase_tolerance, numbers.staircase_gain_share * self.goal.gap),
+            y, gain=max(gain, numbers.staircase_gain_share * self.goal.gap),
             most=numbers.staircase_steps, deadline=deadline)
         certificate = self._tested(run.y)
         for _ in range(numbers.staircase_rounds):
-            if self._saddle(certificate) or self.enough(certificate) or self.late(run):
+            if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
+                    or self._far(certificate)):
                 break
             further = self.newton.run(
                 run.y, gain=0.0, most=numbers.round_steps, deadline=deadline)
@@ -130,6 +138,12 @@ class _Staircase:
 
     def _saddle(self, certificate: Certificate) -> bool:
         return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
+
+    def _far(self, certificate: Certificate) -> bool:
+        """Whether the point has directions of escape that better multipliers do not make up for."""
+        lambda_min = certificate.lambda_min
+        return (lambda_min is not None and lambda_min < 0 and certificate.gap
+                > thresholds.current().dual_far * self._wanted(certificate.cost, certificate))
 
     def _wanted(self, cost: float, certificate: Certificate) -> float:
         """A gap that will do, less what rounding of the difference of two costs may add."""
@@ -149,11 +163,11 @@ class _Staircase:
         return certificate
 
     def _by_model(
-        self, y: Array, certificate: Certificate, multipliers: sp.csr_matrix, wanted: float
+        self, y: Array, certificate: Certificate, multipliers: Multipliers, wanted: float
     ) -> Certificate:
         """What the multipliers of the last Newton equation prove, and better ones near them."""
         certifier, numbers = self.certifier, thresholds.current()
-        S, spent = certifier.less(multipliers), certificate.cost - float(multipliers.trace())
+        S, spent = certifier.less(multipliers.matrix()), certificate.cost - multipliers.trace
         values, vectors = spectrum = certifier.least(
             S, certificate.tolerance / certifier.rows, numbers.dual_vectors)
         least = float(values[0])
@@ -185,6 +199,24 @@ def raised(
     low = reduce_rank(manifold, y, filled)
     higher = escape(schur, manifold, low, directions[:, : rank - filled])
     return None if higher is None else manifold.lift(higher, rank)
+
+
+def begun(manifold: Manifold, y: Array, directions: Array, max_rank: int) -> Array | None:
+    """A point of the next rank with a little of `directions` (rows, q) in its new columns.
+
+    Directions that the multipliers of Newton's model find lead down along a bent path, which
+    straight steps miss; the next Newton steps find it once the columns are there. None at
+    `max_rank`.
+    """
+    p = y.shape[1]
+    rank = next_rank(p, max_rank)
+    if rank == p:
+        return None
+    lifted = manifold.lift(y, rank)
+    some = directions[:, : rank - p]
+    step = np.zeros_like(lifted)
+    step[:, p : p + some.shape[1]] = some / np.abs(some).max(axis=0, initial=1e-300)
+    return manifold.retract(lifted, thresholds.current().escape_begun * step)
 
 
 def next_rank(p: int, max_rank: int) -> int:

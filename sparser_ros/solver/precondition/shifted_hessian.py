@@ -26,9 +26,9 @@ class ShiftedHessian:
     def __init__(self, schur: SchurOperator) -> None:
         self._newton = _Shifted(schur)
 
-    def at(self, y: Array, gradient: Array) -> None:
-        """Assemble the Hessian at y (rows, p), `gradient` being Q_s y."""
-        self._newton.assemble(y, gradient)
+    def at(self, y: Array, multipliers: Array, scalars: Array) -> None:
+        """Assemble the Hessian at y (rows, p); Lambda (n, d, d) of rotations, (k,) of bearings."""
+        self._newton.assemble(y, multipliers, scalars)
 
     def factorize(self, shift: float) -> bool:
         """Whether the Hessian with that shift is positive definite; then `solve` uses it."""
@@ -48,12 +48,11 @@ class _Shifted(NewtonPreconditioner):
 
     manifold: Manifold
 
-    def assemble(self, y: Array, gradient: Array) -> None:
+    def assemble(self, y: Array, multipliers: Array, scalars: Array) -> None:
         manifold = self.manifold
         d, n, k = manifold.d, manifold.n, manifold.k
         blocks = self._assembled(y)
         self._size = self.damping * self._floor(blocks, float(blocks.max(initial=0.0)))
-        multipliers, scalars = manifold.multipliers(y, gradient)
         self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, blocks)
         self._exact = blocks
         self._pivots = self.full.diagonal()[n * d : n * d + k] - scalars

@@ -18,7 +18,7 @@ def test_solutions_fulfil_the_shifted_newton_equation(d, absolute):
     gradient = schur(y)
     shift = 10 * np.abs(schur.Q_cc.diagonal()).max()
     hessian = ShiftedHessian(schur)
-    hessian.at(y, gradient)
+    hessian.at(y, *manifold.multipliers(y, gradient))
     assert hessian.factorize(shift)
     v = manifold.project(y, random.standard_normal(y.shape))
     x = hessian.solve(v)
@@ -33,6 +33,6 @@ def test_a_shift_below_the_least_eigenvalue_is_refused():
     manifold = schur.problem.manifold
     y = manifold.random_point(5, np.random.default_rng(1))
     hessian = ShiftedHessian(schur)
-    hessian.at(y, schur(y))
+    hessian.at(y, *manifold.multipliers(y, schur(y)))
     assert not hessian.factorize(1e-9)
     assert hessian.factorize(100 * np.abs(schur.Q_cc.diagonal()).max())

@@ -1,0 +1,60 @@
+"""Lagrange multipliers as blocks: symmetric ones of rotations, of bearings and of fixed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...array_types import Array
+from ..manifold.formulas import symmetric_part
+from ..manifold.manifold import Manifold
+from .certificate import block_diagonal
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """A block-diagonal Lambda, which any number of rows of X_c may be multiplied by."""
+
+    manifold: Manifold
+    blocks: Array
+    """(n, d, d), symmetric."""
+    scalars: Array
+    """(k,)"""
+    fixed: Array
+    """(d, d) of the homogenising rows; zero where there are none."""
+
+    @classmethod
+    def of(cls, manifold: Manifold, y: Array, gradient: Array) -> Multipliers:
+        """sym(G_b Y_b^T) for every block b."""
+        d = manifold.d
+        fixed = np.zeros((d, d))
+        if manifold.homogenised:
+            fixed = symmetric_part(gradient[-d:] @ y[-d:].T)
+        return cls(manifold, *manifold.multipliers(y, gradient), fixed)
+
+    def plus(self, other: Multipliers) -> Multipliers:
+        return Multipliers(
+            self.manifold, self.blocks + other.blocks, self.scalars + other.scalars,
+            self.fixed + other.fixed)
+
+    def times(self, v: Array) -> Array:
+        """Lambda v for v (rows, p)."""
+        manifold = self.manifold
+        d, n, k, p = manifold.d, manifold.n, manifold.k, v.shape[1]
+        out = np.empty_like(v)
+        out[: n * d] = (self.blocks @ v[: n * d].reshape(n, d, p)).reshape(n * d, p)
+        out[n * d : n * d + k] = self.scalars[:, None] * v[n * d : n * d + k]
+        if manifold.homogenised:
+            out[n * d + k :] = self.fixed @ v[n * d + k :]
+        return out
+
+    @property
+    def trace(self) -> float:
+        return float(np.einsum('nii->', self.blocks) + np.sum(self.scalars)
+                     + np.trace(self.fixed))
+
+    def matrix(self) -> sp.csr_matrix:
+        """(rows, rows)"""
+        return block_diagonal(self.manifold, self.blocks, self.scalars, self.fixed)
