@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from sparser_ros.array_types import Array
 from sparser_ros.calibrate.calibration_turns import robust_solver
 from sparser_ros.calibrate.self_calibration import SelfCalibration, self_calibrate
 from sparser_ros.config import SolverConfig
@@ -26,7 +26,7 @@ from . import arguments
 from .calibration_world import FAMILIES, SCALE, Family, RadioWorld, radio_world
 from .table import Table, run_main
 
-Array = NDArray[np.float64]
+Array = Array
 
 CONFIDENCE = 0.95
 RATIO = 1.15

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparser_ros.array_types import Array, Index
 from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
 from sparser_ros.graph.range_ends import RangeEnds, range_ends
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
-Array = NDArray[np.float64]
+Array = Array
 
 STEP_S = 0.5
 SPEED_M_S = 0.5
@@ -200,7 +200,7 @@ def _odometry(
 
 def _pairs(
     robots: int, beacons: int, poses: int, period: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Index, Index]:
     """Ends of ranges: every robot to every beacon and to the robots after it, in turns."""
     ends = [(a, b) for a in range(robots) for b in range(a + 1, robots)]
     ends += [(a, ~b) for a in range(robots) for b in range(beacons)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparser_ros.array_types import Array, Mask
 from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
 from sparser_ros.io.chain import compose
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
-Array = NDArray[np.float64]
+Array = Array
 
 BEACONS, RADIUS_M, SPEED_M_S = 6, 30.0, 1.2
 MOVE_SIGMA, TURN_SIGMA = 0.02, 0.003
@@ -30,7 +30,7 @@ class Field:
     truth: Estimate
     second: Array
     """(n,): time of each pose."""
-    false: NDArray[np.bool_]
+    false: Mask
     """(k,): ranges without line of sight."""
 
     def until(self, second: float) -> Field:
@@ -122,7 +122,7 @@ def _odometry(
 def _ranges(
     position: Array, beacons: Array, robots: int, seconds: int, outliers: float,
     random: np.random.Generator,
-) -> tuple[Ranges, NDArray[np.bool_]]:
+) -> tuple[Ranges, Mask]:
     peers = robots + BEACONS - 1
     source = np.repeat(np.arange(len(position)), RANGES_PER_S)
     asked = (source % robots + 1 + random.integers(peers, size=len(source))) % (peers + 1)

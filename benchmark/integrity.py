@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
@@ -35,8 +35,8 @@ from .recorded import played
 from .scenarios import FAULTS, Scenario, scenario
 from .table import Table, run_main
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+Array = Array
+Index = Index
 
 ALERT_LIMIT_M = 1.0
 """Position error above which a located robot is misleading."""

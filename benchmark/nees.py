@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from sparser_ros.array_types import Array, Index
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.solver_config import LiveRobustConfig
 from sparser_ros.graph import (
@@ -45,8 +45,8 @@ from . import arguments
 from .datasets import chosen, directory
 from .table import Table, run_main
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+Array = Array
+Index = Index
 
 SIGMA_M, SIGMA_RAD, RANGE_SIGMA_M = 0.02, 0.005, 0.1
 """Odometry per step and axis; ranges."""

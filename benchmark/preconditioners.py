@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from sparser_ros.array_types import Array
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
@@ -32,7 +32,7 @@ from . import arguments
 from .datasets import chosen, directory
 from .table import Table, median, run_main
 
-Array = NDArray[np.float64]
+Array = Array
 
 RANK = 5
 EXCESS_SHARE = 1e-3

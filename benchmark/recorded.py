@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config.solver_config import LiveSolverConfig
@@ -20,8 +20,8 @@ from sparser_ros.linalg.dense.alignment import align
 from . import stanford
 from .stream import increments_of
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+Array = Array
+Index = Index
 
 
 def played(path: Path, ticks: int) -> Array:

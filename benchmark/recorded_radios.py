@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from sparser_ros.array_types import Array, Mask
 from sparser_ros.backend.replay import replay
 from sparser_ros.backend.replay.calibrated_replay import heard_part, reference_positions
 from sparser_ros.calibrate.reference_trajectory import held_to
@@ -27,8 +27,8 @@ from sparser_ros.graph.subgraph import extract
 from . import arguments
 from .table import Table, run_main
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Array = Array
+Mask = Mask
 
 REFERENCE_SIGMA_M = 0.02
 """Of a reference position, antenna against marker included, per axis."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparser_ros.array_types import Array
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import ClosureSample, OdometrySample, RangeSample
@@ -18,7 +18,7 @@ from sparser_ros.io.simulation_output import node_config
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.io.tum import quats, xyz
 
-Array = NDArray[np.float64]
+Array = Array
 Sample = OdometrySample | RangeSample | ClosureSample
 Samples = list[Sample]
 NO_COVARIANCE = np.zeros((6, 6))

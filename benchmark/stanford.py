@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.session.protection_frame import datum_of, relative_to
 from sparser_ros.backend.session.solution import Solution
 from sparser_ros.linalg.dense.alignment import align
@@ -20,7 +20,7 @@ from sparser_ros.plot.figure import COLOURS, FAINT, REJECTED, figure
 
 from .table import Table
 
-Array = NDArray[np.float64]
+Array = Array
 
 REGIONS = {
     'nominal': 'error <= level <= limit',
@@ -54,7 +54,7 @@ def error_of(
     return float(np.linalg.norm((turn @ places[robot] + shift - truth[robot])[:2]))
 
 
-def region_of(points: Array, limit_m: float) -> NDArray[np.int64]:
+def region_of(points: Array, limit_m: float) -> Index:
     """(k,): index into REGIONS of points (k, 2) = (error, level), metres."""
     error, level = points[:, 0], points[:, 1]
     out, usable = error > level, level <= limit_m

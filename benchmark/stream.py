@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparser_ros.array_types import Array, Index
 from sparser_ros.graph import Estimate, Graph, Increment, Landmarks, is_landmark
 from sparser_ros.io.chain import compose
 from sparser_ros.io.graph_stamps import pose_stamps
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+Array = Array
+Index = Index
 
 _ENDS = {
     'relative_poses': ('i', 'j'), 'sightings': ('i', 'point'), 'ranges': ('source', 'target'),

@@ -223,6 +223,12 @@ def long_functions(path: Path) -> list[str]:
         and node.end_lineno is not None and node.end_lineno - node.lineno >= MOST_LINES]
 
 
+@pytest.mark.parametrize('kind', ['float64', 'int64', 'bool_'])
+def test_array_types_are_named_once(kind):
+    users = {path.name for path in MODULES if f'NDArray[np.{kind}]' in path.read_text()}
+    assert users == {'array_types.py'}
+
+
 def test_functions_are_short():
     """Compiled kernels are loops over blocks that call nothing, and may be longer."""
     folders = ('sparser_ros', 'benchmark', 'dev', 'launch')

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..config import SparserConfig
 from .bounds import Bounds
@@ -18,7 +17,6 @@ from .odometry import Attachment
 from .samples import ClosureSample, FixSample
 from .static_frames import StaticFrames
 
-Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PendingClosure:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Mask
 from ..graph import Increment, Landmarks, Poses
 from .absolute import ClosureGate, FixGate, PendingClosure, PendingFix
 from .bounds import Bounds
@@ -16,8 +16,6 @@ from .odometry import Attachment, OdometryTrack
 from .radios import Radio, Radios
 from .range_filter import PendingRange
 from .sighting_gate import PendingSighting
-
-Array = NDArray[np.float64]
 
 
 class Assembly:
@@ -44,7 +42,7 @@ class Assembly:
         """Poses handed out so far and not thinned."""
         return self._n_poses
 
-    def thin(self, keep: NDArray[np.bool_]) -> None:
+    def thin(self, keep: Mask) -> None:
         """Forget poses but those of a mask (n,), right after `finish`."""
         place = np.cumsum(keep) - 1
         for track in self._tracks:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..graph import PointPriors, PosePriors, Ranges, RelativePoses, Sightings, empty
 from .motion import Geometry, Pose, Vector
-
-Array = NDArray[np.float64]
 
 
 class MeasurementRows:
@@ -83,5 +81,5 @@ class MeasurementRows:
                            1 / np.array(variance, dtype=float), _index(stamp))
 
 
-def _index(values: Any) -> NDArray[np.int64]:
+def _index(values: Any) -> Index:
     return np.array(values, dtype=np.int64)

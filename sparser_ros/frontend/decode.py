@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from .geodesy import Datum
 from .samples import (
     ClosureSample,
@@ -21,7 +21,6 @@ from .samples import (
 )
 from .stamps import MAX_STAMP_NS
 
-Array = NDArray[np.float64]
 Message = Any
 
 

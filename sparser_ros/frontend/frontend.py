@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array, Mask
 from ..config import SparserConfig
 from ..graph import Increment
 from ..graph.finding import Finding
@@ -43,7 +41,6 @@ from .stamps import DataClock
 from .static_frames import StaticFrames
 from .thinning_rule import ThinningRule
 
-Array = NDArray[np.float64]
 UNREADABLE = (
     AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError,
     struct.error)
@@ -283,7 +280,7 @@ class Frontend:
         self._fixes.resolve(flush, assembly.fix)
         return assembly.finish()
 
-    def thin(self) -> NDArray[np.bool_] | None:
+    def thin(self) -> Mask | None:
         """Forget old keyframes where there are too many, right after `take`; a mask (n,) of poses.
 
         True for those that go (graph/thinning.py); the next increment numbers the others without

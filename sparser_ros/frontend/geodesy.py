@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ..array_types import Array
+
 SEMI_MAJOR_M = 6378137.0
 ECCENTRICITY_SQUARED = 6.69437999014e-3
 

@@ -11,11 +11,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 
-Array = NDArray[np.float64]
 Pose = tuple[float, ...]
 Vector = tuple[float, ...]
 MAX_QUATERNION = 1e3

@@ -6,12 +6,11 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..config.frontend_config import OdometryConfig
 from .motion import Pose, Vector, rotation_rows
 
-Array = NDArray[np.float64]
 PLANAR = (0, 1, 5)
 """Rows of x, y and yaw in a ROS covariance (x y z rx ry rz)."""
 LARGEST = 1e12

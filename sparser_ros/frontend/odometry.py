@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..config import SparserConfig
 from .keyframes import KeyframeRule
 from .motion import Geometry, Pose
@@ -17,8 +17,6 @@ from .odometry_gate import Believed
 from .stamps import nanoseconds
 from .steps import Reading
 from .thinned_keyframes import ThinnedKeyframes
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -210,12 +208,12 @@ class OdometryTrack:
         self._restart(covariance)
 
     @property
-    def chains(self) -> NDArray[np.int64]:
+    def chains(self) -> Index:
         """(k,): number of the segment of every keyframe."""
         numbers = np.arange(len(self.keyframe_stamps))
         return np.searchsorted(np.array(self.segments, dtype=np.int64), numbers, side='right') - 1
 
-    def thin(self, keep: NDArray[np.bool_], rows: NDArray[np.int64]) -> None:
+    def thin(self, keep: Mask, rows: Index) -> None:
         """Forget keyframes but those of a mask (k,), whose pose rows are `rows` from now on.
 
         All edges are handed out; the first keyframe of every segment stays.

@@ -13,13 +13,9 @@ import statistics
 from collections import deque
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..array_types import Array
 from ..config.frontend_config import OdometryConfig
 from .motion import Geometry, Pose
-
-Array = NDArray[np.float64]
 
 SPEED_SPAN_NS = 500_000_000
 """The recent speed is that over this time: over single steps jitter of the stamps (tiers: 0.1 ms

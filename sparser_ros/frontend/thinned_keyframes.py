@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from .motion import Geometry, Pose
 
 
@@ -18,8 +18,8 @@ class ThinnedKeyframes:
     """Stamps and poses in the robot's odometry frame, in order of time."""
 
     def __init__(self, space: Geometry) -> None:
-        self._stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._poses: NDArray[np.float64] = np.zeros((0, len(space.identity)))
+        self._stamps: Index = np.zeros(0, dtype=np.int64)
+        self._poses: Array = np.zeros((0, len(space.identity)))
 
     def add(self, stamps: Sequence[int], poses: Sequence[Pose]) -> None:
         """More of them, in any order."""

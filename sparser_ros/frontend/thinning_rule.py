@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Mask
 from ..config import SparserConfig
 from ..graph.thinning import surplus
 from .odometry import OdometryTrack
@@ -30,7 +30,7 @@ class ThinningRule:
 
     def surplus(
         self, tracks: Sequence[OdometryTrack], n_poses: int
-    ) -> NDArray[np.bool_] | None:
+    ) -> Mask | None:
         """(n,): poses that go, in the rows of all of them; None = there are not too many."""
         if not self._most or n_poses <= self._next:
             return None

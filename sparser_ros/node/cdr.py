@@ -12,7 +12,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ..array_types import Array, Index
 
 ENCAPSULATION = b'\x00\x01\x00\x00'
 
@@ -67,7 +67,7 @@ class CdrWriter:
 
 
 def path_bytes(
-    stamp_ns: int, frame_id: str, stamps_ns: NDArray[np.int64], positions_xyz: Array,
+    stamp_ns: int, frame_id: str, stamps_ns: Index, positions_xyz: Array,
     quats_xyzw: Array,
 ) -> bytes:
     """A serialised `nav_msgs/Path`: poses (n, 3) and (n, 4), each with its own stamp."""

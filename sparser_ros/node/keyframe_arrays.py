@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..array_types import Array, Index
 from ..graph import Graph, Increment, Landmarks, Poses
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 class GrowingArray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Location, Solution
 from ..config.node_config import PublishConfig
@@ -82,7 +83,7 @@ def scene_markers(
 
 
 def marker_size(
-    solution: Solution, shown: NDArray[np.bool_], publish: PublishConfig
+    solution: Solution, shown: Mask, publish: PublishConfig
 ) -> float:
     """Radius of a beacon in metres: the configured one, or more where the map is large.
 
@@ -124,7 +125,7 @@ def _ellipse(solution: Solution, row: int, position: NDArray, thickness: float) 
 
 
 def _range_lines(
-    solution: Solution, shown: NDArray[np.bool_], measured: Newest, keyframes: Keyframes,
+    solution: Solution, shown: Mask, measured: Newest, keyframes: Keyframes,
     count: int, width: float,
 ) -> list[Marker]:
     recent = newest(measured.ranges, count)
@@ -141,7 +142,7 @@ def _range_lines(
 
 
 def _sighting_lines(
-    solution: Solution, shown: NDArray[np.bool_], measured: Newest, keyframes: Keyframes,
+    solution: Solution, shown: Mask, measured: Newest, keyframes: Keyframes,
     count: int, width: float,
 ) -> list[Marker]:
     recent = newest(measured.sightings, count)
@@ -162,7 +163,7 @@ def _sighting_lines(
 
 
 def _closure_lines(
-    solution: Solution, shown: NDArray[np.bool_], measured: Newest, keyframes: Keyframes,
+    solution: Solution, shown: Mask, measured: Newest, keyframes: Keyframes,
     count: int, width: float,
 ) -> list[Marker]:
     recent = newest(measured.closures, count)
@@ -180,14 +181,14 @@ def _closure_lines(
                   CLOSURE, width)
 
 
-def _rejected(solution: Solution, name: str, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _rejected(solution: Solution, name: str, rows: Index) -> Mask:
     """(k,): which rows of all measurements of a type the solution rejects."""
     return np.isin(rows, [item.index for item in solution.rejected if item.type == name])
 
 
 def _lines(
-    name: str, segments: NDArray[np.float64], visible: NDArray[np.bool_], bad: NDArray[np.bool_],
-    out: NDArray[np.bool_], count: int, color: Color, width: float,
+    name: str, segments: Array, visible: Mask, bad: Mask,
+    out: Mask, count: int, color: Color, width: float,
 ) -> list[Marker]:
     """Lines (k, 2, 3) that count, that are rejected, and that the operator leaves out."""
     return [
@@ -198,5 +199,5 @@ def _lines(
     ]
 
 
-def _points(endpoint: NDArray[np.int64], n_poses: int) -> NDArray[np.int64]:
+def _points(endpoint: Index, n_poses: int) -> Index:
     return np.where(endpoint >= 0, endpoint, n_poses + ~endpoint)

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from .cdr import CdrWriter
 
-Array = NDArray[np.float64]
 Color = tuple[float, float, float, float]
 
 ARROW, SPHERE, LINE_LIST, SPHERE_LIST, TEXT = 0, 2, 5, 7, 9

@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..array_types import Array, Index, Mask
 from ..backend.session.solution import Location, Solution
 from ..graph import Ranges, Table, antennas
 from .keyframe_arrays import Keyframes
 from .transforms import Transform, lifted, planar_quats, spatial
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ def trajectory(
     )
 
 
-def drawable(solution: Solution, keyframes: Keyframes) -> NDArray[np.bool_]:
+def drawable(solution: Solution, keyframes: Keyframes) -> Mask:
     """(n + m,): true for points that may be shown in `map`, poses first.
 
     Poses of located robots and the newest keyframe of position-only ones; located landmarks.

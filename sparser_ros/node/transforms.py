@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import tf_transformations
-from numpy.typing import NDArray
 
+from ..array_types import Array
 from ..linalg.dense.rotations import matrix_to_quat
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

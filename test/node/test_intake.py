@@ -29,8 +29,7 @@ def test_six_thousand_messages_a_second_are_all_counted(tmp_path, record_propert
     """What it costs is recorded and printed only: shared caches and cores triple it.
 
     116 us of processor time a message on a machine with two cores that does little else, 211 us
-    beside eleven busy processes. With an object for each message it was 1100 us, and some were
-    lost.
+    beside eleven busy processes. With an object for each message it was 1100 us.
     """
     world = CrashWorld(tmp_path, minutes=1.0, robots=4, odometry_rate=50.0, range_rate=50.0,
                        settings={'node.start_paused': True, 'node.journal.directory': ''})

@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr, betaincinv, ndtri, xlogy
 
+from ...array_types import Array, Index, Mask
 from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 FAR_SIGMA = float(-ndtri(0.0005))
 """Two-sided probability 0.001 of a normal residual."""
@@ -137,9 +134,9 @@ class Burst:
     """Windows of time in which the ranges of one source did not fit."""
 
     source: int
-    rows: NDArray[np.int64]
+    rows: Index
     """All its ranges in those windows."""
-    far: NDArray[np.int64]
+    far: Index
     """Those of them that do not fit."""
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
@@ -39,8 +39,6 @@ from .selection import scores_of, selected
 from .swapped_robots import swapped_robots
 from .undetected import HiddenFaults, hidden_faults
 
-Array = NDArray[np.float64]
-
 LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
 """Faults of odometry that go on: by a share of the length, by a rate of turning."""
 _MOST_BURSTS = 3
@@ -52,7 +50,7 @@ class FaultyRanges:
     """Ranges of one source, within one stretch of time, that do not fit."""
 
     finding: Finding
-    rows: NDArray[np.int64]
+    rows: Index
     """Of the graph's ranges."""
     end_s: float
     """Of the stretch, since the first pose."""

@@ -10,17 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtrik, chdtri, ndtri
 
+from ...array_types import Array, Mask
 from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .doubts import Rows, lower_share
 from .odometry_windows import OdometryWindows
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump', 'radios_swapped'})
 """Faults that bend the path of their robot, which no robust weight takes out of the estimate."""

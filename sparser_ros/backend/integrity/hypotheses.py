@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph, range_vectors
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

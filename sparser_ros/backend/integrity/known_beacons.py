@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...graph import Estimate, Graph, range_vectors
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .hypotheses import misplaced
-
-Array = NDArray[np.float64]
 
 _STEPS = 30
 _KERNEL = 5.0

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
 from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec
 from ...linalg.sparse.cholesky import factorize
 from ...solver.certify.covariance import Linearised
-
-Array = NDArray[np.float64]
 
 _WEAK_PRECISION = 1e-6
 """Prior of every unknown (1 km, 1000 rad): keeps what is undetermined from being singular."""

@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
-from ...linalg.dense.rotations import hat
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from ...linalg.dense.rotations import rotation_jacobian
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def _square(graph: Graph, estimate: Estimate, rows: Index, edges: Index) -> floa
     found = estimate.rotation[first].T @ (
         estimate.translation[last] - estimate.translation[first])
     to_go = (odometry[:, -1:] - odometry[:, 1:]).T
-    turned = np.stack([-to_go[:, 1], to_go[:, 0]], axis=1)[:, :, None] if d == 2 else -hat(to_go)
+    turned = rotation_jacobian(to_go)
     heading = rotation_variance(rel.kappa[edges], d)
     covariance = np.sum(translation_variance(rel.tau[edges])) * np.eye(d) + np.einsum(
         'k,kij,klj->il', heading, turned, turned)

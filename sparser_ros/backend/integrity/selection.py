@@ -11,13 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from ...array_types import Array, Index
 from .hypotheses import Hypothesis
 from .linear_model import LinearModel, Scores
-
-Array = NDArray[np.float64]
 
 _MOST = 6
 """Faults named at once; with more sources wrong than that, the map itself is in doubt."""
@@ -62,7 +60,7 @@ def selected(
 
 
 def _next(
-    information: Array, score: Array, bare: Array, parts: Sequence[NDArray[np.int64]],
+    information: Array, score: Array, bare: Array, parts: Sequence[Index],
     hypotheses: Sequence[Hypothesis], chosen: Sequence[int], false_alarm: float,
 ) -> tuple[int, float]:
     """The significant fault that explains most beside the chosen ones; -1 = none."""

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from ..observability.registration import Evidence, candidates
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _LEAST_ROWS = 20
 _MOST_ROWS = 300
@@ -60,7 +57,7 @@ def swapped_robots(
 
 
 def _misfit(
-    graph: Graph, estimate: Estimate, sources: RangeEnds, outside: NDArray[np.bool_], robot: int,
+    graph: Graph, estimate: Estimate, sources: RangeEnds, outside: Mask, robot: int,
     label: int,
 ) -> tuple[float, int] | None:
     """(median misfit in metres, rows) of a robot's odometry by the ranges that carry `label`."""

@@ -26,7 +26,7 @@ import scipy.linalg
 from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph
-from ...linalg.dense.rotations import hat
+from ...linalg.dense.rotations import rotation_jacobian
 from .hypotheses import Hypothesis
 from .linear_model import Scores
 
@@ -151,5 +151,4 @@ def _moved(
         return moved
     arm = np.concatenate([
         estimate.translation[rows], estimate.landmarks]) - estimate.translation[gauge]
-    spin = np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None] if d == 2 else -hat(arm)
-    return np.asarray(moved - blocks[gauge, :d] - spin @ blocks[gauge, d:])
+    return np.asarray(moved - blocks[gauge, :d] - rotation_jacobian(arm) @ blocks[gauge, d:])

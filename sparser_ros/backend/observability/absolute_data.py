@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Mask
 from ...graph import Graph
 
 SAME_POINT_M = 0.1
@@ -72,7 +72,7 @@ def absolute_data(graph: Graph) -> AbsoluteData:
         'initial pose of the gauge robot, is missing', names)
 
 
-def _measured(graph: Graph) -> NDArray[np.bool_]:
+def _measured(graph: Graph) -> Mask:
     seen = np.zeros(graph.n_landmarks, dtype=bool)
     for endpoint in (graph.ranges.source, graph.ranges.target, graph.sightings.point):
         seen[~endpoint[endpoint < 0]] = True

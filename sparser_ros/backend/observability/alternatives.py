@@ -16,14 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Index, Mask
 from ...linalg.dense.rotations import nearest_rotation
 from .pieces import Pieces
 from .proposals import Proposal
 from .rigid_problem import GROUND, WIDE, WIDTH, Placement, RigidProblem
 
-Array = NDArray[np.float64]
 MOST_STARTS, MOST_FOLLOWED = 12, 6
 """Alternatives relaxed with rigid segments, and the best of them with pieces."""
 _FAR = 500.0
@@ -105,7 +104,7 @@ def _promising(
 
 
 def _narrowing(
-    problem: RigidProblem, at: Placement, free: NDArray[np.bool_],
+    problem: RigidProblem, at: Placement, free: Mask,
     stages: tuple[tuple[float, int], ...],
 ) -> Placement:
     for width, steps in stages:
@@ -141,7 +140,7 @@ def _distance(
 
 
 def _aligned(
-    fine: RigidProblem, own: NDArray[np.int64], here: Placement, there: Placement, apart_m: float
+    fine: RigidProblem, own: Index, here: Placement, there: Placement, apart_m: float
 ) -> Placement:
     """The rival in the frame of the gauge segment's path as a whole; its pieces are `own`.
 
@@ -164,7 +163,7 @@ def _aligned(
     return Placement(rotation, shift)
 
 
-def _free(problem: RigidProblem, held: int | None) -> NDArray[np.bool_]:
+def _free(problem: RigidProblem, held: int | None) -> Mask:
     free = np.ones(problem.unknowns, dtype=bool)
     if held is not None:
         free[problem.columns(held)] = False

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from ...graph import Estimate
 from ...graph.odometry_segments import OdometrySegments
-from .joints import turned
+from ...linalg.dense.rotations import rotation_jacobian
 from .pieces import Pieces
 from .rigid_problem import RigidProblem
 
-Array = NDArray[np.float64]
 BEND_PROBABILITY = 1e-6
 """Probability that odometry of the claimed covariance bends by more."""
 VARIANCE_FACTOR = 9.0
@@ -37,7 +35,7 @@ def bends(
     d = problem.dimension
     arm = estimate.translation[segments.last[owner]] - joints.point
     moved = joints.offset[:, :d] + np.einsum(
-        'kij,kj->ki', turned(arm), joints.offset[:, d:])
+        'kij,kj->ki', rotation_jacobian(arm), joints.offset[:, d:])
     drift = np.stack([np.bincount(owner, column, count) for column in moved.T], axis=1)
     away = np.linalg.norm(drift, axis=1)
     return [

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...linalg.dense.rotations import hat, matrix_to_angle, matrix_to_rotvec
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from ...array_types import Array, Index
+from ...linalg.dense.rotations import hat, matrix_to_angle, matrix_to_rotvec, rotation_jacobian
 
 
 @dataclass(frozen=True)
@@ -66,10 +63,10 @@ def joint_terms(
     for arm, sign in zip(arms, (-1.0, 1.0), strict=True):
         block = np.zeros((len(joints), size, size))
         block[:, :d, :d] = sign * back
-        block[:, :d, d:] = sign * back @ turned(arm)
+        block[:, :d, d:] = sign * back @ rotation_jacobian(arm)
         if sign < 0:
             # The frame in which the residual is taken turns as well.
-            block[:, :d, d:] -= back @ turned(gap)
+            block[:, :d, d:] -= back @ rotation_jacobian(gap)
         block[:, d:, d:] = sign * change
         result.append(joints.whitener @ block)
     return _whitened(joints, back, gap, turn), result[0], result[1]
@@ -92,13 +89,6 @@ def _relative(
 def _whitened(joints: Joints, back: Array, gap: Array, turn: Array) -> Array:
     residual = np.concatenate([(back @ gap[:, :, None])[:, :, 0], turn], axis=1)
     return np.asarray((joints.whitener @ (residual + joints.offset)[:, :, None])[:, :, 0])
-
-
-def turned(arm: Array) -> Array:
-    """(k, d, turns): derivative of turned arms by the rotation."""
-    if arm.shape[1] == 2:
-        return np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None]
-    return np.asarray(-hat(arm))
 
 
 def _left_inverse(rotvec: Array) -> Array:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Mask
 from ...config.backend_config import ObservabilityConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
@@ -25,8 +25,6 @@ from .rigid_model import RobustWeights, rejected_share, rigid_problem
 from .rigid_problem import GROUND, Placement, RigidProblem
 from .uncertainty import Uncertainty, uncertainty
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 MOST_REJECTED = 0.5
 """Share of a robot's measurements that may contradict its place: with more, another place of
 equal right may be theirs."""

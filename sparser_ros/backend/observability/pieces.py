@@ -10,16 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import rotation_variance, translation_variance
-from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec
-from .joints import Joints, no_joints, turned
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec, rotation_jacobian
+from .joints import Joints, no_joints
 
 MOST_UNKNOWNS = 270
 """Of all pieces together; beyond, pieces get longer (a dense solve of that size takes 2 ms)."""
@@ -165,7 +162,7 @@ def _joints(
     point = begin[after]
     arm = point[joint] - edges.point[used]
     # A turn at the later pose moves the meeting point by its lever arm.
-    lever = turned(arm)
+    lever = rotation_jacobian(arm)
     turn_variance, move_variance = edges.turn_variance[used], edges.move_variance[used]
     blocks = np.zeros((len(arm), d + turns, d + turns))
     blocks[:, :d, :d] = move_variance[:, None, None] * np.eye(d) + turn_variance[

@@ -10,15 +10,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...linalg.dense.rotations import nearest_rotation
 from .registration import candidates, evidence_of
 from .rigid_problem import WIDE, Placement, RigidProblem
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 MOST_SUBSETS = 5
 """Up to so many movable segments every subset is mirrored; of more, singles, pairs and all."""

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...linalg.dense.rotations import angle_to_matrix
 from .registration_kernels import descended
 from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 
-Array = NDArray[np.float64]
 TRIED_HEADINGS = 12
 """Starts in the plane, 30 degrees apart; in space the 24 rotations of a cube."""
 MOST_DESCENT_STEPS = 20
@@ -68,7 +67,7 @@ class Candidates:
 
 
 def evidence_of(
-    problem: RigidProblem, variable: int, unplaced: NDArray[np.int64], rejected: bool = False,
+    problem: RigidProblem, variable: int, unplaced: Index, rejected: bool = False,
     at: Placement | None = None,
 ) -> Evidence:
     """Constraints between one variable and all others but the unplaced ones.

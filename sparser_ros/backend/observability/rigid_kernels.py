@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from ...array_types import Array, Index, Mask
+
 _compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
 
 
@@ -30,7 +29,7 @@ class CarriedPairs(NamedTuple):
     arm_second: Array
     root: Array
     """(k,): square root of the weight, 1/m."""
-    kept: NDArray[np.bool_]
+    kept: Mask
     """(k,): false for measurements that the robust solve rejects."""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
@@ -14,9 +14,6 @@ from ...graph.residuals import antennas
 from .joints import Joints, no_joints
 from .rigid_problem import GROUND, Pairs, RigidProblem
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 CELL_M = 0.5
 """Ranges between two places of this size are one piece of information: their biases are equal."""
 CELL_SHARE, COARSEST_SHARE = 0.05, 0.4

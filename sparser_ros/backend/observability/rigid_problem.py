@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
-from ...linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
-from .joints import Joints, joint_residuals, joint_terms, turned
+from ...array_types import Array, Index, Mask
+from ...linalg.dense.rotations import angle_to_matrix, rotation_jacobian, rotvec_to_matrix
+from .joints import Joints, joint_residuals, joint_terms
 from .rigid_kernels import (
     CarriedPairs,
     Unknowns,
@@ -26,9 +26,6 @@ from .rigid_kernels import (
     pair_normal_equations,
 )
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 GROUND = -1
 QUADRATIC = float('inf')
 """Kernel width that believes every measurement that is not rejected."""
@@ -61,7 +58,7 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.first)
 
-    def take(self, rows: NDArray[np.bool_]) -> Pairs:
+    def take(self, rows: Mask) -> Pairs:
         return Pairs(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
@@ -278,7 +275,7 @@ class RigidProblem:
         d, turns = self.dimension, self.turns
         variable = pairs.first if first else pairs.second
         arm = self.arms(at, pairs, first)
-        block = np.concatenate([weight, weight @ turned(arm)], axis=2)
+        block = np.concatenate([weight, weight @ rotation_jacobian(arm)], axis=2)
         size = d + turns
         body = (variable >= 0) & (variable < self.pieces)
         start = np.where(

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...graph import Estimate
 from ...graph.odometry_segments import OdometrySegments
-from .joints import turned
+from ...linalg.dense.rotations import rotation_jacobian
 from .pieces import Pieces
 from .rigid_problem import RigidProblem
 
-Array = NDArray[np.float64]
 _UNKNOWN_M, _UNKNOWN_RAD = 1e4, 30.0
 """Prior standard deviations: they only keep the information matrix invertible."""
 _HEADING_ARM_M = 0.1
@@ -66,7 +65,7 @@ def uncertainty(
     ]).reshape(len(newest), size, size)
     arm = estimate.translation[segments.last] - problem.centers[newest]
     carry = np.concatenate(
-        [np.broadcast_to(np.eye(d), (len(newest), d, d)), turned(arm)], axis=2)
+        [np.broadcast_to(np.eye(d), (len(newest), d, d)), rotation_jacobian(arm)], axis=2)
     position = _largest(carry @ blocks @ np.swapaxes(carry, 1, 2))
     marks = np.array([
         covariance[problem.columns(v), problem.columns(v)]
@@ -82,7 +81,7 @@ def _aligned(
     size = d + turns
     motion = np.zeros((problem.unknowns, size))
     body = motion[:count * size].reshape(count, size, size)
-    arms = turned(problem.centers[:-1])
+    arms = rotation_jacobian(problem.centers[:-1])
     body[:, :d, :d] = np.eye(d)
     body[:, :d, d:] = arms[:count]
     body[:, d:, d:] = np.eye(turns)

@@ -12,14 +12,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...linalg.dense.alignment import align
 from ...linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from ..session.solution import Location, Solution
 
-Array = NDArray[np.float64]
 MOST_GAP_NS = 500_000_000
 """Truth farther apart than this is not interpolated."""
 
@@ -42,7 +41,7 @@ class TruthTrack:
         self.positions_xyz.append(np.array([p.x, p.y, p.z], dtype=float))
         self.quats_xyzw.append(np.array([q.x, q.y, q.z, q.w], dtype=float))
 
-    def at(self, stamps_ns: NDArray[np.int64], dimension: int) -> tuple[Array, Array, Any]:
+    def at(self, stamps_ns: Index, dimension: int) -> tuple[Array, Array, Any]:
         """Rotations, positions and a mask of the stamps that the recording covers."""
         stamps = np.array(self.stamps_ns, dtype=np.int64)
         if len(stamps) == 0:
@@ -70,7 +69,7 @@ def compare(
 ) -> dict[str, Any]:
     """Errors of located robots against their tracks; {} where nothing can be compared."""
     where = {robot.robot: robot.location for robot in solution.robots}
-    matched: dict[str, tuple[NDArray[np.int64], Array, Array]] = {}
+    matched: dict[str, tuple[Index, Array, Array]] = {}
     for name, track in tracks.items():
         if not where.get(name, Location.UNLOCATED).placed or name not in graph.robots:
             continue
@@ -104,7 +103,7 @@ def compare(
 
 
 def _errors(
-    moved: Estimate, rows: NDArray[np.int64], rotation: Array, position: Array, where: Location
+    moved: Estimate, rows: Index, rotation: Array, position: Array, where: Location
 ) -> dict[str, Any]:
     errors = np.linalg.norm(moved.translation[rows] - position, axis=1)
     result: dict[str, Any] = {
@@ -119,7 +118,7 @@ def _errors(
 
 
 def _relative(
-    estimate: Estimate, matched: Mapping[str, tuple[NDArray[np.int64], Array, Array]],
+    estimate: Estimate, matched: Mapping[str, tuple[Index, Array, Array]],
     a: str, b: str,
 ) -> dict[str, Any]:
     """Error of b's trajectory placed relative to a's: each is fitted to the truth by itself.

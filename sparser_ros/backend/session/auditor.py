@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...graph import Estimate, Increment
 from ...graph.thinning import Renumbering
@@ -44,7 +43,6 @@ from .warm_start import continued, placed
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Index = NDArray[np.int64]
 _OUTGROWN = 2.0
 """Growth of the measurements during a start from scratch from which its map says too little of
 them: the rest is as large as what it solved."""

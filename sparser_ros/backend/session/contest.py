@@ -8,8 +8,8 @@ from enum import Enum, unique
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...graph import Estimate, Graph, squared_residuals
 from ...solver.result import SolveResult
 from ...solver.robust.kernels import squared_threshold
@@ -20,7 +20,6 @@ from .runner import odometry_only, run, run_from_scratch, value_of
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Array = NDArray[np.float64]
 SAME_COST = 1e-3
 """Share of the cost within which two solves count as the same answer."""
 _SAME_MAP = 1e-4

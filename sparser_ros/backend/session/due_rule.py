@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Index, Mask
 from ...config.backend_config import AuditConfig
 from ...graph import Graph
 from .graph_store import GraphStore
@@ -15,7 +15,6 @@ from .rulings import Rulings
 from .scratch_rule import DOUBT_GROWTH
 from .solution import Location
 
-Index = NDArray[np.int64]
 RULED = 'the operator has said what to leave out'
 """Reason of an audit."""
 
@@ -29,7 +28,7 @@ class _Counts:
     """Ranges and relative poses."""
     ties: Index
     """(b + m,): measurements of segments and landmarks."""
-    sure: NDArray[np.bool_]
+    sure: Mask
     """(b + m,): located ones."""
 
 

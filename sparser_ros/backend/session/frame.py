@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Mask
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments, connected_part, find_segments
 from ...graph.subgraph import Subgraph, extract
@@ -16,9 +16,6 @@ from .gauge import anchors_determine, first_segment, gauge_robot, spans, without
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Mask
 from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.dense.rotations import angle_to_matrix
-
-Array = NDArray[np.float64]
 
 
 def initial_pose(config: BackendConfig, dimension: int) -> tuple[Array, Array]:
@@ -92,7 +90,7 @@ def at_origin(estimate: Estimate, row: int, pose: tuple[Array, Array]) -> Estima
     return estimate.moved(rotation, pose[1] - rotation @ estimate.translation[row])
 
 
-def _measured(graph: Graph) -> NDArray[np.bool_]:
+def _measured(graph: Graph) -> Mask:
     seen = np.zeros(graph.n_landmarks, dtype=bool)
     for endpoint in (graph.ranges.source, graph.ranges.target, graph.sightings.point):
         seen[~endpoint[endpoint < 0]] = True

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Index, Mask
 from ...config import GraphError
 from ...graph import (
     Graph,
@@ -24,8 +24,6 @@ from ...graph.thinning import Renumbering
 from .quarantine import ODOMETRY
 from .rulings import Rulings
 
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _WEIGHTS = ('kappa', 'tau', 'precision')
 """Columns of measurements that are inverse to their variance."""
 

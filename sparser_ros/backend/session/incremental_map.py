@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment, is_landmark
 from ...linalg.sparse.cholesky import supports_external_ordering
@@ -25,9 +25,6 @@ from .frame import Frame
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _KINDS = {
     'relative_poses': (Kind.ODOMETRY, Kind.CLOSURE), 'sightings': (Kind.SIGHTING,),

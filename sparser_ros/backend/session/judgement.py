@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
@@ -23,9 +23,6 @@ from .verdict import SegmentVerdict
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 MOST_HYPOTHESES, MOST_CANDIDATES = 2, 8
 """Hypotheses that are solved for one map, and solves of one audit: each costs a warm solve."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
-from ...linalg.dense.rotations import hat
+from ...linalg.dense.rotations import rotation_jacobian
 from .covariances import JointCovariance
 from .solution import Location, RobotLocation
 
@@ -91,6 +91,5 @@ def relative_to(place: Array, points: Array) -> Array | None:
 def _motions(arm: Array) -> Array:
     """(n d, d + turns): displacements of points (n, d) by a shift and a rotation about 0."""
     n, d = arm.shape
-    spin = np.stack([-arm[:, 1], arm[:, 0]], axis=1)[:, :, None] if d == 2 else -hat(arm)
     shift = np.broadcast_to(np.eye(d), (n, d, d))
-    return np.concatenate([shift, spin], axis=2).reshape(n * d, -1)
+    return np.concatenate([shift, rotation_jacobian(arm)], axis=2).reshape(n * d, -1)

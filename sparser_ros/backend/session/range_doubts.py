@@ -14,15 +14,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ..integrity.doubts import FAR_SIGMA
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def of_sources(graph: Graph, names: Collection[str], first: int) -> Index:
     return rows[rows >= first]
 
 
-def _errors(graph: Graph, rows: Index, estimate: Estimate) -> NDArray[np.float64]:
+def _errors(graph: Graph, rows: Index, estimate: Estimate) -> Array:
     """(k,): residuals in metres of ranges at an estimate."""
     return np.asarray(range_residuals(
         graph.replaced(ranges=graph.ranges.take(rows)), estimate))

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, empty, squared_residuals
 from ...graph.owners import owners, stamps_of
 from ...graph.precision import chi_square_kappa
 from .rulings import Rulings
 from .solution import Location, Rejected, Solution
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 def rejected_of(
@@ -133,7 +130,7 @@ def _described(
         for k, row in enumerate(rows.tolist())]
 
 
-def _placed(graph: Graph, solution: Solution) -> NDArray[np.bool_]:
+def _placed(graph: Graph, solution: Solution) -> Mask:
     """(robots + landmarks,): true where something has a place in map."""
     robots = {one.robot for one in solution.robots
               if one.location in (Location.LOCATED, Location.POSITION_ONLY)}

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Index, Mask
 from ...config.backend_config import AuditConfig
 from .contest import SearchEnd
 from .frame import segment_name
@@ -20,8 +20,6 @@ from .judgement import Judgement
 from .solution import Location
 from .verdict import SegmentVerdict
 
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 DOUBT_GROWTH = 1.02
 """Growth of the measurements since the last try from which a doubt brings the next one."""
 _PLACED = (Location.LOCATED, Location.POSITION_ONLY)

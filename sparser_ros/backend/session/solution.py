@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Mask
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..observability.location import Location
 from .covariances import Covariances
 from .protection import Protection
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Solution:
     """Newest increment included; -1 = none."""
     estimate: Estimate
     robots: tuple[RobotLocation, ...]
-    landmark_located: NDArray[np.bool_]
+    landmark_located: Mask
     """(m,): true where the position is determined in map."""
     status: SolveStatus
     message: str

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Index, Mask
 from ...graph import Estimate, Graph, is_landmark
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.sparse.cholesky import supports_external_ordering
@@ -27,8 +27,6 @@ from .warm_start import continued
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _PIECE = 16
 """Keyframes of each robot, about, in a piece: a tick's worth of a fast replay, and so short that
 composed odometry is good for metres at most."""

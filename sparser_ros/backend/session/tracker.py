@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Index, Mask
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment
 from ...graph.finding import Finding
@@ -40,7 +40,6 @@ from .warm_start import continued
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Array = NDArray[np.float64]
 _WAITING = 'nothing is placed in map before the first audit'
 REFUSED = 'a better map of earlier data does not fit the newest; the next audit decides'
 """Doubt of a tracker that keeps its own map."""
@@ -206,7 +205,7 @@ class Tracker:
             self._frame(), self._verdict.placed, (present, other.estimate()), self._config)
         return not theirs <= mine + self._config.backend.observability.flip_cost
 
-    def _left_out(self, verdict: Verdict) -> NDArray[np.int64]:
+    def _left_out(self, verdict: Verdict) -> Index:
         """Ranges that a verdict leaves out, and those that its held sources measured since."""
         if not verdict.held_sources:
             return verdict.doubted_ranges
@@ -345,7 +344,7 @@ class Tracker:
         return self._map.covariance(self._store.graph)
 
     def _covariances(
-        self, joint: JointCovariance | None, located: NDArray[np.bool_]
+        self, joint: JointCovariance | None, located: Mask
     ) -> Covariances | None:
         if joint is None:
             return None

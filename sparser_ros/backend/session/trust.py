@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ...config import RobustConfig
     from ...config.sparser import SparserConfig
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _ORDINARY_SHARE = 0.1
 """Share of rejected measurements that is taken for granted where the last audit saw fewer."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Index, Mask
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
@@ -61,7 +61,7 @@ class Verdict:
     placed: tuple[str, ...]
     """Names of the segments and landmarks that were solved."""
     segments: tuple[SegmentVerdict, ...]
-    landmark_located: NDArray[np.bool_]
+    landmark_located: Mask
     status: SolveStatus
     message: str
     stats: SolveStats
@@ -78,7 +78,7 @@ class Verdict:
     """Found over claimed variance of a robot's odometry, at least 1."""
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments left out because no solve succeeds with them."""
-    doubted_ranges: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    doubted_ranges: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Rows, in the sum of all increments, of ranges left out because they are faulty together."""
     held_sources: tuple[str, ...] = ()
     """Robots and landmarks whose next ranges are left out as well."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Mask
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ..observability.registration import Candidates, candidates, evidence_of
 from ..observability.rigid_model import rigid_problem
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 def continued(graph: Graph, segments: OdometrySegments, previous: Estimate | None) -> Estimate:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array, Index, Mask
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment, squared_residuals
 from ...graph.subgraph import Subgraph
@@ -18,10 +18,6 @@ from .warm_start import continued
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 class WholeMap:

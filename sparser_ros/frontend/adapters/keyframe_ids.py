@@ -7,12 +7,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config.inputs_config import ClosureInput
 from ..decode import covariance
 
-Array = NDArray[np.float64]
 ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
 NO_COVARIANCE = np.zeros((6, 6))
 

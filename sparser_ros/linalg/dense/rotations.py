@@ -93,6 +93,13 @@ def hat(vector: Array) -> Array:
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
+def rotation_jacobian(vector: Array) -> Array:
+    """(k, d, turns): derivative of exp(w) v by the rotation vector w at 0, for vectors (k, d)."""
+    if vector.shape[1] == 2:
+        return np.stack([-vector[:, 1], vector[:, 0]], axis=1)[:, :, None]
+    return -hat(vector)
+
+
 def nearest_rotation(matrix: Array) -> Array:
     """Closest rotations (Frobenius norm) to (..., d, d) matrices: polar factors of det = +1."""
     if matrix.shape[-1] == 2:

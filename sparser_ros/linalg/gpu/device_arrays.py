@@ -12,14 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...array_types import Array
 from ..arrays import register
 from ..linalg_numbers import linalg_numbers
 from ..sparse.cholesky import CholeskyFactor
 from ..sparse.ordering import flattest
 from .partitioned_inverse import InversePlan, PartitionedInverse
 from .runtime import Runtime
-
-Array = NDArray[np.float64]
 
 _ANY = 2
 """Block height of kernels that have nothing to do with blocks."""

@@ -18,13 +18,11 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
+from ...array_types import Array, Index
 from ..linalg_numbers import linalg_numbers
 from ..sparse.cholesky import CholeskyFactor
 from ..sparse.sparse_kernels import sparse_kernels
 from ..sparse.symbolic import elimination_parents
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

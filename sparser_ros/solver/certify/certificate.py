@@ -19,10 +19,9 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from ...array_types import Array
 from ...linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
 from .. import thresholds
-from ..manifold.formulas import symmetric_part
-from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from .held_test import HeldTest
+from .multipliers import Multipliers, block_diagonal
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Certifier:
 
     def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
         """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
-        return self.less(multiplier_matrix(self.manifold, y, gradient))
+        return self.less(Multipliers.of(self.manifold, y, gradient).matrix())
 
     def less(self, multipliers: sp.csr_matrix) -> sp.csc_matrix:
         """Q less any multipliers (rows, rows), block-diagonal as those of a point are."""
@@ -187,15 +186,16 @@ class Certifier:
         d, n = manifold.d, manifold.n
         if y.shape[1] != d or not n:
             return float(np.inf)
-        blocks, scalars = manifold.multipliers(y, gradient)
-        rest = gradient - multiplier_matrix(manifold, y, gradient) @ y
+        multipliers = Multipliers.of(manifold, y, gradient)
+        rest = gradient - multipliers.times(y)
         squared, along = d * float(np.sum(rest**2)), d * float(np.linalg.norm(y.T @ rest, 2))
         # The least margin that proves anything; a larger one, where it holds, proves more.
         numbers = thresholds.current()
         least = max(2 * squared / tolerance, numbers.held_rounding * self.held.largest)
         large = max(numbers.pinned_margin * tolerance / self.rows, least)
         for margin in (large, least)[: 1 + (large > 3 * least)]:
-            if along <= tolerance / 2 and self.held.positive(blocks, scalars, margin):
+            if along <= tolerance / 2 and self.held.positive(
+                    multipliers.blocks, multipliers.scalars, margin):
                 return squared / margin + along
         return float(np.inf)
 
@@ -232,25 +232,3 @@ class Certifier:
             vectors = vectors - y[:, :d] @ vectors[-d:]
             vectors[-d:] = 0
         return vectors / np.linalg.norm(vectors, axis=0)
-
-
-def multiplier_matrix(manifold: Manifold, y: Array, gradient: Array) -> sp.csr_matrix:
-    """Lambda = blockdiag sym(G_b Y_b^T) on all rows of X_c, the homogenising block included."""
-    d = manifold.d
-    return block_diagonal(
-        manifold, *manifold.multipliers(y, gradient), symmetric_part(gradient[-d:] @ y[-d:].T))
-
-
-def block_diagonal(
-    manifold: Manifold, blocks: Array, scalars: Array, homogenising: Array
-) -> sp.csr_matrix:
-    """(rows, rows) from blocks (n, d, d) of rotations, (k,) of bearings and the (d, d) fixed one,
-    which is left out where the manifold has none."""
-    n, d = manifold.n, manifold.d
-    parts: list[sp.spmatrix] = [
-        sp.bsr_matrix((blocks, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
-        sp.diags(scalars),
-    ]
-    if manifold.homogenised:
-        parts.append(sp.csr_matrix(homogenising))
-    return sp.block_diag(parts, format='csr')

@@ -18,16 +18,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from ...array_types import Array, Index
+from ...array_types import Array, Index, Mask
 from ...config import SolverError
 from ...graph import Estimate, Graph, PointResidual, RotationResidual, squared_residuals
 from ...graph.measurements import turned_arms
 from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
-from ...linalg.dense.rotations import hat
+from ...linalg.dense.rotations import rotation_jacobian
 from ...linalg.sparse.cholesky import NotPositiveDefiniteError, factorize
 from .. import thresholds
 
@@ -97,7 +96,7 @@ def variance_factor(
     return max(1.0, total / free) if free > 0 else 1.0
 
 
-def in_map(covariance: Array, rotation: Array, point: NDArray[np.bool_]) -> Array:
+def in_map(covariance: Array, rotation: Array, point: Mask) -> Array:
     """Covariances (k b, k b) of bodies in their own frames, rotation first, as in `Marginals`.
 
     Order and axes of geometry_msgs/PoseWithCovariance: position, then rotation about the axes of
@@ -182,7 +181,7 @@ class Linearised:
         """Half the Gauss-Newton Hessian of the cost."""
         return (self.jacobian.T @ self.jacobian).tocsr()
 
-    def free(self, gauge: int | None) -> NDArray[np.bool_]:
+    def free(self, gauge: int | None) -> Mask:
         """(size,): false for fixed landmarks and for one pose per ungrounded component."""
         graph, n = self.graph, self.graph.n_poses
         points = n + graph.n_landmarks
@@ -215,12 +214,6 @@ class Linearised:
 
     def _turn_columns(self, i: Index) -> Index:
         return i[:, None] * self.step + self.d + np.arange(self.turns)
-
-    def _moved(self, vector: Array) -> Array:
-        """(k, d, turns): derivative of exp(w) v for v in map."""
-        if self.d == 3:
-            return -hat(vector)
-        return np.stack([-vector[:, 1], vector[:, 0]], axis=1)[:, :, None]
 
     def _add(self, precision: Array, parts: list[tuple[Index, Array]]) -> None:
         """Residual rows (k, r) with derivatives (k, r, c) by columns (k, c)."""
@@ -271,5 +264,5 @@ class Linearised:
                 turned = turned_arms(endpoint, arm, self._rows)
                 parts.append((
                     self._turn_columns(np.maximum(endpoint, 0)),
-                    sign * along @ self._moved(turned)))
+                    sign * along @ rotation_jacobian(turned)))
         self._add(self._weighted(table, residual.weight), parts)

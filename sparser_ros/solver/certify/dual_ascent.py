@@ -23,7 +23,8 @@ import scipy.sparse as sp
 from ...array_types import Array, Index
 from .. import thresholds
 from ..manifold.manifold import Manifold
-from .certificate import Certificate, Certifier, block_diagonal
+from .certificate import Certificate, Certifier
+from .multipliers import block_diagonal
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from ...array_types import Array
 from ..manifold.formulas import symmetric_part
 from ..manifold.manifold import Manifold
-from .certificate import block_diagonal
 
 
 @dataclass(frozen=True)
@@ -58,3 +57,18 @@ class Multipliers:
     def matrix(self) -> sp.csr_matrix:
         """(rows, rows)"""
         return block_diagonal(self.manifold, self.blocks, self.scalars, self.fixed)
+
+
+def block_diagonal(
+    manifold: Manifold, blocks: Array, scalars: Array, homogenising: Array
+) -> sp.csr_matrix:
+    """(rows, rows) from blocks (n, d, d) of rotations, (k,) of bearings and the (d, d) fixed one,
+    which is left out where the manifold has none."""
+    n, d = manifold.n, manifold.d
+    parts: list[sp.spmatrix] = [
+        sp.bsr_matrix((blocks, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
+        sp.diags(scalars),
+    ]
+    if manifold.homogenised:
+        parts.append(sp.csr_matrix(homogenising))
+    return sp.block_diag(parts, format='csr')

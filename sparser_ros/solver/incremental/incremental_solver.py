@@ -185,7 +185,8 @@ class IncrementalSolver:
         formed = self._tree.restructure(removed, fresh, newest, self._neighbours)
         self._new, self._ends = [], []
         self._marginals.replaced(removed, formed)
-        self._refresh(formed, anew=True)
+        self._form(formed)
+        self._refresh(formed)
         cliques, limit, steps = len(formed), numbers.entered_gain_share * tolerance, 0
         for steps in range(numbers.update_steps):
             before = self._tree.decrement
@@ -196,7 +197,7 @@ class IncrementalSolver:
             length = self._move(nodes, by, before)
             if not length:
                 break
-            rhs = self._refresh(entered[::-1], False)
+            rhs = self._refresh(entered[::-1])
             after = self._tree.decrement
             self._rate = min(after / before, numbers.slowest_rate)
             poor = after > max(numbers.reform_decrement_ratio * before, tolerance)
@@ -240,13 +241,8 @@ class IncrementalSolver:
             length = best
         return 0.0
 
-    def _refresh(self, cliques: Index, anew: bool) -> Array:
-        """Gradients of cliques, children first; with `anew` their factors as well.
-
-        Returns the right-hand sides (inner nodes of the cliques, b).
-        """
-        if anew:
-            self._form(cliques)
+    def _refresh(self, cliques: Index) -> Array:
+        """Gradients of cliques, children first: right-hand sides (inner nodes of them, b)."""
         nodes = self._tree.inner_nodes(cliques)
         rhs = np.empty((len(nodes), self._tree.b))
         self._kernel.gradient(nodes, self._chains, self._weighted, self._bodies, rhs)

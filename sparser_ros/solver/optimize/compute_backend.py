@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...array_types import Array
 from ...config import SolverConfig, SolverError
 from ...graph import Graph
 from ...linalg.arrays import HOST, Arrays
@@ -27,7 +27,6 @@ from .trust_region import (
     minimise,
 )
 
-Array = NDArray[np.float64]
 log = logging.getLogger(__name__)
 
 

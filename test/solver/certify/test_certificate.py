@@ -15,8 +15,9 @@ from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_grap
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
 from sparser_ros.solver import solve
-from sparser_ros.solver.certify.certificate import Certifier, multiplier_matrix
+from sparser_ros.solver.certify.certificate import Certifier
 from sparser_ros.solver.certify.dual_ascent import sharpened
+from sparser_ros.solver.certify.multipliers import Multipliers
 from sparser_ros.solver.certify.staircase import Goal, climb, escape
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
@@ -66,7 +67,7 @@ def test_trace_of_the_multipliers_is_the_cost_of_a_critical_point(seed, d, absol
     schur, manifold, _ = parts(world(seed, d, absolute=absolute, noise=0.3))
     y = manifold.random_point(LIFTED if lifted else d, np.random.default_rng(seed))
     gradient = schur(y)
-    multiplier = multiplier_matrix(manifold, y, gradient)
+    multiplier = Multipliers.of(manifold, y, gradient).matrix()
     assert multiplier.diagonal().sum() == pytest.approx(np.sum(y * gradient), rel=1e-9)
     assert abs(multiplier - multiplier.T).max() < 1e-9 * abs(multiplier).max()
 
@@ -126,7 +127,7 @@ def test_lambda_min_is_the_least_eigenvalue(seed):
     start = manifold.random_point(2, np.random.default_rng(seed))
     y = minimise(schur, manifold, start, RegularisedQ(schur), RULE).y
     gradient = schur(y)
-    dense = schur(np.eye(manifold.rows)) - multiplier_matrix(manifold, y, gradient).toarray()
+    dense = schur(np.eye(manifold.rows)) - Multipliers.of(manifold, y, gradient).matrix().toarray()
     values, vectors = np.linalg.eigh((dense + dense.T) / 2)
     certificate = certifier.test(y)
     assert values[0] < -1e-3
@@ -288,7 +289,7 @@ def test_the_held_test_agrees_with_eigenvalues(absolute, ranges):
     y = minimise(schur, manifold, y, RegularisedQ(schur), RULE).y
     gradient = schur(y)
     blocks, scalars = manifold.multipliers(y, gradient)
-    dense = schur(np.eye(manifold.rows)) - multiplier_matrix(manifold, y, gradient).toarray()
+    dense = schur(np.eye(manifold.rows)) - Multipliers.of(manifold, y, gradient).matrix().toarray()
     held = certifier.held
     rows = held._keep[held._keep < manifold.rows]
     least = np.linalg.eigvalsh(dense[np.ix_(rows, rows)])[0]
