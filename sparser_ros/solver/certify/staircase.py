@@ -152,7 +152,11 @@ class _Staircase:
     def _tested(self, y: Array) -> Certificate:
         """The certificate of y with the best of its own multipliers and those of Newton's model."""
         certifier, multipliers = self.certifier, self.newton.multipliers
-        certificate = certifier.test(y, directions=multipliers is None)
+        if multipliers is None or y.shape[1] == certifier.manifold.d:
+            certificate = certifier.test(y, directions=multipliers is None)
+        else:
+            cost = float(np.sum(y * certifier.schur(y)))
+            certificate = Certificate(cost, math.inf, certifier.tolerance(cost))
         wanted = self._wanted(certificate.cost, certificate)
         if not certificate.certified and certificate.gap > wanted:
             if multipliers is not None:
@@ -168,8 +172,12 @@ class _Staircase:
         """What the multipliers of the last Newton equation prove, and better ones near them."""
         certifier, numbers = self.certifier, thresholds.current()
         S, spent = certifier.less(multipliers.matrix()), certificate.cost - multipliers.trace
+        sharp = certifier.sharpest_gap(S, spent, wanted, certificate.tolerance)
+        if sharp <= wanted:
+            return replace(certificate, gap=sharp)
+        # A shift of `wanted` has failed already.
         values, vectors = spectrum = certifier.least(
-            S, certificate.tolerance / certifier.rows, numbers.dual_vectors)
+            S, 10 * wanted / certifier.rows, numbers.dual_vectors)
         least = float(values[0])
         gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
         if wanted < gap <= numbers.staircase_saddle_gap * abs(certificate.cost) and least < 0:
