@@ -42,7 +42,8 @@ class Goal:
     """Cost of a trajectory that is to be bounded: where that is far above, a bound within
     `bound_gap` (certify_numbers.py) will do."""
     gap: float = 0.0
-    """A gap, over the cost, that will do whatever lies above."""
+    """A gap, over the cost, that will do whatever lies above; so does a point from where leaving
+    gains a tenth of that."""
     deadline: float = math.inf
     """time.perf_counter() value; the best point so far is the end."""
 
@@ -78,7 +79,11 @@ def climb(
             higher = begun(schur.problem.manifold, run.y, certificate.directions, max_rank)
         if higher is None:
             break
+        before = run.cost
         run, certificate = stairs.polish(higher, certificate)
+        if before - run.cost < thresholds.current().round_gain_share * goal.gap * abs(before):
+            # A bound would need more, a start for another climb does not.
+            break
     return Climb(run, certificate, stairs.lower, stairs.newton.iterations)
 
 
