@@ -74,9 +74,6 @@ class CertifyNumbers:
         4.0, 'certify', 'shift after a failed factorisation or a poor step, over the last one')
     newton_shift_decrease: float = number(
         0.1, 'certify', 'shift after a good step, over the last one')
-    newton_least_decrease: float = number(
-        0.01, 'certify', 'the same after a step that the model foretold to 2.5e-5: a hundred times '
-        'longer it would still be good', off=0.1)
     newton_refused_margin: float = number(
         2.0, 'certify', 'least shift that is tried at the next point, over one that left the '
         'Hessian indefinite')

@@ -33,10 +33,8 @@ class LiftedPoint:
     """(n, d, p): R_i^T of the kept poses."""
     points: Array
     """(n_points, p): their translations, then the landmarks."""
-    below: Estimate
-    """The trajectory of the same poses that was rounded from it."""
     gain: float
-    """What it costs less than that."""
+    """What it costs less than the trajectory that was rounded from it."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +66,11 @@ def relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Start:
     return Start(y)
 
 
-def lifted(
-    context: SolveContext, relaxed: TrustRegionRun, below: Estimate, cost: float
-) -> LiftedPoint:
-    """A relaxation of a thinned graph, to be kept; `cost` is that of the trajectory `below`."""
+def lifted(context: SolveContext, relaxed: TrustRegionRun, cost: float) -> LiftedPoint:
+    """A relaxation of a thinned graph, to be kept; `cost` is that of the trajectory below it."""
     n, d = context.problem.manifold.n, context.graph.dimension
     return LiftedPoint(
-        relaxed.y[: n * d].reshape(n, d, -1), context.schur.points(relaxed.y), below,
+        relaxed.y[: n * d].reshape(n, d, -1), context.schur.points(relaxed.y),
         cost - relaxed.cost)
 
 
@@ -88,17 +84,16 @@ def relaxed_above(
     trajectory is as good as its relaxation.
     """
     begin = time.perf_counter()
-    whole = context.problem.unpack(y, context.schur.points(y))
     coarse = coarsen(context.graph, plan.coarsening)
     inner = context.thinned(coarse.graph)
     certifier, numbers = Certifier(inner.schur), thresholds.current()
     tested = None
-    below = at_kept = Estimate(
-        whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks)
     if known is not None:
-        low, below = inner.problem.compose(known.rows, known.points), known.below
+        low = inner.problem.compose(known.rows, known.points)
     else:
-        low = inner.problem.pack(at_kept)
+        whole = context.problem.unpack(y, context.schur.points(y))
+        low = inner.problem.pack(Estimate(
+            whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
         certificate = certifier.test(low)
         if certificate.directions is None:
             return None
@@ -113,33 +108,9 @@ def relaxed_above(
     run = replace(top.run, y=reduce_rank(manifold, top.run.y, rank))
     n, d = manifold.n, context.graph.dimension
     points = inner.schur.points(run.y)
-    lift = run.y[: n * d].reshape(n, d, -1), points[:n]
-    rows, translation = coarse.prolong(*lift)
-    higher = context.problem.compose(rows, np.concatenate([translation, points[n:]]))
-    if _cost(context, higher) > _cost(context, y):
-        rows, translation = carried(replace(coarse, chained=whole), at_kept, below, *lift)
-        higher = context.problem.compose(rows, np.concatenate([translation, points[n:]]))
+    rows, translation = coarse.prolong(run.y[: n * d].reshape(n, d, -1), points[:n])
     context.absorb(inner, begin)
-    return higher
-
-
-def _cost(context: SolveContext, y: Array) -> float:
-    return float(np.sum(y * context.schur(y)))
-
-
-def carried(
-    coarse: CoarseGraph, at_kept: Estimate, below: Estimate, rows: Array, points: Array
-) -> tuple[Array, Array]:
-    """The lift of a thinned trajectory `below`, applied to the whole one: rows and translations.
-
-    The lift x -> (x - t_k) R_k Y_k + s_k of a kept pose takes its pose `below` to Y_k and s_k. It
-    changes slowly along the way, while the whole trajectory has the bends that all measurements ask
-    for, which neither the thinned one nor odometry has. `coarse` is chained by that trajectory.
-    """
-    turned = np.swapaxes(at_kept.rotation, 1, 2) @ below.rotation @ rows
-    moved = np.einsum(
-        'kd,kdp->kp', at_kept.translation - below.translation, below.rotation @ rows)
-    return coarse.prolong(turned, points + moved)
+    return context.problem.compose(rows, np.concatenate([translation, points[n:]]))
 
 
 def from_thinned(

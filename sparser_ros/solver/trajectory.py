@@ -99,5 +99,5 @@ def _solution(context: SolveContext, trajectory: Trajectory) -> ThinnedSolution 
     estimate = context.problem.unpack(refined.y, context.schur.points(refined.y))
     if not is_finite(estimate):
         return None
-    above = None if relaxed is None else lifted(context, relaxed, estimate, refined.cost)
+    above = None if relaxed is None else lifted(context, relaxed, refined.cost)
     return ThinnedSolution(estimate, graph_cost(context.graph, estimate), above)

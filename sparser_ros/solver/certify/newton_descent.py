@@ -117,9 +117,7 @@ class NewtonDescent:
         while self._shift < numbers.newton_largest_shift * unit:
             if self._hessian.factorize(self._shift):
                 return True
-            if self.multipliers is not None:
-                # With those of a point, which are poorer, a refusal says little about the next.
-                self._refused = numbers.newton_refused_margin * self._shift
+            self._refused = numbers.newton_refused_margin * self._shift
             self._shift *= growth
         return False
 
@@ -197,10 +195,7 @@ class NewtonDescent:
             self._shift *= numbers.newton_shift_growth
         elif step.ratio > numbers.good_ratio:
             # The eigenvalue that was in the way will still be there at the next point.
-            # What a step misses grows at most with its length squared, that with 1 / shift.
-            exact = abs(1 - step.ratio) / (1 - numbers.good_ratio)
-            less = min(max(math.sqrt(exact), numbers.newton_least_decrease),
-                       numbers.newton_shift_decrease)
+            less = numbers.newton_shift_decrease
             if step.contraction:
                 less = max(less, step.contraction / numbers.newton_aimed_contraction)
             self._shift = max(self._shift * less, self._refused)
