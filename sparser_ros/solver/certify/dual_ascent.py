@@ -26,9 +26,6 @@ from ..manifold.manifold import Manifold
 from .certificate import Certificate, Certifier
 from .multipliers import block_diagonal
 
-PIECE_BLOCKS = 512
-"""Blocks whose pairs of twelve vectors stay in the cache: 512 times 78 numbers take 320 kB."""
-
 
 @dataclass(frozen=True)
 class Correction:
@@ -164,12 +161,13 @@ def pair_products(
     i, j = upper
     n, d, _ = turns.shape
     gram, linear = np.zeros((len(i),) * 2), np.zeros(len(i))
+    piece = thresholds.current().dual_piece_blocks
 
     def add(products: Array) -> None:
         gram[...] += products.T @ products
 
-    for at in range(0, n, PIECE_BLOCKS):
-        some = turns[at : at + PIECE_BLOCKS]
+    for at in range(0, n, piece):
+        some = turns[at : at + piece]
         for a in range(d):
             own = scale * some[:, a, i] * some[:, a, j]
             linear += own.sum(axis=0)
@@ -178,8 +176,8 @@ def pair_products(
                 # Both off-diagonal entries of a symmetric block at once.
                 add(np.sqrt(0.5) * scale * (
                     some[:, a, i] * some[:, c, j] + some[:, a, j] * some[:, c, i]))
-    for at in range(0, len(bearings), PIECE_BLOCKS):
-        some = bearings[at : at + PIECE_BLOCKS]
+    for at in range(0, len(bearings), piece):
+        some = bearings[at : at + piece]
         own = scale * some[:, i] * some[:, j]
         linear += own.sum(axis=0)
         add(own)
