@@ -13,7 +13,7 @@ alternative that explains what the present placement rejects gains by it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,6 +52,14 @@ class Comparison:
 
     here: Placement
     rivals: tuple[Rival, ...]
+    gained: float = 0.0
+    """What relaxing the present placement has gained: chi-square, over the variance factor."""
+
+    def against(self, present: Placement) -> Comparison:
+        """The same with a placement as it is in place of `here`, which becomes a rival."""
+        first = Rival(self.here, -self.gained, Proposal(self.here))
+        return Comparison(present, (first, *(
+            replace(one, gap=one.gap - self.gained) for one in self.rivals)))
 
 
 def compare(
@@ -62,6 +70,7 @@ def compare(
     free_fine = _free(fine, None if gauge is None else int(pieces.first[gauge]))
     here = fine.relaxed(fine.identity(), free_fine, _MOST_STEPS, WIDTH)
     base = fine.cost(here, WIDTH)
+    gained = (fine.cost(fine.identity(), WIDTH) - base) / variance_factor
     rivals = []
     for proposal, placement in _promising(whole, starts, gauge, apart_m):
         there = _carried(whole, fine, pieces, placement)
@@ -72,7 +81,7 @@ def compare(
         if gauge is not None:
             there = _aligned(fine, np.flatnonzero(pieces.segment == gauge), here, there, apart_m)
         rivals.append(Rival(there, gap, proposal))
-    return Comparison(here, tuple(sorted(rivals, key=_rank)))
+    return Comparison(here, tuple(sorted(rivals, key=_rank)), gained)
 
 
 def _rank(rival: Rival) -> tuple[float, bool, int]:
