@@ -99,12 +99,12 @@ def test_a_thinning_of_twenty_thousand_keyframes_fits_into_a_callback():
     robots = [Robot('A', 2, 1), Robot('B', 2, 2)]
     frontend = Frontend(config(
         keyframes={'every_message': True}, odometry={'history_s': 5.0}))
-    took, step = [], 0
+    took, end = [], 0
     while len(took) < 3:
-        for step in range(step, step + 50):
+        end += 50
+        for step in range(end - 50, end):
             for robot in robots:
                 frontend.add_odometry(robot.odometry(0.5 * step))
-        step += 1
         frontend.take()
         begin = time.thread_time()
         if frontend.thin() is not None:

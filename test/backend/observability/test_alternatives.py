@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from benchmark.geometry_world import field
 
+from benchmark.geometry_world import field
 from sparser_ros.backend.observability.alternatives import compare
 from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.proposals import proposals
