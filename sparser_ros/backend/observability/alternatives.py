@@ -52,13 +52,15 @@ class Comparison:
 
     here: Placement
     rivals: tuple[Rival, ...]
-    gained: float = 0.0
-    """What relaxing the present placement has gained: chi-square, over the variance factor."""
+    fallen: Placement
+    """`here` in the frame of the gauge segment's path before it was relaxed."""
+    gained: float
+    """By relaxing it: chi-square, over the variance factor."""
 
     def against(self, present: Placement) -> Comparison:
         """The same with a placement as it is in place of `here`, which becomes a rival."""
-        first = Rival(self.here, -self.gained, Proposal(self.here))
-        return Comparison(present, (first, *(
+        first = Rival(self.fallen, -self.gained, Proposal(self.fallen))
+        return replace(self, here=present, rivals=(first, *(
             replace(one, gap=one.gap - self.gained) for one in self.rivals)))
 
 
@@ -71,6 +73,8 @@ def compare(
     here = fine.relaxed(fine.identity(), free_fine, _MOST_STEPS, WIDTH)
     base = fine.cost(here, WIDTH)
     gained = (fine.cost(fine.identity(), WIDTH) - base) / variance_factor
+    own = None if gauge is None else np.flatnonzero(pieces.segment == gauge)
+    fallen = here if own is None else _aligned(fine, own, fine.identity(), here, apart_m)
     rivals = []
     for proposal, placement in _promising(whole, starts, gauge, apart_m):
         there = _carried(whole, fine, pieces, placement)
@@ -78,10 +82,10 @@ def compare(
         if fine.cost(there, WIDTH) - base < _FAR * variance_factor:
             there = fine.relaxed(there, free_fine, _MOST_STEPS, WIDTH)
         gap = (fine.cost(there, WIDTH) - base) / variance_factor
-        if gauge is not None:
-            there = _aligned(fine, np.flatnonzero(pieces.segment == gauge), here, there, apart_m)
+        if own is not None:
+            there = _aligned(fine, own, here, there, apart_m)
         rivals.append(Rival(there, gap, proposal))
-    return Comparison(here, tuple(sorted(rivals, key=_rank)), gained)
+    return Comparison(here, tuple(sorted(rivals, key=_rank)), fallen, gained)
 
 
 def _rank(rival: Rival) -> tuple[float, bool, int]:

@@ -237,7 +237,7 @@ def _alternatives(
         config.alert_limit_m)
     present = replace(compared, here=case.fine.identity())
     if compared.gained >= config.flip_cost and _differences(
-            case, sigma, present, compared.here, asked):
+            case, sigma, present, compared.fallen, asked):
         # The estimate is no minimum: what lies below it is another place, and a better one.
         compared = compared.against(present.here)
     found: list[Alternative] = []
