@@ -31,9 +31,9 @@ def agrees(factor, matrix, rhs):
         factor.solve(rhs), np.linalg.solve(matrix.toarray(), rhs), rtol=1e-9, atol=1e-9)
 
 
-# (b, p): the sizes of blocks that the solver has (2: points; 3 and 4: poses as columns; 3, 6 and 14:
-# poses as tangents, in the plane, in space and at rank 5). Kernels of others would be compiled for
-# the tests alone: each b takes ten seconds, each pair one or two.
+# (b, p): the sizes of blocks that the solver has (2: points; 3 and 4: poses as columns; 3, 6 and
+# 14: poses as tangents, in the plane, in space and at rank 5). Kernels of others would be compiled
+# for the tests alone: each b takes ten seconds, each pair one or two.
 SIZES = [(2, 2), (3, 1), (3, 2), (3, 5), (4, 3), (4, 5), (6, 1), (14, 1)]
 
 
