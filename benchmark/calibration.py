@@ -26,8 +26,6 @@ from . import arguments
 from .calibration_world import FAMILIES, SCALE, Family, RadioWorld, radio_world
 from .table import Table, run_main
 
-Array = Array
-
 CONFIDENCE = 0.95
 RATIO = 1.15
 """Error of a trajectory over that with the true radios that counts as as good."""

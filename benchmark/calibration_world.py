@@ -11,8 +11,6 @@ from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, Relativ
 from sparser_ros.graph.range_ends import RangeEnds, range_ends
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
-Array = Array
-
 STEP_S = 0.5
 SPEED_M_S = 0.5
 MOVE_SIGMA_M, TURN_SIGMA_RAD = 0.005, 0.002

@@ -11,8 +11,6 @@ from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, Relativ
 from sparser_ros.io.chain import compose
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
-Array = Array
-
 BEACONS, RADIUS_M, SPEED_M_S = 6, 30.0, 1.2
 MOVE_SIGMA, TURN_SIGMA = 0.02, 0.003
 """Odometry noise per root of a metre: m and rad."""

@@ -35,9 +35,6 @@ from .recorded import played
 from .scenarios import FAULTS, Scenario, scenario
 from .table import Table, run_main
 
-Array = Array
-Index = Index
-
 ALERT_LIMIT_M = 1.0
 """Position error above which a located robot is misleading."""
 TIME_TO_ALERT_S = 3.0

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from scipy.stats import chi2
 
-from sparser_ros.array_types import Array, Index
+from sparser_ros.array_types import Array
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.solver_config import LiveRobustConfig
 from sparser_ros.graph import (
@@ -44,9 +44,6 @@ from sparser_ros.solver.incremental.terms import terms_of
 from . import arguments
 from .datasets import chosen, directory
 from .table import Table, run_main
-
-Array = Array
-Index = Index
 
 SIGMA_M, SIGMA_RAD, RANGE_SIGMA_M = 0.02, 0.005, 0.1
 """Odometry per step and axis; ranges."""

@@ -32,8 +32,6 @@ from . import arguments
 from .datasets import chosen, directory
 from .table import Table, median, run_main
 
-Array = Array
-
 RANK = 5
 EXCESS_SHARE = 1e-3
 """Target of a run above the best relaxed cost, as a share of it."""

@@ -20,9 +20,6 @@ from sparser_ros.linalg.dense.alignment import align
 from . import stanford
 from .stream import increments_of
 
-Array = Array
-Index = Index
-
 
 def played(path: Path, ticks: int) -> Array:
     """(k, 2): horizontal errors and protection levels of located robots at every tick, metres.

@@ -27,9 +27,6 @@ from sparser_ros.graph.subgraph import extract
 from . import arguments
 from .table import Table, run_main
 
-Array = Array
-Mask = Mask
-
 REFERENCE_SIGMA_M = 0.02
 """Of a reference position, antenna against marker included, per axis."""
 GAIN = 2.0

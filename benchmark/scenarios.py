@@ -18,7 +18,6 @@ from sparser_ros.io.simulation_output import node_config
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.io.tum import quats, xyz
 
-Array = Array
 Sample = OdometrySample | RangeSample | ClosureSample
 Samples = list[Sample]
 NO_COVARIANCE = np.zeros((6, 6))

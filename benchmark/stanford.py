@@ -20,8 +20,6 @@ from sparser_ros.plot.figure import COLOURS, FAINT, REJECTED, figure
 
 from .table import Table
 
-Array = Array
-
 REGIONS = {
     'nominal': 'error <= level <= limit',
     'unavailable': 'error <= level, level > limit',

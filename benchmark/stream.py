@@ -9,9 +9,6 @@ from sparser_ros.graph import Estimate, Graph, Increment, Landmarks, is_landmark
 from sparser_ros.io.chain import compose
 from sparser_ros.io.graph_stamps import pose_stamps
 
-Array = Array
-Index = Index
-
 _ENDS = {
     'relative_poses': ('i', 'j'), 'sightings': ('i', 'point'), 'ranges': ('source', 'target'),
     'pose_priors': ('i',), 'point_priors': ('point',),

@@ -9,9 +9,6 @@ from sparser_ros.array_types import Array, Index
 from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 
-Array = Array
-Index = Index
-
 SIGMA_M, SIGMA_RAD = 0.05, 0.01
 RANGE_SIGMA_M = 0.2
 _TURN_SHARE = 0.2

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from scipy.special import chdtri
 
 from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
-from ...graph import Estimate, Graph, range_residuals
+from ...graph import Estimate, Graph, range_residuals, squared_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds, range_ends
 from .doubts import (
@@ -31,11 +32,12 @@ from .doubts import (
     lasting,
 )
 from .gate import Gate, gate_of
-from .hypotheses import hypotheses_of
+from .hypotheses import CommonError, hypotheses_of
 from .known_beacons import known_beacons, swapped_or_misplaced
 from .linear_model import linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
 from .selection import scores_of, selected
+from .shifts import Shift, shifts
 from .swapped_robots import swapped_robots
 from .undetected import HiddenFaults, hidden_faults
 
@@ -54,6 +56,8 @@ class FaultyRanges:
     """Of the graph's ranges."""
     end_s: float
     """Of the stretch, since the first pose."""
+    jump: int | None = None
+    """Of a robot the relative pose where its odometry may have jumped instead."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,14 @@ def examine(
     windows = odometry_windows(graph, estimate, config.window_s)
     doubts = lasting(
         sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
-    found = bursts(sources, rows, {doubt.source for doubt in doubts}, false_alarm, config)
+    taken = {doubt.source for doubt in doubts}
+    found = bursts(sources, rows, taken, false_alarm, config)
+    shifted = shifts(
+        sources, rows, _kept(weights).get('ranges', np.ones(len(graph.ranges))),
+        taken | {burst.source for burst in found}, false_alarm, config)
     findings, undetected = _explained(
-        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], false_alarm, config,
-        gauge)
+        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], shifted, false_alarm,
+        config, gauge)
     named = {name for finding in findings for name in _names(finding)}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
@@ -104,25 +112,45 @@ def examine(
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
         graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
-    return Examination(
-        tuple(findings), gate, _faulty(sources, found, findings), undetected, factors)
+    faulty = _faulty(sources, found, shifted, findings, _bent_edges(graph, estimate))
+    return Examination(tuple(findings), gate, faulty, undetected, factors)
 
 
 def _faulty(
-    sources: RangeEnds, found: list[Burst], findings: list[Finding]
+    sources: RangeEnds, found: list[Burst], shifted: list[Shift], findings: list[Finding],
+    bent: dict[str, int],
 ) -> tuple[FaultyRanges, ...]:
     """The bursts that the findings name: all ranges of the source from first to last misfit."""
     named = {one.subject: one for one in findings if one.kind == 'range_burst'}
-    result = []
+    names = sources.names
+    result = [
+        FaultyRanges(named[name], one.rows, one.end_s, bent.get(name))
+        for one in shifted if (name := names[one.source]) in named]
     for burst in found:
-        finding = named.get(sources.names[burst.source])
-        if finding is None:
+        name = names[burst.source]
+        if name not in named:
             continue
         seconds = sources.seconds
         begin, end = seconds[burst.far].min(), seconds[burst.far].max()
         rows = burst.rows[(seconds[burst.rows] >= begin) & (seconds[burst.rows] <= end)]
-        result.append(FaultyRanges(finding, rows, float(end)))
+        result.append(FaultyRanges(named[name], rows, float(end), bent.get(name)))
     return tuple(result)
+
+
+def _bent_edges(graph: Graph, estimate: Estimate) -> dict[str, int]:
+    """The odometry edge of each robot that the estimate bends most: where it may have jumped."""
+    rel = graph.relative_poses
+    square = np.where(rel.odometry, squared_residuals(graph, estimate)['relative_poses'], -1.0)
+    robot = graph.poses.robot[rel.i]
+    return {
+        name: int(own[np.argmax(square[own])]) for number, name in enumerate(graph.robots)
+        if len(own := np.flatnonzero(rel.odometry & (robot == number)))}
+
+
+def _kept(weights: Mapping[str, Array]) -> dict[str, Array]:
+    """Robust weights, 0 for what is rejected."""
+    return {table: np.where(values < REJECTED_WEIGHT, 0.0, values)
+            for table, values in weights.items() if len(values)}
 
 
 def _rows(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> Rows:
@@ -145,22 +173,25 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
 
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
-    doubts: list[Doubt], found_bursts: list[Burst], false_alarm: float, config: IntegrityConfig,
-    gauge: int | None,
+    doubts: list[Doubt], found_bursts: list[Burst], shifted: list[Shift], false_alarm: float,
+    config: IntegrityConfig, gauge: int | None,
 ) -> tuple[list[Finding], HiddenFaults]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
     hide."""
     gain = float(chdtri(graph.dimension, false_alarm))
-    kept = {table: np.where(values < REJECTED_WEIGHT, 0.0, values)
-            for table, values in weights.items() if len(values)}
+    kept = _kept(weights)
     if found_bursts and 'ranges' in kept:
         # Rejected, a burst would have no say in what explains it.
         for burst in found_bursts:
             kept['ranges'][burst.rows] = 1.0
     model = linear_model(graph, estimate, kept)
-    tested = hypotheses_of(
-        graph, estimate, kept, model, sources,
-        [(burst.rows, burst_finding(sources, burst, rows)) for burst in found_bursts], config)
+    common = [
+        CommonError(sources.names[burst.source], burst.rows, partial(
+            _ready, burst_finding(sources, burst, rows))) for burst in found_bursts]
+    common += [
+        CommonError(sources.names[one.source], one.rows, partial(
+            _measured, one, sources.names[one.source]), one.tests) for one in shifted]
+    tested = hypotheses_of(graph, estimate, kept, model, sources, common, config)
     scores = scores_of(model, tested)
     undetected = hidden_faults(graph, estimate, scores, tested, gauge, config)
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
@@ -180,6 +211,15 @@ def _explained(
     named = {name for finding in found for name in _names(finding)}
     return found + [
         one.finding(theta) for one, theta in faults if one.subject not in named], undetected
+
+
+def _ready(finding: Finding, _: Array) -> Finding:
+    """Words that need no estimate."""
+    return finding
+
+
+def _measured(shift: Shift, name: str, theta: Array) -> Finding:
+    return shift.finding(name, float(theta[0]))
 
 
 def _names(finding: Finding) -> tuple[str, ...]:

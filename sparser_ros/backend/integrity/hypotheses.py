@@ -32,6 +32,19 @@ class Hypothesis:
     """Among so many rows this one was picked for its residual."""
 
 
+@dataclass(frozen=True)
+class CommonError:
+    """Ranges of one source, within one stretch of time, that may be long by the same length."""
+
+    subject: str
+    rows: Index
+    """Of the graph's ranges."""
+    finding: Callable[[Array], Finding]
+    """Puts the length (1,) into words."""
+    tests: int = 1
+    """Stretches that this one was picked from."""
+
+
 @dataclass
 class _Columns:
     """Builds sparse columns over the rows of a linear model."""
@@ -55,25 +68,17 @@ class _Columns:
 
 def hypotheses_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    sources: RangeEnds, bursts: Sequence[tuple[Index, Finding]], config: IntegrityConfig,
+    sources: RangeEnds, bursts: Sequence[CommonError], config: IntegrityConfig,
 ) -> list[Hypothesis]:
-    """All single faults that are tested at an estimate.
-
-    `bursts` are rows of ranges that may share one error, with what is to be said then.
-    """
+    """All single faults that are tested at an estimate."""
     build = _Columns(model, graph, estimate, weights)
     root, start = build.root('ranges', graph.ranges.precision), model.starts['ranges']
     return [
-        *(Hypothesis('range_burst', finding.subject, build.matrix(start + rows, root[rows, None]),
-                     config.bias_floor_m, _saying(finding))
-          for rows, finding in bursts),
+        *(Hypothesis('range_burst', one.subject, build.matrix(
+            start + one.rows, root[one.rows, None]), config.bias_floor_m, one.finding, one.tests)
+          for one in bursts),
         *_biases(build, sources, config), *_places(build, sources, config),
         *_odometry(build, config)]
-
-
-def _saying(finding: Finding) -> Callable[[Array], Finding]:
-    """Words that are ready before anything is estimated."""
-    return lambda _: finding
 
 
 def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:

@@ -21,6 +21,7 @@ from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
 from .range_doubts import RangeDoubt, closed, faulty_together, grown, joined, revived, rows_of
+from .runner import run, value_of
 from .solution import Location
 from .verdict import Verdict
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 3
 """Rounds of one audit that leave faulty ranges out, each with a warm solve."""
+_OPENED = 1e-6
+"""Share of its precision that odometry keeps where it may have jumped: 0.05 m become 50 m."""
 
 
 class SourceFaults:
@@ -103,7 +106,11 @@ class SourceFaults:
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
         again: Callable[[Contest], Contest | None], config: SparserConfig,
     ) -> tuple[Contest, Judgement]:
-        """Where the map without faulty ranges does not fit so much better, none is left out."""
+        """Where the map without faulty ranges does not fit so much better, none is left out.
+
+        A jump of a robot's odometry explains the ranges after it as well. While the map with the
+        jump is as good, the robot is withdrawn.
+        """
         for _ in range(_MOST_ROUNDS):
             if not judgement.bursts:
                 break
@@ -113,11 +120,18 @@ class SourceFaults:
                 for one in judgement.bursts]))
             other = again(contest)
             left_out = len(rows_of(self._doubts)) - len(rows_of(before))
+            flip_cost = config.backend.observability.flip_cost
             if other is None or not faulty_together(
-                    contest.best.value - other.best.value, left_out,
-                    config.backend.observability.flip_cost):
+                    contest.best.value - other.best.value, left_out, flip_cost):
                 self._doubt(before)
                 break
+            unclear = tuple(
+                (one.finding.subject, f'{one.finding.text}, or its odometry jumped')
+                for one in judgement.bursts if not faulty_together(
+                    _with_jump(contest, one.jump, config) - other.best.value, left_out, flip_cost))
+            if unclear:
+                self._doubt(before)
+                return contest, replace(judgement, gate_robots=judgement.gate_robots + unclear)
             contest, judgement = other, judge(other)
         return contest, judgement
 
@@ -148,3 +162,16 @@ class SourceFaults:
     def _doubt(self, doubts: list[RangeDoubt]) -> None:
         self._doubts = doubts
         self._store.doubt(rows_of(doubts))
+
+
+def _with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:
+    """Robust cost of the best map if one relative pose of the solved subgraph says nothing."""
+    if edge is None:
+        return contest.best.value
+    subgraph = contest.frame.subgraph
+    rel = subgraph.graph.relative_poses
+    trust = np.ones(len(rel))
+    trust[edge] = _OPENED
+    opened = subgraph.graph.replaced(
+        relative_poses=rel.replaced(tau=rel.tau * trust, kappa=rel.kappa * trust))
+    return value_of(run(opened, config, subgraph.of(contest.best.whole)))

@@ -71,14 +71,18 @@ def world():
         steps=120, seed=3)
 
 
+def of_robot(ranges, robot):
+    """Ranges that one of two robots takes part in."""
+    return ((ranges.source >= 0) & (ranges.source % 2 == robot)) | (
+        (ranges.target >= 0) & (ranges.target % 2 == robot))
+
+
 def with_burst(increments):
     """From 20 to 40 s all ranges of the second robot are 4 m too long."""
     made, burst = [], []
     for one in increments:
         step, ranges = np.maximum(one.ranges.source, one.ranges.target) // 2, one.ranges
-        of_b = ((ranges.source >= 0) & (ranges.source % 2 == 1)) | (
-            (ranges.target >= 0) & (ranges.target % 2 == 1))
-        far = of_b & (step >= 40) & (step < 80)
+        far = of_robot(ranges, 1) & (step >= 40) & (step < 80)
         burst.append(far)
         made.append(dataclasses.replace(one, ranges=ranges.replaced(
             distance_m=ranges.distance_m + 4.0 * far)))
@@ -114,3 +118,41 @@ def test_groups_that_fit_come_back():
     moved = graph.replaced(ranges=graph.ranges.replaced(
         distance_m=graph.ranges.distance_m + 5.0))
     assert revived([fits], moved, estimate) == [fits]
+
+
+@pytest.mark.parametrize('seed', [1, 2])
+def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
+    """Few ranges, and no audit while they are wrong: hardly one is rejected, the path gives way."""
+    true = World(
+        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
+        steps=160, seed=seed, range_sigma=0.3)
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
+    for number, one in enumerate(true.increments(8, every=4)):
+        step = np.maximum(one.ranges.source, one.ranges.target) // 2
+        wrong = of_robot(one.ranges, 1) & (step >= 60) & (step < 110)
+        session.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + 3.0 * wrong)))
+        if number in (2, 4, 6, 7):
+            solution = session.solve()
+            assert {(one.kind, one.subject) for one in solution.findings} == (
+                {('range_burst', 'B')} if number > 2 else set())
+    assert solution.findings[0].value == pytest.approx(3.0, abs=0.5)
+
+
+def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
+    true = world()
+    rotation, move, frame_rotation, place = true.odometry[1]
+    jump = np.array([2.0, 1.5])
+    move, place = move.copy(), place.copy()
+    move[40] += jump
+    place[41:] += frame_rotation[40] @ jump
+    true.odometry[1] = rotation, move, frame_rotation, place
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
+    left_out = 0
+    for one in true.increments(10):
+        session.add(one)
+        solution = session.solve()
+        left_out = max(left_out, len(session.auditor.audit().doubted_ranges))
+    assert left_out == 0
+    assert any(one.kind == 'odometry_jump' and one.subject == 'B' for one in solution.findings)
+    assert {one.robot for one in solution.robots if one.location is Location.LOCATED} == {'A'}
