@@ -1,12 +1,16 @@
 """Do lower bounds hold: random small graphs, random starts at high rank, planted wrong minima.
 
 Each graph is solved from `--starts` random starts at ranks up to 8; no start may end below the
-bound of any point, and no wrong minimum may be certified. `python -m benchmark.bounds [--graphs
-200] [--first 0] [--starts 100]`; exit code 1 where one does.
+bound of any point, and no wrong minimum may be certified; a line a graph while it runs. `python -m
+benchmark.bounds [--graphs 200] [--first 0] [--starts 100] [--seconds S]`; exit code 1 where one
+does.
 """
 
 from __future__ import annotations
 
+import math
+import sys
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +54,9 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--graphs', type=int, default=200, help='random graphs in all')
     made.add_argument('--first', type=int, default=0, help='seed of the first graph')
     made.add_argument('--starts', type=int, default=100, help='random starts of each')
+    made.add_argument('--seconds', type=float, default=math.inf, help='no new graph after these')
     args = made.parse_args(argv)
+    deadline = time.perf_counter() + args.seconds
     table = Table('bounds', 'Lower bounds against random starts', {
         'family': 'graphs', 'graphs': 'number', 'tested': 'points tested',
         'certified': 'certified', 'wrong': 'wrong minima', 'wrong_certified': 'of them certified',
@@ -59,7 +65,16 @@ def main(argv: list[str] | None = None) -> int:
     counts = {(d, ranges): Count() for d in (2, 3) for ranges in (0, 8)}
     for seed in range(args.first, args.first + args.graphs):
         d, ranges = list(counts)[seed % len(counts)]
-        examine(synthetic.small_world(seed, d, ranges), seed, args.starts, counts[d, ranges])
+        count = counts[d, ranges]
+        begin = time.process_time()
+        examine(synthetic.small_world(seed, d, ranges), seed, args.starts, count)
+        found = [(c.tested, c.wrong, c.wrong_certified, c.exceeded) for c in counts.values()]
+        print(f'graph {seed}, {time.process_time() - begin:.1f} CPU s; points tested, wrong '
+              'minima, of them certified, bounds above the best cost so far: '
+              f'{tuple(map(sum, zip(*found, strict=True)))}', file=sys.stderr, flush=True)
+        if time.perf_counter() > deadline:
+            table.note(f'Ended by --seconds after graph {seed}.')
+            break
     for (d, ranges), count in counts.items():
         table.add({'family': f'{d}D, ' + ('ranges' if ranges else 'pose graphs'),
                    **vars(count)})

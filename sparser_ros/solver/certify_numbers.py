@@ -61,6 +61,9 @@ class CertifyNumbers:
     dual_inner_steps: int = number(
         400, 'certify', 'most projected gradients of a round; each costs one eigenvalue problem '
         'of `dual_vectors` rows', unit='steps')
+    dual_piece_blocks: int = number(
+        512, 'certify', 'blocks whose pairs of twelve vectors are multiplied at a time: 512 times '
+        '78 numbers take 320 kB', unit='blocks', source='size of a second-level cache')
     newton_first_shift: float = number(
         1.0, 'certify', 'first shift of the Hessian of a relaxation, over cost / rows: a move of '
         'all unit rows by one is priced at the whole cost', source='unit rows')

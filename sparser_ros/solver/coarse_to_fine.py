@@ -26,12 +26,26 @@ from .stages import Start, refine, relax
 
 
 @dataclass(frozen=True)
+class LiftedPoint:
+    """A point of the relaxation of a thinned graph, whichever of its ranges were used."""
+
+    rows: Array
+    """(n, d, p): R_i^T of the kept poses."""
+    points: Array
+    """(n_points, p): their translations, then the landmarks."""
+    gain: float
+    """What it costs less than the trajectory that was rounded from it."""
+
+
+@dataclass(frozen=True)
 class ThinnedSolution:
     """A trajectory of a thinned graph."""
 
     estimate: Estimate
     cost: float
     """At rank d, of the measurements of that graph."""
+    relaxed: LiftedPoint | None = None
+    """What it was rounded from."""
 
 
 def relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Start:
@@ -52,32 +66,47 @@ def relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Start:
     return Start(y)
 
 
-def relaxed_above(context: SolveContext, plan: Plan, y: Array) -> Array | None:
-    """A point of the relaxation that the trajectory y (rows, d) leads to on a thinned graph.
+def lifted(context: SolveContext, relaxed: TrustRegionRun, cost: float) -> LiftedPoint:
+    """A relaxation of a thinned graph, to be kept; `cost` is that of the trajectory below it."""
+    n, d = context.problem.manifold.n, context.graph.dimension
+    return LiftedPoint(
+        relaxed.y[: n * d].reshape(n, d, -1), context.schur.points(relaxed.y),
+        cost - relaxed.cost)
 
-    Where that trajectory is no minimum of the relaxation, the way down is long: on the thinned
-    graph its steps cost a tenth. None where the thinned trajectory is as good as its relaxation.
+
+def relaxed_above(
+    context: SolveContext, plan: Plan, y: Array, known: LiftedPoint | None = None
+) -> Array | None:
+    """A point of the relaxation below the trajectory y (rows, d), found on a thinned graph.
+
+    It begins at the point `known` there, else at the trajectory: where that is no minimum of the
+    relaxation, the way down is long, but steps cost a tenth there. None where the thinned
+    trajectory is as good as its relaxation.
     """
     begin = time.perf_counter()
     coarse = coarsen(context.graph, plan.coarsening)
     inner = context.thinned(coarse.graph)
-    whole = context.problem.unpack(y, context.schur.points(y))
-    low = inner.problem.pack(Estimate(
-        whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
     certifier, numbers = Certifier(inner.schur), thresholds.current()
-    certificate = certifier.test(low)
-    if certificate.directions is None:
-        return None
+    tested = None
+    if known is not None:
+        low = inner.problem.compose(known.rows, known.points)
+    else:
+        whole = context.problem.unpack(y, context.schur.points(y))
+        low = inner.problem.pack(Estimate(
+            whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
+        certificate = certifier.test(low)
+        if certificate.directions is None:
+            return None
+        tested = TrustRegionRun(low, certificate.cost, SolveStatus.CONVERGED), certificate
     top = climb(
         inner.schur, low, Goal(gap=numbers.thinned_bound_gap, deadline=inner.deadlines.end),
-        max_rank=numbers.staircase_highest_rank, certifier=certifier,
-        tested=(TrustRegionRun(low, certificate.cost, SolveStatus.CONVERGED), certificate),
+        max_rank=numbers.staircase_highest_rank, certifier=certifier, tested=tested,
         observer=inner.observer('certify'))
     inner.tally.add(top.iterations, 0, Counter())
     manifold = inner.problem.manifold
     rank = next_rank(needed_rank(manifold, top.run.y) - 1, numbers.staircase_highest_rank)
     run = replace(top.run, y=reduce_rank(manifold, top.run.y, rank))
-    n, d = inner.problem.manifold.n, context.graph.dimension
+    n, d = manifold.n, context.graph.dimension
     points = inner.schur.points(run.y)
     rows, translation = coarse.prolong(run.y[: n * d].reshape(n, d, -1), points[:n])
     context.absorb(inner, begin)
@@ -87,8 +116,10 @@ def relaxed_above(context: SolveContext, plan: Plan, y: Array) -> Array | None:
 def from_thinned(
     context: SolveContext, plan: Plan, seed: int,
     solve_thinned: Callable[[SolveContext, int], ThinnedSolution | None],
-) -> TrustRegionRun | None:
-    """Refinement from the solution of a thinned graph; None where that ends in a bad minimum.
+) -> tuple[TrustRegionRun, LiftedPoint | None] | None:
+    """Refinement from the solution of a thinned graph, and the relaxation of that one.
+
+    None where it ends in a bad minimum.
 
     The whole graph has the freedom of the thinned one and more, so its refined cost lies below,
     unless refinement ended in another basin. `solve_thinned(context, seed)` solves that graph.
@@ -105,7 +136,8 @@ def from_thinned(
         context, plan, Start(context.problem.pack(coarse.interpolate(solution.estimate))))
     bound = _bound(coarse, graph, solution)
     slack = thresholds.current().thinned_cost_slack
-    return refined if refined.cost <= bound * (1 + slack) + context.cost_slack else None
+    good = refined.cost <= bound * (1 + slack) + context.cost_slack
+    return (refined, solution.relaxed) if good else None
 
 
 def _bound(coarse: CoarseGraph, solved: Graph, solution: ThinnedSolution) -> float:

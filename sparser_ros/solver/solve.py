@@ -89,6 +89,8 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
     begin = time.perf_counter()
     certifier, frozen = Certifier(context.schur), trajectory.frozen
     by_thinned = plan.coarsening > 1 and trajectory.relaxed is None
+    loose = by_thinned and trajectory.thinned is not None and (
+        trajectory.thinned.gain > certifier.tolerance(trajectory.refined.cost))
 
     def polish(y: Array) -> TrustRegionRun:
         return refine(context, plan, Start(y, frozen), tolerance=0.0)
@@ -104,7 +106,7 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
             tested = (run, certificate)
         begin_at = run.y
         if by_thinned:
-            higher = relaxed_above(context, plan, run.y)
+            higher = relaxed_above(context, plan, run.y, trajectory.thinned)
             if higher is not None:
                 begin_at, tested = higher, None
         highest = max(thresholds.current().staircase_highest_rank, begin_at.shape[1])
@@ -117,7 +119,7 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
 
     assessed = assess(
         certifier, trajectory.refined, trajectory.relaxed, polish=polish,
-        descend=descend_again, leaves=not by_thinned,
+        descend=descend_again, leaves=not by_thinned, loose=loose,
         climb=None if trajectory.init == 'initial' else climb_from)
     context.tally.clock('certify', begin)
     return assessed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..graph import Estimate
 from ..graph import cost as graph_cost
 from . import thresholds
-from .coarse_to_fine import ThinnedSolution, from_thinned, relaxed_start
+from .coarse_to_fine import LiftedPoint, ThinnedSolution, from_thinned, lifted, relaxed_start
 from .multistart import SEED_STRIDE, agree, relax_and_round
 from .optimize.trust_region import TrustRegionRun
 from .plan import WHOLE, GraphFeatures, Plan, make_plan
@@ -29,6 +29,8 @@ class Trajectory:
     """The preconditioner that later refinements of it share, if any."""
     settled: bool = False
     """Whether a random start ended so near its minimum that no other need confirm it."""
+    thinned: LiftedPoint | None = None
+    """The relaxation of the thinned graph that it came from, if any."""
 
 
 def find_trajectory(
@@ -43,11 +45,11 @@ def find_trajectory(
         refined, _ = refine_from_start(context, plan, Start(context.problem.pack(initial)))
         return Trajectory(refined, plan.init)
     if plan.coarsening > 1:
-        run = from_thinned(
+        came = from_thinned(
             context, plan, seed,
             lambda inner, seed: solve_thinned(inner, seed, thinned + 1))
-        if run is not None:
-            return Trajectory(run, 'coarse')
+        if came is not None:
+            return Trajectory(came[0], 'coarse', thinned=came[1])
     begin_at = first_point(context, plan, seed)
     if plan.rank == context.graph.dimension:
         refined, frozen = refine_from_start(context, plan, begin_at)
@@ -93,8 +95,9 @@ def solve_thinned(context: SolveContext, seed: int, thinned: int) -> ThinnedSolu
 
 
 def _solution(context: SolveContext, trajectory: Trajectory) -> ThinnedSolution | None:
-    y = trajectory.refined.y
-    estimate = context.problem.unpack(y, context.schur.points(y))
+    refined, relaxed = trajectory.refined, trajectory.relaxed
+    estimate = context.problem.unpack(refined.y, context.schur.points(refined.y))
     if not is_finite(estimate):
         return None
-    return ThinnedSolution(estimate, graph_cost(context.graph, estimate))
+    above = None if relaxed is None else lifted(context, relaxed, refined.cost)
+    return ThinnedSolution(estimate, graph_cost(context.graph, estimate), above)

@@ -8,8 +8,12 @@ import numpy as np
 
 from ..config import RobustConfig, SolverConfig
 from ..graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from .certify.newton_descent import NewtonDescent
 from .incremental.incremental_solver import IncrementalSolver
 from .incremental.terms import terms_of
+from .initialize.initialization import start_point
+from .model.problem import QuadraticProblem
+from .model.schur import SchurOperator
 from .solve import solve
 
 
@@ -33,6 +37,14 @@ def warm_up(dimension: int, config: SolverConfig) -> None:
     result = solve(poses, replace(config, init='auto'))
     if result.estimate is not None:
         solve(poses, config, initial=result.estimate)
+
+
+def warm_up_climb(dimension: int, ranks: tuple[int, ...]) -> None:
+    """A Newton step of the staircase at each rank: the kernels of one take some seconds."""
+    schur = SchurOperator(QuadraticProblem(_tiny_graph(dimension)))
+    for rank in ranks:
+        y = start_point(schur.problem, 'random', rank, 0)
+        NewtonDescent(schur).run(y, gain=0.0, most=2)
 
 
 def _follow(graph: Graph, estimate: Estimate) -> None:

@@ -11,7 +11,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
 GRAPH, BAG = SAMPLES / 'two_robots.pyfg', SAMPLES / 'two_robots.mcap'
 CONFIG = SAMPLES / 'two_robots.yaml'
 COMMANDS = (
-    ('solve', GRAPH), ('solve', GRAPH, '--gnc', '--covariance'),
+    ('solve', GRAPH), ('solve', GRAPH, '--certify'), ('solve', GRAPH, '--gnc', '--covariance'),
     ('replay', BAG, '--config', CONFIG))
 
 

@@ -166,6 +166,23 @@ class Certifier:
             shift *= 10
         return float(np.inf)
 
+    def sharpest_gap(
+        self, matrix: sp.csc_matrix, trace: float, wanted: float, tolerance: float
+    ) -> float:
+        """The least gap that S + D proves, in tenths of `wanted` down to `tolerance`; or inf.
+
+        `trace` is what D costs. A factorisation that fails ends early, so that one try more costs
+        little.
+        """
+        gap, proven = wanted, float(np.inf)
+        while gap > trace and self.factor(matrix, (gap - trace) / self.rows) is not None:
+            proven = gap
+            if gap <= tolerance:
+                break
+            # Less than the tolerance by what rounding of the cost may add to it.
+            gap = max(0.1 * gap, 0.9 * tolerance)
+        return proven
+
     def least(
         self, matrix: sp.csc_matrix, shift: float, count: int
     ) -> tuple[Array, Array]:

@@ -139,20 +139,49 @@ def bundle_step(turns: Array, bearings: Array, values: Array, length: float) -> 
     gradients with momentum (Beck and Teboulle 2009), W as a vector of its upper triangle.
     """
     numbers = thresholds.current()
-    n, d, q = turns.shape
+    q = turns.shape[2]
     upper = np.triu_indices(q)
     scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
-    i, j = upper
-    pairs = 0.5 * scale * (
-        turns[:, :, None, i] * turns[:, None, :, j] + turns[:, :, None, j] * turns[:, None, :, i])
-    rows = np.concatenate([
-        pairs.reshape(n * d * d, -1), scale * bearings[:, i] * bearings[:, j]])
-    unit = np.concatenate([np.tile(np.eye(d).ravel(), n), np.ones(len(bearings))])
-    gram, linear = rows.T @ rows, rows.T @ unit
-    slope = np.where(i == j, values[i], 0.0) / length
+    gram, linear = pair_products(turns, bearings, upper, scale)
+    slope = np.where(upper[0] == upper[1], values[upper[0]], 0.0) / length
     w = _least_psd(gram, linear - slope, upper, scale, numbers.dual_inner_steps)
-    step = length * (rows @ w - unit)
-    return Correction(step[: n * d * d].reshape(n, d, d), step[n * d * d :])
+    W = _matrix(w, upper, scale)
+    blocks = (turns @ W) @ np.swapaxes(turns, 1, 2) - np.eye(turns.shape[1])
+    scalars = np.einsum('kq,kq->k', bearings @ W, bearings) - 1
+    return Correction(length * blocks, length * scalars)
+
+
+def pair_products(
+    turns: Array, bearings: Array, upper: tuple[Index, Index], scale: Array
+) -> tuple[Array, Array]:
+    """Products of sym(v_i v_j^T) of each block with one another, and with the unit matrix.
+
+    (m, m) and (m,) for the m pairs of `upper`, added up over pieces that stay in the cache.
+    """
+    i, j = upper
+    n, d, _ = turns.shape
+    gram, linear = np.zeros((len(i),) * 2), np.zeros(len(i))
+    piece = thresholds.current().dual_piece_blocks
+
+    def add(products: Array) -> None:
+        gram[...] += products.T @ products
+
+    for at in range(0, n, piece):
+        some = turns[at : at + piece]
+        for a in range(d):
+            own = scale * some[:, a, i] * some[:, a, j]
+            linear += own.sum(axis=0)
+            add(own)
+            for c in range(a):
+                # Both off-diagonal entries of a symmetric block at once.
+                add(np.sqrt(0.5) * scale * (
+                    some[:, a, i] * some[:, c, j] + some[:, a, j] * some[:, c, i]))
+    for at in range(0, len(bearings), piece):
+        some = bearings[at : at + piece]
+        own = scale * some[:, i] * some[:, j]
+        linear += own.sum(axis=0)
+        add(own)
+    return gram, linear
 
 
 def _least_psd(
@@ -177,9 +206,14 @@ def _least_psd(
 
 def _projected(w: Array, upper: tuple[Index, Index], scale: Array) -> Array:
     """The nearest positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(_matrix(w, upper, scale))
+    return np.asarray(((vectors * np.maximum(values, 0.0)) @ vectors.T)[upper] * scale)
+
+
+def _matrix(w: Array, upper: tuple[Index, Index], scale: Array) -> Array:
+    """The symmetric matrix of a vector of its upper triangle."""
     q = int(upper[0][-1]) + 1
     matrix = np.zeros((q, q))
     matrix[upper] = w / scale
     matrix.T[upper] = w / scale
-    values, vectors = np.linalg.eigh(matrix)
-    return ((vectors * np.maximum(values, 0.0)) @ vectors.T)[upper] * scale
+    return matrix

@@ -42,7 +42,8 @@ class Goal:
     """Cost of a trajectory that is to be bounded: where that is far above, a bound within
     `bound_gap` (certify_numbers.py) will do."""
     gap: float = 0.0
-    """A gap, over the cost, that will do whatever lies above."""
+    """A gap, over the cost, that will do whatever lies above; so does a point from where leaving
+    gains a tenth of that."""
     deadline: float = math.inf
     """time.perf_counter() value; the best point so far is the end."""
 
@@ -78,7 +79,11 @@ def climb(
             higher = begun(schur.problem.manifold, run.y, certificate.directions, max_rank)
         if higher is None:
             break
+        before = run.cost
         run, certificate = stairs.polish(higher, certificate)
+        if before - run.cost < thresholds.current().round_gain_share * goal.gap * abs(before):
+            # A bound would need more, a start for another climb does not.
+            break
     return Climb(run, certificate, stairs.lower, stairs.newton.iterations)
 
 
@@ -152,7 +157,11 @@ class _Staircase:
     def _tested(self, y: Array) -> Certificate:
         """The certificate of y with the best of its own multipliers and those of Newton's model."""
         certifier, multipliers = self.certifier, self.newton.multipliers
-        certificate = certifier.test(y, directions=multipliers is None)
+        if multipliers is None or y.shape[1] == certifier.manifold.d:
+            certificate = certifier.test(y, directions=multipliers is None)
+        else:
+            cost = float(np.sum(y * certifier.schur(y)))
+            certificate = Certificate(cost, math.inf, certifier.tolerance(cost))
         wanted = self._wanted(certificate.cost, certificate)
         if not certificate.certified and certificate.gap > wanted:
             if multipliers is not None:
@@ -168,8 +177,12 @@ class _Staircase:
         """What the multipliers of the last Newton equation prove, and better ones near them."""
         certifier, numbers = self.certifier, thresholds.current()
         S, spent = certifier.less(multipliers.matrix()), certificate.cost - multipliers.trace
+        sharp = certifier.sharpest_gap(S, spent, wanted, certificate.tolerance)
+        if sharp <= wanted:
+            return replace(certificate, gap=sharp)
+        # A shift of `wanted` has failed already.
         values, vectors = spectrum = certifier.least(
-            S, certificate.tolerance / certifier.rows, numbers.dual_vectors)
+            S, 10 * wanted / certifier.rows, numbers.dual_vectors)
         least = float(values[0])
         gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
         if wanted < gap <= numbers.staircase_saddle_gap * abs(certificate.cost) and least < 0:

@@ -242,6 +242,23 @@ def test_the_factorised_matrix_is_S_where_rotation_blocks_of_Q_are_diagonal():
         SymbolicCholesky(certifier.full).factorize(shifted)
 
 
+def test_multipliers_prove_a_gap_in_tenths_of_the_one_wanted():
+    """Never less than what S is short of, nor than what D costs."""
+    schur, _, certifier = parts(world(2, 2, robots=2, length=8, ranges=20, noise=1.0))
+    top = climb(schur, schur.problem.manifold.random_point(5, np.random.default_rng(0)),
+                Goal(), max_rank=9)
+    S = certifier.matrix(top.run.y, schur(top.run.y))
+    short = -float(certifier.least(S, 1e-3, 1)[0][0]) * certifier.rows
+    tolerance = certifier.tolerance(top.run.cost)
+    least = max(short, 0.9 * tolerance)
+    proven = certifier.sharpest_gap(S, 0.0, 1e3 * least, tolerance)
+    assert 0.999 * least <= proven <= 10.001 * least
+    dear, moved = 1e2 * least, 1e2 * least / certifier.rows * certifier.identity
+    assert dear < certifier.sharpest_gap(S + moved, dear, 1e3 * least, tolerance) <= 1e3 * least
+    assert certifier.sharpest_gap(S + moved, dear, 0.99 * dear, tolerance) == np.inf
+    assert certifier.sharpest_gap(S - moved, 0.0, 0.99 * dear, tolerance) == np.inf
+
+
 def test_no_start_on_small_graphs_ends_below_the_bound():
     """Bounds of random critical points; those of wrong minima are planted and not certified."""
     wrong = certified = 0

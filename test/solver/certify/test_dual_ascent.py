@@ -5,7 +5,7 @@ import pytest
 from helpers import world
 
 from sparser_ros.solver.certify.certificate import Certifier
-from sparser_ros.solver.certify.dual_ascent import bundle_step, sharpened
+from sparser_ros.solver.certify.dual_ascent import bundle_step, pair_products, sharpened
 from sparser_ros.solver.model.problem import QuadraticProblem
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.optimize.trust_region import StoppingRule, minimise
@@ -61,3 +61,19 @@ def test_a_step_makes_the_model_positive_semidefinite_at_least_trace():
     assert w > 0
     assert D[2, 2] == pytest.approx(0.5 * (w * 0.64 - 1))
     assert D[1, 1] == pytest.approx(-0.5)
+
+
+def test_products_of_pairs_are_those_of_the_symmetric_matrices():
+    rng = np.random.default_rng(3)
+    n, d, k, q = 700, 3, 600, 4
+    turns, bearings = rng.normal(size=(n, d, q)), rng.normal(size=(k, q))
+    i, j = upper = np.triu_indices(q)
+    scale = np.where(i == j, 1.0, np.sqrt(2))
+    pairs = np.einsum('nam,ncm->nacm', turns[:, :, i], turns[:, :, j])
+    pairs = 0.5 * scale * (pairs + np.swapaxes(pairs, 1, 2))
+    rows = np.concatenate([
+        pairs.reshape(n * d * d, -1), scale * bearings[:, i] * bearings[:, j]])
+    unit = np.concatenate([np.tile(np.eye(d).ravel(), n), np.ones(k)])
+    gram, linear = pair_products(turns, bearings, upper, scale)
+    np.testing.assert_allclose(gram, rows.T @ rows, rtol=1e-10, atol=1e-8)
+    np.testing.assert_allclose(linear, rows.T @ unit, rtol=1e-10, atol=1e-8)
