@@ -31,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--robots', type=int, nargs='+', default=ROBOTS, metavar='N')
     made.add_argument('--known', type=int, nargs='+', default=KNOWN, metavar='N')
     made.add_argument('--motions', nargs='+', default=MOTIONS, choices=MOTIONS)
+    made.add_argument('--sightings', action='store_true',
+                      help='beacons are seen, and ranges are between robots only')
     made.add_argument('--verbose', action='store_true', help='print every false verdict')
     args = made.parse_args(argv)
     table = Table('geometry', 'Located and not', {
@@ -58,7 +60,8 @@ def main(argv: list[str] | None = None) -> int:
 def _case(robots: int, known: int, motion: str, args: Any) -> list[Outcome]:
     result = []
     for seed in range(args.first_seed, args.first_seed + args.seeds):
-        run = field(robots, known, motion, seed, outliers=args.outliers)
+        run = field(robots, known, motion, seed, outliers=args.outliers,
+                    sightings=args.sightings)
         for second in SECONDS:
             some = outcomes(run, second, seed)
             result += some

@@ -53,7 +53,8 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
     truth = now.truth
     if frame.gauge is not None:
         truth = at_origin(truth, int(frame.segments.first[frame.gauge]), (np.eye(2), np.zeros(2)))
-    oracle = _observed(frame, truth, {'ranges': np.where(now.false, 0.0, 1.0)})
+    oracle = _observed(frame, truth, {
+        'ranges': np.where(now.false, 0.0, 1.0), 'sightings': np.where(now.mistaken, 0.0, 1.0)})
     found, weights = _solved(frame, truth, seed)
     begin = time.process_time()
     seen = _observed(frame, found, weights)

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparser_ros.array_types import Array, Mask
-from sparser_ros.graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
+from sparser_ros.graph import (
+    Estimate,
+    Graph,
+    Landmarks,
+    Poses,
+    Ranges,
+    RelativePoses,
+    Sightings,
+    empty_graph,
+)
 from sparser_ros.io.chain import compose
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 
@@ -18,6 +27,8 @@ STILL_M, STILL_RAD = 1e-4, 1e-5
 """What odometry drifts by in a second without motion."""
 RANGE_SIGMA_M, RANGE_SHARE, RANGES_PER_S = 0.1, 0.01, 4
 OUTLIER_M = 8.0
+SIGHT_REACH_M, SIGHT_SIGMA_M, SIGHT_SHARE = 40.0, 0.1, 0.02
+"""How far beacons are seen, and the noise per axis of where: m, and share of the distance."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,8 @@ class Field:
     """(n,): time of each pose."""
     false: Mask
     """(k,): ranges without line of sight."""
+    mistaken: Mask
+    """(s,): sightings of something else."""
 
     def until(self, second: float) -> Field:
         """The run so far."""
@@ -37,19 +50,25 @@ class Field:
         n = int(np.searchsorted(self.second, second, side='right'))
         edges = g.relative_poses.take(g.relative_poses.j < n)
         heard = np.maximum(g.ranges.source, g.ranges.target) < n
+        seen = g.sightings.i < n
         return Field(
             g.replaced(
                 poses=g.poses.take(np.arange(n)), relative_poses=edges,
-                ranges=g.ranges.take(heard)),
+                ranges=g.ranges.take(heard), sightings=g.sightings.take(seen)),
             Estimate(self.truth.rotation[:n], self.truth.translation[:n],
                      self.truth.landmarks.copy()),
-            self.second[:n], self.false[heard])
+            self.second[:n], self.false[heard], self.mistaken[seen])
 
 
 def field(
     robots: int, known: int, motion: str, seed: int, *, seconds: int = 80, outliers: float = 0.05,
+    sightings: bool = False,
 ) -> Field:
-    """Robots that stand, drive straight or in curves among six beacons, `known` of them known."""
+    """Robots that stand, drive straight or in curves among six beacons, `known` of them known.
+
+    `sightings`: beacons are seen, each robot seeing some of them only, and ranges are between
+    robots.
+    """
     random = np.random.default_rng([seed, robots, known, len(motion)])
     angle = 2 * np.pi * (np.arange(BEACONS) + random.uniform(-0.3, 0.3, BEACONS)) / BEACONS
     beacons = RADIUS_M * random.uniform(0.8, 1.3, BEACONS)[:, None] * np.column_stack(
@@ -62,6 +81,11 @@ def field(
     robot = np.tile(np.arange(robots), seconds)
     edges, frame = _odometry(rotation, position, robots, random)
     ranges, false = _ranges(position, beacons, robots, seconds, outliers, random)
+    seen, mistaken = empty_graph(2, ()).sightings, np.zeros(0, dtype=bool)
+    if sightings:
+        between = (ranges.target >= 0) & (np.arange(len(false)) % RANGES_PER_S == 0)
+        ranges, false = ranges.take(between), false[between]
+        seen, mistaken = _sightings(rotation, position, beacons, robots, outliers, random)
     fixed = random.permutation(BEACONS) < known
     graph = empty_graph(2, tuple('ABCDEFG'[:robots])).replaced(
         poses=Poses(
@@ -70,9 +94,9 @@ def field(
         landmarks=Landmarks(
             tuple(f'L{k}' for k in range(BEACONS)),
             np.where(fixed[:, None], beacons, np.nan), fixed),
-        relative_poses=edges, ranges=ranges)
+        relative_poses=edges, ranges=ranges, sightings=seen)
     return Field(graph, Estimate(rotation, position, beacons),
-                 np.repeat(np.arange(seconds), robots).astype(float), false)
+                 np.repeat(np.arange(seconds), robots).astype(float), false, mistaken)
 
 
 def _path(motion: str, seconds: int, random: np.random.Generator) -> tuple[Array, Array]:
@@ -139,3 +163,26 @@ def _ranges(
         source, target, lever, lever.copy(), measured,
         1 / (RANGE_SIGMA_M**2 + (RANGE_SHARE * measured) ** 2),
         np.zeros(len(source), dtype=np.int64)), false
+
+
+def _sightings(
+    rotation: Array, position: Array, beacons: Array, robots: int, outliers: float,
+    random: np.random.Generator,
+) -> tuple[Sightings, Mask]:
+    """Each pose looks at one beacon; its robot knows some of them, and sees what is in reach."""
+    known = np.arange(BEACONS) < random.integers(1, BEACONS + 1, robots)[:, None]
+    known = random.permuted(known, axis=1)
+    pose = np.arange(len(position))
+    beacon = random.integers(BEACONS, size=len(pose))
+    distance = np.linalg.norm(beacons[beacon] - position, axis=1)
+    seen = known[pose % robots, beacon] & (distance < SIGHT_REACH_M)
+    pose, beacon, distance = pose[seen], beacon[seen], distance[seen]
+    sigma = np.hypot(SIGHT_SIGMA_M, SIGHT_SHARE * distance)
+    false = random.uniform(size=len(pose)) < outliers
+    course = random.uniform(-np.pi, np.pi, len(pose))
+    away = np.where(false, random.exponential(OUTLIER_M, len(pose)), 0.0)
+    place = np.einsum('kji,kj->ki', rotation[pose], beacons[beacon] - position[pose])
+    place = place + sigma[:, None] * random.normal(size=place.shape)
+    place += away[:, None] * np.column_stack([np.cos(course), np.sin(course)])
+    return Sightings(
+        pose, ~beacon, place, 1 / sigma**2, np.zeros(len(pose), dtype=np.int64)), false

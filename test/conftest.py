@@ -36,7 +36,7 @@ if os.environ.get('CI'):
 
 _LONGEST = (
     'test_printed_commands.py', 'node/test_node.py', 'backend/process/test_worker.py',
-    'test_lint.py', 'benchmark/test_benchmark.py', 'demo/test_demo.py',
+    'node/test_controls.py', 'test_lint.py', 'benchmark/test_benchmark.py', 'demo/test_demo.py',
     'backend/session/test_following.py', 'node/test_crashes.py', 'node/test_saved_maps.py',
     'backend/replay/test_replay.py', 'cli/test_compile_kernels.py',
     'backend/process/test_auditor_calibration.py')

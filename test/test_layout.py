@@ -256,7 +256,9 @@ NO_CHOICE = {
     'linalg/memory.py _TRIM_NEVER': 'largest value of a C int',
     'linalg/memory.py _TRIM_THRESHOLD, _MMAP_THRESHOLD': 'names of options in malloc.h',
     'linalg/sparse/ordering_kernels.py CHAIN_ENTRIES': 'entries in the column of a chain',
+    'linalg/sparse/cholesky.py _COLUMNS_AT_ONCE': 'width of a kernel that is compiled anyway',
     'linalg/sparse/sparse_kernels.py _REGISTERS': 'compiled; registers of the processor',
+    'solver/optimize/formulations.py _COLUMNS_AT_ONCE': 'compiled; registers of the processor',
 }
 
 

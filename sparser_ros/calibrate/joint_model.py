@@ -93,7 +93,7 @@ def _solver(J: sp.csr_matrix) -> Callable[[Array], Array]:
 
     def solved(right: Array) -> Array:
         with single_threaded_blas():
-            return np.asarray(scale[:, None] * factor.solve(scale[:, None] * right))
+            return np.asarray(scale[:, None] * factor.solve_any(scale[:, None] * right))
 
     return solved
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from .keyframes import KeyframeRule
 from .motion import Geometry, Pose
 from .noise import Noise, configured, fault
 from .odometry_gate import Believed
+from .pose_column import PoseColumn
 from .stamps import nanoseconds
 from .steps import Reading
 from .thinned_keyframes import ThinnedKeyframes
@@ -60,11 +63,12 @@ class OdometryTrack:
             config.stamps.reorder_window_s if self._exact else config.stamps.timeout_s)
         self.stamps: list[int] = []
         self.poses: list[Pose] = []
-        self.keyframe_stamps: list[int] = []
-        self.keyframe_poses: list[Pose] = []
+        # Columns, not lists: a thinning reads all of them within one callback.
+        self.keyframe_stamps = array('q')
+        self.keyframe_poses = PoseColumn(len(space.identity))
         self.edges: list[OdometryEdge] = []
         """Edges into keyframes that `take_edges` has not handed out yet."""
-        self.rows: list[int] = []
+        self.rows = array('q')
         """Pose rows of the keyframes handed out so far."""
         self.segments: list[int] = []
         """Numbers of the keyframes at which a segment begins, the first one included."""
@@ -218,14 +222,11 @@ class OdometryTrack:
 
         All edges are handed out; the first keyframe of every segment stays.
         """
-        chosen, place = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
-        gone = np.flatnonzero(~keep).tolist()
-        self._gone.add([self.keyframe_stamps[number] for number in gone],
-                       [self.keyframe_poses[number] for number in gone])
-        self.keyframe_stamps = [self.keyframe_stamps[number] for number in chosen]
-        self.keyframe_poses = [self.keyframe_poses[number] for number in chosen]
-        self.segments = place[self.segments].tolist()
-        self.rows = rows.tolist()
+        stamps = np.array(self.keyframe_stamps)
+        self._gone.add(stamps[~keep], self.keyframe_poses.take(keep))
+        self.keyframe_stamps = array('q', stamps[keep].tobytes())
+        self.segments = (np.cumsum(keep) - 1)[self.segments].tolist()
+        self.rows = array('q', rows.astype(np.int64).tobytes())
 
     def take_edges(self) -> list[OdometryEdge]:
         """Edges that no increment holds yet."""
@@ -280,7 +281,9 @@ class OdometryTrack:
             number = after
         return number
 
-    def _keyframes_around(self, stamp_ns: int) -> tuple[list[int], list[Pose]]:
+    def _keyframes_around(
+        self, stamp_ns: int
+    ) -> tuple[Sequence[int], PoseColumn | Sequence[Pose]]:
         """Stamps and poses of keyframes that an instant lies between, thinned ones included."""
         gone = self._gone.around(stamp_ns)
         if not gone:
@@ -306,7 +309,8 @@ class OdometryTrack:
 
     def _pose_at(self, stamp_ns: int) -> Pose | str:
         """Pose by interpolation, or a bit of extrapolation; a text = why there is none."""
-        stamps, poses = self.stamps, self.poses
+        stamps: Sequence[int] = self.stamps
+        poses: PoseColumn | Sequence[Pose] = self.poses
         if stamp_ns < stamps[0] and stamps[0] > self.keyframe_stamps[0]:
             # What was pruned survives as keyframes.
             stamps, poses = self._keyframes_around(stamp_ns)

@@ -21,6 +21,7 @@ from .inputs import Inputs
 
 _ROOMS = ('sparser_ros.frontend.', 'sparser_ros.config.', 'sparser_ros.graph.')
 _PLAIN = {
+    ('array', 'array'), ('array', '_array_reconstructor'),
     ('builtins', 'set'), ('builtins', 'frozenset'), ('collections', 'OrderedDict'),
     ('collections', 'deque'), ('collections', 'Counter'), ('collections', 'defaultdict'),
     ('functools', 'partial'), ('re', '_compile'), ('numpy', 'ndarray'), ('numpy', 'dtype'),

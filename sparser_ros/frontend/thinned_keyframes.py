@@ -6,8 +6,6 @@ stays is still known, 32 bytes a keyframe in 2D and 64 in 3D.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..array_types import Array, Index
@@ -21,13 +19,11 @@ class ThinnedKeyframes:
         self._stamps: Index = np.zeros(0, dtype=np.int64)
         self._poses: Array = np.zeros((0, len(space.identity)))
 
-    def add(self, stamps: Sequence[int], poses: Sequence[Pose]) -> None:
-        """More of them, in any order."""
-        all_stamps = np.concatenate([self._stamps, np.array(stamps, dtype=np.int64)])
-        order = np.argsort(all_stamps, kind='stable')
-        self._stamps = all_stamps[order]
-        self._poses = np.concatenate([
-            self._poses, np.array(poses).reshape(-1, self._poses.shape[1])])[order]
+    def add(self, stamps: Index, poses: Array) -> None:
+        """More of them, (k,) in order of time and (k, w)."""
+        place = np.searchsorted(self._stamps, stamps, side='right')
+        self._stamps = np.insert(self._stamps, place, stamps)
+        self._poses = np.insert(self._poses, place, poses, axis=0)
 
     @property
     def newest_ns(self) -> int:

@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from sparser_ros.config import SolverConfig
+from sparser_ros.solver.warm_up import warm_up
+
 WARM_UP = ('from sparser_ros.config import SolverConfig; '
            'from sparser_ros.solver.warm_up import warm_up; warm_up({}, SolverConfig())')
 
@@ -13,12 +16,9 @@ WARM_UP = ('from sparser_ros.config import SolverConfig; '
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize('dimension', [2, 3])
 def test_no_kernel_is_compiled_twice(dimension):
-    def started():
-        return subprocess.run(
-            [sys.executable, '-c', WARM_UP.format(dimension)], text=True, check=True,
-            capture_output=True, env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
-
-    started()
-    log = started()
+    warm_up(dimension, SolverConfig())
+    log = subprocess.run(
+        [sys.executable, '-c', WARM_UP.format(dimension)], text=True, check=True,
+        capture_output=True, env={**os.environ, 'NUMBA_DEBUG_CACHE': '1'}).stdout
     assert 'data loaded' in log
     assert 'data saved' not in log

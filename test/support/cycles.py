@@ -7,9 +7,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def nothing_left_over() -> Iterator[None]:
-    """Fails if objects of this package end up in cycles."""
-    gc.collect()
+    """Fails if objects of this package end up in cycles.
+
+    What was there before is set aside, which spares the collector a second each time.
+    """
     gc.disable()
+    gc.freeze()
     try:
         yield
         gc.set_debug(gc.DEBUG_SAVEALL)
@@ -19,5 +22,6 @@ def nothing_left_over() -> Iterator[None]:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
         gc.enable()
     assert left == []

@@ -14,6 +14,17 @@ def jacobians(problem: QuadraticProblem) -> tuple[np.ndarray, np.ndarray, np.nda
     return problem.A.toarray(), problem.C.toarray(), np.diag(problem.omega)
 
 
+def product_with_identity(schur: SchurOperator) -> np.ndarray:
+    """The dense matrix of a product, five columns at a time: kernels of that rank are there.
+
+    Those of another width are compiled for it alone, which takes seconds.
+    """
+    rows = schur.shape[0]
+    identity = np.eye(rows, -(-rows // 5) * 5)
+    slices = np.split(identity, identity.shape[1] // 5, axis=1)
+    return np.hstack([schur(np.ascontiguousarray(one)) for one in slices])[:, :rows]
+
+
 def schur_complement(A: np.ndarray, A_f: np.ndarray, omega: np.ndarray) -> np.ndarray:
     """Q_cc - Q_cf pinv(Q_ff) Q_fc (paper, eq. reduced-cost)."""
     return A.T @ omega @ A - A.T @ omega @ A_f @ np.linalg.pinv(

@@ -61,7 +61,7 @@ class LinearModel:
         right = np.column_stack([(J.T @ G).toarray(), J.T @ self.residual])
         with single_threaded_blas():
             factor = factorize((D @ information @ D).tocsc())
-            step = scale[:, None] * factor.solve(scale[:, None] * right)
+            step = scale[:, None] * factor.solve_any(scale[:, None] * right)
         GJ = right[:, :-1].T
         square = (G.T @ G).toarray()
         inner = square - GJ @ step[:, :-1]

@@ -7,7 +7,7 @@ odometry by more than odometry noise explains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -235,6 +235,11 @@ def _alternatives(
     compared = compare(
         case.whole, case.fine, case.pieces, starts, case.gauge, sigma.variance_factor,
         config.alert_limit_m)
+    present = replace(compared, here=case.fine.identity())
+    if compared.gained >= config.flip_cost and _differences(
+            case, sigma, present, compared.fallen, asked):
+        # The estimate is no minimum: what lies below it is another place, and a better one.
+        compared = compared.against(present.here)
     found: list[Alternative] = []
     hypotheses: list[AlternativePlacement] = []
     least = float('inf')

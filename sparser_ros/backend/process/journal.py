@@ -19,6 +19,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,7 +62,8 @@ class _Part:
     data: bytes
     session: int = -1
     """>= 0: begin a new file of this session."""
-    graph: bytes | None = None
+    graph: Callable[[], bytes] | None = None
+    """Makes them, in the thread: of a large map that takes many ms."""
     anew: bool = False
     """Whether that file holds all increments, so that older ones are not needed any more."""
 
@@ -137,12 +139,7 @@ class Journal:
                    for k in range(int(anew), len(increments), MERGED)]
         firsts = [0 if anew and number == 0 else chunk[0].sequence
                   for number, chunk in enumerate(chunks)]
-        graph = b''.join(
-            2 * records.pack(Record(
-                records.GRAPH, chunk[-1].sequence, first, len(chunk), 0, 0,
-                encode_increment(merged(chunk), first=first)))
-            for chunk, first in zip(chunks, firsts, strict=True))
-        self._open(graph, anew=anew)
+        self._open(partial(_encoded, chunks, firsts), anew=anew)
         self._write(records.STATE, state)
 
     def restart(self, begin: dict[str, Any]) -> int:
@@ -167,7 +164,7 @@ class Journal:
         self._queue.put(None)
         self._writer.join(10.0)
 
-    def _open(self, graph: bytes | None = None, *, anew: bool = False) -> None:
+    def _open(self, graph: Callable[[], bytes] | None = None, *, anew: bool = False) -> None:
         begin = Record(records.BEGIN, self._number, self._before, 0, 0, 0,
                        json.dumps(self._begin).encode())
         self._number += 1
@@ -187,6 +184,15 @@ class Journal:
         self._file_bytes += len(data)
         self._queue.put(_Part(record.number, data))
         return record.number
+
+
+def _encoded(chunks: Sequence[Sequence[Increment]], firsts: Sequence[int]) -> bytes:
+    """Records of a `.graph` file: one for every chunk of increments, twice."""
+    return b''.join(
+        2 * records.pack(Record(
+            records.GRAPH, chunk[-1].sequence, first, len(chunk), 0, 0,
+            encode_increment(merged(list(chunk)), first=first)))
+        for chunk, first in zip(chunks, firsts, strict=True))
 
 
 class _Writer(threading.Thread):
@@ -265,7 +271,7 @@ class _Writer(threading.Thread):
     def _begin(self, part: _Part) -> None:
         self._close()
         if part.graph is not None:
-            self._files.write_graph(part.session, part.graph)
+            self._files.write_graph(part.session, part.graph())
         self._session = part.session
         self._open()
         self._files.tidy(part.session, part.graph is not None, part.anew)

@@ -31,6 +31,8 @@ except ImportError:
     cholmod = None
 
 log = logging.getLogger(__name__)
+_COLUMNS_AT_ONCE = 5
+"""Of right-hand sides: the usual rank of relaxations, for which kernels are there already."""
 
 
 class NotPositiveDefiniteError(SolverError):
@@ -234,6 +236,20 @@ class CholeskyFactor:
     @property
     def nnz(self) -> int:
         return len(self.data)
+
+    def solve_any(self, rhs: Array) -> Array:
+        """A^-1 rhs for rhs of shape (n, q), q as the data have it: a few columns at a time.
+
+        `solve` is compiled for each number of columns, which takes seconds. It is the better one
+        where few numbers occur, such as ranks.
+        """
+        out = np.empty_like(rhs)
+        some = np.zeros((self.n, _COLUMNS_AT_ONCE))
+        for first in range(0, rhs.shape[1], _COLUMNS_AT_ONCE):
+            count = min(_COLUMNS_AT_ONCE, rhs.shape[1] - first)
+            some[:, :count] = rhs[:, first:first + count]
+            out[:, first:first + count] = self.solve(some)[:, :count]
+        return out
 
     def solve(self, rhs: Array, out: Array | None = None) -> Array:
         """A^-1 rhs for rhs of shape (n,) or (n, p); `out` may be rhs itself."""

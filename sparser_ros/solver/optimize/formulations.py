@@ -29,6 +29,10 @@ from .compute_backend import ComputeBackend
 from .interfaces import Observer, Preconditioner, StoppingRule
 from .trust_region import TrustRegionRun
 
+_COLUMNS_AT_ONCE = 15
+"""Of right-hand sides: as many as triangular solves keep in registers. Solves of as many columns as
+a graph has would be compiled for that graph."""
+
 
 class Schur:
     """X_f eliminated by the matrix-free operator."""
@@ -73,10 +77,12 @@ class Dense(Schur):
                 f'formulation dense: a matrix of {rows} x {rows} takes {8 * rows**2 / 2**30:.0f} '
                 f'GiB, the limit is {limit / 2**30:.0f}; use formulation schur')
         self.matrix = schur.Q_cc.toarray()
-        block = 256
-        for start in range(0, rows, block):
-            columns = np.ascontiguousarray(schur.B_T[:, start : start + block].toarray())
-            self.matrix[:, start : start + block] -= schur.B @ schur.factor.solve(columns)
+        B_T, columns = schur.B_T.tocsc(), np.zeros((schur.M.shape[0], _COLUMNS_AT_ONCE))
+        for start in range(0, rows, _COLUMNS_AT_ONCE):
+            part = B_T[:, start : start + _COLUMNS_AT_ONCE].toarray()
+            columns[:, : part.shape[1]] = part
+            product = schur.B @ schur.factor.solve(columns)
+            self.matrix[:, start : start + _COLUMNS_AT_ONCE] -= product[:, : part.shape[1]]
 
     def __call__(self, y: Array, out: Array) -> Array:
         return np.matmul(self.matrix, y, out=out)

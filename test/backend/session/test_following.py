@@ -44,8 +44,7 @@ def followed(solutions):
     return [solution.stats.init == FOLLOWED for solution in solutions]
 
 
-@pytest.mark.parametrize('seed', range(3))
-@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('dimension, seed', [(2, 0), (2, 1), (3, 0), (3, 1)])
 def test_every_tick_costs_what_an_ordinary_one_does(seed, dimension):
     world = world_of(seed, dimension=dimension)
     increments = world.increments(20)
@@ -158,8 +157,7 @@ def with_false_ranges(increments, share, seed=0):
     return made, np.flatnonzero(np.concatenate(false))
 
 
-@pytest.mark.parametrize('gnc', [True, False])
-@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('dimension, gnc', [(2, True), (2, False), (3, True)])
 def test_robust_ticks_reject_what_ordinary_ones_do(dimension, gnc):
     world = world_of(1, dimension=dimension, steps=80)
     increments, false = with_false_ranges(world.increments(25), 0.08)

@@ -46,7 +46,7 @@ def test_composed_weights_add_variances():
 
 @pytest.mark.parametrize('d', [2, 3])
 def test_a_coarse_start_ends_where_a_whole_one_does(d):
-    graph = world(11, d, robots=2, length=120, ranges=400, closures=4, noise=0.3)
+    graph = world(11, d, robots=2, length=60, ranges=200, closures=4, noise=0.3)
     whole = solve(graph, SolverConfig(init='auto', coarsening=1))
     coarse = solve(graph, SolverConfig(init='auto', coarsening=4))
     assert coarse.stats.init == 'coarse'

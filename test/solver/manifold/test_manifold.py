@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from sparser_ros.solver.manifold.manifold import Manifold
 
+# Square and lifted, as the solver has them: kernels of others are compiled for a test alone.
 CASES = [
-    (d, p, homogenised) for d in (2, 3) for p in range(d, 7) for homogenised in (False, True)]
+    (d, p, homogenised) for d in (2, 3) for p in (d, 5) for homogenised in (False, True)]
 
 
 def sample(d: int, p: int, homogenised: bool, seed: int = 0):

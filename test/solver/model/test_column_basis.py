@@ -101,7 +101,7 @@ def test_any_linear_residual_is_solved_exactly(build, absolute):
     A_f[:, graph.n_poses :][:, graph.landmarks.fixed] = 0
     omega = np.diag(problem.omega)
     expected = schur_complement(problem.A.toarray(), A_f, omega)
-    y = problem.manifold.random_point(4, np.random.default_rng(0))
+    y = problem.manifold.random_point(5, np.random.default_rng(0))
     assert np.allclose(schur(y), expected @ y, atol=1e-8 * np.abs(expected).max())
     residual = problem.A @ y + A_f @ schur.points(y)
     assert np.abs(A_f.T @ omega @ residual).max() < 1e-8 * np.abs(expected).max()

@@ -61,7 +61,7 @@ def test_points_are_optimal(graph):
     A, _, omega = jacobians(problem)
     A_f = free_jacobian(graph)
     schur = SchurOperator(problem)
-    y = problem.manifold.random_point(4, np.random.default_rng(1))
+    y = problem.manifold.random_point(5, np.random.default_rng(1))
     points = schur.points(y)
     residual = A @ y + A_f @ points
     scale = np.abs(A_f.T @ omega @ A @ y).max() + 1

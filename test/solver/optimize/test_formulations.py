@@ -36,7 +36,7 @@ def operator(name, **options):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize('kind', CLASSES)
 def test_cost_at_the_best_positions_is_the_reduced_cost(name, kind):
     schur, space = operator(name, **CLASSES[kind])
-    y = schur.problem.manifold.random_point(4, np.random.default_rng(0))
+    y = schur.problem.manifold.random_point(5, np.random.default_rng(0))
     z = space.enter(y)
     assert z.shape[0] == space.manifold.rows
     assert np.sum(z * space(z, np.empty_like(z))) == pytest.approx(np.sum(y * schur(y)), rel=1e-9)
@@ -48,7 +48,7 @@ def test_cost_at_the_best_positions_is_the_reduced_cost(name, kind):
 def test_gradient_and_hessian_by_finite_differences(name, absolute):
     schur, space = operator(name, absolute=absolute)
     manifold, random = space.manifold, np.random.default_rng(0)
-    y = space.enter(schur.problem.manifold.random_point(4, random))
+    y = space.enter(schur.problem.manifold.random_point(5, random))
     v = manifold.project(y, random.normal(size=y.shape))
 
     def apply(z):  # type: ignore[no-untyped-def]
@@ -101,8 +101,8 @@ def test_low_rank_optimum_from_a_random_start(name, kind):
 
 def test_varpro_keeps_positions_optimal():
     schur, space = operator('original-varpro')
-    y = schur.problem.manifold.random_point(4, np.random.default_rng(0))
-    z = space.manifold.retract(space.enter(y), np.ones((space.manifold.rows, 4)))
+    y = schur.problem.manifold.random_point(5, np.random.default_rng(0))
+    z = space.manifold.retract(space.enter(y), np.ones((space.manifold.rows, 5)))
     assert np.allclose(z, space.enter(space.leave(z)), atol=1e-9)
 
 

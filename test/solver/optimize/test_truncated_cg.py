@@ -33,16 +33,16 @@ class Identity:
 
 
 def step_at(offset: float, radius: float, rule: StoppingRule, enough: float = 0.0):  # type: ignore[no-untyped-def]
-    """A step on a sphere of ten dimensions at a point `offset` away from the top of a quadratic.
+    """A step on a sphere in five dimensions at a point `offset` away from the top of a quadratic.
 
-    The best point is e_0, where the curvatures are 1 to 9; the worst is e_9.
+    The best point is e_0, where the curvatures are 1 to 4; the worst is e_4.
     """
     manifold = Manifold(2, 0, 1)
-    q = np.diag(np.arange(10.0))
-    # One bearing of ten columns, whose cost is u Q u^T: Q acts from the right.
-    top = np.zeros((1, 10))
-    top[0, 9 if offset < 0 else 0] = 1
-    away = np.random.default_rng(0).standard_normal((1, 10))
+    q = np.diag(np.arange(5.0))
+    # One bearing of five columns, whose cost is u Q u^T: Q acts from the right.
+    top = np.zeros((1, 5))
+    top[0, 4 if offset < 0 else 0] = 1
+    away = np.random.default_rng(0).standard_normal((1, 5))
     y = manifold.nearest_point(top + abs(offset) * away)
 
     def operator(x: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def test_a_deadline_stops_cg():
 def test_a_run_counts_the_reason_of_every_iteration():
     problem = QuadraticProblem(world(3, noise=1.0))
     schur, manifold = SchurOperator(problem), problem.manifold
-    y = manifold.random_point(4, np.random.default_rng(1))
+    y = manifold.random_point(5, np.random.default_rng(1))
     run = minimise(
         schur, manifold, y, RegularisedQ(schur), StoppingRule(cost_tolerance=0))
     assert sum(run.cg_stops.values()) == run.iterations
