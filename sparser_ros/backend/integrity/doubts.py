@@ -27,6 +27,10 @@ _STEADY = 0.5
 """A spread below this share of the median makes an offset one that words may state."""
 
 
+BURST_TIMES = ' from '
+"""What follows in the words for a burst are its times."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """The ranges of a graph at an estimate."""
@@ -198,6 +202,11 @@ def burst_finding(sources: RangeEnds, burst: Burst, rows: Rows) -> Finding:
     which = 'long' if offset > 0 else 'short'
     size = f'were {abs(offset):.1f} m too {which}' if spread < _STEADY * abs(offset) else \
         'did not fit'
-    text = (f'ranges of radio {name} {size} from {seconds.min():.0f} s to {seconds.max():.0f} s of '
-            'the data')
+    text = f'ranges of radio {name} {size}' + in_stretch(
+        float(seconds.min()), float(seconds.max()))
     return Finding('range_burst', name, text, offset, 'm')
+
+
+def in_stretch(begin_s: float, end_s: float) -> str:
+    """The end of the words for a burst; times since the first pose."""
+    return f'{BURST_TIMES}{begin_s:.0f} s to {end_s:.0f} s of the data'

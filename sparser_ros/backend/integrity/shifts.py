@@ -17,7 +17,7 @@ from ...array_types import Array, Index, Mask
 from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
-from .doubts import Rows
+from .doubts import Rows, in_stretch
 
 _BINS = 6
 """Bins of a window: a stretch begins and ends at one of them before its ends are refined."""
@@ -41,8 +41,8 @@ class Shift:
         """Words for ranges that are `offset_m` too long."""
         which = 'long' if offset_m > 0 else 'short'
         return Finding(
-            'range_burst', name, f'ranges of radio {name} were {abs(offset_m):.1f} m too {which} '
-            f'from {self.begin_s:.0f} s to {self.end_s:.0f} s of the data', offset_m, 'm')
+            'range_burst', name, f'ranges of radio {name} were {abs(offset_m):.1f} m too {which}'
+            + in_stretch(self.begin_s, self.end_s), offset_m, 'm')
 
 
 def shifts(

@@ -20,7 +20,7 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
-from ..integrity.doubts import FAR_SIGMA
+from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, in_stretch
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,15 @@ def joined(doubts: list[RangeDoubt], new: list[RangeDoubt]) -> list[RangeDoubt]:
             rows = np.union1d(rows, old.rows)
         result.append(RangeDoubt(one.finding, rows, one.end_s))
     return result
+
+
+def finding_of(one: RangeDoubt, graph: Graph) -> Finding:
+    """The finding with the times of the whole group; an audit may have named a part of it last."""
+    if not len(one.rows):
+        return one.finding
+    begin = float(range_ends(graph).seconds[one.rows[0]])
+    words = one.finding.text.partition(BURST_TIMES)[0]
+    return replace(one.finding, text=words + in_stretch(begin, one.end_s))
 
 
 def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[RangeDoubt]:

@@ -20,7 +20,16 @@ from ..integrity.examine import LASTING_ODOMETRY
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
-from .range_doubts import RangeDoubt, closed, faulty_together, grown, joined, revived, rows_of
+from .range_doubts import (
+    RangeDoubt,
+    closed,
+    faulty_together,
+    finding_of,
+    grown,
+    joined,
+    revived,
+    rows_of,
+)
 from .runner import run, value_of
 from .solution import Location
 from .verdict import Verdict
@@ -90,14 +99,17 @@ class SourceFaults:
         stamps = graph.poses.stamp_ns
         newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
         ranges = [one for one in self._doubts if newest - one.end_s <= config.memory_s]
-        lasting = [one.finding for one in ranges] + [found for _, found in self._widened.values()]
-        said = {(one.kind, one.subject) for one in verdict.findings}
+        groups = {(one.finding.kind, one.finding.subject): finding_of(one, graph) for one in ranges}
+        found = tuple(
+            one for one in verdict.findings if (one.kind, one.subject) not in groups)
+        said = {(one.kind, one.subject) for one in found}
+        lasting = [*groups.values(), *(one for _, one in self._widened.values())]
         return replace(
             verdict, widened=self._factors(), doubted_ranges=rows_of(self._doubts),
             held_sources=tuple(sorted({
                 one.finding.subject for one in self._doubts if one.open})),
             findings=tuple(
-                one for one in lasting if (one.kind, one.subject) not in said) + verdict.findings,
+                one for one in lasting if (one.kind, one.subject) not in said) + found,
             gate_robots=verdict.gate_robots + tuple(
                 (one.finding.subject, one.finding.text) for one in self._doubts
                 if one.unresolved and newest - one.end_s <= config.window_s))

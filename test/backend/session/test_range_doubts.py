@@ -1,6 +1,7 @@
 """Ranges that are faulty together are left out as a group, and come back when they fit."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -137,6 +138,8 @@ def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
             assert {(one.kind, one.subject) for one in solution.findings} == (
                 {('range_burst', 'B')} if number > 2 else set())
     assert solution.findings[0].value == pytest.approx(3.0, abs=0.5)
+    begin, end = re.search(r'from (\d+) s to (\d+) s', solution.findings[0].text).groups()
+    assert abs(int(begin) - 30) <= 3 and abs(int(end) - 55) <= 3, 'the whole burst, not a part'
 
 
 def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
