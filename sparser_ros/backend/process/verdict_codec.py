@@ -39,7 +39,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'placed': list(verdict.placed),
         'segments': [
             [one.first, one.robot, one.location.value, one.missing, one.rejected_share,
-             one.apart_m] for one in verdict.segments],
+             one.apart_m, one.sigma_m, one.sigma_rad] for one in verdict.segments],
         'status': verdict.status.value,
         'stats': stats_values(verdict.stats),
         'findings': [list(vars(one).values()) for one in verdict.findings],

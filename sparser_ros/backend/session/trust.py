@@ -49,7 +49,9 @@ class SinceAudit:
     moved_m: Array
     """Distance between where the newest pose is estimated and where odometry alone has it."""
     odometry_sigma_m: Array
-    """Standard deviation of the latter."""
+    """Standard deviation of the latter, relative to the pose at the audit."""
+    distance_m: Array
+    """Between the newest pose and that at the audit."""
 
 
 def since_audit(
@@ -89,10 +91,11 @@ def since_audit(
             out += np.bincount(
                 robot[own], weight[own] < config.backend.rejected_weight, minlength=count)
     usual = np.maximum(cost[0] / np.maximum(degrees[0], 1), 1.0)
-    moved, sigma = _against_odometry(graph, segments, estimate, len(verdict.estimate.rotation))
+    moved, sigma, distance = _against_odometry(
+        graph, segments, estimate, len(verdict.estimate.rotation))
     return SinceAudit(
         total.astype(np.int64), out.astype(np.int64), cost[1] / usual,
-        degrees[1].astype(np.int64), moved, sigma)
+        degrees[1].astype(np.int64), moved, sigma, distance)
 
 
 def _robust(squares: Array, widths: Array, config: RobustConfig) -> Array:
@@ -104,10 +107,13 @@ def _robust(squares: Array, widths: Array, config: RobustConfig) -> Array:
 
 def _against_odometry(
     graph: Graph, segments: OdometrySegments, estimate: Estimate, known: int
-) -> tuple[Array, Array]:
-    """How far robots have moved, since an audit of `known` poses, otherwise than odometry says."""
+) -> tuple[Array, Array, Array]:
+    """How far robots have moved, since an audit of `known` poses, otherwise than odometry says.
+
+    With the standard deviation of odometry since then, and the distance from the pose then.
+    """
     count, poses = len(graph.robots), graph.poses
-    moved, sigma = np.zeros(count), np.zeros(count)
+    moved, sigma, distance = np.zeros((3, count))
     table = graph.relative_poses
     recent = np.flatnonzero(table.odometry & (table.j >= known))
     kappa = chi_square_kappa(table.kappa[recent], graph.dimension)
@@ -122,12 +128,13 @@ def _against_odometry(
         estimated = estimate.rotation[since].T @ (
             estimate.translation[last] - estimate.translation[since])
         moved[robot] = np.linalg.norm(estimated - by_odometry)
+        distance[robot] = np.linalg.norm(by_odometry)
         edges = segments.of_pose[table.j[recent]] == newest
         way = float(np.sum(np.linalg.norm(table.translation[recent][edges], axis=1)))
         variance = np.sum(1 / table.tau[recent][edges]) * graph.dimension
         turn = np.sum(1 / kappa[edges])
         sigma[robot] = math.sqrt(float(variance + way**2 * turn))
-    return moved, sigma
+    return moved, sigma, distance
 
 
 def contradictions(
@@ -137,8 +144,11 @@ def contradictions(
     found = {}
     for number, robot in enumerate(robots):
         count, out = int(since.measurements[number]), int(since.rejected[number])
-        own = [one.rejected_share for one in verdict.segments if one.robot == robot]
-        usual = max(_ORDINARY_SHARE, own[-1] if own else 0.0)
+        own = [one for one in verdict.segments if one.robot == robot]
+        usual = max(_ORDINARY_SHARE, own[-1].rejected_share if own else 0.0)
+        by_odometry = math.hypot(
+            since.odometry_sigma_m[number], *((
+                own[-1].sigma_m, own[-1].sigma_rad * since.distance_m[number]) if own else ()))
         most = count * usual + _SIGMAS * math.sqrt(max(count * usual * (1 - min(usual, 1)), 0)) + 1
         limit = config.backend.observability.position_sigma_m + (
             _SIGMAS * since.odometry_sigma_m[number])
@@ -154,6 +164,10 @@ def contradictions(
             found[robot] = (
                 f'the map has {robot} {since.moved_m[number]:.1f} m from where its odometry '
                 'alone takes it')
+        elif not count and by_odometry >= config.backend.observability.position_sigma_m:
+            found[robot] = (
+                f'no measurement of {robot} but odometry has counted since the newest audit: its '
+                f'position has become uncertain by {by_odometry:.1f} m')
     return found
 
 

@@ -43,6 +43,10 @@ class SegmentVerdict:
     """Of its ranges, closures and sightings, those below the rejected weight; 0 where none."""
     apart_m: float = 0.0
     """Distance to the farthest other placement that fits about as well; 0 = there is none."""
+    sigma_m: float = 0.0
+    """Standard deviation of its newest position, in the worst direction."""
+    sigma_rad: float = 0.0
+    """That of its newest heading."""
 
 
 @dataclass(frozen=True)

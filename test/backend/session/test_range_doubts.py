@@ -8,6 +8,7 @@ import pytest
 from backend_world import World, config, graph_of
 from scipy.special import chdtri
 
+from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.range_doubts import (
     RangeDoubt,
     closed,
@@ -18,6 +19,7 @@ from sparser_ros.backend.session.range_doubts import (
 )
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import range_residuals
@@ -107,6 +109,27 @@ def test_a_burst_is_left_out_and_named_and_its_robot_stays_where_it_is():
     aligned = (one - one[0]) @ solution.estimate.rotation[0]
     wanted = (true.truth.translation - true.truth.translation[0]) @ true.truth.rotation[0]
     assert np.max(np.linalg.norm(aligned - wanted, axis=1)) < 0.5
+
+
+def test_a_robot_whose_ranges_are_held_back_is_withdrawn_as_its_odometry_drifts():
+    """Between audits: the last one had it located."""
+    increments = world().increments(24)
+    auditor, tracker = Auditor(config(solver=ROBUST)), Tracker(config(solver=ROBUST))
+    for one in increments[:12]:
+        auditor.add(one)
+        tracker.add(one)
+    verdict = auditor.audit()
+    assert 0 < verdict.segments[1].sigma_m < 0.1
+    tracker.adopt(dataclasses.replace(verdict, held_sources=('B',)))
+    where, words = [], ''
+    for one in increments[12:]:
+        tracker.add(one)
+        robots = tracker.solve().robots
+        assert robots[0].location is Location.LOCATED
+        where.append(robots[1].location is Location.LOCATED)
+        words = robots[1].missing
+    assert where[0] and not where[-1] and where == sorted(where, reverse=True)
+    assert 'no measurement of B but odometry has counted' in words
 
 
 def test_groups_that_fit_come_back():
