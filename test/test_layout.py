@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,15 @@ def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+@cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """(absolute module name, whether imported when the module is) for each import statement."""
-    tree = ast.parse(path.read_text(), str(path))
+    tree = tree_of(path)
     deferred = {
         id(inner)
         for outer in ast.walk(tree)
@@ -107,7 +114,7 @@ def test_one_module_speaks_to_cholmod():
         name_of(path) for path in MODULES
         if any(module.split('.')[0] == 'sksparse' for module, _ in imports(path))} == {home}
     for path in MODULES:
-        names = {node.id for node in ast.walk(ast.parse(path.read_text()))
+        names = {node.id for node in ast.walk(tree_of(path))
                  if isinstance(node, ast.Name)}
         assert name_of(path) == home or 'cholmod' not in names, name_of(path)
 
@@ -209,7 +216,7 @@ def test_every_name_has_one_meaning():
     """A reader who searches for a module or a class finds one."""
     names = [path.stem for path in MODULES if not path.stem.startswith('__')]
     names += [
-        node.name for path in MODULES for node in ast.walk(ast.parse(path.read_text()))
+        node.name for path in MODULES for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)]
     assert {name for name in names if names.count(name) > 1} - {'main'} == TWICE
 
@@ -218,7 +225,7 @@ def long_functions(path: Path) -> list[str]:
     """Functions of more than MOST_LINES lines, decorators left out."""
     return [
         f'{path.relative_to(ROOT)}:{node.lineno} {node.name}'
-        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno is not None and node.end_lineno - node.lineno >= MOST_LINES]
 
