@@ -121,7 +121,8 @@ class SourceFaults:
         """Where the map without faulty ranges does not fit so much better, none is left out.
 
         A jump of a robot's odometry explains the ranges after it as well. While the map with the
-        jump is as good, the robot is withdrawn.
+        jump is as good, the robot is withdrawn. None is left out either where odometry does not
+        hold what it claims.
         """
         for _ in range(_MOST_ROUNDS):
             if not judgement.bursts:
@@ -144,8 +145,26 @@ class SourceFaults:
             if unclear:
                 self._doubt(before)
                 return contest, replace(judgement, gate_robots=judgement.gate_robots + unclear)
-            contest, judgement = other, judge(other)
+            after = judge(other)
+            subjects = {one.finding.subject for one in judgement.bursts}
+            if self._noisy(subjects, after, config.backend.integrity.variance_floor):
+                self._doubt(before)
+                return contest, replace(judgement, findings=tuple(
+                    one for one in judgement.findings
+                    if one.kind != 'range_burst' or one.subject not in subjects))
+            contest, judgement = other, after
         return contest, judgement
+
+    def _noisy(self, subjects: set[str], judgement: Judgement, variance_floor: float) -> bool:
+        """Whether odometry is noisier than it claims even in the map without their ranges.
+
+        That of the robots among the subjects; with a landmark among them that of all robots. Such
+        odometry bends the map by itself, and what claimed noise says of ranges is not true.
+        """
+        robots = self._store.whole.robots
+        asked = subjects if subjects <= set(robots) else robots
+        return any(
+            judgement.odometry_factors.get(robot, 1.0) > variance_floor for robot in asked)
 
     def _with_honest_odometry(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
