@@ -144,25 +144,47 @@ def test_groups_that_fit_come_back():
     assert revived([fits], moved, estimate) == [fits]
 
 
-@pytest.mark.parametrize('seed', [1, 2])
-def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
-    """Few ranges, and no audit while they are wrong: hardly one is rejected, the path gives way."""
+def bent(seed, numbers):
+    """Few ranges, and no audit while they are wrong: hardly one is rejected, the path gives way.
+
+    The findings after each of these increments, and the session.
+    """
     true = World(
         ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
         steps=160, seed=seed, range_sigma=0.3)
-    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
-    for number, one in enumerate(true.increments(8, every=4)):
+    session, found = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25))), {}
+    for number, one in enumerate(true.increments(8, every=4)[:numbers[-1] + 1]):
         step = np.maximum(one.ranges.source, one.ranges.target) // 2
         wrong = of_robot(one.ranges, 1) & (step >= 60) & (step < 110)
         session.add(dataclasses.replace(one, ranges=one.ranges.replaced(
             distance_m=one.ranges.distance_m + 3.0 * wrong)))
-        if number in (2, 4, 6, 7):
-            solution = session.solve()
-            assert {(one.kind, one.subject) for one in solution.findings} == (
-                {('range_burst', 'B')} if number > 2 else set())
-    assert solution.findings[0].value == pytest.approx(3.0, abs=0.5)
-    begin, end = re.search(r'from (\d+) s to (\d+) s', solution.findings[0].text).groups()
+        if number in numbers:
+            found[number] = session.solve().findings
+    return found, session
+
+
+@pytest.mark.parametrize('seed', [1, 2])
+def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
+    found, _ = bent(seed, (2, 4, 6, 7))
+    for number, findings in found.items():
+        assert {(one.kind, one.subject) for one in findings} == (
+            {('range_burst', 'B')} if number > 2 else set())
+    finding = found[7][0]
+    assert finding.value == pytest.approx(3.0, abs=0.5)
+    begin, end = re.search(r'from (\d+) s to (\d+) s', finding.text).groups()
     assert abs(int(begin) - 30) <= 3 and abs(int(end) - 55) <= 3, 'the whole burst, not a part'
+
+
+@pytest.mark.parametrize(('factor', 'left_out'), [(1.0, True), (5.0, False)])
+def test_nothing_is_left_out_where_odometry_does_not_hold_what_it_claims(
+        monkeypatch, factor, left_out):
+    """It bends the map without any burst, and chi-square at claimed noise says nothing then."""
+    truly = Auditor._judged
+    monkeypatch.setattr(Auditor, '_judged', lambda self, contest: dataclasses.replace(
+        truly(self, contest), odometry_factors={'B': factor}))
+    found, session = bent(2, (2, 4))
+    assert bool(len(session.auditor.audit().doubted_ranges)) == left_out
+    assert any(one.kind == 'range_burst' for one in found[4]) == left_out
 
 
 def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
