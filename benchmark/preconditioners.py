@@ -20,7 +20,7 @@ from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.linalg.sparse.cholesky import NotPositiveDefiniteError
-from sparser_ros.solver.certify.certificate import multiplier_matrix
+from sparser_ros.solver.certify.multipliers import Multipliers
 from sparser_ros.solver.initialize.initialization import start_point
 from sparser_ros.solver.model.schur import SchurOperator
 from sparser_ros.solver.precondition.regularised_q import RegularisedQ
@@ -75,7 +75,7 @@ class CertificateShifted(RegularisedQ):
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
         if cg_steps < REFACTOR_AFTER_CG_STEPS:
             return
-        multiplier = multiplier_matrix(self.manifold, y, gradient)
+        multiplier = Multipliers.of(self.manifold, y, gradient).matrix()
         multiplier.resize(self.full.shape)
         try:
             self.refactorise((self.full - multiplier).tocsr())
