@@ -271,7 +271,7 @@ class SparserNode(Node):
 
     def _log_solution(self, solution: Solution) -> None:
         cost = solution.stats.cost_final
-        text = (f'{"solved from scratch" if solution.full else "solved"} in '
+        text = (f'{"map of an audit taken over" if solution.full else "solved"} in '
                 f'{solution.seconds:.2f} s: cost {math.nan if cost is None else cost:.6g}, '
                 f'{len(solution.estimate.translation)} poses, {solution.status.value}')
         if solution.full:
