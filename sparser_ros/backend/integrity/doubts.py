@@ -128,8 +128,7 @@ def doubt_finding(sources: RangeEnds, doubt: Doubt) -> Finding:
     name = sources.names[doubt.source]
     text = f'{100 * doubt.share:.0f} % of the ranges of radio {name} do not fit'
     if steady(doubt):
-        which = 'long' if doubt.offset_m > 0 else 'short'
-        text += f': they are {abs(doubt.offset_m):.1f} m too {which}'
+        text += f': they are {too_long(doubt.offset_m)}'
     return Finding('ranges_rejected', name, text, 100 * doubt.share, '%')
 
 
@@ -199,12 +198,15 @@ def burst_finding(sources: RangeEnds, burst: Burst, rows: Rows) -> Finding:
         sources.names[burst.source], sources.seconds[burst.far], rows.error_m[burst.far])
     offset = float(np.median(error))
     spread = float(np.median(np.abs(error - offset)))
-    which = 'long' if offset > 0 else 'short'
-    size = f'were {abs(offset):.1f} m too {which}' if spread < _STEADY * abs(offset) else \
-        'did not fit'
+    size = f'were {too_long(offset)}' if spread < _STEADY * abs(offset) else 'did not fit'
     text = f'ranges of radio {name} {size}' + in_stretch(
         float(seconds.min()), float(seconds.max()))
     return Finding('range_burst', name, text, offset, 'm')
+
+
+def too_long(offset_m: float) -> str:
+    """Words for ranges that are long by an offset, short where it is negative."""
+    return f'{abs(offset_m):.1f} m too {"long" if offset_m > 0 else "short"}'
 
 
 def in_stretch(begin_s: float, end_s: float) -> str:

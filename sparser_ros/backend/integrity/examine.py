@@ -112,16 +112,18 @@ def examine(
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
         graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
-    faulty = _faulty(sources, found, shifted, findings, _bent_edges(graph, estimate))
+    named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
+    faulty = _faulty(
+        sources, found, shifted, named_bursts, _bent_edges(graph, estimate)
+    ) if named_bursts else ()
     return Examination(tuple(findings), gate, faulty, undetected, factors)
 
 
 def _faulty(
-    sources: RangeEnds, found: list[Burst], shifted: list[Shift], findings: list[Finding],
+    sources: RangeEnds, found: list[Burst], shifted: list[Shift], named: dict[str, Finding],
     bent: dict[str, int],
 ) -> tuple[FaultyRanges, ...]:
-    """The bursts that the findings name: all ranges of the source from first to last misfit."""
-    named = {one.subject: one for one in findings if one.kind == 'range_burst'}
+    """The bursts that are named, by source: all its ranges from first to last misfit."""
     names = sources.names
     result = [
         FaultyRanges(named[name], one.rows, one.end_s, bent.get(name))

@@ -17,7 +17,7 @@ from ...array_types import Array, Index, Mask
 from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
-from .doubts import Rows, in_stretch
+from .doubts import Rows, in_stretch, too_long
 
 _BINS = 6
 """Bins of a window: a stretch begins and ends at one of them before its ends are refined."""
@@ -39,9 +39,8 @@ class Shift:
 
     def finding(self, name: str, offset_m: float) -> Finding:
         """Words for ranges that are `offset_m` too long."""
-        which = 'long' if offset_m > 0 else 'short'
         return Finding(
-            'range_burst', name, f'ranges of radio {name} were {abs(offset_m):.1f} m too {which}'
+            'range_burst', name, f'ranges of radio {name} were {too_long(offset_m)}'
             + in_stretch(self.begin_s, self.end_s), offset_m, 'm')
 
 

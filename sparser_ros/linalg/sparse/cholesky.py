@@ -237,16 +237,16 @@ class CholeskyFactor:
     def nnz(self) -> int:
         return len(self.data)
 
-    def solve_any(self, rhs: Array) -> Array:
+    def solve_any(self, rhs: Array, at_once: int = _COLUMNS_AT_ONCE) -> Array:
         """A^-1 rhs for rhs of shape (n, q), q as the data have it: a few columns at a time.
 
         `solve` is compiled for each number of columns, which takes seconds. It is the better one
         where few numbers occur, such as ranks.
         """
         out = np.empty_like(rhs)
-        some = np.zeros((self.n, _COLUMNS_AT_ONCE))
-        for first in range(0, rhs.shape[1], _COLUMNS_AT_ONCE):
-            count = min(_COLUMNS_AT_ONCE, rhs.shape[1] - first)
+        some = np.zeros((self.n, at_once))
+        for first in range(0, rhs.shape[1], at_once):
+            count = min(at_once, rhs.shape[1] - first)
             some[:, :count] = rhs[:, first:first + count]
             out[:, first:first + count] = self.solve(some)[:, :count]
         return out

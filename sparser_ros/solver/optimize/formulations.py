@@ -77,12 +77,11 @@ class Dense(Schur):
                 f'formulation dense: a matrix of {rows} x {rows} takes {8 * rows**2 / 2**30:.0f} '
                 f'GiB, the limit is {limit / 2**30:.0f}; use formulation schur')
         self.matrix = schur.Q_cc.toarray()
-        B_T, columns = schur.B_T.tocsc(), np.zeros((schur.M.shape[0], _COLUMNS_AT_ONCE))
-        for start in range(0, rows, _COLUMNS_AT_ONCE):
-            part = B_T[:, start : start + _COLUMNS_AT_ONCE].toarray()
-            columns[:, : part.shape[1]] = part
-            product = schur.B @ schur.factor.solve(columns)
-            self.matrix[:, start : start + _COLUMNS_AT_ONCE] -= product[:, : part.shape[1]]
+        B_T, block = schur.B_T.tocsc(), 16 * _COLUMNS_AT_ONCE
+        for start in range(0, rows, block):
+            columns = B_T[:, start : start + block].toarray()
+            self.matrix[:, start : start + block] -= schur.B @ schur.factor.solve_any(
+                columns, _COLUMNS_AT_ONCE)
 
     def __call__(self, y: Array, out: Array) -> Array:
         return np.matmul(self.matrix, y, out=out)
