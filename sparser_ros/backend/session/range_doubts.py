@@ -22,7 +22,7 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
-from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, in_stretch
+from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, in_stretch, too_long
 from .range_corrections import RangeCorrections
 
 
@@ -94,12 +94,19 @@ def joined(doubts: list[RangeDoubt], new: list[RangeDoubt]) -> list[RangeDoubt]:
 
 
 def finding_of(one: RangeDoubt, graph: Graph) -> Finding:
-    """The finding with the times of the whole group; an audit may have named a part of it last."""
+    """The finding with the times of the whole group, and with its length if that is taken off.
+
+    An audit may have named a part of the group last.
+    """
     if not len(one.rows):
         return one.finding
     begin = float(range_ends(graph).seconds[one.rows[0]])
-    words = one.finding.text.partition(BURST_TIMES)[0]
-    return replace(one.finding, text=words + in_stretch(begin, one.end_s))
+    words, found = one.finding.text.partition(BURST_TIMES)[0], one.finding
+    if len(one.corrected):
+        words = f'ranges of radio {found.subject} were {too_long(one.length_m)}'
+        found = replace(found, value=one.length_m)
+    text = words + in_stretch(begin, one.end_s)
+    return replace(found, text=text + ('; that is taken off' if len(one.corrected) else ''))
 
 
 def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[RangeDoubt]:
