@@ -33,8 +33,11 @@ class CoarseGraph:
     before: Index
     """(n,): kept coarse pose at or before each pose of its chain."""
     after: Index
-    share: Array
-    """(n,): how far each pose lies from `before` to `after`, 0 to 1."""
+    turned: Array
+    """(n,): share of the rotation's variance between `before` and `after` that lies before each
+    pose, 0 to 1."""
+    moved: Array
+    """(n,): the same of the translation's."""
     chained: Estimate
     """The odometry along each chain, which offsets are taken from."""
 
@@ -47,14 +50,14 @@ class CoarseGraph:
         """Rows R_i^T (n, d, p) and translations (n, p) of all poses from the coarse ones.
 
         Odometry predicts each dropped pose from both of its kept neighbours; the two predictions
-        are averaged by the share of the way.
+        are averaged by their variances, which is the mean of a chain between fixed ends. By the
+        number of edges a robot that stands would be bent as much as one that turns.
         """
         first, start = self._predicted(rows, translation, self.before)
         second, end = self._predicted(rows, translation, self.after)
-        share = self.share
-        blend = (1 - share)[:, None, None] * first + share[:, None, None] * second
-        u, _, vt = np.linalg.svd(blend, full_matrices=False)
-        return u @ vt, start + share[:, None] * (end - start)
+        share = self.turned[:, None, None]
+        u, _, vt = np.linalg.svd((1 - share) * first + share * second, full_matrices=False)
+        return u @ vt, start + self.moved[:, None] * (end - start)
 
     def _predicted(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
         origin = self.kept[by]
@@ -83,7 +86,8 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
     coarse_of = np.full(n, -1, dtype=np.int64)
     coarse_of[kept] = np.arange(len(kept))
     before, after = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    share = np.zeros(n)
+    share, turned, moved = np.zeros((3, n))
+    kappa, tau = _weights_into(graph)
     for chain in chains:
         marks = np.flatnonzero(keep[chain])
         position[chain] = np.arange(len(chain))
@@ -92,6 +96,8 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
         high = marks[np.searchsorted(marks, at, side='left')]
         before[chain], after[chain] = coarse_of[chain[low]], coarse_of[chain[high]]
         share[chain] = (at - low) / np.maximum(high - low, 1)
+        turned[chain] = _share_of_variance(kappa[chain[1:]], at, low, high)
+        moved[chain] = _share_of_variance(tau[chain[1:]], at, low, high)
     nearest = np.where(share <= 0.5, before, after)
     origin = kept[nearest]
     R, t = chained.rotation, chained.translation
@@ -100,7 +106,22 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
     move = np.einsum('kij,kj->ki', back, t - t[origin])
     thin = _moved(graph, kept, nearest, turn, move).replaced(
         relative_poses=_coarse_relative(graph, chains, keep, coarse_of, nearest, turn, move))
-    return CoarseGraph(thin, kept, nearest, turn, move, before, after, share, chained)
+    return CoarseGraph(thin, kept, nearest, turn, move, before, after, turned, moved, chained)
+
+
+def _weights_into(graph: Graph) -> tuple[Array, Array]:
+    """(n,) kappa and tau of the odometry edge that leads to each pose; 1 where none does."""
+    rel, kappa, tau = graph.relative_poses, np.ones(graph.n_poses), np.ones(graph.n_poses)
+    kappa[rel.j[rel.odometry]] = rel.kappa[rel.odometry]
+    tau[rel.j[rel.odometry]] = rel.tau[rel.odometry]
+    return kappa, tau
+
+
+def _share_of_variance(weights: Array, at: Index, low: Index, high: Index) -> Array:
+    """Of what edges from low to high of a chain add up to, the share up to pose `at`."""
+    passed = np.concatenate([[0.0], np.cumsum(1 / weights)])
+    span = passed[high] - passed[low]
+    return np.divide(passed[at] - passed[low], span, out=np.zeros(len(at)), where=span > 0)
 
 
 def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) -> Graph:
