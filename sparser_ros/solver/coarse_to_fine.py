@@ -84,7 +84,7 @@ def relaxed_above(
     trajectory is as good as its relaxation.
     """
     begin = time.perf_counter()
-    coarse = coarsen(context.graph, plan.coarsening)
+    coarse = coarsen(context.graph, plan.coarsening, offset_noise=True)
     inner = context.thinned(coarse.graph)
     certifier, numbers = Certifier(inner.schur), thresholds.current()
     tested = None

@@ -15,6 +15,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Landmarks, MeasurementType, RelativePoses, Table
 from .initialization import odometry_chains, odometry_estimate
+from .odometry_variance import OdometryVariance
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,12 @@ class CoarseGraph:
         return offset @ rows[by], translation[by] + np.einsum('ki,kip->kp', move, rows[by])
 
 
-def coarsen(graph: Graph, factor: int) -> CoarseGraph:
-    """Keep every `factor`-th pose of each odometry chain, and its ends."""
+def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseGraph:
+    """Keep every `factor`-th pose of each odometry chain, and its ends.
+
+    With `offset_noise` ranges of dropped poses carry the noise of the odometry that moves them:
+    the thinned graph is then no stiffer than the whole one, but its cost no longer bounds that.
+    """
     chains = odometry_chains(graph)
     chained = odometry_estimate(graph)
     n = graph.n_poses
@@ -86,8 +91,7 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
     coarse_of = np.full(n, -1, dtype=np.int64)
     coarse_of[kept] = np.arange(len(kept))
     before, after = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    share, turned, moved = np.zeros((3, n))
-    kappa, tau = _weights_into(graph)
+    share = np.zeros(n)
     for chain in chains:
         marks = np.flatnonzero(keep[chain])
         position[chain] = np.arange(len(chain))
@@ -96,32 +100,29 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
         high = marks[np.searchsorted(marks, at, side='left')]
         before[chain], after[chain] = coarse_of[chain[low]], coarse_of[chain[high]]
         share[chain] = (at - low) / np.maximum(high - low, 1)
-        turned[chain] = _share_of_variance(kappa[chain[1:]], at, low, high)
-        moved[chain] = _share_of_variance(tau[chain[1:]], at, low, high)
     nearest = np.where(share <= 0.5, before, after)
     origin = kept[nearest]
     R, t = chained.rotation, chained.translation
     back = np.swapaxes(R[origin], 1, 2)
     turn = back @ R
     move = np.einsum('kij,kj->ki', back, t - t[origin])
+    variance = OdometryVariance.of(graph, chains)
+    if offset_noise:
+        graph = _noisier(graph, variance.of_offsets(origin, move))
     thin = _moved(graph, kept, nearest, turn, move).replaced(
         relative_poses=_coarse_relative(graph, chains, keep, coarse_of, nearest, turn, move))
-    return CoarseGraph(thin, kept, nearest, turn, move, before, after, turned, moved, chained)
+    return CoarseGraph(
+        thin, kept, nearest, turn, move, before, after,
+        *variance.shares(kept[before], kept[after]), chained)
 
 
-def _weights_into(graph: Graph) -> tuple[Array, Array]:
-    """(n,) kappa and tau of the odometry edge that leads to each pose; 1 where none does."""
-    rel, kappa, tau = graph.relative_poses, np.ones(graph.n_poses), np.ones(graph.n_poses)
-    kappa[rel.j[rel.odometry]] = rel.kappa[rel.odometry]
-    tau[rel.j[rel.odometry]] = rel.tau[rel.odometry]
-    return kappa, tau
-
-
-def _share_of_variance(weights: Array, at: Index, low: Index, high: Index) -> Array:
-    """Of what edges from low to high of a chain add up to, the share up to pose `at`."""
-    passed = np.concatenate([[0.0], np.cumsum(1 / weights)])
-    span = passed[high] - passed[low]
-    return np.divide(passed[at] - passed[low], span, out=np.zeros(len(at)), where=span > 0)
+def _noisier(graph: Graph, variance: Array) -> Graph:
+    """Ranges with the variance (n,) of their poses' offsets added."""
+    ranges = graph.ranges
+    total = 1 / ranges.precision
+    for end in (ranges.source, ranges.target):
+        total = total + np.where(end >= 0, variance[np.maximum(end, 0)], 0.0)
+    return graph.replaced(ranges=ranges.replaced(precision=1 / total))
 
 
 def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) -> Graph:
