@@ -111,7 +111,8 @@ def _opened(inner: SolveContext, y: Array) -> TrustRegionRun:
     numbers, end = thresholds.current(), inner.deadlines.end
     newton = NewtonDescent(inner.schur, inner.observer('certify'))
     run = newton.run(
-        y, gain=numbers.staircase_tolerance, most=numbers.staircase_steps, deadline=end)
+        y, gain=numbers.staircase_tolerance, most=numbers.staircase_steps, deadline=end,
+        rough=True)
     rank = next_rank(y.shape[1], numbers.staircase_highest_rank)
     begin = newton.opened(run.y, rank) if rank > y.shape[1] else run.y
     run = newton.run(

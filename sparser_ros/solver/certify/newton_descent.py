@@ -66,11 +66,15 @@ class NewtonDescent:
 
     def run(
         self, y: Array, *, gain: float, most: int, deadline: float = math.inf,
+        rough: bool = False,
     ) -> TrustRegionRun:
         """Down from y (rows, p) until two steps gain less than that share of the cost each.
 
-        `most` limits the steps, refused ones included.
+        `most` limits the steps, refused ones included. From a `rough` point the first step is one
+        of Gauss and Newton: the point's own multipliers would make the Hessian indefinite.
         """
+        if rough and self.multipliers is None:
+            self.multipliers = Multipliers.zero(self._manifold)
         start, made, small = time.perf_counter(), 0, 0
         qy = self._schur(y)
         cost = float(np.sum(y * qy))

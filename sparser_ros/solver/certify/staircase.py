@@ -63,13 +63,15 @@ def climb(
     tested: tuple[TrustRegionRun, Certificate] | None = None,
     certifier: Certifier | None = None,
     observer: Observer | None = None,
+    rough: bool = False,
 ) -> Climb:
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
     `tested` is the run that ended at y, where a certificate says already that y is to be left.
+    `rough` says of y that it was prolonged from another graph.
     """
     stairs = _Staircase(schur, goal, certifier or Certifier(schur), observer)
-    run, certificate = tested or stairs.polish(y, None)
+    run, certificate = tested or stairs.polish(y, None, rough=rough)
     for _ in range(thresholds.current().staircase_escapes):
         stairs.lower = max(stairs.lower, certificate.lower_bound)
         if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
@@ -108,7 +110,7 @@ class _Staircase:
         return certificate.certified or gap <= self.goal.wanted(certificate.cost)
 
     def polish(
-        self, y: Array, before: Certificate | None
+        self, y: Array, before: Certificate | None, *, rough: bool = False
     ) -> tuple[TrustRegionRun, Certificate]:
         """Runs at the rank of y until the point is certified, a saddle, or as good as it gets.
 
@@ -125,7 +127,7 @@ class _Staircase:
             gain *= numbers.round_gain_share
         run = self.newton.run(
             y, gain=max(gain, numbers.staircase_gain_share * self.goal.gap),
-            most=numbers.staircase_steps, deadline=deadline)
+            most=numbers.staircase_steps, deadline=deadline, rough=rough)
         run = self._settled(run)
         certificate = self._tested(run.y)
         for _ in range(numbers.staircase_rounds):
