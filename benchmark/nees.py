@@ -2,7 +2,8 @@
 
 Normalised estimation error squared (NEES, Bar-Shalom): e' P^-1 e of the newest pose, chi-square
 with 3 or 6 degrees of freedom where P is right. Its mean over all runs must lie in the interval
-that holds 95 % of such means. `python -m benchmark.nees [--runs 100] [--sets plaza2 tiers]`
+that holds 95 % of such means. `python -m benchmark.nees [--runs 100] [--first 0] [--sets
+plaza2 tiers]`
 """
 
 from __future__ import annotations
@@ -80,12 +81,14 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print, save."""
     made = arguments.parser('nees', __doc__ or '', seeds=1, timeout_s=600)
     made.add_argument('--runs', type=int, default=100, help='simulated worlds of each family')
+    made.add_argument('--first', type=int, default=0, help='seed of the first world')
     args = made.parse_args(argv)
     simulated = Table('nees', 'Normalised errors of newest poses on simulation', {
         'case': 'world', 'poses': 'poses', 'mean': 'mean NEES', 'low': 'from', 'high': 'to',
         'inside': 'inside'}, args.out)
     for case in CASES:
-        values = np.array([list(normalised_errors(case, seed)) for seed in range(args.runs)])
+        values = np.array([
+            list(normalised_errors(case, args.first + run)) for run in range(args.runs)])
         for column, poses in enumerate(POSES):
             low, high = band(case.dimension, args.runs)
             mean = float(np.mean(values[:, column]))

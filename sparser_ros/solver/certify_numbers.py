@@ -114,6 +114,12 @@ class CertifyNumbers:
         8, 'certify', 'most times that a point is left, twice for each rank', unit='times')
     staircase_steps: int = number(
         60, 'certify', 'most Newton steps of the first run at a rank', unit='steps')
+    staircase_settling: int = number(
+        3, 'certify', 'most steps after that run before eigenvectors are looked for, which takes '
+        'as long as three', unit='steps', off=0)
+    settling_gain_share: float = number(
+        0.3, 'certify', 'gain of a step, over the gap that is wanted, from which another one is '
+        'made first')
     staircase_rounds: int = number(
         6, 'certify', 'most polishing rounds at a rank, before directions that are left become '
         'columns', unit='rounds')
@@ -127,8 +133,16 @@ class CertifyNumbers:
         1e-4, 'certify', 'share of the cost within which the bound of a relaxation ends the climb, '
         'where the trajectory above is further away', source='contract of `suboptimality`')
     thinned_bound_gap: float = number(
-        1e-2, 'certify', 'gap, over the cost, at which the climb on a thinned graph ends: thinning '
-        'itself moves the optimum by more')
+        1e-2, 'certify', 'gap, over the cost, at which the climb on a thinned graph ends where it '
+        'begins at the trajectory: thinning itself moves the optimum by more')
+    thinned_gain: float = number(
+        2e-5, 'certify', 'gain over the cost that ends Newton steps on a thinned graph, if two in '
+        'a row gain less: its soft motions are those of the whole graph, at a tenth of the price')
+    opening_shift: float = number(
+        1e-2, 'certify', 'shift with which random columns are turned into directions of escape, '
+        'over cost / rows: such as gain more than that share of the cost stand out')
+    opening_solves: int = number(
+        3, 'certify', 'solves by which random columns become directions of escape', unit='solves')
     bound_share: float = number(
         0.1, 'certify', 'gap of that bound, over the distance to the trajectory: a sharper one '
         'would tell a user no more', source='contract of `suboptimality`')

@@ -14,6 +14,7 @@ from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from . import thresholds
 from .certify.certificate import Certifier
+from .certify.newton_descent import NewtonDescent
 from .certify.staircase import Goal, climb, needed_rank, next_rank
 from .initialize.coarsening import CoarseGraph, coarsen
 from .initialize.initialization import start_point
@@ -84,33 +85,60 @@ def relaxed_above(
     trajectory is as good as its relaxation.
     """
     begin = time.perf_counter()
-    coarse = coarsen(context.graph, plan.coarsening)
+    coarse = coarsen(context.graph, plan.coarsening, offset_noise=True)
     inner = context.thinned(coarse.graph)
-    certifier, numbers = Certifier(inner.schur), thresholds.current()
-    tested = None
-    if known is not None:
-        low = inner.problem.compose(known.rows, known.points)
-    else:
-        whole = context.problem.unpack(y, context.schur.points(y))
-        low = inner.problem.pack(Estimate(
-            whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
-        certificate = certifier.test(low)
-        if certificate.directions is None:
-            return None
-        tested = TrustRegionRun(low, certificate.cost, SolveStatus.CONVERGED), certificate
-    top = climb(
-        inner.schur, low, Goal(gap=numbers.thinned_bound_gap, deadline=inner.deadlines.end),
-        max_rank=numbers.staircase_highest_rank, certifier=certifier, tested=tested,
-        observer=inner.observer('certify'))
-    inner.tally.add(top.iterations, 0, Counter())
+    run = (_from_trajectory(context, inner, coarse, y) if known is None
+           else _opened(inner, inner.problem.compose(known.rows, known.points)))
+    if run is None:
+        return None
     manifold = inner.problem.manifold
-    rank = next_rank(needed_rank(manifold, top.run.y) - 1, numbers.staircase_highest_rank)
-    run = replace(top.run, y=reduce_rank(manifold, top.run.y, rank))
+    highest = thresholds.current().staircase_highest_rank
+    rank = next_rank(needed_rank(manifold, run.y) - 1, highest)
+    run = replace(run, y=reduce_rank(manifold, run.y, rank))
     n, d = manifold.n, context.graph.dimension
     points = inner.schur.points(run.y)
     rows, translation = coarse.prolong(run.y[: n * d].reshape(n, d, -1), points[:n])
     context.absorb(inner, begin)
     return context.problem.compose(rows, np.concatenate([translation, points[n:]]))
+
+
+def _opened(inner: SolveContext, y: Array) -> TrustRegionRun:
+    """Down from a point of the thinned relaxation, at the next rank to the end.
+
+    What that needs is found here: on the whole graph a step costs ten times as much, and those
+    along soft motions are many. Directions that lead nowhere leave their columns empty.
+    """
+    numbers, end = thresholds.current(), inner.deadlines.end
+    newton = NewtonDescent(inner.schur, inner.observer('certify'))
+    run = newton.run(
+        y, gain=numbers.staircase_tolerance, most=numbers.staircase_steps, deadline=end,
+        rough=True)
+    rank = next_rank(y.shape[1], numbers.staircase_highest_rank)
+    begin = newton.opened(run.y, rank) if rank > y.shape[1] else run.y
+    run = newton.run(
+        begin, gain=numbers.thinned_gain, most=numbers.staircase_steps, deadline=end)
+    inner.tally.add(newton.iterations, 0, Counter())
+    return run
+
+
+def _from_trajectory(
+    context: SolveContext, inner: SolveContext, coarse: CoarseGraph, y: Array
+) -> TrustRegionRun | None:
+    """Up the staircase of the thinned graph from the trajectory y (rows, d) of the whole one."""
+    certifier, numbers = Certifier(inner.schur), thresholds.current()
+    whole = context.problem.unpack(y, context.schur.points(y))
+    low = inner.problem.pack(Estimate(
+        whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
+    certificate = certifier.test(low)
+    if certificate.directions is None:
+        return None
+    top = climb(
+        inner.schur, low, Goal(gap=numbers.thinned_bound_gap, deadline=inner.deadlines.end),
+        max_rank=numbers.staircase_highest_rank, certifier=certifier,
+        tested=(TrustRegionRun(low, certificate.cost, SolveStatus.CONVERGED), certificate),
+        observer=inner.observer('certify'))
+    inner.tally.add(top.iterations, 0, Counter())
+    return top.run
 
 
 def from_thinned(

@@ -113,7 +113,7 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
         top = climb(
             context.schur, begin_at, Goal(above, deadline=context.deadlines.end),
             max_rank=highest, tested=tested, certifier=certifier,
-            observer=context.observer('certify'))
+            observer=context.observer('certify'), rough=begin_at is not run.y)
         context.tally.add(top.iterations, 0, Counter())
         return top
 

@@ -122,6 +122,55 @@ def sparse_kernels(p: int) -> SimpleNamespace:
 
 
 @cache
+def single_solve(b: int) -> Callable[..., Any]:
+    """Solves with factors of b x b blocks for one right-hand side, one column of x.
+
+    Numbers in registers would leave the loops over a block's rows scalar; in a small array they
+    are vectorised, twice as fast for blocks of 12 rows. Inverses are taken whole for the same
+    reason: above their diagonal they are zero.
+    """
+
+    @_compiled
+    def llt_solve(indptr, indices, blocks, inverse_diagonal, x):  # type: ignore[no-untyped-def]
+        """x <- (L L^T)^-1 x in place; blocks (m, b, b) below the diagonal, column by column."""
+        z = np.empty(b)
+        for j in range(len(indptr) - 1):
+            r = j * b
+            for a in range(b):
+                s = 0.0
+                for k in range(b):
+                    s += inverse_diagonal[j, a, k] * x[r + k, 0]
+                z[a] = s
+            for a in range(b):
+                x[r + a, 0] = z[a]
+            for e in range(indptr[j], indptr[j + 1]):
+                q = indices[e] * b
+                for a in range(b):
+                    s = 0.0
+                    for k in range(b):
+                        s += blocks[e, a, k] * z[k]
+                    x[q + a, 0] -= s
+        for j in range(len(indptr) - 2, -1, -1):
+            r = j * b
+            for a in range(b):
+                z[a] = x[r + a, 0]
+                x[r + a, 0] = 0.0
+            for e in range(indptr[j], indptr[j + 1]):
+                q = indices[e] * b
+                for a in range(b):
+                    s = x[q + a, 0]
+                    for k in range(b):
+                        z[k] -= blocks[e, a, k] * s
+            for a in range(b):
+                s = z[a]
+                for k in range(b):
+                    x[r + k, 0] += inverse_diagonal[j, a, k] * s
+
+    kernel: Callable[..., Any] = llt_solve
+    return kernel
+
+
+@cache
 def block_kernels(b: int, p: int) -> SimpleNamespace:
     """Solves with factors of b x b blocks for right-hand sides of p columns."""
     width = max(1, min(p, _REGISTERS // b))
@@ -179,7 +228,9 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
                             x[r + a, first + c] = s
 
     rows = sparse_kernels(p)
-    return SimpleNamespace(llt_solve=llt_solve, gather=rows.gather, scatter=rows.scatter)
+    return SimpleNamespace(
+        llt_solve=single_solve(b) if p == 1 else llt_solve, gather=rows.gather,
+        scatter=rows.scatter)
 
 
 @_compiled

@@ -25,6 +25,12 @@ class Multipliers:
     """(d, d) of the homogenising rows; zero where there are none."""
 
     @classmethod
+    def zero(cls, manifold: Manifold) -> Multipliers:
+        """Those of a point where nothing is strained."""
+        d, n, k = manifold.d, manifold.n, manifold.k
+        return cls(manifold, np.zeros((n, d, d)), np.zeros(k), np.zeros((d, d)))
+
+    @classmethod
     def of(cls, manifold: Manifold, y: Array, gradient: Array) -> Multipliers:
         """sym(G_b Y_b^T) for every block b."""
         d = manifold.d

@@ -66,11 +66,15 @@ class NewtonDescent:
 
     def run(
         self, y: Array, *, gain: float, most: int, deadline: float = math.inf,
+        rough: bool = False,
     ) -> TrustRegionRun:
         """Down from y (rows, p) until two steps gain less than that share of the cost each.
 
-        `most` limits the steps, refused ones included.
+        `most` limits the steps, refused ones included. From a `rough` point the first step is one
+        of Gauss and Newton: the point's own multipliers would make the Hessian indefinite.
         """
+        if rough and self.multipliers is None:
+            self.multipliers = Multipliers.zero(self._manifold)
         start, made, small = time.perf_counter(), 0, 0
         qy = self._schur(y)
         cost = float(np.sum(y * qy))
@@ -106,6 +110,30 @@ class NewtonDescent:
                 break
         self.iterations += made
         return TrustRegionRun(y, cost, status, made, 0, trace)
+
+    def opened(self, y: Array, rank: int) -> Array:
+        """y (rows, p) at a higher rank, with a little of its softest directions in new columns.
+
+        In new columns the Hessian is S: a few solves with its shifted factor turn random columns
+        into directions of escape, where there are any. Others die out in the steps that follow,
+        which is cheaper than to look for eigenvectors. y itself where no shift will do.
+        """
+        numbers, manifold, p = thresholds.current(), self._manifold, y.shape[1]
+        y = manifold.lift(y, rank)
+        qy = self._schur(y)
+        cost = float(np.sum(y * qy))
+        at_y = self.multipliers or Multipliers.of(manifold, y, qy)
+        self._hessian.at(y, at_y.blocks, at_y.scalars)
+        self.restart(numbers.opening_shift * self._unit(cost))
+        if not self._factorized(cost):
+            return y
+        step = np.zeros_like(y)
+        step[:, p:] = np.random.default_rng(0).standard_normal((len(y), rank - p))
+        step = manifold.project(y, step)
+        for _ in range(numbers.opening_solves):
+            step = self._hessian.solve(step)
+            step /= max(float(np.abs(step).max(initial=0.0)), 1e-300)
+        return manifold.retract(y, numbers.escape_begun * step)
 
     def _factorized(self, cost: float) -> bool:
         """Whether a shift at or above the present one makes the Hessian positive definite."""

@@ -63,13 +63,15 @@ def climb(
     tested: tuple[TrustRegionRun, Certificate] | None = None,
     certifier: Certifier | None = None,
     observer: Observer | None = None,
+    rough: bool = False,
 ) -> Climb:
     """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
 
     `tested` is the run that ended at y, where a certificate says already that y is to be left.
+    `rough` says of y that it was prolonged from another graph.
     """
     stairs = _Staircase(schur, goal, certifier or Certifier(schur), observer)
-    run, certificate = tested or stairs.polish(y, None)
+    run, certificate = tested or stairs.polish(y, None, rough=rough)
     for _ in range(thresholds.current().staircase_escapes):
         stairs.lower = max(stairs.lower, certificate.lower_bound)
         if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
@@ -108,7 +110,7 @@ class _Staircase:
         return certificate.certified or gap <= self.goal.wanted(certificate.cost)
 
     def polish(
-        self, y: Array, before: Certificate | None
+        self, y: Array, before: Certificate | None, *, rough: bool = False
     ) -> tuple[TrustRegionRun, Certificate]:
         """Runs at the rank of y until the point is certified, a saddle, or as good as it gets.
 
@@ -125,7 +127,8 @@ class _Staircase:
             gain *= numbers.round_gain_share
         run = self.newton.run(
             y, gain=max(gain, numbers.staircase_gain_share * self.goal.gap),
-            most=numbers.staircase_steps, deadline=deadline)
+            most=numbers.staircase_steps, deadline=deadline, rough=rough)
+        run = self._settled(run)
         certificate = self._tested(run.y)
         for _ in range(numbers.staircase_rounds):
             if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
@@ -140,6 +143,34 @@ class _Staircase:
             if gained < numbers.round_gain_share * self._wanted(run.cost, certificate):
                 break
         return run, certificate
+
+    def _settled(self, run: TrustRegionRun) -> TrustRegionRun:
+        """Further steps while each gains as much as the gap that is wanted, and none is proved yet.
+
+        Near an optimum another Newton step is cheaper than eigenvectors, and its multipliers are
+        twice as good.
+        """
+        numbers, newton = thresholds.current(), self.newton
+        for _ in range(numbers.staircase_settling):
+            if len(run.trace) < 2 or newton.multipliers is None or self.late(run):
+                break
+            gained = run.trace[-2][1] - run.trace[-1][1]
+            least = numbers.settling_gain_share * self.goal.wanted(run.cost)
+            if gained <= least or self._proved(run):
+                break
+            further = newton.run(run.y, gain=0.0, most=1, deadline=self.goal.deadline)
+            if not further.cost < run.cost:
+                break
+            run = replace(further, trace=run.trace + further.trace[1:])
+        return run
+
+    def _proved(self, run: TrustRegionRun) -> bool:
+        """Whether the multipliers of the last step prove the gap that is wanted."""
+        certifier, multipliers = self.certifier, self.newton.multipliers
+        assert multipliers is not None
+        spare = 0.99 * self.goal.wanted(run.cost) - (run.cost - multipliers.trace)
+        return spare > 0 and certifier.factor(
+            certifier.less(multipliers.matrix()), spare / certifier.rows) is not None
 
     def _saddle(self, certificate: Certificate) -> bool:
         return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)

@@ -15,6 +15,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph, Landmarks, MeasurementType, RelativePoses, Table
 from .initialization import odometry_chains, odometry_estimate
+from .odometry_variance import OdometryVariance
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,11 @@ class CoarseGraph:
     before: Index
     """(n,): kept coarse pose at or before each pose of its chain."""
     after: Index
-    share: Array
-    """(n,): how far each pose lies from `before` to `after`, 0 to 1."""
+    turned: Array
+    """(n,): share of the rotation's variance between `before` and `after` that lies before each
+    pose, 0 to 1."""
+    moved: Array
+    """(n,): the same of the translation's."""
     chained: Estimate
     """The odometry along each chain, which offsets are taken from."""
 
@@ -47,14 +51,14 @@ class CoarseGraph:
         """Rows R_i^T (n, d, p) and translations (n, p) of all poses from the coarse ones.
 
         Odometry predicts each dropped pose from both of its kept neighbours; the two predictions
-        are averaged by the share of the way.
+        are averaged by their variances, which is the mean of a chain between fixed ends. By the
+        number of edges a robot that stands would be bent as much as one that turns.
         """
         first, start = self._predicted(rows, translation, self.before)
         second, end = self._predicted(rows, translation, self.after)
-        share = self.share
-        blend = (1 - share)[:, None, None] * first + share[:, None, None] * second
-        u, _, vt = np.linalg.svd(blend, full_matrices=False)
-        return u @ vt, start + share[:, None] * (end - start)
+        share = self.turned[:, None, None]
+        u, _, vt = np.linalg.svd((1 - share) * first + share * second, full_matrices=False)
+        return u @ vt, start + self.moved[:, None] * (end - start)
 
     def _predicted(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
         origin = self.kept[by]
@@ -64,8 +68,12 @@ class CoarseGraph:
         return offset @ rows[by], translation[by] + np.einsum('ki,kip->kp', move, rows[by])
 
 
-def coarsen(graph: Graph, factor: int) -> CoarseGraph:
-    """Keep every `factor`-th pose of each odometry chain, and its ends."""
+def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseGraph:
+    """Keep every `factor`-th pose of each odometry chain, and its ends.
+
+    With `offset_noise` ranges of dropped poses carry the noise of the odometry that moves them:
+    the thinned graph is then no stiffer than the whole one, but its cost no longer bounds that.
+    """
     chains = odometry_chains(graph)
     chained = odometry_estimate(graph)
     n = graph.n_poses
@@ -98,9 +106,23 @@ def coarsen(graph: Graph, factor: int) -> CoarseGraph:
     back = np.swapaxes(R[origin], 1, 2)
     turn = back @ R
     move = np.einsum('kij,kj->ki', back, t - t[origin])
+    variance = OdometryVariance.of(graph, chains)
+    if offset_noise:
+        graph = _noisier(graph, variance.of_offsets(origin, move))
     thin = _moved(graph, kept, nearest, turn, move).replaced(
         relative_poses=_coarse_relative(graph, chains, keep, coarse_of, nearest, turn, move))
-    return CoarseGraph(thin, kept, nearest, turn, move, before, after, share, chained)
+    return CoarseGraph(
+        thin, kept, nearest, turn, move, before, after,
+        *variance.shares(kept[before], kept[after]), chained)
+
+
+def _noisier(graph: Graph, variance: Array) -> Graph:
+    """Ranges with the variance (n,) of their poses' offsets added."""
+    ranges = graph.ranges
+    total = 1 / ranges.precision
+    for end in (ranges.source, ranges.target):
+        total = total + np.where(end >= 0, variance[np.maximum(end, 0)], 0.0)
+    return graph.replaced(ranges=ranges.replaced(precision=1 / total))
 
 
 def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) -> Graph:
