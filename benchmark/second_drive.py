@@ -1,0 +1,141 @@
+"""A second drive in the map of a first one: other paths, starts and noise among the same beacons.
+
+The first drive's beacons are saved as `~/save` does, the second begins in them as with
+`node.map_file`, without an initial pose. Errors are against the simulated truth: the first drive's
+map says where its frame lies, nothing of the second drive is aligned.
+`python -m benchmark.second_drive [--seeds 10] [--robots 2] [--minutes 2] …`
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from sparser_ros.array_types import Array
+from sparser_ros.backend.replay.replay import Replay
+from sparser_ros.backend.session.located import located_part
+from sparser_ros.backend.session.session import Session
+from sparser_ros.config import SolverError
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.frontend import Frontend
+from sparser_ros.graph import Estimate, Graph
+from sparser_ros.io import simulation_output
+from sparser_ros.io.simulation import START_NS, Simulation
+from sparser_ros.linalg.dense.alignment import align, aligned_errors
+from sparser_ros.node import saving
+
+from .days import SECOND, rmse, samples_of
+from .table import Row, Table, median, run_main
+
+OTHER_SEED = 1000
+"""The second drive of seed s has seed s + 1000."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    made = argparse.ArgumentParser(prog='python -m benchmark.second_drive', description=__doc__)
+    made.add_argument('--seeds', type=int, default=10)
+    made.add_argument('--robots', type=int, default=2)
+    made.add_argument('--beacons', type=int, default=6)
+    made.add_argument('--minutes', type=float, default=2.0)
+    made.add_argument('--radius', type=float, default=20.0, metavar='M')
+    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    args = made.parse_args(argv)
+    table = Table('second_drive', f'Second drives: {args.robots} robots, {args.minutes:g} min', {
+        'seed': 'seed', 'beacons': 'beacons saved', 'first_m': 'first drive m',
+        'located': 'located', 'after_s': 'all after s', 'second_m': 'second in its frame m',
+        'most_m': 'largest m', 'own_m': 'aligned by itself m'}, args.out)
+    rows = []
+    for seed in range(args.seeds):
+        first = SimulationConfig(
+            robots=args.robots, beacons=args.beacons, minutes=args.minutes, seed=seed,
+            radius=args.radius, truth_rate=0.0)
+        rows.append({'seed': seed, **measured(first)})
+        table.add(rows[-1])
+    table.add({'seed': 'median', **{key: median([row[key] for row in rows]) for key in (
+        'first_m', 'after_s', 'second_m', 'most_m', 'own_m')}})
+    table.note('Rmse of the keyframes of located robots. First drive: after alignment. Second: '
+               'truth laid on the map of the first drive, nothing aligned; largest error; rmse '
+               'after an alignment of its own, for comparison.')
+    return 0
+
+
+def measured(config: SimulationConfig) -> Row:
+    """Cells of a first drive and a second one, whose seed is OTHER_SEED higher."""
+    first = Simulation(config)
+    second = Simulation(dataclasses.replace(
+        config, seed=config.seed + OTHER_SEED, site=config.seed))
+    mapped = driven(first, SparserConfig.from_mapping(simulation_output.node_config(first)))
+    graph, estimate = placed(mapped)
+    true = np.concatenate([truth(first, graph), beacons(first, graph)])
+    rotation, translation = align(true, estimate.points)
+    with tempfile.TemporaryDirectory() as folder:
+        values = {**simulation_output.node_config(second), 'node': {'save_directory': folder}}
+        plain = SparserConfig.from_mapping(values)
+        assert mapped.solution is not None
+        path = saving.save(plain, mapped.graph, mapped.solution)
+        again = driven(second, saving.with_beacons(plain, path))
+    part, found = placed(again)
+    reference = truth(second, part) @ rotation.T + translation
+    error = np.linalg.norm(found.translation - reference, axis=1)
+    return {
+        'beacons': len(graph.landmarks),
+        'first_m': rmse(aligned_errors(estimate.points, true)[:graph.n_poses]),
+        'located': len(set(part.poses.robot.tolist())), 'after_s': located_after(again),
+        'second_m': rmse(error), 'most_m': float(error.max()),
+        'own_m': rmse(aligned_errors(found.translation, truth(second, part)))}
+
+
+def driven(run: Simulation, config: SparserConfig) -> Replay:
+    """A run through front-end and back-end, as in `sparser replay`."""
+    state = Replay(config, Frontend(config), Session(config))
+    due = period = config.backend.replay_solve_period_s
+    for sample in samples_of(run):
+        if (sample.stamp_ns - START_NS) / SECOND >= due:
+            state.solve(due)
+            due += period
+        state.frontend.add(sample)
+    state.solve(run.duration_s, flush=True)
+    state.solve(run.duration_s, flush=True, full=True)
+    return state
+
+
+def placed(state: Replay) -> tuple[Graph, Estimate]:
+    """What is located; SolverError where nothing is."""
+    if state.solution is None:
+        raise SolverError('nothing was solved')
+    graph, estimate = located_part(state.graph, state.solution)
+    if not graph.n_poses:
+        raise SolverError('no robot is located')
+    return graph, estimate
+
+
+def truth(run: Simulation, graph: Graph) -> Array:
+    """(n, d): true positions at the stamps of the poses."""
+    true = np.empty((graph.n_poses, graph.dimension))
+    for number, name in enumerate(graph.robots):
+        rows = graph.poses.robot == number
+        seconds = (graph.poses.stamp_ns[rows] - START_NS) / SECOND
+        true[rows] = run.motions[run.robots.index(name)].poses(seconds)[1]
+    return true
+
+
+def beacons(run: Simulation, graph: Graph) -> Array:
+    """(m, d): true positions of the landmarks."""
+    return run.beacons[[run.beacon_names.index(name) for name in graph.landmarks.names]]
+
+
+def located_after(state: Replay) -> float:
+    """Seconds of data until all robots were located; nan = never."""
+    robots = len(state.config.robots)
+    return min((one['data_s'] for one in state.history if len(one['located']) == robots),
+               default=float('nan'))
+
+
+if __name__ == '__main__':
+    run_main(main)
