@@ -64,8 +64,9 @@ def main(argv: list[str] | None = None) -> int:
         rows.append({'seed': seed, **(
             live(first, args.rate, args.out / f'live{seed}') if args.live else measured(first))})
         table.add(rows[-1])
-    table.add({'seed': 'median', **{key: median([row[key] for row in rows]) for key in (
-        'first_m', 'after_s', 'second_m', 'most_m', 'own_m')}})
+    table.add({'seed': 'median', **{
+        key: median([row[key] for row in rows if key in row])
+        for key in ('first_m', 'after_s', 'second_m', 'most_m', 'own_m')}})
     table.note('Rmse of the keyframes of located robots. First drive: after alignment. Second: '
                'truth laid on the map of the first drive, nothing aligned; largest error; rmse '
                'after an alignment of its own, for comparison.')
@@ -109,16 +110,20 @@ def measured(config: SimulationConfig) -> Row:
 
 
 def compared(first: Drive, second: Drive) -> Row:
-    """Errors of the second drive in the frame of the first one's map."""
+    """Errors of the second drive in the frame of the first one's map, where both have a place."""
+    if not len(first.found):
+        return {'beacons': 0, 'located': 0}
     true = np.concatenate([first.true, first.true_beacons])
     found = np.concatenate([first.found, first.found_beacons])
     rotation, translation = align(true, found)
+    row = {'beacons': len(first.found_beacons), 'located': second.located,
+           'first_m': rmse(aligned_errors(found, true)[:len(first.found)])}
+    if not len(second.found):
+        return row
     error = np.linalg.norm(second.found - second.true @ rotation.T - translation, axis=1)
     return {
-        'beacons': len(first.found_beacons),
-        'first_m': rmse(aligned_errors(found, true)[:len(first.found)]),
-        'located': second.located, 'after_s': second.after_s, 'second_m': rmse(error),
-        'most_m': float(error.max()), 'own_m': rmse(aligned_errors(second.found, second.true))}
+        **row, 'after_s': second.after_s, 'second_m': rmse(error), 'most_m': float(error.max()),
+        'own_m': rmse(aligned_errors(second.found, second.true))}
 
 
 def live(config: SimulationConfig, rate: float, out: Path) -> Row:
@@ -153,7 +158,7 @@ def drive_of_demo(run: Simulation, folder: Path) -> Drive:
             true.append(place(run, name, rows[:, 0] - START_NS / SECOND))
     radios = beacon_file.read(folder, d)
     return Drive(
-        np.concatenate(found), np.concatenate(true),
+        np.concatenate([np.zeros((0, d)), *found]), np.concatenate([np.zeros((0, d)), *true]),
         np.array([one['position'][:d] for one in radios.values()]), beacons(run, radios),
         len(found), float('nan'))
 
@@ -173,12 +178,10 @@ def driven(run: Simulation, config: SparserConfig) -> Replay:
 
 
 def drive_of(run: Simulation, state: Replay) -> Drive:
-    """What a replay has located; SolverError where that is nothing."""
+    """What a replay has located; SolverError where it solved nothing."""
     if state.solution is None:
         raise SolverError('nothing was solved')
     graph, estimate = located_part(state.graph, state.solution)
-    if not graph.n_poses:
-        raise SolverError('no robot is located')
     true = np.empty((graph.n_poses, graph.dimension))
     for number, name in enumerate(graph.robots):
         rows = graph.poses.robot == number
