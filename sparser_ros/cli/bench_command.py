@@ -11,8 +11,8 @@ from ..config import SparserError
 
 NAMES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
          'profiling', 'online', 'incremental', 'robust', 'integrity', 'nees', 'certificate',
-         'bounds', 'calibration', 'days', 'disturbed', 'geometry', 'gpu', 'sensitivity',
-         'thinning')
+         'bounds', 'calibration', 'days', 'disturbed', 'geometry', 'gpu', 'second_drive',
+         'sensitivity', 'thinning')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

@@ -47,6 +47,9 @@ class StampsConfig:
     correct_radio_clocks: bool = option(
         True, 'ranges of a radio whose clock is ahead by a steady amount are shifted back by it '
         '(otherwise they are refused when that is more than max_future_s)')
+    by_arrival: list[str] = option(
+        [], 'robots and radios whose stamps are not believed: their messages count as of their '
+        'arrival, less the lag of the other sources, as stamps of zero do; "*" = all')
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ EXAMPLES = {
       L14: {beacon: L14, position: [4.0, 2.5, 1.8]}      # known position: fixes the map frame
       L15: {beacon: L15, position: [9.0, 2.5, 1.8], sigma_m: 0.1}   # known within 10 cm
       L16: {beacon: L16, height_m: 2.0}                  # unknown position, known height (2D)""",
+    'stamps.by_arrival': '[robot]',
     'odometry.time_offsets': """\
         robot: 0.05                           # its stamps are 50 ms early""",
     'ranges.time_offsets': """\

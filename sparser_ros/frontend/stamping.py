@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ..config import SparserConfig
 from ..graph.finding import Finding
@@ -24,6 +25,7 @@ class Stamping:
     def __init__(self, config: SparserConfig, clock: DataClock, events: EventLog,
                  robot_of: Callable[[str], str]) -> None:
         self._config = config
+        self._by_arrival = frozenset(config.stamps.by_arrival)
         self._clock = clock
         self._events = events
         self._robot_of = robot_of
@@ -38,6 +40,8 @@ class Stamping:
     def stamp(self, sample: Unplaced) -> int | str | None:
         """The stamp in data time, why there is none, or None = the sample waits here."""
         source = self.source(sample)
+        if not self._by_arrival.isdisjoint((source.name, '*')):
+            sample = replace(sample, stamp_ns=0)
         stamp_ns = self._clock.place(sample.stamp_ns, sample.received_ns, source)
         if stamp_ns is None or (self._waiting and sample.stamp_ns == 0
                                 and not isinstance(stamp_ns, str)):

@@ -99,6 +99,8 @@ def saved_beacons(
 ) -> tuple[list[SavedBeacon], bool]:
     """The located beacons, and whether the solution knows the covariances of all of them.
 
+    They are relative to each other unless known positions fix the frame: in a map that begins with
+    these beacons they are what defines it, and where the first robot stood is nobody's concern.
     Of one that it does not know, a located beacon is known to `observability.position_sigma_m`,
     by definition.
     """
@@ -107,8 +109,9 @@ def saved_beacons(
     covariances: Array = np.tile(bound, (len(rows), 1, 1))
     known = np.zeros(len(rows), dtype=bool)
     if solution.covariances is not None:
-        known = np.all(np.isfinite(solution.covariances.landmarks[rows]), axis=(1, 2))
-        covariances[known] = solution.covariances.landmarks[rows[known]]
+        found = solution.covariances.beacons[rows]
+        known = np.all(np.isfinite(found), axis=(1, 2))
+        covariances[known] = found[known]
     return [
         SavedBeacon(graph.landmarks.names[row], tuple(solution.estimate.landmarks[row].tolist()),
                     covariance)

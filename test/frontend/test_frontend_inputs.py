@@ -216,6 +216,24 @@ def test_a_source_without_stamps_is_placed_by_the_lag_of_the_others():
     assert abs(int(mine[0]) - int(other[0])) < 5_000_000
 
 
+@pytest.mark.parametrize('names', [['B'], ['*']])
+def test_stamps_that_are_not_believed_count_as_of_their_arrival(names):
+    """B's clock is an hour ahead; its odometry is placed by the lag of A, or by arrival alone."""
+    frontend = Frontend(config(stamps={'by_arrival': names}))
+    for step in range(60):
+        t = step * 0.1
+        frontend.add_odometry(B.odometry(t, stamp_ns=ns(t + 3600.0), received_ns=ns(t + 0.3)))
+        frontend.add_odometry(A.odometry(t, received_ns=ns(t + 0.3)))
+        if step % 10 == 5:
+            frontend.add_range(range_sample('A', 'B', t, 5.0, received_ns=ns(t + 0.3)))
+    graph = graph_of(frontend)
+    assert frontend.counters.odometry.accepted == 120
+    assert frontend.counters.ranges.accepted == 6
+    stamp, robot = graph.poses.stamp_ns, graph.poses.robot
+    assert stamp[robot == 0][0] == stamp[robot == 1][0] == ns(0.0 if names == ['B'] else 0.3)
+    assert np.all(stamp <= ns(6.2))
+
+
 def test_without_any_stamps_reception_time_counts():
     frontend = Frontend(config())
     for step in range(60):

@@ -41,3 +41,39 @@ def test_anything_else_is_refused(tmp_path, text):
 def test_a_missing_map_is_named(tmp_path):
     with pytest.raises(FormatError, match='nowhere'):
         beacon_file.read(tmp_path / 'nowhere', 2)
+
+
+def test_no_damaged_byte_is_taken_over(tmp_path):
+    """Every byte in turn: refused with the file's name, or read as it was saved."""
+    beacon_file.write(tmp_path, [
+        SavedBeacon('L0', (1.5, -2.0), 0.04 * np.eye(2)),
+        SavedBeacon('L1', (-10.25, 9.0), 0.01 * np.eye(2))])
+    saved, path = beacon_file.read(tmp_path, 2), tmp_path / 'beacons.yaml'
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(len(whole)):
+        path.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << place % 7]) + whole[place + 1:])
+        try:
+            assert beacon_file.read(tmp_path, 2) == saved, place
+        except FormatError as error:
+            refused += 1
+            assert 'beacons.yaml' in str(error)
+    radios = whole[whole.index(b'\n  ros__parameters'):]
+    assert refused > len(radios.replace(b' ', b''))
+    for length in range(0, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FormatError, match=r'beacons\.yaml'):
+            beacon_file.read(tmp_path, 2)
+
+
+def test_a_map_that_was_edited_says_how_to_use_it_all_the_same(tmp_path):
+    beacon_file.write(tmp_path, [SavedBeacon('L0', (1.5, -2.0), 0.04 * np.eye(2))])
+    path = tmp_path / 'beacons.yaml'
+    text = path.read_text().replace('1.5', '1.75')
+    path.write_text(text)
+    with pytest.raises(FormatError, match=r'yaml:2: the checksum .* delete this line'):
+        beacon_file.read(tmp_path, 2)
+    path.write_text(''.join(
+        line for line in text.splitlines(keepends=True) if 'checksum of' not in line))
+    assert beacon_file.read(tmp_path, 2)['L0']['position'] == [1.75, -2.0]

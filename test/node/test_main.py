@@ -1,8 +1,10 @@
 """The process of the node starts with a sentence where it cannot, and ends as it is told."""
 
+import re
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,20 @@ def ended(process, timeout_s=PATIENCE_S):
     return process.poll()
 
 
+FIRST_DOMAIN_PORT = 7400
+"""Of domain 0, by the DDS specification; ports below are those of all processes of a machine."""
+
+
+def shared_memory(pid):
+    """Files of the middleware in /dev/shm that a process alone in its domain has mapped."""
+    found = set()
+    for line in Path(f'/proc/{pid}/maps').read_text().splitlines():
+        match = re.search(r'/dev/shm/(?:sem\.)?fastrtps_(?:port(\d+))?\w*$', line)
+        if match and int(match[1] or FIRST_DOMAIN_PORT) >= FIRST_DOMAIN_PORT:
+            found.add(match[0])
+    return found
+
+
 def test_more_interrupts_do_not_disturb_the_end(tmp_path):
     """A launch file without a terminal passes on the Ctrl-C that its group had already."""
     with node(tmp_path) as process:
@@ -49,8 +65,11 @@ def test_a_closed_terminal_ends_it_like_ctrl_c(tmp_path):
         while 'robots: robot' not in process.tail(100):
             assert process.poll() is None, process.tail()
             time.sleep(0.05)
+        shared = shared_memory(process.pid)
+        assert shared, 'what this test is about'
         process._signal(signal.SIGHUP)
         assert ended(process) == 0, process.tail()
+        assert not [name for name in shared if Path(name).exists()]
 
 
 @pytest.mark.parametrize(('file', 'level', 'reason'), [

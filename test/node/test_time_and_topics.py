@@ -105,6 +105,9 @@ def test_silence_and_units_are_reported():
     with World(THREAD | {'node.no_data_warning_s': 0.5, 'ranges.max_m': 1e5}) as world:
         assert world.until(lambda: world.heard['/sparser/status']
                            and '/A/odom has said nothing' in world.status.text), world.status
+        # There is a publisher, of this type here; one of another type would be as silent.
+        assert any('/A/odom has said nothing' in text and 'though somebody publishes it' in text
+                   for text in world.status.findings), world.status.findings
         ranges = [message for _, topic, message in scene.events if topic == '/uwb/ranges'][:120]
         for message in ranges:
             message.range *= 1000

@@ -88,13 +88,17 @@ class Run:
                 per_pair = self.config.keyframes.thinned_per_pair
                 self.increments = [thinned(self.increments, drop, per_pair).increment]
         if self.journal is not None and self.journal.due:
-            newest = self.increments[-1].sequence
-            anew = self.frontend.thinnings != self.thinnings
-            self.journal.checkpoint(
-                resume.state_record(self.frontend, self.inputs, newest, self.journal.topics),
-                [one for one in self.increments if anew or one.sequence > self.archived],
-                anew=anew)
-            self.archived, self.thinnings = newest, self.frontend.thinnings
+            self.checkpoint()
+
+    def checkpoint(self):
+        """Begin a new file with the state of the front-end; right after `take`."""
+        newest = self.increments[-1].sequence
+        anew = self.frontend.thinnings != self.thinnings
+        self.journal.checkpoint(
+            resume.state_record(self.frontend, self.inputs, newest, self.journal.topics),
+            [one for one in self.increments if anew or one.sequence > self.archived],
+            anew=anew)
+        self.archived, self.thinnings = newest, self.frontend.thinnings
 
     def close(self):
         """End as a node does."""

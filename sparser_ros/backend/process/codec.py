@@ -162,6 +162,8 @@ def encode_solution(solution: Solution, answer: Any = None) -> bytes:
             list(known.robots), known.gauge, known.variance_factor, known.found]
         arrays['covariances.poses'] = known.poses
         arrays['covariances.landmarks'] = known.landmarks
+        if known.network is not None:
+            arrays['covariances.network'] = known.network
     if solution.protection is not None:
         values['protection'] = list(solution.protection.robots)
         arrays['protection.horizontal'] = solution.protection.horizontal_m
@@ -176,7 +178,7 @@ def _covariances(packet: Packet) -> Covariances | None:
     arrays = packet.arrays
     return Covariances(
         tuple(robots), arrays['covariances.poses'], arrays['covariances.landmarks'], gauge, factor,
-        found)
+        found, arrays.get('covariances.network'))
 
 
 def _protection(packet: Packet) -> Protection | None:

@@ -127,9 +127,15 @@ class Files:
         return number + 1
 
     def withdraw(self, path: Path) -> None:
-        """Delete a file in which nothing could be written."""
+        """Delete a file that was created a moment ago and in which nothing whole was written.
+
+        On a full disk it is empty; the next try is 2 s away, and would leave another one.
+        """
         with contextlib.suppress(OSError):
-            _delete(path)
+            if path.stat().st_size == 0:
+                path.unlink()
+            else:
+                _delete(path)
 
     def _write_whole(self, path: Path, data: bytes) -> None:
         if path.exists() and not (path.is_file() and _ours(path)):

@@ -74,8 +74,12 @@ def _read(number: int, paths: dict[str, list[Path]]) -> KeptSession | None:
         if values['sequence'] <= (known[-1].sequence if known else -1):
             return _session(number, begin, values, front_end, known, whole, place, found, paths)
     if whole[0].number != 0 and (starts or whole[0].before):
+        files = ', '.join(
+            path.name for kind in ('journal', 'graph') for path in paths.get(kind, []))
         raise SparserError(
-            f'session {number} of the journal: neither of its states can be read')
+            f'session {number} of the journal: no state of it can be read, with the increments '
+            f'before; {files} are damaged or missing. They stay as they are: restore them from a '
+            'copy to go on with that map')
     return _session(number, begin, None, b'', [], whole, -1, found, paths)
 
 
@@ -87,6 +91,8 @@ def _session(
     start = whole[place] if place >= 0 else None
     after = whole[place + 1:]
     losses = _losses(start, after, found)
+    kept, damaged_map = _map(paths.get('map', []))
+    losses += damaged_map
     damaged = [one.record for one in found if isinstance(one, Damage) and one.record is not None]
     heads = [*whole, *damaged]
     last = max(heads, key=lambda one: one.number)
@@ -95,7 +101,7 @@ def _session(
     for record in messages:
         topics.update(one.topic for one in records.unpack_messages(record.body))
     return KeptSession(
-        number, begin, state, front_end, increments, messages, _map(paths.get('map', [])),
+        number, begin, state, front_end, increments, messages, kept,
         last.number + 1, last.before + last.count, topics, _rulings(whole),
         tuple(losses))
 
@@ -184,9 +190,11 @@ def _increments(paths: list[Path], until: int) -> list[Increment]:
     return increments
 
 
-def _map(paths: list[Path]) -> KeptMap | None:
+def _map(paths: list[Path]) -> tuple[KeptMap | None, list[str]]:
+    """The map as it was, or that it cannot be read; neither before the first audit."""
     for path in paths:
         for one in records.scan(path.read_bytes()):
             if isinstance(one, Record):
-                return KeptMap.decoded(decode(one.body))
-    return None
+                return KeptMap.decoded(decode(one.body)), []
+    return None, [f'the map as it was: {path} is damaged; it is solved anew from all measurements'
+                  for path in paths]

@@ -34,12 +34,25 @@ class Covariances:
     """Found over claimed variance of the residuals, at least 1."""
     found: bool = False
     """Whether the covariances have that factor in them already."""
+    network: Array | None = None
+    """(m, d, d) of located landmarks, relative to all of these: what is left of `landmarks` once
+    they are laid on their true places by one rotation and one shift. None where the frame is fixed.
+    """
 
     def scaled(self) -> Covariances:
         """All of them times the variance factor."""
         factor = self.variance_factor
         return replace(
-            self, poses=factor * self.poses, landmarks=factor * self.landmarks, found=True)
+            self, poses=factor * self.poses, landmarks=factor * self.landmarks, found=True,
+            network=None if self.network is None else factor * self.network)
+
+    @property
+    def beacons(self) -> Array:
+        """(m, d, d) of landmarks for a map that is defined by them: `network` where it is known."""
+        if self.network is None:
+            return self.landmarks
+        known = np.all(np.isfinite(self.network), axis=(1, 2))
+        return np.where(known[:, None, None], self.network, self.landmarks)
 
     def of(self, robot: str) -> Array | None:
         """Covariance of the newest pose of a robot; None where it is not known."""

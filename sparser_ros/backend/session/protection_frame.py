@@ -88,6 +88,34 @@ def relative_to(place: Array, points: Array) -> Array | None:
     return np.hstack([np.eye(d), -_motions((place - centre)[None]) @ np.linalg.pinv(motion)])
 
 
+def free_network(joint: JointCovariance, positions: Array, located: Mask) -> Array:
+    """(m, d, d) of located landmarks at `positions` (m, d), relative to all of these together.
+
+    Of use where they define the frame of the next map. Infinite variances for the others, and
+    where they leave a rotation open.
+    """
+    m, d = positions.shape
+    out = np.zeros((m, d, d))
+    out[:, np.arange(d), np.arange(d)] = np.inf
+    rows = np.flatnonzero(located & (joint.landmarks >= 0))
+    points = positions[rows]
+    if len(rows) < d:
+        return out
+    motion = _motions(points - points.mean(axis=0))
+    if np.linalg.matrix_rank(motion) < motion.shape[1]:
+        return out
+    size = d + (1 if d == 2 else 3)
+    at = (joint.landmarks[rows][:, None] * size + np.arange(d)).ravel()
+    left = joint.joint[np.ix_(at, at)]
+    # The part of the motions is taken off both sides, without the matrix that does it.
+    inverse = np.linalg.pinv(motion)
+    left = left - motion @ (inverse @ left)
+    left = left - (left @ inverse.T) @ motion.T
+    blocks = left.reshape(len(rows), d, len(rows), d)
+    out[rows] = blocks[np.arange(len(rows)), :, np.arange(len(rows))]
+    return out
+
+
 def _motions(arm: Array) -> Array:
     """(n d, d + turns): displacements of points (n, d) by a shift and a rotation about 0."""
     n, d = arm.shape

@@ -28,7 +28,7 @@ from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
 from .map_costs import costs_of
 from .placed_map import PlacedMap, placed_map
-from .protection_frame import scene_of
+from .protection_frame import free_network, scene_of
 from .protection_levels import protection_levels
 from .quarantine import FAILURES
 from .range_doubts import of_sources
@@ -317,7 +317,7 @@ class Tracker:
             one.robot for one in robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
         joint = self._joint()
-        covariances = self._covariances(joint, located)
+        covariances = self._covariances(joint, located, estimate)
         message = 'followed by the incremental solver'
         if full and verdict is not None:
             stats, message = _audited(stats, verdict, self._store.sequence), verdict.message
@@ -346,7 +346,7 @@ class Tracker:
         return self._map.covariance(self._store.graph)
 
     def _covariances(
-        self, joint: JointCovariance | None, located: Mask
+        self, joint: JointCovariance | None, located: Mask, estimate: Estimate
     ) -> Covariances | None:
         if joint is None:
             return None
@@ -355,6 +355,8 @@ class Tracker:
             row for row in pins_of(graph, located, self._config) if joint.landmarks[row] >= 0]
         found = covariances(
             joint, graph, None if anchored else gauge, np.array(pins, dtype=np.int64))
+        if not anchored:
+            found = replace(found, network=free_network(joint, estimate.landmarks, located))
         return found.scaled() if self._config.backend.covariance == 'found' else found
 
     def _contradictions(

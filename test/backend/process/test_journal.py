@@ -186,6 +186,18 @@ def test_a_full_disk_stops_nothing_and_what_was_written_stays(tmp_path, recordin
     assert messages_of(session) == recording[1][:700] and not session.losses
 
 
+def test_a_full_disk_is_not_littered_with_empty_files(tmp_path):
+    """It is tried again every 2 s, each time with a new file."""
+    files = Files(tmp_path, 1.0)
+    path, file = files.create(0)
+    file.close()
+    files.withdraw(path)
+    assert not path.exists()
+    path.write_bytes(b'of somebody else')
+    files.withdraw(path)
+    assert path.read_bytes() == b'of somebody else'
+
+
 def test_a_folder_that_cannot_be_made_is_an_error_of_its_own(tmp_path):
     (tmp_path / 'file').write_text('in the way')
     with pytest.raises(OSError, match='file'):

@@ -50,6 +50,10 @@ def test_covariances_survive_the_pipe_and_are_scaled_on_request():
     solution, _ = lived(world, increments)
     copy = decode_solution(decode(encode_solution(solution))).covariances
     np.testing.assert_array_equal(copy.poses, solution.covariances.poses)
+    free = lived(World(['curved', 'curved'], [(0, 0), (3, 2)], BEACONS, seed=3))[0]
+    np.testing.assert_array_equal(
+        decode_solution(decode(encode_solution(free))).covariances.network,
+        free.covariances.network)
     assert copy.gauge == solution.covariances.gauge and copy.robots == ('A',)
     scaled, _ = lived(world, increments, covariance='found')
     np.testing.assert_allclose(
@@ -67,6 +71,45 @@ def test_without_a_factor_there_is_no_covariance():
     solution, _ = lived(world, incremental=False)
     assert solution.covariances is None
     assert decode_solution(decode(encode_solution(solution))).covariances is None
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_beacons_among_themselves_do_not_depend_on_whose_start_the_map_is_relative_to(dimension):
+    """S-transformation of the covariance of the whole graph; the same for every gauge."""
+    beacons = np.pad(BEACONS, ((0, 0), (0, dimension - 2)))
+    beacons[:, 2:] = np.array([[0.0], [3.0], [1.0], [-2.0]])
+    world = World(['curved', 'curved'], [[0, 0, 0][:dimension], [3, 2, 1][:dimension]], beacons,
+                  seed=7, dimension=dimension)
+    increments = world.increments(4)
+    found = {}
+    for robot in 'AB':
+        solution, graph = lived(world, increments, gauge_robot=robot)
+        assert solution.covariances.gauge == f'the start of {robot}'
+        assert np.all(solution.landmark_located)
+        found[robot] = solution.covariances
+    a, b = found['A'], found['B']
+    # The axes of the two maps differ, and so does what rounding leaves of a zero.
+    sizes = [np.linalg.eigvalsh(one) for one in (a.network, b.network)]
+    np.testing.assert_allclose(*sizes, rtol=1e-2, atol=1e-3 * a.network.max())
+    assert not np.allclose(*(np.linalg.eigvalsh(one.landmarks) for one in (a, b)), rtol=0.1)
+    np.testing.assert_array_equal(a.beacons, a.network)
+    joint = marginal_covariance(
+        graph, solution.estimate, [], range(4), weights=dict(solution.stats.weights)).joint
+    d, arm = dimension, solution.estimate.landmarks - solution.estimate.landmarks.mean(axis=0)
+    turns = [np.array([[0, -1], [1, 0]])] if d == 2 else list(
+        np.cross(np.eye(3)[:, None], np.eye(3)[None]).swapaxes(1, 2))
+    motion = np.column_stack([np.tile(np.eye(d), (4, 1)), *(
+        (arm @ turn.T).ravel() for turn in turns)])
+    keep = np.eye(4 * d) - motion @ np.linalg.inv(motion.T @ motion) @ motion.T
+    expected = (keep @ joint @ keep.T).reshape(4, d, 4, d)[np.arange(4), :, np.arange(4)]
+    np.testing.assert_allclose(b.network, expected, atol=1e-3 * expected.max())
+
+
+def test_known_positions_are_the_frame_of_a_saved_map():
+    world = World(['curved'], [(0, 0)], BEACONS, seed=4, known=(0, 1))
+    known = lived(world)[0].covariances
+    assert known.network is None
+    np.testing.assert_array_equal(known.beacons, known.landmarks)
 
 
 def test_with_one_known_beacon_positions_are_relative_to_it():

@@ -1,0 +1,212 @@
+"""A second drive in the map of a first one: other paths, starts and noise among the same beacons.
+
+The first drive's beacons are saved as `~/save` does, the second begins in them as with
+`node.map_file`, without an initial pose. Errors are against the simulated truth: the first drive's
+map says where its frame lies, nothing of the second drive is aligned.
+`python -m benchmark.second_drive [--seeds 10] [--robots 2] [--minutes 2] [--live] …`
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from sparser_ros.array_types import Array
+from sparser_ros.backend.replay.replay import Replay
+from sparser_ros.backend.session.located import located_part
+from sparser_ros.backend.session.session import Session
+from sparser_ros.config import SolverError
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.frontend import Frontend
+from sparser_ros.io import beacon_file, ros_yaml, simulation_output
+from sparser_ros.io.simulation import START_NS, Simulation
+from sparser_ros.io.tum import safe_names
+from sparser_ros.linalg.dense.alignment import align, aligned_errors
+from sparser_ros.node import saving
+
+from .days import SECOND, rmse, samples_of
+from .table import Row, Table, median, run_main
+
+OTHER_SEED = 1000
+"""The second drive of seed s has seed s + 1000."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, save."""
+    made = argparse.ArgumentParser(prog='python -m benchmark.second_drive', description=__doc__)
+    made.add_argument('--seeds', type=int, default=10)
+    made.add_argument('--robots', type=int, default=2)
+    made.add_argument('--beacons', type=int, default=6)
+    made.add_argument('--minutes', type=float, default=2.0)
+    made.add_argument('--radius', type=float, default=20.0, metavar='M')
+    made.add_argument('--live', action='store_true', help='into the real node, by dev/demo')
+    made.add_argument('--rate', type=float, default=4.0, help='with --live: times real time')
+    made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
+    args = made.parse_args(argv)
+    table = Table('second_drive', f'Second drives: {args.robots} robots, {args.minutes:g} min', {
+        'seed': 'seed', 'beacons': 'beacons saved', 'first_m': 'first drive m',
+        'located': 'located', 'after_s': 'all after s', 'second_m': 'second in its frame m',
+        'most_m': 'largest m', 'own_m': 'aligned by itself m'}, args.out)
+    rows = []
+    for seed in range(args.seeds):
+        first = SimulationConfig(
+            robots=args.robots, beacons=args.beacons, minutes=args.minutes, seed=seed,
+            radius=args.radius, truth_rate=0.0)
+        rows.append({'seed': seed, **(
+            live(first, args.rate, args.out / f'live{seed}') if args.live else measured(first))})
+        table.add(rows[-1])
+    table.add({'seed': 'median', **{
+        key: median([row[key] for row in rows if key in row])
+        for key in ('first_m', 'after_s', 'second_m', 'most_m', 'own_m')}})
+    table.note('Rmse of the keyframes of located robots. First drive: after alignment. Second: '
+               'truth laid on the map of the first drive, nothing aligned; largest error; rmse '
+               'after an alignment of its own, for comparison.')
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Drive:
+    """Where a drive's map has what, and where that is in truth."""
+
+    found: Array
+    """(n, d): keyframes of located robots."""
+    true: Array
+    found_beacons: Array
+    """(m, d)"""
+    true_beacons: Array
+    located: int
+    """Robots, at the end."""
+    after_s: float
+    """Data until all of them were located; nan = never, or not known."""
+
+
+def pair(config: SimulationConfig) -> tuple[Simulation, Simulation]:
+    """A first drive, and a second one whose seed is OTHER_SEED higher."""
+    return Simulation(config), Simulation(dataclasses.replace(
+        config, seed=config.seed + OTHER_SEED, site=config.seed))
+
+
+def measured(config: SimulationConfig) -> Row:
+    """Cells of a first drive and a second one, through front-end and back-end."""
+    first, second = pair(config)
+    mapped = driven(first, SparserConfig.from_mapping(simulation_output.node_config(first)))
+    if mapped.solution is None:
+        raise SolverError('nothing was solved')
+    with tempfile.TemporaryDirectory() as folder:
+        plain = SparserConfig.from_mapping({
+            **simulation_output.node_config(second), 'node': {'save_directory': folder}})
+        path = saving.save(plain, mapped.graph, mapped.solution)
+        again = driven(second, saving.with_beacons(plain, path))
+    return compared(drive_of(first, mapped), drive_of(second, again))
+
+
+def compared(first: Drive, second: Drive) -> Row:
+    """Errors of the second drive in the frame of the first one's map, where both have a place."""
+    if not len(first.found):
+        return {'beacons': 0, 'located': 0}
+    true = np.concatenate([first.true, first.true_beacons])
+    found = np.concatenate([first.found, first.found_beacons])
+    rotation, translation = align(true, found)
+    row = {'beacons': len(first.found_beacons), 'located': second.located,
+           'first_m': rmse(aligned_errors(found, true)[:len(first.found)])}
+    if not len(second.found):
+        return row
+    error = np.linalg.norm(second.found - second.true @ rotation.T - translation, axis=1)
+    return {
+        **row, 'after_s': second.after_s, 'second_m': rmse(error), 'most_m': float(error.max()),
+        'own_m': rmse(aligned_errors(second.found, second.true))}
+
+
+def live(config: SimulationConfig, rate: float, out: Path) -> Row:
+    """The same by two runs of dev/demo, each with a node, a player and an observer as processes."""
+    drives: list[Drive] = []
+    for number, run in enumerate(pair(config)):
+        folder = out / f'drive{number}'
+        simulation_output.write_bag(folder / 'bag', run, overwrite=True)
+        values = simulation_output.node_config(run)
+        if drives:
+            values['node'] = {'map_file': str(out / 'drive0' / 'map')}
+        ros_yaml.write(folder / 'parameters.yaml', values)
+        ended = subprocess.run(
+            [sys.executable, '-m', 'sparser_ros.demo.demo', str(folder / 'bag'), '--config',
+             str(folder / 'parameters.yaml'), '--rate', str(rate), '--out', str(folder / 'map')],
+            check=False, capture_output=True, text=True)
+        if ended.returncode:
+            raise SolverError(f'{ended.stdout}{ended.stderr}')
+        drives.append(drive_of_demo(run, folder / 'map'))
+    return compared(*drives)
+
+
+def drive_of_demo(run: Simulation, folder: Path) -> Drive:
+    """What dev/demo has left in a folder."""
+    d = run.config.dimension
+    states = json.loads((folder / 'report.json').read_text())['robots']
+    found, true = [], []
+    for name, file in zip(run.robots, safe_names(run.robots), strict=True):
+        if states.get(name) == 'located':
+            rows = np.loadtxt(folder / f'{file}.tum')
+            found.append(rows[:, 1:1 + d])
+            true.append(place(run, name, rows[:, 0] - START_NS / SECOND))
+    radios = beacon_file.read(folder, d)
+    return Drive(
+        np.concatenate([np.zeros((0, d)), *found]), np.concatenate([np.zeros((0, d)), *true]),
+        np.array([one['position'][:d] for one in radios.values()]), beacons(run, radios),
+        len(found), float('nan'))
+
+
+def driven(run: Simulation, config: SparserConfig) -> Replay:
+    """A run through front-end and back-end, as in `sparser replay`."""
+    state = Replay(config, Frontend(config), Session(config))
+    due = period = config.backend.replay_solve_period_s
+    for sample in samples_of(run):
+        if (sample.stamp_ns - START_NS) / SECOND >= due:
+            state.solve(due)
+            due += period
+        state.frontend.add(sample)
+    state.solve(run.duration_s, flush=True)
+    state.solve(run.duration_s, flush=True, full=True)
+    return state
+
+
+def drive_of(run: Simulation, state: Replay) -> Drive:
+    """What a replay has located; SolverError where it solved nothing."""
+    if state.solution is None:
+        raise SolverError('nothing was solved')
+    graph, estimate = located_part(state.graph, state.solution)
+    true = np.empty((graph.n_poses, graph.dimension))
+    for number, name in enumerate(graph.robots):
+        rows = graph.poses.robot == number
+        true[rows] = place(run, name, (graph.poses.stamp_ns[rows] - START_NS) / SECOND)
+    return Drive(
+        estimate.translation, true, estimate.landmarks, beacons(run, graph.landmarks.names),
+        len(np.unique(graph.poses.robot)), located_after(state))
+
+
+def place(run: Simulation, robot: str, seconds: Array) -> Array:
+    """(n, d): true positions of a robot."""
+    return run.motions[run.robots.index(robot)].poses(seconds)[1]
+
+
+def beacons(run: Simulation, names: Iterable[str]) -> Array:
+    """(m, d): true positions of beacons."""
+    return run.beacons[[run.beacon_names.index(name) for name in names]]
+
+
+def located_after(state: Replay) -> float:
+    """Seconds of data until all robots were located; nan = never."""
+    robots = len(state.config.robots)
+    return min((one['data_s'] for one in state.history if len(one['located']) == robots),
+               default=float('nan'))
+
+
+if __name__ == '__main__':
+    run_main(main)
