@@ -88,17 +88,24 @@ def data_dir() -> Path:
 
 
 def _children() -> dict[int, str]:
-    """Live children of this process: command line by process id."""
-    children = {}
+    """Live children of this process, and of a fork server of it: command line by process id."""
+    parents, children, servers = {}, {}, {os.getpid()}
     for stat in Path('/proc').glob('[0-9]*/stat'):
         try:
             state, parent = stat.read_text().rpartition(')')[2].split()[:2]
             command = (stat.parent / 'cmdline').read_bytes().replace(b'\0', b' ').decode()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # The resource tracker of multiprocessing ends with its parent, by design.
-        if int(parent) == os.getpid() and state != 'Z' and 'resource_tracker' not in command:
-            children[int(stat.parent.name)] = command
+        if state != 'Z':
+            parents[int(stat.parent.name)] = int(parent), command
+    # Both helpers of multiprocessing end with their parent, by design.
+    for process, (parent, command) in parents.items():
+        if parent == os.getpid() and 'multiprocessing.forkserver' in command:
+            servers.add(process)
+    for process, (parent, command) in parents.items():
+        if parent in servers - {process} and process not in servers and (
+                'resource_tracker' not in command):
+            children[process] = command
     return children
 
 

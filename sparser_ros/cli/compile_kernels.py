@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -39,14 +40,21 @@ def compile_kernels() -> None:
 
 
 def compile_dimension(dimension: int) -> None:
-    """The same for the plane (2) or space (3)."""
+    """The same for the plane (2) or space (3).
+
+    The two run side by side, and share a third of their kernels. They come to those at different
+    times: the one that is later finds them compiled.
+    """
     from ..backend.observability.comparison_warm_up import warm_up as warm_up_comparison
     from ..config.solver_config import LiveSolverConfig
     from ..solver.warm_up import warm_up, warm_up_climb
 
-    warm_up(dimension, LiveSolverConfig())
-    warm_up_climb(dimension, CLIMB_RANKS)
-    warm_up_comparison(dimension)
+    steps: list[Callable[[], None]] = [
+        lambda: warm_up(dimension, LiveSolverConfig()),
+        lambda: warm_up_comparison(dimension),
+        lambda: warm_up_climb(dimension, CLIMB_RANKS)]
+    for step in steps if dimension == 2 else reversed(steps):
+        step()
     _graphs(dimension)
     _replay(dimension)
 

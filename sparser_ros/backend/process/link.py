@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...config import SparserError
 from . import protocol
 from .codec import Packet, decode, encode
+from .fork_server import solver_context
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -178,8 +179,7 @@ class Link:
                 target=loop.run, name=f'sparser-{self.role.name}', daemon=True)
             self._thread.start()
         else:
-            context = multiprocessing.get_context('spawn')
-            process = context.Process(
+            process = solver_context().Process(
                 target=self.role.main, args=(theirs, text), name=f'sparser-{self.role.name}',
                 daemon=True)
             # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
