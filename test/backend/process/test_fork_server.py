@@ -9,9 +9,11 @@ from pathlib import Path
 
 from backend_world import World, config
 
+from sparser_ros.backend.process.fork_server import solver_context
 from sparser_ros.backend.process.worker import SolverWorker
+from sparser_ros.config.backend_config import WatchdogConfig
 
-PATIENCE_S = 300
+PATIENCE_S = 120
 PRELOADED = """
 import sys, threading
 import sparser_ros.backend.process.preloaded
@@ -33,8 +35,17 @@ def until(condition, what):
         time.sleep(0.01)
 
 
+def stat(pid):
+    """State and parent of a process."""
+    return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[:2]
+
+
 def parent_of(pid):
-    return int(Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[1])
+    return int(stat(pid)[1])
+
+
+def alive(pid):
+    return Path(f'/proc/{pid}').exists() and stat(pid)[0] != 'Z'
 
 
 def pids(worker):
@@ -57,6 +68,28 @@ def test_both_are_forks_of_one_process_and_start_again_where_it_dies():
         assert worker.newest.sequence == 1 and worker.newest.status.solved
         assert not set(first) & set(pids(worker))
         assert {parent_of(pid) for pid in pids(worker)} not in ({server}, {os.getpid()})
+
+
+def test_one_that_does_not_answer_is_replaced():
+    increment, = World(['curved'], [[0, 0]], steps=5).increments(1)
+    with SolverWorker(config(auditor='off')) as worker:
+        until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
+        server = parent_of(worker.state.pid)
+        os.kill(server, signal.SIGSTOP)
+        os.kill(worker.state.pid, signal.SIGKILL)
+        worker.configure(config(auditor='off', watchdog=WatchdogConfig(start_timeout_s=5.0)))
+        until(lambda: not alive(server), 'the end of the fork server')
+        # The next one may take longer than that on a busy machine.
+        worker.configure(config(auditor='off'))
+        worker.submit(increment)
+        worker.request_solve()
+        until(lambda: worker.newest is not None, 'a solution')
+        assert worker.newest.status.solved
+
+
+def test_after_two_failures_a_process_is_started_without_it():
+    assert [type(solver_context(failures)).__name__ for failures in range(3)] == [
+        'ForkServerContext', 'ForkServerContext', 'SpawnContext']
 
 
 def test_a_fork_imports_nothing_more_and_no_kernel_is_compiled_before_it():
