@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -49,14 +48,24 @@ def compile_dimension(dimension: int) -> None:
     from ..config.solver_config import LiveSolverConfig
     from ..solver.warm_up import warm_up, warm_up_climb
 
-    steps: list[Callable[[], None]] = [
-        lambda: warm_up(dimension, LiveSolverConfig()),
-        lambda: warm_up_comparison(dimension),
-        lambda: warm_up_climb(dimension, CLIMB_RANKS)]
-    for step in steps if dimension == 2 else reversed(steps):
+    def begin() -> None:
+        warm_up(dimension, LiveSolverConfig())
+
+    def compare() -> None:
+        warm_up_comparison(dimension)
+
+    def climb() -> None:
+        warm_up_climb(dimension, CLIMB_RANKS)
+
+    def graphs() -> None:
+        _graphs(dimension)
+
+    def replay() -> None:
+        _replay(dimension)
+
+    for step in (begin, compare, climb, graphs, replay) if dimension == 2 else (
+            climb, compare, begin, replay, graphs):
         step()
-    _graphs(dimension)
-    _replay(dimension)
 
 
 def _graphs(dimension: int) -> None:
