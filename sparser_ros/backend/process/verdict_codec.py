@@ -8,6 +8,7 @@ from typing import Any
 from ...graph.finding import Finding
 from ...solver.result import SolveStatus
 from ..integrity.undetected import HiddenFaults
+from ..session.range_corrections import RangeCorrections
 from ..session.rulings import Rulings
 from ..session.solution import Location
 from ..session.verdict import SegmentVerdict, Verdict, VerdictKind
@@ -27,6 +28,7 @@ _PLAIN = (
     'odometry_factors', 'widened', 'final', 'seconds')
 
 _HIDDEN_NAMES = ('robots', 'landmarks', 'causes')
+_CORRECTED = ('rows', 'length_m', 'factor')
 _HIDDEN_ARRAYS = ('position', 'common', 'added', 'owner', 'shift')
 
 
@@ -52,6 +54,8 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
     arrays = estimate_arrays(verdict.estimate)
     arrays['landmark_located'] = verdict.landmark_located
     arrays['doubted_ranges'] = verdict.doubted_ranges
+    arrays.update({
+        f'corrected.{name}': getattr(verdict.corrections, name) for name in _CORRECTED})
     arrays.update(stats_arrays(verdict.stats))
     hidden = verdict.undetected
     if hidden is not None:
@@ -73,6 +77,7 @@ def decode_verdict(packet: Packet) -> Verdict:
         undetected=_hidden(packet),
         landmark_located=arrays['landmark_located'],
         doubted_ranges=arrays['doubted_ranges'],
+        corrections=_corrections(packet),
         status=SolveStatus(values['status']),
         stats=stats_from(values['stats'], arrays),
         findings=tuple(Finding(*row) for row in values['findings']),
@@ -82,6 +87,14 @@ def decode_verdict(packet: Packet) -> Verdict:
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
         rulings=Rulings.from_values(values.get('rulings')),
         **{name: values[name] for name in _PLAIN})
+
+
+def _corrections(packet: Packet) -> RangeCorrections:
+    arrays = packet.arrays
+    if 'corrected.rows' not in arrays:
+        # Written before ranges were corrected.
+        return RangeCorrections()
+    return RangeCorrections(*(arrays[f'corrected.{name}'] for name in _CORRECTED))
 
 
 def _hidden(packet: Packet) -> HiddenFaults | None:

@@ -15,6 +15,7 @@ from ...graph import (
     Increment,
     Landmarks,
     Poses,
+    Ranges,
     RelativePoses,
     Table,
     concatenated,
@@ -22,6 +23,7 @@ from ...graph import (
 )
 from ...graph.thinning import Renumbering
 from .quarantine import ODOMETRY
+from .range_corrections import RangeCorrections
 from .rulings import Rulings
 
 _WEIGHTS = ('kappa', 'tau', 'precision')
@@ -69,8 +71,9 @@ class GraphStore:
 
     Measurements of quarantined increments (quarantine.py), ranges in doubt (range_doubts.py) and
     what the operator ignores (rulings.py) are left out of `graph`; `original` gives the rows that
-    the others have in the sum of all increments. The odometry of robots that is worse than it
-    claims, and what the operator doubts, has a smaller weight there.
+    the others have in the sum of all increments. Ranges that are long by a known length are
+    corrected there (range_corrections.py). The odometry of robots that is worse than it claims, and
+    what the operator doubts, has a smaller weight there.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -83,6 +86,7 @@ class GraphStore:
         self._rows: dict[str, Index] = {}
         self._excluded: dict[int, int] = {}
         self._doubted: Index = np.zeros(0, dtype=np.int64)
+        self._corrections = RangeCorrections()
         self._widened: dict[str, float] = {}
         self._rulings = Rulings()
         self._robots: dict[int, tuple[int, ...]] = {}
@@ -133,6 +137,7 @@ class GraphStore:
                 (number, int(left[end])) for number, end in _remembered(ends, marks)]
         other._widened = dict(self._widened)
         other._doubted = np.sort(to.measurements('ranges', self._doubted))
+        other._corrections = self._corrections.thinned(to)
         other._rulings = self._rulings
         return other
 
@@ -155,6 +160,11 @@ class GraphStore:
         return self._doubted
 
     @property
+    def corrections(self) -> RangeCorrections:
+        """What is taken off ranges, by rows of the sum of all increments."""
+        return self._corrections
+
+    @property
     def rulings(self) -> Rulings:
         """What the operator has said."""
         return self._rulings
@@ -162,7 +172,8 @@ class GraphStore:
     @property
     def _partial(self) -> bool:
         return bool(
-            self._excluded or len(self._doubted) or self._widened or self._rulings.entries)
+            self._excluded or len(self._doubted) or len(self._corrections) or self._widened
+            or self._rulings.entries)
 
     @property
     def whole(self) -> Graph:
@@ -182,6 +193,11 @@ class GraphStore:
         if not np.array_equal(ranges, self._doubted):
             self._doubted, self._graph, self._rows = np.asarray(ranges), None, {}
 
+    def correct(self, corrections: RangeCorrections) -> None:
+        """Correct these ranges, and no others, from now on."""
+        if not corrections.same(self._corrections):
+            self._corrections, self._graph, self._rows = corrections, None, {}
+
     def widen(self, factors: Mapping[str, float]) -> None:
         """Multiply the variance of the odometry of these robots, and of no others, from now on."""
         if dict(factors) != self._widened:
@@ -198,8 +214,9 @@ class GraphStore:
             return news
         tables = {}
         for name, table in news.tables().items():
-            keep = self._counted(name, table, len(getattr(self.whole, name)) - len(table))
-            tables[name] = self._weighed(name, table.take(keep))
+            first = len(getattr(self.whole, name)) - len(table)
+            rows = np.flatnonzero(self._counted(name, table, first))
+            tables[name] = self._weighed(name, table.take(rows), first + rows)
         return news.replaced(**tables)
 
     def original(self, name: str, rows: Index) -> Index:
@@ -244,7 +261,8 @@ class GraphStore:
                     keep[begin:end] = False
                 begin = end
             self._rows[name] = np.flatnonzero(keep & self._counted(name, table, 0))
-            tables[name] = self._weighed(name, table.take(self._rows[name]))
+            tables[name] = self._weighed(
+                name, table.take(self._rows[name]), self._rows[name])
         return self._whole.replaced(**tables)
 
     def _counted(self, name: str, table: Table, first: int) -> Mask:
@@ -254,8 +272,10 @@ class GraphStore:
             keep &= ~np.isin(first + np.arange(len(table)), self._doubted)
         return keep
 
-    def _weighed(self, name: str, table: Table) -> Table:
-        """Rows with the weights that `graph` gives them."""
+    def _weighed(self, name: str, table: Table, rows: Index) -> Table:
+        """Measurements as `graph` has them; `rows` are theirs in the sum of all increments."""
+        if isinstance(table, Ranges):
+            table = self._corrections.applied(table, rows)
         factor = self._rulings.factors(self._whole, name, table)
         if self._widened and isinstance(table, RelativePoses):
             own = np.array([self._widened.get(robot, 1.0) for robot in self._whole.robots])

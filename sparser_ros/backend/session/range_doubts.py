@@ -6,12 +6,14 @@ a group: with and without them, the map differs in cost by their chi-square give
 
 Such a fault may go on: what its source measures next is held back too, until its ranges are
 nearer to the map than to the fault. The map must place the source without them meanwhile.
+
+Where one length explains most ranges of a group, it is taken off and they count again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import chdtri
@@ -20,12 +22,13 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
-from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, in_stretch
+from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, in_stretch, too_long
+from .range_corrections import RangeCorrections
 
 
 @dataclass(frozen=True)
 class RangeDoubt:
-    """One group of ranges that is left out."""
+    """One group of ranges that is left out, or corrected."""
 
     finding: Finding
     rows: Index
@@ -36,6 +39,24 @@ class RangeDoubt:
     """Whether the ranges of the source that come next are held back."""
     unresolved: bool = False
     """Whether that ended because the map lost the source, not because the fault was over."""
+    corrected: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Those of `rows` that count with a length taken off."""
+    length_m: float = 0.0
+    """That length."""
+    factor: float = 1.0
+    """By which their variance is multiplied."""
+    refused: int = 0
+    """Number of its rows when no one length explained most of them; 0 = not tried."""
+
+    @property
+    def left_out(self) -> Index:
+        """Rows that do not count."""
+        return np.setdiff1d(self.rows, self.corrected, assume_unique=True)
+
+    @property
+    def error_m(self) -> float:
+        """By how much its ranges are too long."""
+        return self.length_m if len(self.corrected) else self.finding.value
 
 
 _LEAST_GOOD = 5
@@ -55,12 +76,15 @@ def faulty_together(gain: float, count: int, flip_cost: float) -> bool:
 def joined(doubts: list[RangeDoubt], new: list[RangeDoubt]) -> list[RangeDoubt]:
     """All groups; a new one takes in an older one of its source that it overlaps or follows.
 
-    A burst that goes on is found again and again, each time with its newest ranges only.
+    A burst that goes on is found again and again, each time with its newest ranges only. What is
+    corrected and over stays by itself.
     """
     result = list(doubts)
     for one in new:
         same = [old for old in result if old.finding.subject == one.finding.subject
-                and len(one.rows) and len(old.rows)]
+                and len(one.rows) and len(old.rows) and (
+                    old.open or not len(old.corrected)
+                    or len(np.intersect1d(old.rows, one.rows)))]
         rows = one.rows
         for old in same:
             result.remove(old)
@@ -70,12 +94,19 @@ def joined(doubts: list[RangeDoubt], new: list[RangeDoubt]) -> list[RangeDoubt]:
 
 
 def finding_of(one: RangeDoubt, graph: Graph) -> Finding:
-    """The finding with the times of the whole group; an audit may have named a part of it last."""
+    """The finding with the times of the whole group, and with its length if that is taken off.
+
+    An audit may have named a part of the group last.
+    """
     if not len(one.rows):
         return one.finding
     begin = float(range_ends(graph).seconds[one.rows[0]])
-    words = one.finding.text.partition(BURST_TIMES)[0]
-    return replace(one.finding, text=words + in_stretch(begin, one.end_s))
+    words, found = one.finding.text.partition(BURST_TIMES)[0], one.finding
+    if len(one.corrected):
+        words = f'ranges of radio {found.subject} were {too_long(one.length_m)}'
+        found = replace(found, value=one.length_m)
+    text = words + in_stretch(begin, one.end_s)
+    return replace(found, text=text + ('; that is taken off' if len(one.corrected) else ''))
 
 
 def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[RangeDoubt]:
@@ -109,11 +140,13 @@ def closed(one: RangeDoubt, graph: Graph, estimate: Estimate, located: bool) -> 
     if not one.open:
         return one
     error = np.abs(_errors(graph, one.rows, estimate))
-    bad = np.flatnonzero(error >= abs(one.finding.value) / 2)
+    bad = np.flatnonzero(error >= abs(one.error_m) / 2)
     last = int(bad[-1]) + 1 if len(bad) else 0
     end = float(range_ends(graph).seconds[one.rows[last - 1]]) if last else one.end_s
     if len(error) - last >= _LEAST_GOOD:
-        return replace(one, rows=one.rows[:last], end_s=end, open=False)
+        return replace(
+            one, rows=one.rows[:last], end_s=end, open=False,
+            corrected=np.intersect1d(one.corrected, one.rows[:last]))
     return replace(one, end_s=max(end, one.end_s), open=located, unresolved=not located)
 
 
@@ -131,6 +164,39 @@ def _errors(graph: Graph, rows: Index, estimate: Estimate) -> Array:
         graph.replaced(ranges=graph.ranges.take(rows)), estimate))
 
 
+def median_error(one: RangeDoubt, graph: Graph, estimate: Estimate) -> float:
+    """By how much the ranges of a group are too long at an estimate, in metres."""
+    return -float(np.median(_errors(graph, one.rows, estimate)))
+
+
+def explained(one: RangeDoubt, graph: Graph, estimate: Estimate) -> bool:
+    """Whether most ranges of a group fit the map once its length is taken off."""
+    ranges = graph.ranges.take(one.rows)
+    # Predicted minus measured: a long range makes it smaller.
+    whitened = (_errors(graph, one.rows, estimate) + one.length_m) * np.sqrt(ranges.precision)
+    return bool(2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) < len(whitened))
+
+
 def rows_of(doubts: list[RangeDoubt]) -> Index:
-    """All rows of the groups, ascending."""
-    return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(d.rows for d in doubts)]))
+    """All rows that the groups leave out, ascending; what two of them have is left out."""
+    none = [np.zeros(0, dtype=np.int64)]
+    left_out = np.concatenate([*none, *(one.left_out for one in doubts)])
+    corrected, counts = np.unique(
+        np.concatenate([*none, *(one.corrected for one in doubts)]), return_counts=True)
+    return np.union1d(left_out, corrected[counts > 1])
+
+
+def corrections_of(doubts: list[RangeDoubt]) -> RangeCorrections:
+    """What the groups take off ranges that they do not leave out."""
+    out = rows_of(doubts)
+    rows, length, factor = [], [], []
+    for one in doubts:
+        own = np.setdiff1d(one.corrected, out, assume_unique=True)
+        rows.append(own)
+        length.append(np.full(len(own), one.length_m))
+        factor.append(np.full(len(own), one.factor))
+    if not doubts:
+        return RangeCorrections()
+    order = np.argsort(np.concatenate(rows), kind='stable')
+    return RangeCorrections(
+        np.concatenate(rows)[order], np.concatenate(length)[order], np.concatenate(factor)[order])

@@ -45,7 +45,8 @@ def verdict_of(verdict: Verdict, to: Renumbering) -> Verdict:
     return replace(
         _map_of(verdict, to),
         segments=tuple(replace(one, first=int(to.pose[one.first])) for one in verdict.segments),
-        doubted_ranges=np.sort(to.measurements('ranges', verdict.doubted_ranges)))
+        doubted_ranges=np.sort(to.measurements('ranges', verdict.doubted_ranges)),
+        corrections=verdict.corrections.thinned(to))
 
 
 def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:

@@ -1,6 +1,7 @@
 """Sources at fault: what of them is left out of an auditor's graph, or has less weight there.
 
-Ranges that are faulty together are left out as a group (range_doubts.py). Odometry that is wrong
+Ranges that are faulty together are left out as a group (range_doubts.py), or count with the length
+taken off that they are all too long by (common_length.py). Odometry that is wrong
 by a share of its length or a rate of turning gets the variance that the map shows.
 """
 
@@ -12,21 +13,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...array_types import Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Graph
 from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
+from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import LASTING_ODOMETRY
+from .common_length import common_length
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
 from .range_doubts import (
     RangeDoubt,
     closed,
+    corrections_of,
+    explained,
     faulty_together,
     finding_of,
     grown,
     joined,
+    median_error,
     revived,
     rows_of,
 )
@@ -39,6 +46,8 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 3
 """Rounds of one audit that leave faulty ranges out, each with a warm solve."""
+_GROWN = 1.5
+"""Growth of a group that no one length explained from which one is tried again."""
 _OPENED = 1e-6
 """Share of its precision that odometry keeps where it may have jumped: 0.05 m become 50 m."""
 
@@ -55,10 +64,10 @@ class SourceFaults:
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
         self._store = store
-        self._doubts = [
-            replace(one, rows=np.sort(to.measurements('ranges', one.rows)))
-            for one in self._doubts]
-        store.doubt(rows_of(self._doubts))
+        self._doubt([
+            replace(one, rows=np.sort(to.measurements('ranges', one.rows)),
+                    corrected=np.sort(to.measurements('ranges', one.corrected)))
+            for one in self._doubts])
 
     def forget(self) -> None:
         """Everything counts again as it came."""
@@ -76,16 +85,13 @@ class SourceFaults:
     ) -> tuple[Contest, Judgement]:
         """The contest, or one `again` for the graph without what is at fault; its judgement."""
         judgement = judge(contest)
-        located = {one.robot for one in judgement.segments if one.location is Location.LOCATED}
-        located |= set(self._store.whole.landmarks.names)
         kept = revived([
-            closed(one, self._store.whole, contest.best.whole, one.finding.subject in located)
+            closed(one, self._store.whole, contest.best.whole, _placed(one, judgement))
             for one in self._doubts], self._store.whole, contest.best.whole)
-        changed = not np.array_equal(rows_of(kept), self._store.doubted)
-        self._doubt(kept)
-        if changed and (other := again(contest)) is not None:
+        if self._doubt(kept) and (other := again(contest)) is not None:
             contest, judgement = other, judge(other)
         contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
+        contest, judgement = self._with_lengths(contest, judgement, judge, again)
         if config.backend.integrity.widen_odometry:
             contest, judgement = self._with_honest_odometry(contest, judgement, judge, again)
         return contest, judgement
@@ -106,6 +112,7 @@ class SourceFaults:
         lasting = [*groups.values(), *(one for _, one in self._widened.values())]
         return replace(
             verdict, widened=self._factors(), doubted_ranges=rows_of(self._doubts),
+            corrections=corrections_of(self._doubts),
             held_sources=tuple(sorted({
                 one.finding.subject for one in self._doubts if one.open})),
             findings=tuple(
@@ -155,6 +162,53 @@ class SourceFaults:
             contest, judgement = other, after
         return contest, judgement
 
+    def _with_lengths(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Callable[[Contest], Contest | None],
+    ) -> tuple[Contest, Judgement]:
+        """What is left out counts again where one length explains most ranges of its group."""
+        for number, one in enumerate(self._doubts):
+            if not len(one.left_out) or len(one.rows) < _GROWN * one.refused:
+                continue
+            before, other = self._doubts, self._with_length(number, contest, again)
+            if other is None:
+                refused = replace(one, refused=len(one.rows))
+                self._doubt([*before[:number], refused, *before[number + 1:]])
+            else:
+                contest, judgement = other, judge(other)
+        return contest, judgement
+
+    def _with_length(
+        self, number: int, contest: Contest, again: Callable[[Contest], Contest | None]
+    ) -> Contest | None:
+        """The contest with one length taken off all ranges of a group; None where that is wrong.
+
+        A length that is new is first measured beside ranges that all of them together count as one.
+        """
+        before = self._doubts[number]
+        one, new = replace(before, corrected=before.rows), not len(before.corrected)
+        if new:
+            one = replace(one, factor=float(len(one.rows)), length_m=median_error(
+                one, self._store.whole, contest.best.whole))
+        other: Contest | None = contest
+        for _ in range(2 if new else 1):
+            self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
+            other = again(other) if other is not None else None
+            found = None if other is None else common_length(
+                other, self._solved_rows(other, one), one.factor)
+            if found is None:
+                return None
+            one = replace(one, length_m=one.length_m + found[0], factor=found[1])
+        if other is None or not explained(one, self._store.whole, other.best.whole):
+            return None
+        self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
+        return other
+
+    def _solved_rows(self, contest: Contest, one: RangeDoubt) -> Index:
+        """Ranges of a group among those of the solved subgraph."""
+        original = self._store.original('ranges', contest.frame.subgraph.rows['ranges'])
+        return np.flatnonzero(np.isin(original, one.corrected))
+
     def _noisy(self, subjects: set[str], judgement: Judgement, variance_floor: float) -> bool:
         """Whether odometry is noisier than it claims even in the map without their ranges.
 
@@ -190,9 +244,22 @@ class SourceFaults:
     def _factors(self) -> dict[str, float]:
         return {robot: factor for robot, (factor, _) in self._widened.items()}
 
-    def _doubt(self, doubts: list[RangeDoubt]) -> None:
+    def _doubt(self, doubts: list[RangeDoubt]) -> bool:
+        """Leave out and correct these groups, and no others; whether that changes the graph."""
         self._doubts = doubts
-        self._store.doubt(rows_of(doubts))
+        rows, corrections, store = rows_of(doubts), corrections_of(doubts), self._store
+        same = np.array_equal(rows, store.doubted) and corrections.same(store.corrections)
+        store.doubt(rows)
+        store.correct(corrections)
+        return not same
+
+
+def _placed(one: RangeDoubt, judgement: Judgement) -> bool:
+    """Whether the map places a source well enough to tell its fault from none."""
+    own = [part for part in judgement.segments if part.robot == one.finding.subject]
+    return not own or own[-1].location is Location.LOCATED or (
+        own[-1].location is Location.UNLOCATED
+        and 0 < FAR_SIGMA * own[-1].sigma_m < abs(one.error_m) / 2)
 
 
 def _with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:

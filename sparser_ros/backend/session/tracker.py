@@ -145,6 +145,7 @@ class Tracker:
             self._map is not None and key == self._frame_key
             and excluded == self._store.excluded
             and np.array_equal(self._left_out(verdict), self._store.doubted)
+            and verdict.corrections.same(self._store.corrections)
             and verdict.widened == self._widened
             and verdict.rulings == self._store.rulings
             and set(verdict.placed) <= set(self._names)
@@ -160,6 +161,7 @@ class Tracker:
             present = self._present(self._map)
         self._store.exclude(excluded)
         self._store.doubt(self._left_out(verdict))
+        self._store.correct(verdict.corrections)
         self._widened = verdict.widened
         self._store.widen(verdict.widened)
         self._store.rule(verdict.rulings)

@@ -12,6 +12,7 @@ from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.undetected import HiddenFaults
+from .range_corrections import RangeCorrections
 from .rulings import Rulings
 from .solution import Location
 
@@ -84,6 +85,8 @@ class Verdict:
     """(sequence, level) of increments left out because no solve succeeds with them."""
     doubted_ranges: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Rows, in the sum of all increments, of ranges left out because they are faulty together."""
+    corrections: RangeCorrections = field(default_factory=RangeCorrections)
+    """What is taken off ranges that are all long by the same length."""
     held_sources: tuple[str, ...] = ()
     """Robots and landmarks whose next ranges are left out as well."""
     widened: dict[str, float] = field(default_factory=dict)

@@ -248,6 +248,8 @@ def test_verdicts_survive_encoding():
             np.testing.assert_array_equal(one.translation, other.translation)
         elif field.name in ('landmark_located', 'doubted_ranges'):
             np.testing.assert_array_equal(one, other)
+        elif field.name == 'corrections':
+            assert one.same(other)
         elif field.name == 'stats':
             assert one.cost_robust == other.cost_robust and one.weights.keys() == (
                 other.weights.keys())

@@ -80,35 +80,71 @@ def of_robot(ranges, robot):
         (ranges.target >= 0) & (ranges.target % 2 == robot))
 
 
-def with_burst(increments):
-    """From 20 to 40 s all ranges of the second robot are 4 m too long."""
+def with_burst(increments, error=lambda count: np.full(count, 4.0)):
+    """From 20 to 40 s all ranges of the second robot are too long by `error`."""
     made, burst = [], []
     for one in increments:
         step, ranges = np.maximum(one.ranges.source, one.ranges.target) // 2, one.ranges
         far = of_robot(ranges, 1) & (step >= 40) & (step < 80)
         burst.append(far)
         made.append(dataclasses.replace(one, ranges=ranges.replaced(
-            distance_m=ranges.distance_m + 4.0 * far)))
+            distance_m=ranges.distance_m + far * error(len(far)))))
     return made, np.flatnonzero(np.concatenate(burst))
 
 
-def test_a_burst_is_left_out_and_named_and_its_robot_stays_where_it_is():
-    true = world()
-    increments, burst = with_burst(true.increments(10))
+def after_all(increments):
+    """The session after these increments, with a solve after each; its last solution."""
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
     for one in increments:
         session.add(one)
         session.solve()
-    solution = session.solve(True)
-    left_out = session.auditor.audit().doubted_ranges
-    assert np.isin(left_out, burst).mean() > 0.9 and np.isin(burst, left_out).mean() > 0.9
-    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments) - len(left_out)
-    assert any(one.kind == 'range_burst' and one.subject == 'B' for one in solution.findings)
+    return session, session.solve(True)
+
+
+def assert_placed(solution, true, limit_m):
+    """Both robots are located, and no pose is off by more than the limit."""
     assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
     one = solution.estimate.translation
     aligned = (one - one[0]) @ solution.estimate.rotation[0]
     wanted = (true.truth.translation - true.truth.translation[0]) @ true.truth.rotation[0]
-    assert np.max(np.linalg.norm(aligned - wanted, axis=1)) < 0.5
+    assert np.max(np.linalg.norm(aligned - wanted, axis=1)) < limit_m
+
+
+def same(rows, wanted):
+    """Whether more than 90 % of either are in the other."""
+    return np.isin(rows, wanted).mean() > 0.9 and np.isin(wanted, rows).mean() > 0.9
+
+
+def test_a_burst_of_one_length_counts_with_that_taken_off():
+    true = world()
+    increments, burst = with_burst(true.increments(10))
+    session, solution = after_all(increments)
+    verdict = session.auditor.audit()
+    corrections = verdict.corrections
+    assert same(corrections.rows, burst) and not len(verdict.doubted_ranges)
+    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments)
+    np.testing.assert_allclose(corrections.length_m, 4.0, atol=0.1)
+    assert np.all(corrections.factor >= 2.0)
+    row = corrections.rows[0]
+    assert session.graph.ranges.distance_m[row] == pytest.approx(
+        session.auditor._store.whole.ranges.distance_m[row] - corrections.length_m[0])
+    words = [one.text for one in solution.findings if one.kind == 'range_burst']
+    assert len(words) == 1 and words[0].startswith('ranges of radio B were 4.0 m too long from')
+    assert words[0].endswith('; that is taken off')
+    assert_placed(solution, true, 0.3)
+
+
+def test_a_burst_of_many_lengths_is_left_out_and_named_and_its_robot_stays_where_it_is():
+    true, rng = world(), np.random.default_rng(4)
+    increments, burst = with_burst(
+        true.increments(10), lambda count: rng.uniform(1.0, 7.0, count))
+    session, solution = after_all(increments)
+    verdict = session.auditor.audit()
+    left_out = verdict.doubted_ranges
+    assert same(left_out, burst) and not len(verdict.corrections)
+    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments) - len(left_out)
+    assert any(one.kind == 'range_burst' and one.subject == 'B' for one in solution.findings)
+    assert_placed(solution, true, 0.5)
 
 
 def test_a_robot_whose_ranges_are_held_back_is_withdrawn_as_its_odometry_drifts():
@@ -175,16 +211,17 @@ def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
     assert abs(int(begin) - 30) <= 3 and abs(int(end) - 55) <= 3, 'the whole burst, not a part'
 
 
-@pytest.mark.parametrize(('factor', 'left_out'), [(1.0, True), (5.0, False)])
-def test_nothing_is_left_out_where_odometry_does_not_hold_what_it_claims(
-        monkeypatch, factor, left_out):
+@pytest.mark.parametrize(('factor', 'doubted'), [(1.0, True), (5.0, False)])
+def test_nothing_is_doubted_where_odometry_does_not_hold_what_it_claims(
+        monkeypatch, factor, doubted):
     """It bends the map without any burst, and chi-square at claimed noise says nothing then."""
     truly = Auditor._judged
     monkeypatch.setattr(Auditor, '_judged', lambda self, contest: dataclasses.replace(
         truly(self, contest), odometry_factors={'B': factor}))
     found, session = bent(2, (2, 4))
-    assert bool(len(session.auditor.audit().doubted_ranges)) == left_out
-    assert any(one.kind == 'range_burst' for one in found[4]) == left_out
+    verdict = session.auditor.audit()
+    assert bool(len(verdict.doubted_ranges) + len(verdict.corrections)) == doubted
+    assert any(one.kind == 'range_burst' for one in found[4]) == doubted
 
 
 def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
@@ -196,11 +233,12 @@ def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
     place[41:] += frame_rotation[40] @ jump
     true.odometry[1] = rotation, move, frame_rotation, place
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
-    left_out = 0
+    doubted = 0
     for one in true.increments(10):
         session.add(one)
         solution = session.solve()
-        left_out = max(left_out, len(session.auditor.audit().doubted_ranges))
-    assert left_out == 0
+        verdict = session.auditor.audit()
+        doubted = max(doubted, len(verdict.doubted_ranges) + len(verdict.corrections))
+    assert doubted == 0
     assert any(one.kind == 'odometry_jump' and one.subject == 'B' for one in solution.findings)
     assert {one.robot for one in solution.robots if one.location is Location.LOCATED} == {'A'}

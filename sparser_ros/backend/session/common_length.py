@@ -1,0 +1,42 @@
+"""By how much ranges that are all long by the same length are too long, and how sure that is.
+
+The length and the map have to be told apart by the same data, so the length is a score estimate
+with the map free (linear_model.py). Its ranges then share one error, which no weights of single
+ranges can say. Their variance is multiplied by 1 + bare / information, where `bare` is what they
+would say of the length in a known map and `information` what they say beside a free one. In the
+direction that the length pulls at the map, such weights claim at most twice the information that
+is there; where length and map cannot be told apart, the ranges count for nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...array_types import Index
+from ..integrity.linear_model import linear_model
+from ..integrity.selection import DETERMINED
+from .contest import Contest
+
+
+def common_length(contest: Contest, rows: Index, factor: float) -> tuple[float, float] | None:
+    """(metres by which ranges are still too long, factor of their variance) at the best map.
+
+    `rows` are ranges of the contest's subgraph, whose variance is `factor` times the claimed one
+    there. None where the map leaves nothing to tell of the length.
+    """
+    subgraph, best = contest.frame.subgraph, contest.best
+    graph, weights = subgraph.graph, best.result.stats.weights
+    model = linear_model(graph, subgraph.of(best.whole), weights)
+    precision = graph.ranges.precision[rows]
+    if 'ranges' in weights:
+        precision = precision * weights['ranges'][rows]
+    column = sp.csc_matrix(
+        (np.sqrt(precision), (model.starts['ranges'] + rows, np.zeros(len(rows), dtype=np.int64))),
+        shape=(len(model.residual), 1))
+    scores = model.scores(column)
+    information, bare = float(scores.information[0, 0]), float(scores.bare[0])
+    if not information > DETERMINED * bare > 0:
+        return None
+    # With all of their weight they would say more of the length, and pull the map as much more.
+    return -float(scores.score[0]) / information, 2.0 + factor * (bare / information - 1.0)
