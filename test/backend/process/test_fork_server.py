@@ -13,7 +13,7 @@ from sparser_ros.backend.process.fork_server import solver_context
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import WatchdogConfig
 
-PATIENCE_S = 120
+PATIENCE_S = 300
 PRELOADED = """
 import sys, threading
 import sparser_ros.backend.process.preloaded
