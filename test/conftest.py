@@ -35,11 +35,13 @@ if os.environ.get('CI'):
     settings.load_profile('ci')
 
 _LONGEST = (
-    'test_printed_commands.py', 'node/test_node.py', 'backend/process/test_worker.py',
-    'node/test_controls.py', 'test_lint.py', 'benchmark/test_benchmark.py', 'demo/test_demo.py',
-    'backend/session/test_following.py', 'node/test_crashes.py', 'node/test_saved_maps.py',
-    'backend/replay/test_replay.py', 'cli/test_compile_kernels.py',
-    'backend/process/test_auditor_calibration.py')
+    'test_printed_commands.py', 'benchmark/test_benchmark.py', 'test_lint.py', 'demo/test_demo.py',
+    'node/test_crashes.py', 'backend/process/test_worker.py', 'node/test_controls.py',
+    'solver/optimize/test_compute_backend.py', 'backend/session/test_following.py',
+    'node/test_old_data.py', 'solver/certify/test_certificate.py', 'node/test_intake.py',
+    'node/test_node.py', 'backend/replay/test_replay.py', 'frontend/test_frontend_roundtrip.py',
+    'cli/test_compile_kernels.py', 'backend/process/test_fork_server.py',
+    'linalg/gpu/test_device_kernels.py')
 """Files that take 20 s and more, longest first. One begun last would leave other cores idle."""
 _PR_SET_CHILD_SUBREAPER = 36
 _COMPILE = """
@@ -88,17 +90,24 @@ def data_dir() -> Path:
 
 
 def _children() -> dict[int, str]:
-    """Live children of this process: command line by process id."""
-    children = {}
+    """Live children of this process, and of a fork server of it: command line by process id."""
+    parents, children, servers = {}, {}, {os.getpid()}
     for stat in Path('/proc').glob('[0-9]*/stat'):
         try:
             state, parent = stat.read_text().rpartition(')')[2].split()[:2]
             command = (stat.parent / 'cmdline').read_bytes().replace(b'\0', b' ').decode()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # The resource tracker of multiprocessing ends with its parent, by design.
-        if int(parent) == os.getpid() and state != 'Z' and 'resource_tracker' not in command:
-            children[int(stat.parent.name)] = command
+        if state != 'Z':
+            parents[int(stat.parent.name)] = int(parent), command
+    # Both helpers of multiprocessing end with their parent, by design.
+    for process, (parent, command) in parents.items():
+        if parent == os.getpid() and 'multiprocessing.forkserver' in command:
+            servers.add(process)
+    for process, (parent, command) in parents.items():
+        if parent in servers - {process} and process not in servers and (
+                'resource_tracker' not in command):
+            children[process] = command
     return children
 
 

@@ -17,6 +17,8 @@ from sparser_ros.node.message_types import deserialise
 
 pytestmark = pytest.mark.timeout(400)
 RATE_HZ = 6000.0
+AHEAD = 4000
+"""So many messages may be on their way: fewer than the queue of a publisher holds, 5000."""
 
 
 def cpu_seconds(pid):
@@ -39,6 +41,9 @@ def test_six_thousand_messages_a_second_are_all_counted(tmp_path, record_propert
         before, begin = cpu_seconds(process.pid), time.monotonic()
         for number, one in enumerate(messages):
             world.publishers[one.topic].publish(one.data)
+            if number - world.statuses[-1].received > AHEAD:
+                # Beside many busy processes the node gets a fraction of a core for seconds.
+                world.until(lambda n=number: n - world.statuses[-1].received <= AHEAD)
             while time.monotonic() - begin < number / RATE_HZ:
                 pass
         world.until(lambda: world.statuses[-1].received == len(messages))

@@ -242,14 +242,14 @@ class CrashWorld:
 
 
 def children(pid):
-    """The solver processes of a node: those that were spawned with a pipe."""
-    found = []
+    """The solver processes of a node: the forks of its fork server."""
+    parents = {}
     for child in Path('/proc').glob('[0-9]*'):
         with contextlib.suppress(OSError):
-            parent = int((child / 'stat').read_text().rpartition(')')[2].split()[1])
-            if parent == pid and b'spawn_main' in (child / 'cmdline').read_bytes():
-                found.append(int(child.name))
-    return found
+            if b'multiprocessing.forkserver' in (child / 'cmdline').read_bytes():
+                parents[int(child.name)] = int(
+                    (child / 'stat').read_text().rpartition(')')[2].split()[1])
+    return [child for child, parent in parents.items() if parents.get(parent) == pid]
 
 
 def canonical(graph):

@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Protocol
 
 from ...config import SparserError
-from . import protocol
+from . import fork_server, protocol
 from .codec import Packet, decode, encode
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class Link:
         self._pipe: Connection | None = None
         self._heard = time.monotonic()
         self._restarts, self._failures = -1, 0
+        self._forking = False
+        """Whether the I/O thread waits for the fork server."""
         self.ready = False
         """Whether the process has said so; guarded by the owner's lock."""
         self.text = role.starting
@@ -178,17 +180,18 @@ class Link:
                 target=loop.run, name=f'sparser-{self.role.name}', daemon=True)
             self._thread.start()
         else:
-            context = multiprocessing.get_context('spawn')
-            process = context.Process(
+            process = fork_server.solver_context(self._failures).Process(
                 target=self.role.main, args=(theirs, text), name=f'sparser-{self.role.name}',
                 daemon=True)
             # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
             # tracker of resources is started first, because its start unblocks SIGINT again.
             resource_tracker.ensure_running()
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            self._forking = True
             try:
                 process.start()
             finally:
+                self._forking = False
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._process = process
             theirs.close()
@@ -248,10 +251,12 @@ class Link:
         if pipe is not None:
             pipe.close()
         if process is not None:
-            process.join(timeout=self._owner.config().backend.watchdog.close_timeout_s)
+            limit_s = self._owner.config().backend.watchdog.close_timeout_s
+            process.join(timeout=limit_s)
             if process.is_alive():
                 process.kill()
-                process.join()
+                # Its end is told by the fork server, which may hang as well.
+                process.join(timeout=limit_s)
         self._process = None
 
     # -- the watchdog thread
@@ -260,7 +265,12 @@ class Link:
         while not self._closing.wait(0.2):
             dog = self._owner.config().backend.watchdog
             limit = dog.hang_timeout_s if self.ready else dog.start_timeout_s
-            if self._process is not None and time.monotonic() - self._heard > limit:
+            if time.monotonic() - self._heard <= limit:
+                continue
+            if self._forking:
+                self._heard = time.monotonic()
+                fork_server.kill()
+            elif self._process is not None:
                 self.text = f'the {self.role.name} process was silent for {limit:g} s; killed'
                 self._heard = time.monotonic()
                 self._kill()

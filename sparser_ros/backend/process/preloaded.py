@@ -1,0 +1,17 @@
+"""What a solver process imports; the fork server imports it once for all of them.
+
+No kernel is compiled or loaded here, other than the one below: compiling takes minutes after an
+installation, and belongs to a process that shows signs of life meanwhile and can be killed.
+"""
+
+from __future__ import annotations
+
+import numba
+import scipy.optimize  # noqa: F401  (thresholds of robust kernels import it when they are used)
+
+from ...solver import warm_up  # noqa: F401
+from ..observability import comparison_warm_up  # noqa: F401
+from . import auditor_process, tracker_process  # noqa: F401
+
+# The first function of a process makes numba read its tables of types: half a second.
+numba.njit(lambda: 0)()
