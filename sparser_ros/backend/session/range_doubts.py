@@ -169,6 +169,14 @@ def median_error(one: RangeDoubt, graph: Graph, estimate: Estimate) -> float:
     return -float(np.median(_errors(graph, one.rows, estimate)))
 
 
+def possible(one: RangeDoubt, graph: Graph) -> bool:
+    """Whether all ranges of a group are longer than what they are said to be too long by.
+
+    One that is not denies the length of the whole group.
+    """
+    return bool(np.all(graph.ranges.distance_m[one.rows] > one.length_m))
+
+
 def explained(one: RangeDoubt, graph: Graph, estimate: Estimate) -> bool:
     """Whether most ranges of a group fit the map once its length is taken off."""
     ranges = graph.ranges.take(one.rows)

@@ -34,6 +34,7 @@ from .range_doubts import (
     grown,
     joined,
     median_error,
+    possible,
     revived,
     rows_of,
 )
@@ -91,7 +92,7 @@ class SourceFaults:
         if self._doubt(kept) and (other := again(contest)) is not None:
             contest, judgement = other, judge(other)
         contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
-        contest, judgement = self._with_lengths(contest, judgement, judge, again)
+        contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
         if config.backend.integrity.widen_odometry:
             contest, judgement = self._with_honest_odometry(contest, judgement, judge, again)
         return contest, judgement
@@ -164,11 +165,16 @@ class SourceFaults:
 
     def _with_lengths(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Callable[[Contest], Contest | None],
+        again: Callable[[Contest], Contest | None], config: SparserConfig,
     ) -> tuple[Contest, Judgement]:
-        """What is left out counts again where one length explains most ranges of its group."""
+        """What is left out counts again where one length explains most ranges of its group.
+
+        Not where odometry does not hold what it claims: it bends the map to any length.
+        """
+        floor = config.backend.integrity.variance_floor
         for number, one in enumerate(self._doubts):
-            if not len(one.left_out) or len(one.rows) < _GROWN * one.refused:
+            if (not len(one.left_out) or len(one.rows) < _GROWN * one.refused
+                    or self._noisy({one.finding.subject}, judgement, floor)):
                 continue
             before, other = self._doubts, self._with_length(number, contest, again)
             if other is None:
@@ -192,6 +198,8 @@ class SourceFaults:
                 one, self._store.whole, contest.best.whole))
         other: Contest | None = contest
         for _ in range(2 if new else 1):
+            if not possible(one, self._store.whole):
+                return None
             self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
             other = again(other) if other is not None else None
             found = None if other is None else common_length(
@@ -199,7 +207,8 @@ class SourceFaults:
             if found is None:
                 return None
             one = replace(one, length_m=one.length_m + found[0], factor=found[1])
-        if other is None or not explained(one, self._store.whole, other.best.whole):
+        if other is None or not (possible(one, self._store.whole) and explained(
+                one, self._store.whole, other.best.whole)):
             return None
         self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
         return other

@@ -15,6 +15,7 @@ from sparser_ros.backend.session.range_doubts import (
     faulty_together,
     joined,
     of_sources,
+    possible,
     revived,
 )
 from sparser_ros.backend.session.session import Session
@@ -145,6 +146,14 @@ def test_a_burst_of_many_lengths_is_left_out_and_named_and_its_robot_stays_where
     assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments) - len(left_out)
     assert any(one.kind == 'range_burst' and one.subject == 'B' for one in solution.findings)
     assert_placed(solution, true, 0.5)
+
+
+def test_a_range_shorter_than_its_error_denies_the_length_of_its_group():
+    ranges = graph_of(world().increments(20))
+    shortest = float(ranges.ranges.distance_m[4:40].min())
+    one = dataclasses.replace(doubt(*range(4, 40)), corrected=np.arange(4, 40))
+    for length, wanted in ((0.9 * shortest, True), (1.1 * shortest, False), (-100.0, True)):
+        assert possible(dataclasses.replace(one, length_m=length), ranges) == wanted
 
 
 def test_a_robot_whose_ranges_are_held_back_is_withdrawn_as_its_odometry_drifts():
