@@ -36,11 +36,10 @@ def main(arguments: Sequence[str] | None = None, *, managed: bool = False) -> in
 def _run(arguments: Sequence[str] | None, managed: bool) -> int:
     import rclpy
     from rclpy.exceptions import NameValidationException
-    from rclpy.executors import ExternalShutdownException
+    from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from rclpy.logging import get_logger
 
     from ..config import ConfigError
-    from .gathering_executor import GatheringExecutor
     from .node import SparserNode
 
     # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
@@ -55,7 +54,7 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
     if _in_main_thread() and hasattr(signal, 'SIGHUP'):
         # A closed terminal: rclpy knows SIGINT and SIGTERM only, and would leave its shared memory.
         signal.signal(signal.SIGHUP, lambda *_: rclpy.try_shutdown())
-    executor = GatheringExecutor()
+    executor = SingleThreadedExecutor()
     try:
         node = _managed() if managed else SparserNode()
         executor.add_node(node)

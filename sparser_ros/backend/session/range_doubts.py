@@ -59,6 +59,8 @@ class RangeDoubt:
         return self.length_m if len(self.corrected) else self.finding.value
 
 
+LEAST_EXPLAINED = 5
+"""Ranges of a group from which one length may explain them: half of fewer fit any length."""
 _LEAST_GOOD = 5
 """Ranges in a row, without a faulty one, after which a fault is over: with half of them decided
 by chance it would seem to be over in 3 % of all cases, and the next audit would find it again."""
@@ -110,7 +112,10 @@ def finding_of(one: RangeDoubt, graph: Graph) -> Finding:
 
 
 def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[RangeDoubt]:
-    """The groups without those of which most ranges fit the map by now.
+    """The groups without those of which most ranges fit the map by now, or that are no stretch.
+
+    With most ranges of its source in it, a group no longer stands against the others: an error
+    that lasts is no burst, and the map may have bent to what is left.
 
     `graph` is the sum of all increments, `estimate` of all its poses and landmarks.
     """
@@ -118,6 +123,8 @@ def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[
     for one in doubts:
         ranges = graph.ranges.take(one.rows)
         whitened = _errors(graph, one.rows, estimate) * np.sqrt(ranges.precision)
+        if 2 * len(one.rows) > len(of_sources(graph, (one.finding.subject,), 0)):
+            continue
         if one.open or 2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) >= len(whitened) > 0:
             kept.append(one)
     return kept

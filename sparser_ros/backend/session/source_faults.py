@@ -25,6 +25,7 @@ from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
 from .range_doubts import (
+    LEAST_EXPLAINED,
     RangeDoubt,
     closed,
     corrections_of,
@@ -173,12 +174,13 @@ class SourceFaults:
         """
         floor = config.backend.integrity.variance_floor
         for number, one in enumerate(self._doubts):
-            if (not len(one.left_out) or len(one.rows) < _GROWN * one.refused
+            if (not len(one.left_out)
+                    or len(one.rows) < max(_GROWN * one.refused, LEAST_EXPLAINED)
                     or self._noisy({one.finding.subject}, judgement, floor)):
                 continue
             before, other = self._doubts, self._with_length(number, contest, again)
             if other is None:
-                refused = replace(one, refused=len(one.rows))
+                refused = replace(one, refused=len(one.rows), corrected=one.rows[:0])
                 self._doubt([*before[:number], refused, *before[number + 1:]])
             else:
                 contest, judgement = other, judge(other)
@@ -190,28 +192,32 @@ class SourceFaults:
         """The contest with one length taken off all ranges of a group; None where that is wrong.
 
         A length that is new is first measured beside ranges that all of them together count as one.
+        A known one must explain most of the ranges that have come since, or it is none.
         """
         before = self._doubts[number]
         one, new = replace(before, corrected=before.rows), not len(before.corrected)
         if new:
             one = replace(one, factor=float(len(one.rows)), length_m=median_error(
                 one, self._store.whole, contest.best.whole))
-        other: Contest | None = contest
         for _ in range(2 if new else 1):
             if not possible(one, self._store.whole):
                 return None
             self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
-            other = again(other) if other is not None else None
+            other = again(contest)
             found = None if other is None else common_length(
                 other, self._solved_rows(other, one), one.factor)
-            if found is None:
+            if other is None or found is None:
+                return None
+            contest = other
+            if not new and not explained(
+                    replace(one, rows=before.left_out), self._store.whole, other.best.whole):
                 return None
             one = replace(one, length_m=one.length_m + found[0], factor=found[1])
-        if other is None or not (possible(one, self._store.whole) and explained(
-                one, self._store.whole, other.best.whole)):
+        if not (possible(one, self._store.whole) and explained(
+                one, self._store.whole, contest.best.whole)):
             return None
         self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
-        return other
+        return contest
 
     def _solved_rows(self, contest: Contest, one: RangeDoubt) -> Index:
         """Ranges of a group among those of the solved subgraph."""
