@@ -48,6 +48,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'gate_reasons': list(verdict.gate_reasons),
         'gate_robots': [list(one) for one in verdict.gate_robots],
         'held_sources': list(verdict.held_sources),
+        'held_lengths': {name: list(pair) for name, pair in verdict.held_lengths.items()},
         'quarantined': [list(one) for one in verdict.quarantined],
         'rulings': verdict.rulings.values(),
     })
@@ -84,6 +85,9 @@ def decode_verdict(packet: Packet) -> Verdict:
         gate_reasons=tuple(values['gate_reasons']),
         gate_robots=tuple((robot, reason) for robot, reason in values['gate_robots']),
         held_sources=tuple(values['held_sources']),
+        held_lengths={
+            name: (length, factor)
+            for name, (length, factor) in values.get('held_lengths', {}).items()},
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
         rulings=Rulings.from_values(values.get('rulings')),
         **{name: values[name] for name in _PLAIN})

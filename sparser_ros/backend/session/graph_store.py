@@ -221,6 +221,7 @@ class GraphStore:
 
     def original(self, name: str, rows: Index) -> Index:
         """Rows of the sum of all increments that rows of a table of `graph` have."""
+        assert self.graph is not None  # which knows the rows that it leaves out
         return self._rows[name][rows] if name in self._rows else rows
 
     def sequences(self, after: int) -> list[int]:
@@ -233,6 +234,7 @@ class GraphStore:
 
     def rows_until(self, sequence: int) -> dict[str, int]:
         """Number of rows of `graph` that the increments up to one have, by table."""
+        assert self.graph is not None
         counts = {}
         for name in self._ends:
             whole = self.count_until(name, sequence)

@@ -28,6 +28,12 @@ class RangeCorrections:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def followed_by(self, later: RangeCorrections) -> RangeCorrections:
+        """With corrections of later rows."""
+        return RangeCorrections(*(
+            np.concatenate([getattr(self, name), getattr(later, name)])
+            for name in ('rows', 'length_m', 'factor')))
+
     def same(self, other: RangeCorrections) -> bool:
         """Whether the other one corrects the same ranges by the same lengths."""
         return all(

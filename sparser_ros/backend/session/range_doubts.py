@@ -12,7 +12,7 @@ Where one length explains most ranges of a group, it is taken off and they count
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -199,6 +199,23 @@ def rows_of(doubts: list[RangeDoubt]) -> Index:
     corrected, counts = np.unique(
         np.concatenate([*none, *(one.corrected for one in doubts)]), return_counts=True)
     return np.union1d(left_out, corrected[counts > 1])
+
+
+def held_since(
+    sources: Collection[str], lengths: Mapping[str, tuple[float, float]], graph: Graph, first: int
+) -> list[RangeDoubt]:
+    """Groups of what held sources measure from row `first` on, corrected where a length is known.
+
+    Between audits: a kernel doubts what comes after the end of the fault.
+    """
+    groups = []
+    for name in sources:
+        rows = of_sources(graph, (name,), first)
+        length, factor = lengths.get(name, (0.0, 1.0))
+        groups.append(RangeDoubt(
+            Finding('range_burst', name, ''), rows, 0.0,
+            corrected=rows if name in lengths else rows[:0], length_m=length, factor=factor))
+    return groups
 
 
 def corrections_of(doubts: list[RangeDoubt]) -> RangeCorrections:

@@ -117,6 +117,9 @@ class SourceFaults:
             corrections=corrections_of(self._doubts),
             held_sources=tuple(sorted({
                 one.finding.subject for one in self._doubts if one.open})),
+            held_lengths={
+                one.finding.subject: (one.length_m, one.factor)
+                for one in self._doubts if one.open and len(one.corrected)},
             findings=tuple(
                 one for one in lasting if (one.kind, one.subject) not in said) + found,
             gate_robots=verdict.gate_robots + tuple(
@@ -180,10 +183,15 @@ class SourceFaults:
                 continue
             before, other = self._doubts, self._with_length(number, contest, again)
             if other is None:
-                refused = replace(one, refused=len(one.rows), corrected=one.rows[:0])
-                self._doubt([*before[:number], refused, *before[number + 1:]])
-            else:
-                contest, judgement = other, judge(other)
+                self._doubt([*before[:number], replace(
+                    one, refused=len(one.rows), corrected=one.rows[:0]), *before[number + 1:]])
+                if not len(one.corrected):
+                    continue
+                other = again(contest)
+                if other is None:
+                    self._doubt(before)
+                    continue
+            contest, judgement = other, judge(other)
         return contest, judgement
 
     def _with_length(

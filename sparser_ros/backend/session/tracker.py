@@ -31,7 +31,8 @@ from .placed_map import PlacedMap, placed_map
 from .protection_frame import free_network, scene_of
 from .protection_levels import protection_levels
 from .quarantine import FAILURES
-from .range_doubts import of_sources
+from .range_corrections import RangeCorrections
+from .range_doubts import corrections_of, held_since, rows_of
 from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution
 from .verdict import Verdict, VerdictKind
@@ -141,11 +142,12 @@ class Tracker:
             self._audited = verdict.sequence
         excluded = {**self._store.excluded, **dict(verdict.quarantined)}
         key = verdict.anchored, verdict.gauge_name
+        left_out, corrections = self._treated(verdict)
         keep = (
             self._map is not None and key == self._frame_key
             and excluded == self._store.excluded
-            and np.array_equal(self._left_out(verdict), self._store.doubted)
-            and verdict.corrections.same(self._store.corrections)
+            and np.array_equal(left_out, self._store.doubted)
+            and corrections.same(self._store.corrections)
             and verdict.widened == self._widened
             and verdict.rulings == self._store.rulings
             and set(verdict.placed) <= set(self._names)
@@ -160,8 +162,8 @@ class Tracker:
             # What is placed newly would pull at the rest: costs could not be compared.
             present = self._present(self._map)
         self._store.exclude(excluded)
-        self._store.doubt(self._left_out(verdict))
-        self._store.correct(verdict.corrections)
+        self._store.doubt(left_out)
+        self._store.correct(corrections)
         self._widened = verdict.widened
         self._store.widen(verdict.widened)
         self._store.rule(verdict.rulings)
@@ -207,14 +209,18 @@ class Tracker:
             self._frame(), self._verdict.placed, (present, other.estimate()), self._config)
         return not theirs <= mine + self._config.backend.observability.flip_cost
 
-    def _left_out(self, verdict: Verdict) -> Index:
-        """Ranges that a verdict leaves out, and those that its held sources measured since."""
+    def _treated(self, verdict: Verdict) -> tuple[Index, RangeCorrections]:
+        """Ranges that a verdict leaves out, and what it takes off others.
+
+        Both with those that its held sources measured since.
+        """
         if not verdict.held_sources:
-            return verdict.doubted_ranges
-        since = of_sources(
-            self._store.whole, verdict.held_sources,
+            return verdict.doubted_ranges, verdict.corrections
+        since = held_since(
+            verdict.held_sources, verdict.held_lengths, self._store.whole,
             self._store.count_until('ranges', verdict.sequence))
-        return np.union1d(verdict.doubted_ranges, since)
+        return np.union1d(verdict.doubted_ranges, rows_of(since)), (
+            verdict.corrections.followed_by(corrections_of(since)))
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""
@@ -258,7 +264,9 @@ class Tracker:
     def _as_solved(self, news: Increment) -> Increment:
         """Newest increments without what is left out, the others with their weights."""
         if self._verdict is not None and self._verdict.held_sources:
-            self._store.doubt(self._left_out(self._verdict))
+            left_out, corrections = self._treated(self._verdict)
+            self._store.doubt(left_out)
+            self._store.correct(corrections)
         return self._store.newest(news)
 
     def _without_culprits(self, suspects: Sequence[int], error: Exception) -> SolveStats:

@@ -88,7 +88,9 @@ class Verdict:
     corrections: RangeCorrections = field(default_factory=RangeCorrections)
     """What is taken off ranges that are all long by the same length."""
     held_sources: tuple[str, ...] = ()
-    """Robots and landmarks whose next ranges are left out as well."""
+    """Robots and landmarks whose next ranges are left out as well, or corrected."""
+    held_lengths: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """(length in metres, variance factor) of those whose next ranges are corrected."""
     widened: dict[str, float] = field(default_factory=dict)
     """Factors by which the variance of a robot's odometry is multiplied in every solve."""
     rulings: Rulings = Rulings()

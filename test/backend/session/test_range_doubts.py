@@ -12,11 +12,14 @@ from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.range_doubts import (
     RangeDoubt,
     closed,
+    corrections_of,
     faulty_together,
+    held_since,
     joined,
     of_sources,
     possible,
     revived,
+    rows_of,
 )
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
@@ -175,6 +178,37 @@ def test_a_robot_whose_ranges_are_held_back_is_withdrawn_as_its_odometry_drifts(
         words = robots[1].missing
     assert where[0] and not where[-1] and where == sorted(where, reverse=True)
     assert 'no measurement of B but odometry has counted' in words
+
+
+def test_between_audits_ranges_of_a_known_length_count_with_that_taken_off():
+    true, length = world(), 3.0
+    increments = true.increments(24)
+    auditor, tracker = Auditor(config(solver=ROBUST)), Tracker(config(solver=ROBUST))
+    for one in increments[:12]:
+        auditor.add(one)
+        tracker.add(one)
+    tracker.adopt(dataclasses.replace(
+        auditor.audit(), held_sources=('B',), held_lengths={'B': (length, 2.0)}))
+    for one in increments[12:]:
+        long = of_robot(one.ranges, 1)
+        tracker.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + length * long)))
+        solution = tracker.solve()
+        assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
+    assert len(tracker.graph.ranges) == len(tracker.whole.ranges)
+    rejected = [one for one in solution.rejected if one.type == 'ranges']
+    assert len(rejected) < 0.05 * len(tracker.graph.ranges)
+    assert_placed(solution, true, 0.3)
+
+
+def test_ranges_of_held_sources_are_left_out_unless_their_length_is_known():
+    graph = graph_of(world().increments(20))
+    groups = held_since(('A', 'B'), {'B': (3.0, 2.0)}, graph, 10)
+    of_a, of_b = (of_sources(graph, (name,), 10) for name in 'AB')
+    assert rows_of(groups).tolist() == of_a.tolist()
+    corrections = corrections_of(groups)
+    assert corrections.rows.tolist() == np.setdiff1d(of_b, of_a).tolist()
+    assert set(corrections.length_m) == {3.0} and set(corrections.factor) == {2.0}
 
 
 def test_groups_that_fit_come_back():
