@@ -183,15 +183,11 @@ class SourceFaults:
                 continue
             before, other = self._doubts, self._with_length(number, contest, again)
             if other is None:
-                self._doubt([*before[:number], replace(
-                    one, refused=len(one.rows), corrected=one.rows[:0]), *before[number + 1:]])
-                if not len(one.corrected):
-                    continue
-                other = again(contest)
-                if other is None:
-                    self._doubt(before)
-                    continue
-            contest, judgement = other, judge(other)
+                # What a known length does not explain may be what follows the end of the fault.
+                kept = one if len(one.corrected) else replace(one, refused=len(one.rows))
+                self._doubt([*before[:number], kept, *before[number + 1:]])
+            else:
+                contest, judgement = other, judge(other)
         return contest, judgement
 
     def _with_length(
@@ -200,7 +196,7 @@ class SourceFaults:
         """The contest with one length taken off all ranges of a group; None where that is wrong.
 
         A length that is new is first measured beside ranges that all of them together count as one.
-        A known one must explain most of the ranges that have come since, or it is none.
+        A known one must explain most of the ranges that have come since, or these stay left out.
         """
         before = self._doubts[number]
         one, new = replace(before, corrected=before.rows), not len(before.corrected)
