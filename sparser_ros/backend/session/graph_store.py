@@ -144,10 +144,7 @@ class GraphStore:
     @property
     def graph(self) -> Graph:
         """The graph after all increments so far."""
-        whole = self.whole
-        if self._graph is None:
-            self._graph = self._without() if self._partial else whole
-        return self._graph
+        return self._counting()[0]
 
     @property
     def excluded(self) -> dict[int, int]:
@@ -221,8 +218,8 @@ class GraphStore:
 
     def original(self, name: str, rows: Index) -> Index:
         """Rows of the sum of all increments that rows of a table of `graph` have."""
-        assert self.graph is not None  # which knows the rows that it leaves out
-        return self._rows[name][rows] if name in self._rows else rows
+        kept = self._counting()[1]
+        return kept[name][rows] if name in kept else rows
 
     def sequences(self, after: int) -> list[int]:
         """Sequences of the increments after one, merged ones as one."""
@@ -234,12 +231,11 @@ class GraphStore:
 
     def rows_until(self, sequence: int) -> dict[str, int]:
         """Number of rows of `graph` that the increments up to one have, by table."""
-        assert self.graph is not None
+        kept = self._counting()[1]
         counts = {}
         for name in self._ends:
             whole = self.count_until(name, sequence)
-            counts[name] = (
-                int(np.searchsorted(self._rows[name], whole)) if name in self._rows else whole)
+            counts[name] = int(np.searchsorted(kept[name], whole)) if name in kept else whole
         return counts
 
     def subjects(self) -> dict[int, str]:
@@ -247,6 +243,16 @@ class GraphStore:
         return {
             number: ', '.join(self._whole.robots[k] for k in self._robots.get(number, ()))
             or 'map' for number in self._excluded}
+
+    def _counting(self) -> tuple[Graph, dict[str, Index]]:
+        """The graph of what counts, and by table the rows that its rows have in the whole sum.
+
+        A table of which all rows count is not named.
+        """
+        whole = self.whole
+        if self._graph is None:
+            self._graph = self._without() if self._partial else whole
+        return self._graph, self._rows
 
     def _without(self) -> Graph:
         tables: dict[str, Any] = {}
