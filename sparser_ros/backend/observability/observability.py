@@ -210,6 +210,12 @@ def _verdict(
         return Location.POSITION_ONLY, (
             'heading undetermined: it has hardly moved; motion between ranges, or a loop '
             'closure, is missing')
+    seen = sigma.gauge_seen[segment]
+    if case.gauge is not None and seen >= case.config.alert_limit_m / 2:
+        name = case.graph.robots[case.segments.robot[case.gauge]]
+        return Location.POSITION_ONLY, (
+            f'heading too uncertain for the size of the map: seen from it, {name} is uncertain by '
+            f'{seen:.1f} m; ranges from places further apart are missing')
     return Location.LOCATED, ''
 
 

@@ -31,6 +31,9 @@ class Uncertainty:
     """(b,): of the newest pose of every segment, m."""
     landmark: Array
     """(m,): m."""
+    gauge_seen: Array
+    """(b,): of the gauge segment's newest pose, seen from every segment: its path at rest, m; 0
+    where absolute data fix the frame."""
     variance_factor: float
     """Found over claimed variance of the residuals, at least 1; included in the above."""
 
@@ -58,7 +61,8 @@ def uncertainty(
     factor = _variance_factor(problem, residual) if variance_factor is None else variance_factor
     covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
     if gauge is not None:
-        covariance = _aligned(covariance, problem, pieces, gauge)
+        motion, rest = _frame(problem, pieces, gauge)
+        covariance = _aligned(covariance, motion @ rest)
     newest = pieces.last
     blocks = np.array([
         covariance[problem.columns(int(v)), problem.columns(int(v))] for v in newest
@@ -70,13 +74,33 @@ def uncertainty(
     marks = np.array([
         covariance[problem.columns(v), problem.columns(v)]
         for v in range(count, problem.variables)]).reshape(-1, d, d)
-    return Uncertainty(_largest(blocks[:, d:, d:]), position, _largest(marks), factor)
+    seen = np.zeros(len(newest))
+    if gauge is not None:
+        row = np.zeros((d, problem.unknowns))
+        row[:, problem.columns(int(newest[gauge]))] = carry[gauge]
+        point = estimate.translation[segments.last[gauge]]
+        seen = _largest(np.array([
+            _seen_from(covariance, problem, pieces, segment, row, point)
+            for segment in range(len(newest))]))
+    return Uncertainty(_largest(blocks[:, d:, d:]), position, _largest(marks), seen, factor)
 
 
-def _aligned(
-    covariance: Array, problem: RigidProblem, pieces: Pieces, gauge: int
-) -> Array:
-    """The covariance after rigid alignment of the gauge segment's pieces."""
+def _seen_from(covariance: Array, problem: RigidProblem, pieces: Pieces, segment: int, row: Array,
+               point: Array) -> Array:
+    """(d, d): of a point (d,), in the frame in which the path of a segment is at rest.
+
+    `row` (d, unknowns) is the point's derivative. A heading that is off by 0.1 rad moves the
+    segment itself by centimetres, but what is 20 m away by 2 m.
+    """
+    _, rest = _frame(problem, pieces, segment)
+    own = np.concatenate([np.eye(len(point)), rotation_jacobian(point[None])[0]], axis=1)
+    apart = row - own @ rest
+    return np.asarray(apart @ covariance @ apart.T)
+
+
+def _frame(problem: RigidProblem, pieces: Pieces, segment: int) -> tuple[Array, Array]:
+    """How everything moves with the frame (unknowns, s), and the motion of the frame in which the
+    pieces of a segment are at rest (s, unknowns), by least squares."""
     d, turns, count = problem.dimension, problem.turns, problem.pieces
     size = d + turns
     motion = np.zeros((problem.unknowns, size))
@@ -89,12 +113,16 @@ def _aligned(
     points[:, :, :d] = np.eye(d)
     points[:, :, d:] = arms[count:]
     weight = np.zeros((count, size))
-    own = pieces.segment == gauge
+    own = pieces.segment == segment
     weight[own, :d] = 1.0
     weight[own, d:] = _HEADING_ARM_M**2
     weighted = np.concatenate([weight.ravel(), np.zeros(len(motion) - weight.size)])[
         :, None] * motion
-    project = motion @ np.linalg.solve(weighted.T @ motion, weighted.T)
+    return motion, np.linalg.solve(weighted.T @ motion, weighted.T)
+
+
+def _aligned(covariance: Array, project: Array) -> Array:
+    """The covariance after rigid alignment; `project` is the part of all that is motion of it."""
     # P - G K P - (G K P)^T + G K P K^T G^T, without the square matrix I - G K.
     moved = project @ covariance
     return np.asarray(covariance - moved - moved.T + moved @ project.T)

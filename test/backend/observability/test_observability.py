@@ -5,6 +5,9 @@ import pytest
 from backend_world import World, config, graph_of
 
 from sparser_ros.backend.observability.observability import observe
+from sparser_ros.backend.observability.pieces import cut
+from sparser_ros.backend.observability.rigid_model import rigid_problem
+from sparser_ros.backend.observability.uncertainty import uncertainty
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.graph import Estimate, Ranges, RelativePoses, empty
@@ -94,7 +97,9 @@ def test_space():
     assert judged(world).location == (LOCATED, LOCATED, POSITION)
 
 
-def test_a_closure_locates_a_robot_at_once():
+@pytest.mark.parametrize('sigma_rad, verdict', [(0.02, LOCATED), (0.1, POSITION)])
+def test_a_closure_locates_a_robot_at_once(sigma_rad, verdict):
+    """Where its heading is good enough for the size of the map: 0.1 rad at 7 m are 0.7 m."""
     world = World(['curved', 'still'], [[0, 0], [5, 2]], pairs=[])
     graph = graph_of(world.increments(1))
     a, b = world.row(0, 5), world.row(1, 5)
@@ -102,9 +107,12 @@ def test_a_closure_locates_a_robot_at_once():
     closure = RelativePoses(
         np.array([a]), np.array([b]), (turn @ world.truth.rotation[b])[None],
         (turn @ (world.truth.translation[b] - world.truth.translation[a]))[None],
-        np.array([1 / 0.05**2]), np.array([1 / 0.1**2]), np.array([False]), np.array([0]))
+        np.array([1 / sigma_rad**2]), np.array([1 / 0.1**2]), np.array([False]), np.array([0]))
     graph = graph.replaced(relative_poses=graph.relative_poses.append(closure))
-    assert judged(world, graph=graph).location == (LOCATED, LOCATED)
+    seen = judged(world, graph=graph)
+    assert seen.location == (LOCATED, verdict)
+    assert seen.heading_sigma_rad[1] < 0.2 and seen.position_sigma_m[1] < 0.33
+    assert ('size of the map' in seen.missing[1]) == (verdict is POSITION)
 
 
 def test_thresholds_come_from_the_configuration():
@@ -196,3 +204,21 @@ def test_variables_cleared_before_are_not_asked_again():
         graph, world.truth, find_segments(graph), 0, ObservabilityConfig(position_sigma_m=0.5),
         cleared=frozenset({0, 1}))
     assert seen.location == (LOCATED, LOCATED)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_how_a_robot_sees_the_gauge_robot_is_what_it_would_find_as_the_gauge(dimension):
+    starts = [[0, 0, 0], [5, 2, 1], [1, 4, -3]]
+    world = World(['curved', 'curved', 'curved'], [s[:dimension] for s in starts],
+                  dimension=dimension)
+    graph = graph_of(world.increments(1), dimension)
+    segments = find_segments(graph)
+    pieces = cut(graph, world.truth, segments, 0.1)
+    problem = rigid_problem(graph, world.truth, pieces.parts, 0.1, joints=pieces.joints)
+
+    def of(gauge):
+        return uncertainty(problem, pieces, world.truth, segments, gauge, variance_factor=1.0)
+
+    for other in (1, 2):
+        np.testing.assert_allclose(of(0).gauge_seen[other], of(other).position[0], rtol=1e-3)
+    np.testing.assert_allclose(of(0).gauge_seen[0], of(0).position[0], rtol=1e-6)
