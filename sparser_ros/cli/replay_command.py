@@ -29,7 +29,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--run', dest='run_folder', type=Path, metavar='DIR', help=(
         'write map, report and covariances into a folder, for `sparser report DIR`'))
     parser.add_argument('--tum', type=Path, metavar='DIR',
-                        help='write <robot>.tum of every robot that is located')
+                        help='write <robot>.tum (keyframes) and odometry_rate/<robot>.tum of '
+                             'every robot that is located')
     parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
     parser.add_argument('--calibrate', action='store_true', help=(
         'calibration.mode: apply: a second replay with the radios calibrated against the first '
@@ -86,9 +87,12 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         print('no trajectory and no picture: nothing has a place in map', file=sys.stderr)
         return written
     if args.tum:
+        from ..frontend import odometry_trajectory
         from ..io import tum
 
         written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
+        written += odometry_trajectory.write(
+            args.tum, graph, estimate, state.frontend.recorded_odometry())
     if args.run_folder:
         from ..io import run_folder
 

@@ -23,6 +23,7 @@ from .inputs import Route
 from .motion import geometry
 from .noise import noise_model
 from .odometry_intake import OdometryIntake
+from .odometry_record import RecordedOdometry
 from .radios import Radios
 from .range_intake import RangeIntake
 from .samples import (
@@ -315,6 +316,11 @@ class Frontend:
         track = self._tracks[number]
         rotation, translation = self._space.arrays([track.poses[-1]])
         return track.stamps[-1], rotation[0], translation[0]
+
+    def recorded_odometry(self) -> dict[str, RecordedOdometry]:
+        """What is kept of the odometry of every robot (`odometry.recorded_messages`): copies."""
+        return dict(zip(
+            self.config.robots, (track.recorded for track in self._tracks), strict=True))
 
     @property
     def newest_stamp_ns(self) -> int:

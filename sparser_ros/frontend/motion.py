@@ -65,7 +65,7 @@ class Plane:
     def angle(self, motion: Pose) -> float:
         return abs(wrap(motion[2]))
 
-    def arrays(self, poses: Sequence[Pose]) -> tuple[Array, Array]:
+    def arrays(self, poses: Sequence[Pose] | Array) -> tuple[Array, Array]:
         """Rotations (n, 2, 2) and translations (n, 2)."""
         table = np.array(poses, dtype=float).reshape(-1, 3)
         return angle_to_matrix(table[:, 2]), table[:, :2]
@@ -122,7 +122,7 @@ class Space:
         sine = math.sqrt(motion[3] ** 2 + motion[4] ** 2 + motion[5] ** 2)
         return 2 * math.atan2(sine, abs(motion[6]))
 
-    def arrays(self, poses: Sequence[Pose]) -> tuple[Array, Array]:
+    def arrays(self, poses: Sequence[Pose] | Array) -> tuple[Array, Array]:
         """Rotations (n, 3, 3) and translations (n, 3)."""
         table = np.array(poses, dtype=float).reshape(-1, 7)
         return quat_to_matrix(table[:, 3:]), table[:, :3]

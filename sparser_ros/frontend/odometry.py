@@ -16,6 +16,7 @@ from .keyframes import KeyframeRule
 from .motion import Geometry, Pose
 from .noise import Noise, configured, fault
 from .odometry_gate import Believed
+from .odometry_record import OdometryRecord, RecordedOdometry
 from .pose_column import PoseColumn
 from .stamps import nanoseconds
 from .steps import Reading
@@ -73,6 +74,7 @@ class OdometryTrack:
         self.segments: list[int] = []
         """Numbers of the keyframes at which a segment begins, the first one included."""
         self._gone = ThinnedKeyframes(space)
+        self._record = OdometryRecord(len(space.identity), options.recorded_messages)
         self.travelled_m = 0.0
         """Way since the start."""
         self._breaks: list[int] = []
@@ -101,6 +103,7 @@ class OdometryTrack:
                 if self._mode == 'pose_accumulated' else ('', None)
             self.segments.append(len(self.keyframe_stamps))
             self._breaks.append(stamp_ns)
+            self._record.append(stamp_ns, pose, len(self.segments) - 1)
             self._keyframe(stamp_ns, pose, usable)
             return warning
         space, last = self._space, self.poses[-1]
@@ -116,6 +119,7 @@ class OdometryTrack:
         self._path += distance
         self._turn += angle
         self._append(stamp_ns, pose)
+        self._record.append(stamp_ns, pose, len(self.segments) - 1)
         warning, usable = '', None
         if self._mode == 'pose_accumulated':
             warning, usable = self._usable(reading.pose_covariance)
@@ -227,6 +231,16 @@ class OdometryTrack:
         self.keyframe_stamps = array('q', stamps[keep].tobytes())
         self.segments = (np.cumsum(keep) - 1)[self.segments].tolist()
         self.rows = array('q', rows.astype(np.int64).tobytes())
+
+    @property
+    def recorded(self) -> RecordedOdometry:
+        """Copies of the messages and keyframes so far.
+
+        Messages that came later than the reorder window are not among them.
+        """
+        return RecordedOdometry(
+            *self._record.columns, np.array(self.keyframe_stamps, dtype=np.int64),
+            self.keyframe_poses.values, self.chains)
 
     def take_edges(self) -> list[OdometryEdge]:
         """Edges that no increment holds yet."""

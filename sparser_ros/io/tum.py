@@ -22,7 +22,6 @@ def write(
     `stamps` (n,) are int nanoseconds per pose; for a robot whose stamps do not increase (no
     times in the file) the pose's number stands in, as seconds. Files are written atomically.
     """
-    positions_xyz, quat_xyzw = positions_and_quaternions(estimate)
     names = safe_names(graph.robots)
     paths = []
     for number in range(len(graph.robots)):
@@ -33,15 +32,20 @@ def write(
         times = np.asarray(stamps)[rows]
         if np.any(np.diff(times) <= 0):
             times = graph.poses.index[rows] * SECOND
-        values = np.column_stack([positions_xyz[rows], quat_xyzw[rows]])
-        lines = [
-            f'{format_stamp(stamp)} ' + ' '.join(f'{x:.9f}' for x in row)
-            for stamp, row in zip(times.tolist(), values.tolist(), strict=True)
-        ]
         path = Path(directory) / f'{names[number]}.tum'
-        atomic.write_text(path, '\n'.join(lines) + '\n')
+        write_one(path, times, estimate.rotation[rows], estimate.translation[rows])
         paths.append(path)
     return paths
+
+
+def write_one(path: Path, stamps_ns: Index, rotation: Array, translation: Array) -> None:
+    """Write one trajectory atomically: stamps (k,), rotations (k, d, d), positions (k, d) in m."""
+    values = np.column_stack([xyz(translation), quats(rotation)])
+    lines = [
+        f'{format_stamp(stamp)} ' + ' '.join(f'{x:.9f}' for x in row)
+        for stamp, row in zip(stamps_ns.tolist(), values.tolist(), strict=True)
+    ]
+    atomic.write_text(path, '\n'.join(lines) + '\n')
 
 
 def positions_and_quaternions(estimate: Estimate) -> tuple[Array, Array]:

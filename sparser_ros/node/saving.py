@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,28 +21,35 @@ from ..backend.session.live_calibration import KIND
 from ..backend.session.solution import Location, Solution
 from ..config import SparserError
 from ..config.sparser import SparserConfig
+from ..frontend import odometry_trajectory
+from ..frontend.odometry_record import RecordedOdometry
 from ..graph import Estimate, Graph, with_estimate
 from ..io import atomic, beacon_file, pyfg, report, ros_yaml, tum
 from ..io.beacon_file import SavedBeacon
 
+NOT_RECORDED: Mapping[str, RecordedOdometry] = MappingProxyType({})
+
 
 def save_apart(
-    config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
+    config: SparserConfig, graph: Graph, solution: Solution, name: str = '',
+    odometry: Mapping[str, RecordedOdometry] = NOT_RECORDED,
 ) -> Path:
     """As `save`, in a process of its own: writing a large map holds the interpreter."""
     with ProcessPoolExecutor(1, mp_context=get_context('spawn')) as pool:
-        return pool.submit(save, config, graph, solution, name).result()
+        return pool.submit(save, config, graph, solution, name, dict(odometry)).result()
 
 
-def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = '') -> Path:
+def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = '',
+         odometry: Mapping[str, RecordedOdometry] = NOT_RECORDED) -> Path:
     """Write a new folder below `node.save_directory`, whole or not at all; its absolute path.
 
     Its name is that of the time of day, or the one given; SparserError where that is taken.
 
     `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
     and `map.json`, `<robot>.tum` of every robot located in `map` (others have no trajectory
-    there), `beacons.yaml`, `beacons.csv` and, where they are known, the covariances of newest poses
-    and landmarks, `covariances.json`, and what the calibration of radios has found, `radios.yaml`.
+    there), `odometry_rate/<robot>.tum` of those whose `odometry` is given, `beacons.yaml`,
+    `beacons.csv` and, where they are known, the covariances of newest poses and landmarks,
+    `covariances.json`, and what the calibration of radios has found, `radios.yaml`.
     """
     if graph.n_poses != len(solution.estimate.translation):
         raise SparserError(
@@ -60,6 +68,7 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
         located = [r.robot for r in solution.robots if r.location is Location.LOCATED]
         part, estimate = _restricted(graph, solution.estimate, located)
         tum.write(folder, part, estimate, part.poses.stamp_ns)
+        odometry_trajectory.write(folder, part, estimate, odometry)
         if solution.covariances is not None:
             report.write(
                 folder / 'covariances.json', covariance_fields(graph, solution.covariances))

@@ -93,8 +93,9 @@ async def saved(node: Node, pipeline: Pipeline, response: Any, name: str = '') -
         response.message = 'nothing to save: there is no solution yet'
         return response
     graph_of, config = pipeline.graph_of, pipeline.config
-    work = Background(
-        lambda: saving.save_apart(config, graph_of(solution.sequence), solution, name))
+    odometry = pipeline.frontend.recorded_odometry()
+    work = Background(lambda: saving.save_apart(
+        config, graph_of(solution.sequence), solution, name, odometry))
     if not await Condition(work.done, SAVE_TIMEOUT_S):
         response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
     elif work.error is not None:

@@ -183,7 +183,10 @@ def test_save_is_complete(lived):
     assert str(folder) == response.message and folder.is_absolute()
     assert sorted(p.name for p in folder.iterdir()) == [
         'A.tum', 'B.tum', 'beacons.csv', 'beacons.yaml', 'covariances.json', 'map.json',
-        'map.pyfg']
+        'map.pyfg', 'odometry_rate']
+    for robot, way in lived.node.pipeline.frontend.recorded_odometry().items():
+        every = np.loadtxt(folder / 'odometry_rate' / f'{robot}.tum')
+        assert len(every) == len(way.stamps_ns) > len(np.loadtxt(folder / f'{robot}.tum'))
     graph = pyfg.read(folder / 'map.pyfg')
     assert graph.n_poses == lived.status.keyframes
     assert len(graph.ranges) == lived.status.ranges

@@ -47,7 +47,10 @@ def test_the_report_says_what_came_in_and_what_came_out(bag, tmp_path, capsys):
     assert report['range_residuals_m']['rms_whitened'] < 1.5
     assert report['seconds']['total'] > 0
     assert [solve['full'] for solve in report['solves']][-1]
-    assert {p.name for p in (tmp_path / 'tum').iterdir()} == {'A.tum', 'B.tum'}
+    assert {p.name for p in (tmp_path / 'tum').iterdir()} == {'A.tum', 'B.tum', 'odometry_rate'}
+    lines = sum(len((tmp_path / 'tum' / 'odometry_rate' / f'{robot}.tum').read_text().splitlines())
+                for robot in 'AB')
+    assert lines == report['counts']['odometry']['accepted']
     assert (tmp_path / 'map.png').stat().st_size > 10_000
     text = capsys.readouterr().out
     assert 'A: located' in text and 'ground truth' in text

@@ -1,0 +1,101 @@
+"""Trajectories at the rate of the odometry: every message, through all keyframes, no step."""
+
+import numpy as np
+import pytest
+from evo.tools import file_interface
+from frontend_world import Robot, config, graph_of, ns, truth
+
+from sparser_ros.frontend import Frontend
+from sparser_ros.frontend.odometry_record import OdometryRecord
+from sparser_ros.frontend.odometry_trajectory import at_odometry_rate, write
+from sparser_ros.graph import Estimate
+from sparser_ros.graph.thinning import thin
+from sparser_ros.linalg.dense.rotations import matrix_to_quat
+
+
+def driven(dimension, seconds=60.0, restart=np.inf, **values):
+    """A front-end after a drive at 10 Hz, its graph, and the robot; odometry may start again."""
+    robot = Robot('A', dimension, 3)
+    frontend = Frontend(config(
+        dimension=dimension, keyframes={'distance_m': float('inf'), 'angle_rad': float('inf'),
+                                        'time_s': 1.0, **values.pop('keyframes', {})}, **values))
+    graph = None
+    for step in range(round(seconds * 10)):
+        t = step / 10
+        if t == restart:
+            robot.start = robot.pose(t)
+        turn = robot.start[0].T @ robot.pose(t)[0]
+        frontend.add_odometry(robot.odometry(t, quat_xyzw=matrix_to_quat(turn)))
+        if step % 10 == 9:
+            graph = graph_of(frontend, flush=False, graph=graph)
+            drop = frontend.thin()
+            if drop is not None:
+                graph = thin(graph, drop).graph
+    return frontend, graph_of(frontend, graph=graph), robot
+
+
+def expected(way, robot, dimension):
+    poses = [robot.pose((stamp - ns(0.0)) * 1e-9) for stamp in way.stamps_ns]
+    return (np.array([rotation[:dimension, :dimension] for rotation, _ in poses]),
+            np.array([place[:dimension] for _, place in poses]))
+
+
+def trajectory(frontend, graph, estimate):
+    return at_odometry_rate(frontend.recorded_odometry()['A'], graph.poses.stamp_ns,
+                            estimate.rotation, estimate.translation)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('values', [
+    {}, {'keyframes': {'max_count': 20}, 'odometry': {'history_s': 5.0}}, {'restart': 30.4}])
+def test_exact_keyframes_give_the_exact_trajectory(dimension, values):
+    """Also after a thinning of the keyframes, and where the odometry began anew at its origin."""
+    frontend, graph, robot = driven(dimension, **values)
+    assert (frontend.thinnings > 0) == ('keyframes' in values)
+    way = trajectory(frontend, graph, truth(graph, [robot]))
+    assert way.stamps_ns.tolist() == [ns(step / 10) for step in range(600)]
+    rotation, translation = expected(way, robot, dimension)
+    np.testing.assert_allclose(way.translation, translation, atol=1e-8)
+    np.testing.assert_allclose(way.rotation, rotation, atol=1e-8)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_it_passes_through_corrected_keyframes_without_a_step(dimension):
+    frontend, graph, robot = driven(dimension)
+    exact, rng = truth(graph, [robot]), np.random.default_rng(0)
+    moved = Estimate(exact.rotation, exact.translation + rng.normal(
+        0, 0.2, exact.translation.shape), exact.landmarks)
+    way = trajectory(frontend, graph, moved)
+    at = np.searchsorted(way.stamps_ns, graph.poses.stamp_ns)
+    np.testing.assert_allclose(way.translation[at], moved.translation, atol=1e-9)
+    off = way.translation - expected(way, robot, dimension)[1]
+    worst = np.linalg.norm(np.diff(moved.translation - exact.translation, axis=0), axis=1).max()
+    assert np.linalg.norm(np.diff(off, axis=0), axis=1).max() < 0.11 * worst, 'a tenth a message'
+
+
+def test_a_full_record_thins_its_older_half():
+    record = OdometryRecord(3, 100)
+    for number in range(1000):
+        record.append(number, (float(number), 0.0, 0.0), number // 500)
+    stamps, poses, segments = record.columns
+    assert 50 <= len(stamps) <= 100 and stamps[0] == 0 and stamps[-1] == 999
+    np.testing.assert_array_equal(poses[:, 0], stamps)
+    np.testing.assert_array_equal(segments, stamps // 500)
+    steps = np.diff(stamps)
+    assert np.all(steps[-24:] == 1) and np.all(np.diff(steps) <= 0), 'coarser with age'
+
+
+def test_no_record_and_no_file_where_none_is_wanted(tmp_path):
+    frontend, graph, robot = driven(2, odometry={'recorded_messages': 0})
+    assert write(tmp_path, graph, truth(graph, [robot]), frontend.recorded_odometry()) == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_written_files_hold_every_message(tmp_path):
+    frontend, graph, robot = driven(3)
+    paths = write(tmp_path, graph, truth(graph, [robot]), frontend.recorded_odometry())
+    assert [path.relative_to(tmp_path).as_posix() for path in paths] == ['odometry_rate/A.tum']
+    way = file_interface.read_tum_trajectory_file(paths[0])
+    assert way.num_poses == 600
+    rotation = way.poses_se3[-1][:3, :3]
+    np.testing.assert_allclose(rotation, robot.pose(59.9)[0], atol=1e-8)
