@@ -28,6 +28,9 @@ from .uncertainty import Uncertainty, uncertainty
 MOST_REJECTED = 0.5
 """Share of a robot's measurements that may contradict its place: with more, another place of
 equal right may be theirs."""
+SEEN_SHARE = 1.5
+"""A robot's own place may be uncertain by a third of the alert limit, the gauge robot's place as
+seen from there by half of it: 95 % of such errors are within the limit."""
 MISFIT = 2.0
 """Variance factor from which better placements are sought although nothing is determined."""
 UNDETERMINED_M = 100.0
@@ -211,7 +214,7 @@ def _verdict(
             'heading undetermined: it has hardly moved; motion between ranges, or a loop '
             'closure, is missing')
     seen = sigma.gauge_seen[segment]
-    if case.gauge is not None and seen >= case.config.alert_limit_m / 2:
+    if case.gauge is not None and seen >= SEEN_SHARE * case.config.position_sigma_m:
         name = case.graph.robots[case.segments.robot[case.gauge]]
         return Location.POSITION_ONLY, (
             f'heading too uncertain for the size of the map: seen from it, {name} is uncertain by '

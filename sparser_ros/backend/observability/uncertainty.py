@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...array_types import Array
+from ...array_types import Array, Mask
 from ...graph import Estimate
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.dense.rotations import rotation_jacobian
@@ -32,8 +32,8 @@ class Uncertainty:
     landmark: Array
     """(m,): m."""
     gauge_seen: Array
-    """(b,): of the gauge segment's newest pose, seen from every segment: its path at rest, m; 0
-    where absolute data fix the frame."""
+    """(b,): of the gauge segment's newest pose, seen from every segment: the whole path of that
+    robot at rest, m; 0 where absolute data fix the frame."""
     variance_factor: float
     """Found over claimed variance of the residuals, at least 1; included in the above."""
 
@@ -61,7 +61,7 @@ def uncertainty(
     factor = _variance_factor(problem, residual) if variance_factor is None else variance_factor
     covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
     if gauge is not None:
-        motion, rest = _frame(problem, pieces, gauge)
+        motion, rest = _frame(problem, pieces.segment == gauge)
         covariance = _aligned(covariance, motion @ rest)
     newest = pieces.last
     blocks = np.array([
@@ -79,28 +79,27 @@ def uncertainty(
         row = np.zeros((d, problem.unknowns))
         row[:, problem.columns(int(newest[gauge]))] = carry[gauge]
         point = estimate.translation[segments.last[gauge]]
-        seen = _largest(np.array([
-            _seen_from(covariance, problem, pieces, segment, row, point)
-            for segment in range(len(newest))]))
+        for robot in np.unique(segments.robot):
+            own = segments.robot == robot
+            _, rest = _frame(problem, own[pieces.segment])
+            seen[own] = _largest(_seen_from(covariance, rest, row, point)[None])
     return Uncertainty(_largest(blocks[:, d:, d:]), position, _largest(marks), seen, factor)
 
 
-def _seen_from(covariance: Array, problem: RigidProblem, pieces: Pieces, segment: int, row: Array,
-               point: Array) -> Array:
-    """(d, d): of a point (d,), in the frame in which the path of a segment is at rest.
+def _seen_from(covariance: Array, rest: Array, row: Array, point: Array) -> Array:
+    """(d, d): of a point (d,) in the frame whose motion is `rest` (s, unknowns).
 
     `row` (d, unknowns) is the point's derivative. A heading that is off by 0.1 rad moves the
-    segment itself by centimetres, but what is 20 m away by 2 m.
+    robot itself by centimetres, but what is 20 m away by 2 m.
     """
-    _, rest = _frame(problem, pieces, segment)
     own = np.concatenate([np.eye(len(point)), rotation_jacobian(point[None])[0]], axis=1)
     apart = row - own @ rest
     return np.asarray(apart @ covariance @ apart.T)
 
 
-def _frame(problem: RigidProblem, pieces: Pieces, segment: int) -> tuple[Array, Array]:
+def _frame(problem: RigidProblem, own: Mask) -> tuple[Array, Array]:
     """How everything moves with the frame (unknowns, s), and the motion of the frame in which the
-    pieces of a segment are at rest (s, unknowns), by least squares."""
+    pieces of a mask are at rest (s, unknowns), by least squares."""
     d, turns, count = problem.dimension, problem.turns, problem.pieces
     size = d + turns
     motion = np.zeros((problem.unknowns, size))
@@ -113,7 +112,6 @@ def _frame(problem: RigidProblem, pieces: Pieces, segment: int) -> tuple[Array, 
     points[:, :, :d] = np.eye(d)
     points[:, :, d:] = arms[count:]
     weight = np.zeros((count, size))
-    own = pieces.segment == segment
     weight[own, :d] = 1.0
     weight[own, d:] = _HEADING_ARM_M**2
     weighted = np.concatenate([weight.ravel(), np.zeros(len(motion) - weight.size)])[
