@@ -48,6 +48,9 @@ class IntegrityConfig:
     gate: bool = option(
         True, 'robots whose newest data, for sure, do not fit the map are withdrawn; false: only '
         'reported', live=True)
+    doubt_ranges: bool = option(
+        True, 'ranges of one source that are faulty together for a while are left out, or count '
+        'with the length taken off that all of them are too long; false: only reported', live=True)
     widen_odometry: bool = option(
         True, 'odometry whose length or turning is found to be wrong by a share or a rate gets the '
         'variance that the map shows; false: only reported', live=True)

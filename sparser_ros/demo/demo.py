@@ -240,8 +240,7 @@ def collect(saved: Path | None, out: Path, data: DemoInput) -> None:
     """Copy trajectories and graph into the folder of results and draw the map there."""
     if saved is None:
         return
-    for path in sorted(saved.iterdir()):
-        shutil.copy(path, out / path.name)
+    shutil.copytree(saved, out, dirs_exist_ok=True)
     from .demo_report import draw
 
     draw(saved / 'map.pyfg', out / 'map.png', data)

@@ -86,14 +86,15 @@ class SourceFaults:
         again: Callable[[Contest], Contest | None], config: SparserConfig,
     ) -> tuple[Contest, Judgement]:
         """The contest, or one `again` for the graph without what is at fault; its judgement."""
-        judgement = judge(contest)
+        judgement, doubting = judge(contest), config.backend.integrity.doubt_ranges
         kept = revived([
             closed(one, self._store.whole, contest.best.whole, _placed(one, judgement))
             for one in self._doubts], self._store.whole, contest.best.whole)
-        if self._doubt(kept) and (other := again(contest)) is not None:
+        if self._doubt(kept if doubting else []) and (other := again(contest)) is not None:
             contest, judgement = other, judge(other)
-        contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
-        contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
+        if doubting:
+            contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
+            contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
         if config.backend.integrity.widen_odometry:
             contest, judgement = self._with_honest_odometry(contest, judgement, judge, again)
         return contest, judgement

@@ -26,6 +26,7 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.graph import range_residuals
 from sparser_ros.graph.finding import Finding
 
@@ -96,9 +97,9 @@ def with_burst(increments, error=lambda count: np.full(count, 4.0)):
     return made, np.flatnonzero(np.concatenate(burst))
 
 
-def after_all(increments):
+def after_all(increments, **backend):
     """The session after these increments, with a solve after each; its last solution."""
-    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25), **backend))
     for one in increments:
         session.add(one)
         session.solve()
@@ -149,6 +150,15 @@ def test_a_burst_of_many_lengths_is_left_out_and_named_and_its_robot_stays_where
     assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments) - len(left_out)
     assert any(one.kind == 'range_burst' and one.subject == 'B' for one in solution.findings)
     assert_placed(solution, true, 0.5)
+
+
+def test_ranges_are_only_reported_where_nothing_is_to_be_doubted():
+    increments, _ = with_burst(world().increments(10))
+    session, solution = after_all(increments, integrity=IntegrityConfig(doubt_ranges=False))
+    verdict = session.auditor.audit()
+    assert not len(verdict.doubted_ranges) and not len(verdict.corrections)
+    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments)
+    assert any('radio B' in one.text for one in solution.findings)
 
 
 def test_a_range_shorter_than_its_error_denies_the_length_of_its_group():
