@@ -36,14 +36,19 @@ class OdometryRecord:
     """Messages of one robot as they were believed, at most `limit` of them; 0 = none is kept.
 
     When it is full every second message of its older half goes: the newer half has the full rate,
-    what came before a half of it, a quarter, and so on.
+    what came before a half of it, a quarter, and so on. A front-end that goes on from a checkpoint
+    begins another record: messages before the checkpoint are not in it.
     """
 
     def __init__(self, width: int, limit: int) -> None:
-        self._limit = limit
+        self._width, self._limit = width, limit
         self._stamps = array('q')
         self._segments = array('q')
         self._poses = PoseColumn(width)
+
+    def __reduce__(self) -> tuple[type[OdometryRecord], tuple[int, int]]:
+        # Left out of the journal's checkpoints, whose time it would multiply: no estimate needs it.
+        return OdometryRecord, (self._width, self._limit)
 
     def __len__(self) -> int:
         return len(self._stamps)

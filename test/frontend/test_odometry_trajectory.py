@@ -5,9 +5,10 @@ import pytest
 from evo.tools import file_interface
 from frontend_world import Robot, config, graph_of, ns, truth
 
-from sparser_ros.frontend import Frontend
+from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.frontend.odometry_record import OdometryRecord
 from sparser_ros.frontend.odometry_trajectory import at_odometry_rate, write
+from sparser_ros.frontend.state import pack, unpack
 from sparser_ros.graph import Estimate
 from sparser_ros.graph.thinning import thin
 from sparser_ros.linalg.dense.rotations import matrix_to_quat
@@ -83,6 +84,17 @@ def test_a_full_record_thins_its_older_half():
     np.testing.assert_array_equal(segments, stamps // 500)
     steps = np.diff(stamps)
     assert np.all(steps[-24:] == 1) and np.all(np.diff(steps) <= 0), 'coarser with age'
+
+
+def test_a_checkpoint_leaves_the_record_out_and_another_begins(tmp_path):
+    frontend, _, robot = driven(2)
+    other, _ = unpack(pack(frontend, Inputs(frontend.config)))
+    assert len(other.recorded_odometry()['A'].stamps_ns) == 0
+    for step in range(600, 700):
+        other.add_odometry(robot.odometry(step / 10))
+    way = other.recorded_odometry()['A']
+    assert way.stamps_ns.tolist() == [ns(step / 10) for step in range(600, 700)]
+    assert len(way.keyframe_stamps_ns) == 70
 
 
 def test_no_record_and_no_file_where_none_is_wanted(tmp_path):
