@@ -141,7 +141,7 @@ def contradictions(
     since: SinceAudit, verdict: Verdict, robots: Sequence[str], config: SparserConfig
 ) -> dict[str, str]:
     """{robot: what came since the audit and does not fit it, in words}."""
-    found = {}
+    found, floor = {}, config.backend.integrity.variance_floor
     for number, robot in enumerate(robots):
         count, out = int(since.measurements[number]), int(since.rejected[number])
         own = [one for one in verdict.segments if one.robot == robot]
@@ -155,7 +155,9 @@ def contradictions(
         if count >= _LEAST and out > most:
             found[robot] = (
                 f'{out} of {count} new measurements of {robot} contradict the map')
-        elif count >= _LEAST and since.cost[number] > chdtri(since.degrees[number], _TAIL):
+        elif count >= _LEAST and since.cost[number] > max(
+                chdtri(since.degrees[number], _TAIL), floor * since.degrees[number]):
+            # Of thousands of measurements chi-square alone would tell 1.1 times the noise.
             times = math.sqrt(float(since.cost[number] / since.degrees[number]))
             found[robot] = (
                 f'the {count} new measurements of {robot} fit the map {times:.1f} times worse '

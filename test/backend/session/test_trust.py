@@ -1,0 +1,34 @@
+"""What contradicts an audit, and what is only noise or too little to matter."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparser_ros.backend.session.trust import SinceAudit, contradictions
+from sparser_ros.config.sparser import SparserConfig
+
+
+def said(count, ratio, rejected=0):
+    """What is said of a robot whose new measurements cost `ratio` times what is usual."""
+    since = SinceAudit(
+        np.array([count]), np.array([rejected]), np.array([ratio * count]), np.array([count]),
+        np.zeros(1), np.zeros(1), np.zeros(1))
+    return contradictions(since, SimpleNamespace(segments=()), ['A'], SparserConfig()).get('A')
+
+
+@pytest.mark.parametrize('count, least', [(5, 10.0), (20, 4.0), (100, 2.1), (5000, 2.1)])
+def test_a_worse_fit_must_be_significant_and_matter(count, least):
+    assert 'fit the map' in said(count, 1.2 * least)
+    assert said(count, 0.95 * least if count > 50 else 0.5 * least) is None
+
+
+def test_thousands_of_measurements_that_fit_a_little_worse_withdraw_nobody():
+    """Chi-square alone finds 1.2 times the variance in 2400: blocked paths come and go."""
+    assert said(2400, 1.2) is None and said(2400, 1.9) is None
+    assert 'times worse' in said(2400, 2.5)
+
+
+def test_rejected_measurements_beyond_the_usual_share_contradict():
+    assert 'contradict' in said(50, 1.0, rejected=30)
+    assert said(50, 1.0, rejected=5) is None
