@@ -84,8 +84,8 @@ class OdometryConfig:
         120.0, 'raw odometry is kept this long; older stamps are interpolated between keyframes',
         unit='s', lower=1.0, upper=1e5)
     recorded_messages: int = option(
-        100000, 'messages of each robot kept for trajectories at the rate of the odometry, 32 '
-        'bytes each (64 in space); beyond it every second one of the older half goes; 0 = none',
+        100000, 'messages of each robot kept for trajectories at the rate of the odometry, 40 '
+        'bytes each (72 in space); beyond it older ones are thinned, the older the more; 0 = none',
         unit='messages', lower=0, upper=100000000)
     max_interpolation_gap_s: float = option(
         2.0, 'no interpolation between odometry messages further apart', unit='s', lower=0.0,

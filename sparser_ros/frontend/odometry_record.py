@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..array_types import Array, Index, Mask
+from ..array_types import Array, Index
 from .pose_column import PoseColumn
 
 
@@ -32,46 +32,59 @@ class RecordedOdometry:
     """(m,)."""
 
 
+BLOCKS = 64
+"""A full record has so many blocks: two of them are thinned to one within a callback, not all."""
+
+
 class OdometryRecord:
     """Messages of one robot as they were believed, at most `limit` of them; 0 = none is kept.
 
-    When it is full every second message of its older half goes: the newer half has the full rate,
-    what came before a half of it, a quarter, and so on. A front-end that goes on from a checkpoint
-    begins another record: messages before the checkpoint are not in it.
+    While it is full, every second message goes where messages are closest for their age: gaps grow
+    in proportion to the age, as those between thinned keyframes do, and the newest have the full
+    rate. A front-end that goes on from a checkpoint begins another record: messages before the
+    checkpoint are not in it.
     """
 
     def __init__(self, width: int, limit: int) -> None:
         self._width, self._limit = width, limit
-        self._stamps = array('q')
-        self._segments = array('q')
+        self._block = max(1, limit // BLOCKS)
+        self._full: list[Array] = []
+        """Blocks (k, 2 + width): stamps and segments as the bits of integers, and poses."""
+        self._numbers = array('q')
+        """Stamps and segments, in turns, of the newest messages, which fill no block yet."""
         self._poses = PoseColumn(width)
 
     def __reduce__(self) -> tuple[type[OdometryRecord], tuple[int, int]]:
         # Left out of the journal's checkpoints, whose time it would multiply: no estimate needs it.
         return OdometryRecord, (self._width, self._limit)
 
-    def __len__(self) -> int:
-        return len(self._stamps)
-
     def append(self, stamp_ns: int, pose: tuple[float, ...], segment: int) -> None:
         """Keep a message newer than all others."""
         if not self._limit:
             return
-        if len(self._stamps) >= self._limit:
-            self._thin()
-        self._stamps.append(stamp_ns)
-        self._segments.append(segment)
+        self._numbers.extend((stamp_ns, segment))
         self._poses.append(pose)
+        if len(self._poses) >= self._block:
+            self._full.append(self._newest())
+            self._numbers, self._poses = array('q'), PoseColumn(self._width)
+            if len(self._full) >= BLOCKS:
+                self._thin()
+
+    def _newest(self) -> Array:
+        """(k, 2 + width): the messages that fill no block yet."""
+        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 2)
+        return np.column_stack([numbers.view(np.float64), self._poses.values])
 
     def _thin(self) -> None:
-        keep: Mask = np.ones(len(self), dtype=bool)
-        keep[1:len(self) // 2 + 1:2] = False
-        self._poses.take(keep)
-        self._stamps = array('q', np.array(self._stamps)[keep].tobytes())
-        self._segments = array('q', np.array(self._segments)[keep].tobytes())
+        """Make one block of two neighbours: those of the shortest span for their age."""
+        ends = np.array([block[[0, -1], 0].view(np.int64) for block in self._full])
+        span, age = ends[1:, 1] - ends[:-1, 0], ends[-1, 1] - ends[:-1, 0]
+        first = int(np.argmin(span / np.maximum(age, 1)))
+        self._full[first:first + 2] = [np.concatenate(self._full[first:first + 2])[::2].copy()]
 
     @property
     def columns(self) -> tuple[Index, Array, Index]:
         """Copies of stamps (k,) in ns, poses (k, w) and numbers of segments (k,)."""
-        return (np.array(self._stamps, dtype=np.int64), self._poses.values,
-                np.array(self._segments, dtype=np.int64))
+        rows = np.concatenate([*self._full, self._newest()])
+        numbers = np.ascontiguousarray(rows[:, :2]).view(np.int64)
+        return numbers[:, 0].copy(), rows[:, 2:].copy(), numbers[:, 1].copy()

@@ -74,16 +74,20 @@ def test_it_passes_through_corrected_keyframes_without_a_step(dimension):
     assert np.linalg.norm(np.diff(off, axis=0), axis=1).max() < 0.11 * worst, 'a tenth a message'
 
 
-def test_a_full_record_thins_its_older_half():
-    record = OdometryRecord(3, 100)
-    for number in range(1000):
-        record.append(number, (float(number), 0.0, 0.0), number // 500)
+@pytest.mark.parametrize('limit', [64, 100, 640, 5000])
+def test_a_full_record_has_gaps_in_proportion_to_their_age(limit):
+    record, count = OdometryRecord(3, limit), 20 * limit
+    for number in range(count):
+        record.append(10**18 + number, (float(number), 0.0, 0.0), number // 500)
     stamps, poses, segments = record.columns
-    assert 50 <= len(stamps) <= 100 and stamps[0] == 0 and stamps[-1] == 999
-    np.testing.assert_array_equal(poses[:, 0], stamps)
-    np.testing.assert_array_equal(segments, stamps // 500)
-    steps = np.diff(stamps)
-    assert np.all(steps[-24:] == 1) and np.all(np.diff(steps) <= 0), 'coarser with age'
+    assert limit // 3 <= len(stamps) <= limit
+    number = stamps - 10**18
+    assert number[0] == 0 and number[-1] == count - 1
+    np.testing.assert_array_equal(poses[:, 0], number)
+    np.testing.assert_array_equal(segments, number // 500)
+    steps = np.diff(number)
+    assert np.all(steps[-(limit // 10):] == 1), 'the newest messages are all there'
+    assert np.all(steps <= np.maximum(1, 20 / limit * (count - number[:-1])))
 
 
 def test_a_checkpoint_leaves_the_record_out_and_another_begins(tmp_path):
