@@ -22,7 +22,7 @@ from .odometry_record import RecordedOdometry
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class FilledTrajectory:
     """Poses of one robot in `map`."""
 
     stamps_ns: Index
@@ -58,7 +58,7 @@ def write(directory: Path | str, graph: Graph, estimate: Estimate,
 
 def at_odometry_rate(
     record: RecordedOdometry, stamps_ns: Index, rotation: Array, translation: Array
-) -> Trajectory:
+) -> FilledTrajectory:
     """Every recorded message from the first keyframe on, in the frame of the estimate.
 
     `stamps_ns` (m,), `rotation` (m, d, d) and `translation` (m, d) are the estimate of the
@@ -87,7 +87,7 @@ def at_odometry_rate(
 
     own_turn, own = space.arrays(record.poses[used])
     ends = [translation[of[k]] + _rotated(turn[k], own - origin[k]) for k in (first, second)]
-    return Trajectory(
+    return FilledTrajectory(
         time, _between(turn[first], turn[second], share) @ own_turn,
         (1 - share) * ends[0] + share * ends[1])
 

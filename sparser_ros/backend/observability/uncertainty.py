@@ -33,7 +33,8 @@ class Uncertainty:
     """(m,): m."""
     gauge_seen: Array
     """(b,): of the gauge segment's newest pose, seen from every segment: the whole path of that
-    robot at rest, m; 0 where absolute data fix the frame."""
+    robot at rest, or its newest piece where that is better, m; 0 where absolute data fix the
+    frame. Ranges tell the heading of a path, sightings that of a pose."""
     variance_factor: float
     """Found over claimed variance of the residuals, at least 1; included in the above."""
 
@@ -79,10 +80,11 @@ def uncertainty(
         row = np.zeros((d, problem.unknowns))
         row[:, problem.columns(int(newest[gauge]))] = carry[gauge]
         point = estimate.translation[segments.last[gauge]]
-        for robot in np.unique(segments.robot):
-            own = segments.robot == robot
-            _, rest = _frame(problem, own[pieces.segment])
-            seen[own] = _largest(_seen_from(covariance, rest, row, point)[None])
+        for segment, piece in enumerate(newest):
+            own = segments.robot == segments.robot[segment]
+            seen[segment] = np.min(_largest(np.array([
+                _seen_from(covariance, _frame(problem, mask)[1], row, point)
+                for mask in (own[pieces.segment], np.arange(count) == piece)])))
     return Uncertainty(_largest(blocks[:, d:, d:]), position, _largest(marks), seen, factor)
 
 
