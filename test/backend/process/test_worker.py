@@ -69,7 +69,8 @@ def test_increments_in_solutions_out(increments, kind):
         for one in increments:
             worker.submit(one)
             worker.request_solve()
-            assert worker.state.busy
+            # A small graph may be solved before anybody looks.
+            assert worker.state.busy or worker.newest.sequence == one.sequence
             solution = solution_of(worker, one.sequence)
             assert solution.status.solved
         assert len(solution.estimate.translation) == 80
