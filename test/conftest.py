@@ -18,10 +18,11 @@ from sparser_ros.linalg.gpu.cupy_runtime import open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 
 # Before anything imports rclpy: parallel test runs, and robots on the same network, stay apart.
-# Workers of one run have domains that differ in their remainder.
+# Workers of one run have domains that differ in their remainder, below those of nodes in processes
+# of their own.
 _WORKERS = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
 _WORKER = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
-os.environ['ROS_DOMAIN_ID'] = str(1 + _WORKER + _WORKERS * secrets.randbelow(100 // _WORKERS))
+os.environ['ROS_DOMAIN_ID'] = str(1 + _WORKER + _WORKERS * secrets.randbelow(30 // _WORKERS))
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 
 # Containers often keep Python from writing bytecode. Each of some hundred processes would then

@@ -6,23 +6,44 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-HIGHEST_DOMAIN = 101
-"""Above it, the ports of DDS meet those that Linux hands out by itself."""
+LOWEST_DOMAIN, HIGHEST_DOMAIN = 31, 101
+"""People choose small numbers; above the highest one the ports of DDS meet those that Linux hands
+out by itself."""
+_PORTS, _FIRST_PARTICIPANT = 250, 7410
+"""Ports of a domain, and that of the first participant of domain 0 (DDSI-RTPS 2.5, 9.6.2)."""
 
 
 def isolated_environment(domain: int | None = None) -> dict[str, str]:
     """The environment with a DDS domain of its own on this machine."""
-    chosen = random.SystemRandom().randint(1, HIGHEST_DOMAIN) if domain is None else domain
+    chosen = free_domain() if domain is None else domain
     environment = {**os.environ, 'ROS_DOMAIN_ID': str(chosen)}
     if environment.get('ROS_DISTRO') == 'humble':
         environment['ROS_LOCALHOST_ONLY'] = '1'
     else:
         environment['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
     return environment
+
+
+def free_domain() -> int:
+    """A random DDS domain in which nobody on this machine is yet."""
+    domains = list(range(LOWEST_DOMAIN, HIGHEST_DOMAIN + 1))
+    random.SystemRandom().shuffle(domains)
+    return next((domain for domain in domains if not taken(domain)), domains[0])
+
+
+def taken(domain: int) -> bool:
+    """Whether a node on this machine is in a domain."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.bind(('', _FIRST_PARTICIPANT + _PORTS * domain))
+        except OSError:
+            return True
+    return False
 
 
 class Child:

@@ -3,7 +3,6 @@
 import threading
 import time
 from itertools import pairwise
-from random import SystemRandom
 from uuid import uuid4
 
 import numpy as np
@@ -24,7 +23,7 @@ from sparser_ros.demo.player import Player
 from sparser_ros.io.bag import BagReader
 from sparser_ros.io.sensor_bag import SensorBagWriter
 from sparser_ros.node.conversions import stamp_ns
-from sparser_ros.node.processes import HIGHEST_DOMAIN
+from sparser_ros.node.processes import free_domain
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE_S = 120.0
@@ -62,7 +61,7 @@ def context():
     # In a domain of its own: a participant that was killed is still heard for twenty seconds, and
     # one whose handles wait for the garbage collector for longer.
     own = Context()
-    rclpy.init(context=own, domain_id=SystemRandom().randint(1, HIGHEST_DOMAIN))
+    rclpy.init(context=own, domain_id=free_domain())
     yield own
     rclpy.try_shutdown(context=own)
 

@@ -11,8 +11,11 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
+import rclpy
+from rclpy.context import Context
+
 from sparser_ros.node.main import spin
-from sparser_ros.node.processes import Child, isolated_environment
+from sparser_ros.node.processes import Child, free_domain, isolated_environment, taken
 
 PATIENCE_S = 300
 """For the start of a process on a machine where six others are busy."""
@@ -114,3 +117,16 @@ def test_a_context_that_ends_while_the_executor_prepares_to_wait_is_no_error():
         if kind is Interrupted:
             assert not caught
     assert [str(error) for error in caught] == ['once']
+
+
+def test_a_domain_of_its_own_is_one_that_nobody_is_in():
+    context, domain = Context(), free_domain()
+    assert not taken(domain)
+    rclpy.init(context=context, domain_id=domain)
+    node = rclpy.create_node('somebody', context=context)
+    try:
+        assert taken(domain)
+    finally:
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+    assert not taken(domain)
