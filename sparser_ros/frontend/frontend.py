@@ -318,7 +318,7 @@ class Frontend:
         return track.stamps[-1], rotation[0], translation[0]
 
     def recorded_odometry(self) -> dict[str, RecordedOdometry]:
-        """What is kept of the odometry of every robot (`odometry.recorded_messages`): copies."""
+        """What is kept of the odometry of every robot (`odometry.recorded_messages`)."""
         return dict(zip(
             self.config.robots, (track.recorded for track in self._tracks), strict=True))
 

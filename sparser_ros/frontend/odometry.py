@@ -234,12 +234,12 @@ class OdometryTrack:
 
     @property
     def recorded(self) -> RecordedOdometry:
-        """Copies of the messages and keyframes so far.
+        """The messages and keyframes so far, which do not change any more.
 
         Messages that came later than the reorder window are not among them.
         """
         return RecordedOdometry(
-            *self._record.columns, np.array(self.keyframe_stamps, dtype=np.int64),
+            self._record.blocks, np.array(self.keyframe_stamps, dtype=np.int64),
             self.keyframe_poses.values, self.chains)
 
     def take_edges(self) -> list[OdometryEdge]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,18 +19,38 @@ class RecordedOdometry:
     Poses are rows `x y yaw` or `x y z qx qy qz qw`; within a segment they are of one frame.
     """
 
-    stamps_ns: Index
-    """(k,): increasing."""
-    poses: Array
-    """(k, 3) or (k, 7)."""
-    segments: Index
-    """(k,): number of the segment of every message."""
+    blocks: tuple[Array, ...]
+    """(k, 2 + width) each, in the order of time: stamps and segments as the bits of integers, and
+    poses. They are put together when somebody looks: within a callback that takes too long."""
     keyframe_stamps_ns: Index
     """(m,)."""
     keyframe_poses: Array
     """(m, 3) or (m, 7)."""
     keyframe_segments: Index
     """(m,)."""
+
+    @cached_property
+    def _rows(self) -> Array:
+        return np.concatenate(self.blocks)
+
+    @property
+    def stamps_ns(self) -> Index:
+        """(k,): increasing."""
+        return _integers(self._rows[:, 0])
+
+    @property
+    def segments(self) -> Index:
+        """(k,): number of the segment of every message."""
+        return _integers(self._rows[:, 1])
+
+    @property
+    def poses(self) -> Array:
+        """(k, 3) or (k, 7)."""
+        return self._rows[:, 2:]
+
+
+def _integers(bits: Array) -> Index:
+    return np.ascontiguousarray(bits).view(np.int64)
 
 
 BLOCKS = 64
@@ -83,8 +104,6 @@ class OdometryRecord:
         self._full[first:first + 2] = [np.concatenate(self._full[first:first + 2])[::2].copy()]
 
     @property
-    def columns(self) -> tuple[Index, Array, Index]:
-        """Copies of stamps (k,) in ns, poses (k, w) and numbers of segments (k,)."""
-        rows = np.concatenate([*self._full, self._newest()])
-        numbers = np.ascontiguousarray(rows[:, :2]).view(np.int64)
-        return numbers[:, 0].copy(), rows[:, 2:].copy(), numbers[:, 1].copy()
+    def blocks(self) -> tuple[Array, ...]:
+        """All messages, in blocks that never change."""
+        return (*self._full, self._newest())

@@ -6,7 +6,7 @@ from evo.tools import file_interface
 from frontend_world import Robot, config, graph_of, ns, truth
 
 from sparser_ros.frontend import Frontend, Inputs
-from sparser_ros.frontend.odometry_record import OdometryRecord
+from sparser_ros.frontend.odometry_record import OdometryRecord, RecordedOdometry
 from sparser_ros.frontend.odometry_trajectory import at_odometry_rate, write
 from sparser_ros.frontend.state import pack, unpack
 from sparser_ros.graph import Estimate
@@ -79,7 +79,9 @@ def test_a_full_record_has_gaps_in_proportion_to_their_age(limit):
     record, count = OdometryRecord(3, limit), 20 * limit
     for number in range(count):
         record.append(10**18 + number, (float(number), 0.0, 0.0), number // 500)
-    stamps, poses, segments = record.columns
+    nothing = np.zeros(0, dtype=np.int64)
+    way = RecordedOdometry(record.blocks, nothing, np.zeros((0, 3)), nothing)
+    stamps, poses, segments = way.stamps_ns, way.poses, way.segments
     assert limit // 3 <= len(stamps) <= limit
     number = stamps - 10**18
     assert number[0] == 0 and number[-1] == count - 1
