@@ -68,18 +68,17 @@ def at_odometry_rate(
     newest keyframe, only the keyframe before counts.
     """
     space = geometry(rotation.shape[-1])
-    order = np.argsort(stamps_ns, kind='stable')
-    stamps, at, row = np.intersect1d(
-        stamps_ns[order], record.keyframe_stamps_ns, return_indices=True)
-    of = order[at]
+    stamps, of, row = np.intersect1d(
+        stamps_ns, record.keyframe_stamps_ns, return_indices=True)
     odometry, origin = space.arrays(record.keyframe_poses[row])
     turn = rotation[of] @ np.swapaxes(odometry, 1, 2)
     segment = record.keyframe_segments[row]
 
-    before = np.searchsorted(stamps, record.stamps_ns, side='right') - 1
+    message_stamps = record.stamps_ns
+    before = np.searchsorted(stamps, message_stamps, side='right') - 1
     used = before >= 0
     used[used] = segment[before[used]] == record.segments[used]
-    first, time = before[used], record.stamps_ns[used]
+    first, time = before[used], message_stamps[used]
     second = np.minimum(first + 1, len(stamps) - 1)
     second = np.where(segment[second] == segment[first], second, first)
     span = stamps[second] - stamps[first]
