@@ -48,11 +48,6 @@ def write_one(path: Path, stamps_ns: Index, rotation: Array, translation: Array)
     atomic.write_text(path, '\n'.join(lines) + '\n')
 
 
-def positions_and_quaternions(estimate: Estimate) -> tuple[Array, Array]:
-    """Positions (n, 3) and quaternions x y z w (n, 4) with w >= 0; a plane lies at z = 0."""
-    return xyz(estimate.translation), quats(estimate.rotation)
-
-
 def xyz(points: Array) -> Array:
     """Points (..., 2) of the plane at z = 0, or points (..., 3) as they are."""
     if points.shape[-1] == 3:
