@@ -1,22 +1,27 @@
-"""One run of the geometry study: solve growing prefixes from scratch, judge, compare with truth."""
+"""One run of the geometry study: solve growing prefixes from scratch, judge, compare with truth.
+
+The judgement is the auditor's: other placements that fit about as well are solved too.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from sparser_ros.backend.observability.observability import Observability, observe
+from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import Frame, frame_of
 from sparser_ros.backend.session.gauge import at_origin
+from sparser_ros.backend.session.judgement import seen_in
+from sparser_ros.backend.session.runner import run_from_scratch
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.graph import Estimate
+from sparser_ros.graph import Estimate, Graph
 from sparser_ros.linalg.dense.rotations import nearest_rotation
-from sparser_ros.solver import solve
 
 from .geometry_world import Field
 
@@ -40,14 +45,14 @@ class Outcome:
     """Whether the truth, with false ranges known, would be judged located."""
     gap: float
     seconds: float
-    """CPU time of `observe`."""
+    """CPU time of the judgement, with solves from better placements."""
     missing: str
 
 
 def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
     """Verdicts on all robots after so many seconds of the run."""
     now = field.until(second)
-    frame = frame_of(now.graph, SparserConfig(robots=list(now.graph.robots), backend=CONFIG))
+    frame = frame_of(now.graph, _sparser(now.graph))
     if frame is None:
         return []
     truth = now.truth
@@ -55,10 +60,11 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
         truth = at_origin(truth, int(frame.segments.first[frame.gauge]), (np.eye(2), np.zeros(2)))
     oracle = _observed(frame, truth, {
         'ranges': np.where(now.false, 0.0, 1.0), 'sightings': np.where(now.mistaken, 0.0, 1.0)})
-    found, weights = _solved(frame, truth, seed)
+    contest = _from_scratch(frame, truth, seed)
     begin = time.process_time()
-    seen = _observed(frame, found, weights)
-    wall = time.process_time() - begin
+    seen = seen_in(contest, _sparser(now.graph))
+    cpu = time.process_time() - begin
+    found = contest.best.whole
     truth = _aligned(frame, truth, found)
     result = []
     for segment, row in enumerate(frame.segments.last.tolist()):
@@ -69,7 +75,7 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
             frame.graph.robots[frame.segments.robot[segment]], second,
             where is Location.LOCATED, where.value,
             float(np.linalg.norm(found.translation[row] - truth.translation[row])),
-            oracle.location[segment] is Location.LOCATED, seen.gap, wall,
+            oracle.location[segment] is Location.LOCATED, seen.gap, cpu,
             seen.missing[segment]))
     return result
 
@@ -95,19 +101,16 @@ def _observed(
         rejected_weight=CONFIG.rejected_weight)
 
 
-def _solved(
-    frame: Frame, truth: Estimate, seed: int
-) -> tuple[Estimate, dict[str, np.ndarray]]:
-    """A robust solve from scratch in map, and weights over the rows of the frame's graph."""
-    result = solve(frame.subgraph.graph, replace(SOLVER, seed=seed))
-    part = result.estimate
-    assert part is not None
-    if frame.gauge is not None:
-        part = at_origin(part, frame.gauge_row, (np.eye(2), np.zeros(2)))
-    # What is not connected to map has no place in it; its values are not judged.
-    whole = frame.subgraph.into(truth, part)
-    weights = {}
-    for name, weight in result.stats.weights.items():
-        weights[name] = np.ones(len(frame.graph.tables()[name]))
-        weights[name][frame.subgraph.rows[name]] = weight
-    return whole, weights
+def _from_scratch(frame: Frame, truth: Estimate, seed: int) -> Contest:
+    """A robust solve from scratch in map, as the auditor enters it.
+
+    What is not connected to map has no place in it; its values are true ones, and are not judged.
+    """
+    config = _sparser(frame.graph)
+    contest = Contest(frame, truth, (np.eye(2), np.zeros(2)), config)
+    contest.add('scratch', run_from_scratch(frame.subgraph.graph, config, seed))
+    return contest
+
+
+def _sparser(graph: Graph) -> SparserConfig:
+    return SparserConfig(robots=list(graph.robots), backend=CONFIG, solver=SOLVER)

@@ -44,3 +44,10 @@ def test_a_place_that_is_no_minimum_is_not_called_located():
     assert not [one for one in some if one.located and one.error_m > 1.0]
     # The solver may find the right map one day: then nobody is off.
     assert all(one.gap < 0 for one in some) or max(one.error_m for one in some) < 1.0
+
+
+def test_straight_paths_tied_to_two_known_beacons_are_mirrored_as_a_whole():
+    """The mirror image about the line through the beacons fits as well and must be seen."""
+    found = outcomes(field(3, 2, 'straight', 3), 20, 3)
+    assert len(found) == 3
+    assert not any(one.located for one in found)

@@ -80,14 +80,17 @@ def _subsets(movable: list[int]) -> list[tuple[int, ...]]:
 
 
 def private_landmarks(problem: RigidProblem, group: tuple[int, ...]) -> Index:
-    """Landmarks tied to nothing outside a group of segments."""
+    """Landmarks tied to a group of segments and to nothing outside it.
+
+    Known landmarks are tied to nothing, since the ground stands for them: they never move along.
+    """
     ties = _ties(problem)
-    inside = np.zeros(problem.variables + 1, dtype=bool)
+    inside, tied, shared = (np.zeros(problem.variables + 1, dtype=bool) for _ in range(3))
     inside[list(group)] = True
-    shared = np.zeros(problem.variables + 1, dtype=bool)
+    tied[ties.first], tied[ties.second] = True, True
     shared[ties.first[~inside[ties.second]]] = True
     shared[ties.second[~inside[ties.first]]] = True
-    alone = np.flatnonzero(~shared[:-1])
+    alone = np.flatnonzero((tied & ~shared)[:-1])
     return np.asarray(alone[alone >= problem.pieces])
 
 

@@ -35,3 +35,16 @@ def test_a_rival_is_a_minimum_and_no_stop_on_the_way_back(seed, seconds):
             at_rest = fine.relaxed(rival.placement, every, 300, WIDTH)
             left = fine.cost(rival.placement, WIDTH) - fine.cost(at_rest, WIDTH)
             assert left < 0.5, rival.proposal.mirror
+
+
+def test_known_landmarks_never_move():
+    """No start moves them: places that differ by theirs alone would crowd out the real rivals."""
+    now = field(3, 2, 'straight', 3).until(20)
+    graph, segments = now.graph, find_segments(now.graph)
+    whole = rigid_problem(graph, now.truth, segments, FLOOR_M, RobustWeights({}, 0.1))
+    known = len(segments) + np.flatnonzero(graph.landmarks.fixed)
+    unknown = len(segments) + np.flatnonzero(~graph.landmarks.fixed)
+    starts = proposals(whole, [0, 1, 2], unknown.tolist(), APART_M)
+    assert len(starts) > 10
+    for start in starts:
+        np.testing.assert_array_equal(start.placement.shift[known], 0.0)
