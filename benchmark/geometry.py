@@ -1,8 +1,8 @@
 """How often a robot is called located that is not, and how often one is withheld that could be.
 
-Every run is solved robustly from scratch after 10, 20, 40 and 80 s; verdicts on all robots are
-compared with the truth. The oracle is the same judgement made at the true placement with false
-ranges known.
+Every run is solved robustly from scratch after 10, 20, 40 and 80 s and judged as the auditor
+does, other placements solved too; verdicts on all robots are compared with the truth. The oracle
+is the same judgement made at the true placement with false ranges known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     table = Table('geometry', 'Located and not', {
         'case': 'case', 'verdicts': 'verdicts', 'located': 'located', 'false': 'false-located',
         'false_bound': 'at most, %', 'due': 'right and due', 'withheld': 'false-withheld',
-        'withheld_bound': 'at most, % ', 'observe_ms': 'observe, longest, ms',
+        'withheld_bound': 'at most, % ', 'judged_ms': 'judged in at most, ms',
     }, args.out)
     every: list[Outcome] = []
     for robots in args.robots:
@@ -83,7 +83,7 @@ def figures(some: list[Outcome]) -> dict[str, Any]:
         'verdicts': len(some), 'located': located, 'false': false,
         'false_bound': 100 * upper_bound(false, located), 'due': due, 'withheld': withheld,
         'withheld_bound': 100 * upper_bound(withheld, due),
-        'observe_ms': 1e3 * max((one.seconds for one in some), default=0.0)}
+        'judged_ms': 1e3 * max((one.seconds for one in some), default=0.0)}
 
 
 def _withheld(one: Outcome) -> bool:
