@@ -13,6 +13,12 @@ def single_threaded_blas() -> AbstractContextManager[object]:
     return _controller().limit(limits=1, user_api='blas')
 
 
+def keep_blas_on_one_thread() -> None:
+    """Limit this process for good: idle threads of BLAS spin, and take a core from others."""
+    # The limit of a context that is never left.
+    _controller().limit(limits=1, user_api='blas')
+
+
 @cache
 def _controller() -> ThreadpoolController:
     """Looking for the libraries of a process takes milliseconds, so it is done once."""

@@ -20,6 +20,7 @@ from ..session.tracked_map import TrackedMap, tracked_map
 from ..session.tracker import REFUSED
 from ..session.verdict import Verdict
 from . import protocol
+from .audit_rest import AuditRest
 from .codec import Packet, decode_increment, decode_solution, encode
 from .endpoint import Endpoint, begin_process
 from .protocol import Answer
@@ -53,7 +54,8 @@ class AuditorLoop:
         self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
         self._bound, self._bound_from_s = self._auditor.bound, 0.0
         self._generation, self._request = 0, -1
-        self._ended_s = self._rest_until_s = self._scratch_from_s = time.monotonic()
+        self._ended_s = time.monotonic()
+        self._rest = AuditRest(self._ended_s)
         self._scratch_anyway_s = math.inf
 
     def _new(self) -> Auditor:
@@ -146,11 +148,11 @@ class AuditorLoop:
         if self._auditor.has_rulings and self._auditor.sequence >= 0:
             return RULED
         now, period = time.monotonic(), self._config.backend.audit.period_s
-        if self._auditor.postponed and now >= self._scratch_from_s:
+        if self._auditor.postponed and now >= self._rest.scratch_from_s:
             return self._auditor.postponed
         if self._scratch_anyway(now):
             return 'a start from scratch now and then'
-        if now < self._rest_until_s:
+        if now < self._rest.audit_from_s:
             return ''
         if self._tracked is not None and self._tracked.doubt == REFUSED and (
                 self._tracked is not self._compared):
@@ -175,12 +177,9 @@ class AuditorLoop:
             self._endpoint.send(protocol.failed_message(
                 answer, f'{type(error).__name__}: {error}', traceback.format_exc()))
         self._ended_s = time.monotonic()
-        share, scratch = self._config.backend.audit.time_share, self._auditor.scratch_s
-        rest = (1 - share) / share
-        # Starts from scratch have a rest of their own: audits without them go on meanwhile.
-        self._rest_until_s = self._ended_s + (self._ended_s - begin - scratch) * rest
+        scratch = self._auditor.scratch_s
+        self._rest.worked(begin, self._ended_s, scratch, self._config.backend.audit.time_share)
         if scratch > 0:
-            self._scratch_from_s = self._ended_s + scratch * rest
             self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON
 
     def _verdict(self, request: int) -> Verdict:
@@ -192,7 +191,7 @@ class AuditorLoop:
         return self._with_radios(self._auditor.audit(
             tracked, request=request, preliminary=self._say,
             scratch=True if self._scratch_anyway(now)
-            else None if now >= self._scratch_from_s else False))
+            else None if now >= self._rest.scratch_from_s else False))
 
     def _caught_up(self, verdict: Verdict) -> Verdict:
         """The verdict with its map continued to what came while it was made."""

@@ -74,7 +74,8 @@ class Endpoint:
 
 
 def begin_process() -> None:
-    """Prepare a spawned process: signals, memory."""
+    """Prepare a spawned process: signals, memory, threads."""
+    from ...linalg.blas import keep_blas_on_one_thread
     from ...linalg.memory import keep_freed_memory
 
     # Ctrl-C goes to the whole process group; the node decides when this process ends.
@@ -82,3 +83,4 @@ def begin_process() -> None:
     if hasattr(signal, 'pthread_sigmask'):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     keep_freed_memory()
+    keep_blas_on_one_thread()

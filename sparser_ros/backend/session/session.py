@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Estimate, Graph, Increment
 from ...graph.thinning import Renumbering
+from ...linalg.blas import single_threaded_blas
 from .auditor import Auditor
 from .bound import Bound
 from .rulings import Rulings
@@ -84,10 +85,11 @@ class Session:
 
         `full` forces (True) or forbids (False) the audit; one that is forced bounds its map.
         """
-        solution = self.tracker.solve()
-        if full is False or not (full or self.auditor.due(solution.doubt)):
-            return solution
-        self.tracker.adopt(self.auditor.audit(tracked_map(solution)))
-        while full and self.auditor.bound_step():
-            pass
-        return self.tracker.solve()
+        with single_threaded_blas():
+            solution = self.tracker.solve()
+            if full is False or not (full or self.auditor.due(solution.doubt)):
+                return solution
+            self.tracker.adopt(self.auditor.audit(tracked_map(solution)))
+            while full and self.auditor.bound_step():
+                pass
+            return self.tracker.solve()
