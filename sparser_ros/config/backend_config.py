@@ -46,7 +46,7 @@ class AuditConfig:
         0.5, 'largest share of its time that the auditor process works', lower=0.01, upper=1.0,
         live=True)
     bound_share: float = option(
-        0.0, 'largest share of its time that the auditor process spends, between audits, on the '
+        0.1, 'largest share of its time that the auditor process spends, between audits, on the '
         'lower bound of the cost of the map (`certified`, `suboptimality` of `~/status`); 0 = no '
         'bound', lower=0.0, upper=1.0, live=True)
     starts: int = option(

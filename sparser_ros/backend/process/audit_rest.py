@@ -8,7 +8,7 @@ class AuditRest:
 
     All work draws on one account, `share` of the time. A start from scratch waits until all work
     before it has been rested for. Audits without one go on meanwhile, with half of the share, so
-    that the other half pays for the next start.
+    that the other half pays for the next start and for bounds.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -16,8 +16,11 @@ class AuditRest:
 
     def worked(self, begin_s: float, end_s: float, scratch_s: float, share: float) -> None:
         """An audit took this long, `scratch_s` of it for a start from scratch."""
-        debt_from_s = max(self.scratch_from_s, begin_s)
-        self.scratch_from_s = debt_from_s + (end_s - begin_s) / share
-        indebted = scratch_s > 0 or debt_from_s > begin_s
+        indebted = scratch_s > 0 or self.scratch_from_s > begin_s
+        self.also_worked(begin_s, end_s, share)
         own = share / 2 if indebted else share
         self.audit_from_s = end_s + (end_s - begin_s - scratch_s) * (1 - own) / own
+
+    def also_worked(self, begin_s: float, end_s: float, share: float) -> None:
+        """Something else, after which an audit need not wait, took this long."""
+        self.scratch_from_s = max(self.scratch_from_s, begin_s) + (end_s - begin_s) / share

@@ -126,6 +126,7 @@ class AuditorLoop:
             return False
         now = time.monotonic()
         self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
+        self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
         return True
 
     def _bounded(self) -> bool:
@@ -135,6 +136,7 @@ class AuditorLoop:
             return False
         now = time.monotonic()
         self._bound_from_s = now + (1 - share) / share * (now - begin)
+        self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
         bound = self._auditor.bound
         if bound is not None and bound != self._bound:
             self._endpoint.send(protocol.bound_message(bound, Answer(self._generation, -1)))
