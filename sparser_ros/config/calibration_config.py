@@ -12,13 +12,14 @@ class CalibrationConfig:
     """What is estimated of the radios, from which priors, and when it is applied."""
 
     mode: str = option(
-        'none', '`sparser replay`: biases of radios are estimated with the map of a first run and, '
-        'where they are significant, applied in a second one (apply); or only reported (report)',
+        'none', 'biases of radios that are significant are only reported (report), or applied '
+        '(apply). `sparser replay` estimates them with the map of a first run and applies them in '
+        'a second one; the running node does so while it runs, with `calibration.live`',
         choices=('none', 'report', 'apply'))
     live: bool = option(
-        False, 'the running node calibrates its radios in the auditor process, with a twentieth of '
-        'its time; biases that are significant are reported in ~/status and written by ~/save, '
-        'not applied', live=True)
+        False, 'the running node calibrates its radios in the auditor process, with a tenth of '
+        'its time; biases that are significant are reported in ~/status and written by ~/save, and '
+        'taken off all ranges where `calibration.mode` is apply', live=True)
     type_bias_sigma_m: float = option(
         0.5, 'prior standard deviation of the bias that all radios of one type share, about their '
         'configured bias_m (antenna delays that nobody calibrated are off by some 0.5 m)',

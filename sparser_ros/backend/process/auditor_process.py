@@ -10,8 +10,8 @@ import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
+from ..session import radio_biases
 from ..session.auditor import Auditor
-from ..session.due_rule import RULED
 from ..session.live_bound import MOST_ROUNDS
 from ..session.live_calibration import LiveCalibration
 from ..session.renumbered import tracked_of
@@ -30,8 +30,8 @@ from .verdict_codec import encode_verdict
 _REST_WITHOUT_REASON = 9.0
 """Rest after a start from scratch, over its duration, from which the next one needs no reason: a
 tenth of the auditor's time finds maps that nothing else speaks for."""
-_REST_OF_CALIBRATION = 19.0
-"""Rest after a solve of the calibration of radios, over its duration: a twentieth of the time."""
+_REST_OF_CALIBRATION = 9.0
+"""Rest after a solve of the calibration of radios, over its duration: a tenth of the time."""
 _NOW_S = 1e-3
 """Wait for messages that may have come already."""
 _LOOK_S = 0.2
@@ -108,6 +108,7 @@ class AuditorLoop:
         elif packet.kind == protocol.CONFIGURE:
             self._config = protocol.config_from(values['config'])
             self._auditor.config = self._config
+            self._calibrate()
         elif packet.kind == protocol.CLOSE:
             self._endpoint.ended.set()
 
@@ -120,14 +121,23 @@ class AuditorLoop:
 
     def _calibrated(self) -> bool:
         """Whether a step of the calibration of radios was due, and made."""
-        begin, solved = time.monotonic(), self._auditor.solved
+        begin = time.monotonic()
         if begin < self._calibrate_from_s or not self._calibration.step(
-                None if solved is None else (solved.graph, solved.estimate), self._config):
+                self._auditor.solved, self._config):
             return False
+        self._calibrate()
         now = time.monotonic()
         self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
         self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
         return True
+
+    def _calibrate(self) -> None:
+        """Apply the biases of the last calibration, where they are to be applied and are new."""
+        options = self._config.calibration
+        biases = self._calibration.biases if options.live and options.mode == 'apply' else {}
+        least = options.bias_floor_m if biases else 0.0
+        if radio_biases.differ(biases, self._auditor.biases, least):
+            self._auditor.calibrate(biases)
 
     def _bounded(self) -> bool:
         """Whether a step of the bound was due, and made; a sharper bound is sent."""
@@ -147,8 +157,8 @@ class AuditorLoop:
         """Why an audit should run now, or ''."""
         if self._request >= 0:
             return 'asked for'
-        if self._auditor.has_rulings and self._auditor.sequence >= 0:
-            return RULED
+        if self._auditor.retold and self._auditor.sequence >= 0:
+            return self._auditor.retold
         now, period = time.monotonic(), self._config.backend.audit.period_s
         if self._auditor.postponed and now >= self._rest.scratch_from_s:
             return self._auditor.postponed

@@ -50,6 +50,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'held_sources': list(verdict.held_sources),
         'held_lengths': {name: list(pair) for name, pair in verdict.held_lengths.items()},
         'quarantined': [list(one) for one in verdict.quarantined],
+        'biases': verdict.biases,
         'rulings': verdict.rulings.values(),
     })
     arrays = estimate_arrays(verdict.estimate)
@@ -89,6 +90,7 @@ def decode_verdict(packet: Packet) -> Verdict:
             name: (length, factor)
             for name, (length, factor) in values.get('held_lengths', {}).items()},
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
+        biases=values.get('biases', {}),
         rulings=Rulings.from_values(values.get('rulings')),
         **{name: values[name] for name in _PLAIN})
 

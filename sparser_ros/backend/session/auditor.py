@@ -10,7 +10,7 @@ alone, so that a replay gives the same result every time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -136,10 +136,22 @@ class Auditor:
             self._faults.forget()
         self._store.rule(rulings)
 
+    def calibrate(self, biases: Mapping[str, float]) -> None:
+        """Take biases of radios (m, by robot or landmark) off their ranges, from now on."""
+        if dict(biases) != self._store.biases:
+            # Faults are looked for anew: their lengths were measured with other biases.
+            self._faults.forget()
+            self._store.calibrate(biases)
+
     @property
-    def has_rulings(self) -> bool:
-        """Whether the operator has said something since the last audit."""
-        return self._due.ruled(self._store)
+    def biases(self) -> dict[str, float]:
+        """What is taken off the ranges of radios, m, by robot or landmark."""
+        return self._store.biases
+
+    @property
+    def retold(self) -> str:
+        """What else than data is new since the last audit, or ''."""
+        return self._due.retold(self._store)
 
     def due(self, doubt: str = '') -> str:
         """Why an audit is due, or ''; `doubt` is the tracker's."""
@@ -198,6 +210,7 @@ class Auditor:
         return replace(
             verdict, request=request, final=not self.postponed,
             quarantined=tuple(sorted(excluded.items())), rulings=self._store.rulings,
+            biases=self._store.biases,
             findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
             seconds=time.perf_counter() - begin_s)
 
@@ -377,7 +390,7 @@ class Auditor:
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
             best.result.stats.weights, own.poses,
-            self._store.original('ranges', own.rows['ranges']))
+            self._store.original('ranges', own.rows['ranges']), self._store.biases)
         self._due.end(self._store, frame.graph, found)
         stats = best.result.stats
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates

@@ -16,7 +16,8 @@ from .scratch_rule import DOUBT_GROWTH
 from .solution import Location
 
 RULED = 'the operator has said what to leave out'
-"""Reason of an audit."""
+CALIBRATED = 'the radios were calibrated'
+"""Reasons of an audit."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class DueRule:
     def __init__(self) -> None:
         self._last: _Counts | None = None
         self._rulings = Rulings()
+        self._biases: dict[str, float] = {}
         self.sequence = -1
         """Newest increment of the last audit, also of one that could not tell; -1 = none."""
 
@@ -46,14 +48,16 @@ class DueRule:
         """Ranges and relative poses that the last audit had."""
         return (0, 0) if self._last is None else self._last.rows
 
-    def ruled(self, store: GraphStore) -> bool:
-        """Whether the operator has said something since the last audit."""
-        return store.rulings != self._rulings
+    def retold(self, store: GraphStore) -> str:
+        """What else than data is new since the last audit, or ''."""
+        if store.rulings != self._rulings:
+            return RULED
+        return CALIBRATED if store.biases != self._biases else ''
 
     def begin(self, store: GraphStore) -> int:
         """An audit of the graph begins; returns `sequence` of the one before."""
         before, self.sequence = self.sequence, store.sequence
-        self._rulings = store.rulings
+        self._rulings, self._biases = store.rulings, store.biases
         return before
 
     def failed(self, before: int) -> None:
@@ -86,8 +90,8 @@ class DueRule:
     def reason(self, store: GraphStore, audit: AuditConfig, doubt: str) -> str:
         """Why an audit is due, or ''; `doubt` is the tracker's."""
         last = self._last
-        if self.ruled(store) and store.sequence >= 0:
-            return RULED
+        if store.sequence >= 0 and (retold := self.retold(store)):
+            return retold
         if store.sequence <= self.sequence:
             return ''
         if last is None:

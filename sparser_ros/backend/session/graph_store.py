@@ -22,6 +22,7 @@ from ...graph import (
     empty_graph,
 )
 from ...graph.thinning import Renumbering
+from . import radio_biases
 from .quarantine import ODOMETRY
 from .range_corrections import RangeCorrections
 from .rulings import Rulings
@@ -72,7 +73,8 @@ class GraphStore:
     Measurements of quarantined increments (quarantine.py), ranges in doubt (range_doubts.py) and
     what the operator ignores (rulings.py) are left out of `graph`; `original` gives the rows that
     the others have in the sum of all increments. Ranges that are long by a known length are
-    corrected there (range_corrections.py). The odometry of robots that is worse than it claims, and
+    corrected there (range_corrections.py), those of radios with a known bias as well
+    (radio_biases.py). The odometry of robots that is worse than it claims, and
     what the operator doubts, has a smaller weight there.
     """
 
@@ -88,6 +90,7 @@ class GraphStore:
         self._doubted: Index = np.zeros(0, dtype=np.int64)
         self._corrections = RangeCorrections()
         self._widened: dict[str, float] = {}
+        self._biases: dict[str, float] = {}
         self._rulings = Rulings()
         self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
@@ -135,7 +138,7 @@ class GraphStore:
             left = np.concatenate([[0], np.cumsum(to.rows[name] >= 0)])
             other._ends[name] = [
                 (number, int(left[end])) for number, end in _remembered(ends, marks)]
-        other._widened = dict(self._widened)
+        other._widened, other._biases = dict(self._widened), dict(self._biases)
         other._doubted = np.sort(to.measurements('ranges', self._doubted))
         other._corrections = self._corrections.thinned(to)
         other._rulings = self._rulings
@@ -162,6 +165,11 @@ class GraphStore:
         return self._corrections
 
     @property
+    def biases(self) -> dict[str, float]:
+        """What is taken off the ranges of radios, m, by robot or landmark."""
+        return dict(self._biases)
+
+    @property
     def rulings(self) -> Rulings:
         """What the operator has said."""
         return self._rulings
@@ -170,7 +178,7 @@ class GraphStore:
     def _partial(self) -> bool:
         return bool(
             self._excluded or len(self._doubted) or len(self._corrections) or self._widened
-            or self._rulings.entries)
+            or self._biases or self._rulings.entries)
 
     @property
     def whole(self) -> Graph:
@@ -199,6 +207,11 @@ class GraphStore:
         """Multiply the variance of the odometry of these robots, and of no others, from now on."""
         if dict(factors) != self._widened:
             self._widened, self._graph, self._rows = dict(factors), None, {}
+
+    def calibrate(self, biases: Mapping[str, float]) -> None:
+        """Take these biases (m) off the ranges of radios, and no others, from now on."""
+        if dict(biases) != self._biases:
+            self._biases, self._graph, self._rows = dict(biases), None, {}
 
     def rule(self, rulings: Rulings) -> None:
         """Leave out, or trust less, what the operator says, and nothing else from now on."""
@@ -283,6 +296,7 @@ class GraphStore:
     def _weighed(self, name: str, table: Table, rows: Index) -> Table:
         """Measurements as `graph` has them; `rows` are theirs in the sum of all increments."""
         if isinstance(table, Ranges):
+            table = radio_biases.without(self._biases, self._whole, table)
             table = self._corrections.applied(table, rows)
         factor = self._rulings.factors(self._whole, name, table)
         if self._widened and isinstance(table, RelativePoses):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class SolvedMap:
     """(n,): ascending rows of its poses in the sum of all increments."""
     ranges: Index
     """(k,): the same of its ranges."""
+    biases: dict[str, float] = field(default_factory=dict)
+    """What was taken off the ranges of radios, m."""
 
 
 class LiveBound:

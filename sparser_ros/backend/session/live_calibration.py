@@ -1,4 +1,8 @@
-"""Radios calibrated beside the audits, one solve at a time: what is found becomes findings."""
+"""Radios calibrated beside the audits, one solve at a time: what is found becomes findings.
+
+Each calibration begins with the ranges as they were measured, so what it finds replaces what the
+last one has found.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from . import radio_biases
+from .live_bound import SolvedMap
 from .quarantine import FAILURES
 
 if TYPE_CHECKING:
@@ -24,23 +29,25 @@ of what solves of the whole graph cost."""
 
 
 class LiveCalibration:
-    """Calibrates the map of the last audit again and again; nothing is applied."""
+    """Calibrates the map of the last audit again and again."""
 
     def __init__(self) -> None:
         self.findings: tuple[Finding, ...] = ()
         """Of the last calibration that has ended."""
+        self.biases: dict[str, float] = {}
+        """What it would take off the ranges of radios, m, by robot or landmark."""
         self._steps: Iterator[SelfCalibration | None] | None = None
         self._ranges = 0
 
-    def step(self, solved: tuple[Graph, Estimate] | None, config: SparserConfig) -> bool:
-        """One solve; False where there was nothing to do. `solved`: a graph and its map."""
+    def step(self, solved: SolvedMap | None, config: SparserConfig) -> bool:
+        """One solve; False where there was nothing to do."""
         if not config.calibration.live:
-            self.findings, self._steps, self._ranges = (), None, 0
+            self.findings, self.biases, self._steps, self._ranges = (), {}, None, 0
             return False
         if self._steps is None:
-            if solved is None or len(solved[0].ranges) < max(1.0, _GROWTH * self._ranges):
+            if solved is None or len(solved.graph.ranges) < max(1.0, _GROWTH * self._ranges):
                 return False
-            self._begin(*solved, config)
+            self._begin(solved, config)
         assert self._steps is not None
         try:
             found = next(self._steps)
@@ -51,19 +58,31 @@ class LiveCalibration:
                 f'{type(error).__name__}: {error}'),)
             return True
         if found is not None:
-            self.findings, self._steps = findings_of(found), None
+            applied = config.calibration.mode == 'apply'
+            self.findings, self.biases = findings_of(found, applied), biases_of(found)
+            self._steps = None
         return True
 
-    def _begin(self, graph: Graph, estimate: Estimate, config: SparserConfig) -> None:
+    def _begin(self, solved: SolvedMap, config: SparserConfig) -> None:
         from ...calibrate.self_calibration import calibration_steps
 
         # A bias is one number per radio that people can set; a scale would change all of them.
         options = replace(config.calibration, scale_sigma=0.0)
+        graph, biases = solved.graph, {name: -bias for name, bias in solved.biases.items()}
+        measured = graph.replaced(ranges=radio_biases.without(biases, graph, graph.ranges))
         self._ranges = len(graph.ranges)
-        self._steps = calibration_steps(graph, estimate, options, config.solver)
+        self._steps = calibration_steps(measured, solved.estimate, options, config.solver)
 
 
-def findings_of(found: SelfCalibration) -> tuple[Finding, ...]:
+def biases_of(found: SelfCalibration) -> dict[str, float]:
+    """What a calibration takes off the ranges of radios, m; empty where it changes nothing."""
+    if not found.applied:
+        return {}
+    return {name: bias for name, bias in zip(
+        found.ends.names, found.parameters.bias_m.tolist(), strict=True) if bias}
+
+
+def findings_of(found: SelfCalibration, applied: bool) -> tuple[Finding, ...]:
     """A finding for every radio whose bias is determined, significant and large enough."""
     if not found.applied:
         return ()
@@ -77,5 +96,6 @@ def findings_of(found: SelfCalibration) -> tuple[Finding, ...]:
         Finding(KIND, row.name,
                 f'ranges of {row.name} are {abs(bias[row.name]):.2f} m too '
                 f'{"long" if bias[row.name] > 0 else "short"} (sigma {row.bias_sigma_m:.2f} m): '
-                'the bias_m of its radio is off by that', bias[row.name], 'm')
+                + ('that is taken off' if applied else 'the bias_m of its radio is off by that'),
+                bias[row.name], 'm')
         for row in (rows[k] for k in order))

@@ -10,7 +10,7 @@ from ...array_types import Array, Index
 from ...graph import Ranges
 from ...graph.thinning import Renumbering
 
-_SHORTEST_M = 1e-6
+SHORTEST_M = 1e-6
 """What remains at least of a range: graphs hold no distance that is not positive."""
 
 
@@ -48,7 +48,7 @@ class RangeCorrections:
         own = self.rows[place] == rows
         return ranges.replaced(
             distance_m=np.maximum(
-                ranges.distance_m - np.where(own, self.length_m[place], 0.0), _SHORTEST_M),
+                ranges.distance_m - np.where(own, self.length_m[place], 0.0), SHORTEST_M),
             precision=ranges.precision / np.where(own, self.factor[place], 1.0))
 
     def thinned(self, to: Renumbering) -> RangeCorrections:

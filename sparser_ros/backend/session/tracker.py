@@ -149,6 +149,7 @@ class Tracker:
             and np.array_equal(left_out, self._store.doubted)
             and corrections.same(self._store.corrections)
             and verdict.widened == self._widened
+            and verdict.biases == self._store.biases
             and verdict.rulings == self._store.rulings
             and set(verdict.placed) <= set(self._names)
             and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
@@ -166,6 +167,7 @@ class Tracker:
         self._store.correct(corrections)
         self._widened = verdict.widened
         self._store.widen(verdict.widened)
+        self._store.calibrate(verdict.biases)
         self._store.rule(verdict.rulings)
         before = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):

@@ -93,6 +93,8 @@ class Verdict:
     """(length in metres, variance factor) of those whose next ranges are corrected."""
     widened: dict[str, float] = field(default_factory=dict)
     """Factors by which the variance of a robot's odometry is multiplied in every solve."""
+    biases: dict[str, float] = field(default_factory=dict)
+    """What is taken off the ranges of radios in every solve, m, by robot or landmark."""
     rulings: Rulings = Rulings()
     """What the operator has said, as far as the audit knew."""
     final: bool = True

@@ -1,4 +1,4 @@
-"""Radios calibrated in the auditor of a running worker: told with the verdicts, not applied."""
+"""Radios calibrated in the auditor of a running worker: told with the verdicts, or applied."""
 
 import dataclasses
 import time
@@ -29,23 +29,30 @@ def increments(count):
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
-def test_a_bias_is_told_with_a_verdict(monkeypatch):
+@pytest.mark.parametrize('mode', ['none', 'apply'])
+def test_a_bias_is_told_with_a_verdict_and_applied_where_asked_for(monkeypatch, mode):
     monkeypatch.setattr(auditor_process, '_REST_OF_CALIBRATION', 0.0)
     options = dataclasses.replace(
         config(robots=('A', 'B', 'C'), solver=LiveSolverConfig(), worker='thread',
                audit=AuditConfig(period_s=0.0)),
-        calibration=CalibrationConfig(live=True))
+        calibration=CalibrationConfig(live=True, mode=mode))
     found, end = {}, time.monotonic() + PATIENCE_S
     with SolverWorker(options) as worker:
+        costs = []
         for one in increments(4):
             worker.submit(one)
-        while 'B' not in found and time.monotonic() < end:
+        while time.monotonic() < end and ('B' not in found or (
+                mode == 'apply' and costs[-1] > 0.7 * costs[0])):
             request = worker.request_solve(full=True)
             while not worker.answered(request) and time.monotonic() < end:
                 worker.poll()
                 time.sleep(0.01)
             found = {one.subject: one for one in worker.newest.findings if one.kind == KIND}
+            costs.append(worker.newest.stats.cost_robust or worker.newest.stats.cost_final)
             # An audit that is asked for comes before the steps of the calibration.
             time.sleep(0.5)
     assert found['B'].value == pytest.approx(BIAS_M, abs=0.1)
     assert 'too long' in found['B'].text
+    assert ('that is taken off' in found['B'].text) == (mode == 'apply')
+    if mode == 'apply':
+        assert costs[-1] < 0.7 * costs[0]
