@@ -50,6 +50,9 @@ _MOST_ROUNDS = 3
 """Rounds of one audit that leave faulty ranges out, each with a warm solve."""
 _GROWN = 1.5
 """Growth of a group that no one length explained from which one is tried again."""
+_FAR_FETCHED = 3.0
+"""Standard deviations of the size of faults (`fault_size` times their floor) beyond which an error
+of odometry is not believed: 60 % of its length, 103 degrees a minute by default."""
 _OPENED = 1e-6
 """Share of its precision that odometry keeps where it may have jumped: 0.05 m become 50 m."""
 
@@ -96,7 +99,8 @@ class SourceFaults:
             contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
         if config.backend.integrity.widen_odometry:
-            contest, judgement = self._with_honest_odometry(contest, judgement, judge, again)
+            contest, judgement = self._with_honest_odometry(
+                contest, judgement, judge, again, config.backend.integrity)
         return contest, judgement
 
     def noted(self, verdict: Verdict, graph: Graph, config: IntegrityConfig) -> Verdict:
@@ -242,12 +246,19 @@ class SourceFaults:
 
     def _with_honest_odometry(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Callable[[Contest], Contest | None],
+        again: Callable[[Contest], Contest | None], integrity: IntegrityConfig,
     ) -> tuple[Contest, Judgement]:
-        """Odometry that is too sure of itself would bend the map, and other robots with it."""
-        found = {
-            one.subject: one for one in judgement.findings if one.kind in LASTING_ODOMETRY
-            and judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
+        """Odometry that is too sure of itself would bend the map, and other robots with it.
+
+        An error that no odometry has is another fault's work, on every robot that seems to have
+        one: its cause is not known, and these robots are withdrawn as long as it shows.
+        """
+        lasting = [one for one in judgement.findings if one.kind in LASTING_ODOMETRY]
+        if any(far_fetched(one, integrity) for one in lasting):
+            excused = tuple((robot, one.text) for robot, (_, one) in self._widened.items())
+            return contest, replace(judgement, gate_robots=judgement.gate_robots + excused)
+        found = {one.subject: one for one in lasting
+                 if judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
         factors = self._factors()
         self._widened |= {
             robot: (judgement.odometry_factors[robot] * factors.get(robot, 1.0), one)
@@ -272,6 +283,13 @@ class SourceFaults:
         store.doubt(rows)
         store.correct(corrections)
         return not same
+
+
+def far_fetched(one: Finding, config: IntegrityConfig) -> bool:
+    """Whether odometry is said to be wrong by far more than faults of odometry are."""
+    size = {'odometry_scale': 100 * config.scale_floor,
+            'odometry_turn': 60 * np.degrees(config.turn_floor_rad_s)}[one.kind]
+    return bool(abs(one.value) > _FAR_FETCHED * config.fault_size * size)
 
 
 def _placed(one: RangeDoubt, judgement: Judgement) -> bool:

@@ -1,6 +1,7 @@
 """Live equals batch, whatever the ticks; what an audit says decides what is located."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,14 +11,19 @@ from sparser_ros.backend.process.codec import decode
 from sparser_ros.backend.process.protocol import Answer
 from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
 from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.graph_store import GraphStore
+from sparser_ros.backend.session.judgement import Judgement
 from sparser_ros.backend.session.map_costs import robust_cost
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.source_faults import SourceFaults, far_fetched
 from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.verdict import VerdictKind
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.graph.finding import Finding
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.solver import solve
 
@@ -257,9 +263,9 @@ def test_verdicts_survive_encoding():
             assert one == other, field.name
 
 
-def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
-    # Odometry of B is 15 % too long; ranges to four beacons say so.
-    increments = [
+def with_long_odometry():
+    """Two robots; that of B is 15 % too long."""
+    return [
         dataclasses.replace(one, relative_poses=one.relative_poses.replaced(
             translation=np.where(
                 (one.relative_poses.i % 2 == 1)[:, None], 1.15, 1.0
@@ -267,6 +273,11 @@ def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
         for one in World(
             ['curved', 'curved'], [[0, 0], [5, 2]], steps=120, seed=3,
             beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]]).increments(10)]
+
+
+def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
+    # Ranges to four beacons say so.
+    increments = with_long_odometry()
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.5)))
     for one in increments:
         session.add(one)
@@ -280,6 +291,31 @@ def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
     np.testing.assert_allclose(edges.tau, np.where(of_b, 1 / widened['B'], 1.0) * claimed)
     assert any(one.kind == 'odometry_scale' and one.subject == 'B' for one in solution.findings)
     assert {one.location for one in solution.robots} == {Location.LOCATED}, solution.robots
+
+
+@pytest.mark.parametrize(('kind', 'value', 'far'), [
+    ('odometry_scale', 59.0, False), ('odometry_scale', -61.0, True),
+    ('odometry_turn', -100.0, False), ('odometry_turn', 110.0, True)])
+def test_what_no_odometry_has(kind, value, far):
+    assert far_fetched(Finding(kind, 'B', '', value), IntegrityConfig()) == far
+
+
+def test_an_error_that_no_odometry_has_excuses_nobody():
+    """Other faults, such as exchanged radios, bend several paths; wide odometry would hide them."""
+    long = [Finding('odometry_scale', name, f'{name} too long', percent, '%')
+            for name, percent in (('C', 35.0), ('B', 87.0))]
+    gated = tuple((one.subject, one.text) for one in long)
+    contest = SimpleNamespace(best=SimpleNamespace(whole=None))
+    faults, options = SourceFaults(GraphStore(2)), config()
+
+    def treated(findings):
+        found = Judgement(
+            (), np.zeros(0, dtype=bool), '', findings=tuple(findings),
+            gate_robots=gated[:len(findings)], odometry_factors={'B': 9.0, 'C': 4.0})
+        return faults.treated(contest, lambda _: found, lambda _: None, options)[1].gate_robots
+
+    assert treated(long[:1]) == ()
+    assert set(treated(long)) == set(gated)
 
 
 def test_more_beacons_than_poses():
