@@ -8,7 +8,7 @@ tests only make alarms rarer. Tests of one window and of its neighbours count as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -33,7 +33,7 @@ from .doubts import (
 )
 from .gate import Gate, gate_of
 from .hypotheses import CommonError, hypotheses_of
-from .known_beacons import known_beacons, swapped_or_misplaced
+from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
 from .selection import scores_of, selected
@@ -112,6 +112,8 @@ def examine(
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
         graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
+    if config.gate and gauge is None and (frame := frame_reason(graph, findings)):
+        gate = replace(gate, passed=False, reasons=(*gate.reasons, frame))
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
     faulty = _faulty(
         sources, found, shifted, named_bursts, _bent_edges(graph, estimate)

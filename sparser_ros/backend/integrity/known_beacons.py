@@ -38,6 +38,24 @@ def configured_place(graph: Graph, landmark: int) -> Array:
     return graph.point_priors.position[row]
 
 
+def frame_reason(graph: Graph, findings: Sequence[Finding]) -> str:
+    """Why known beacons no longer fix the frame of map, or ''.
+
+    Of two that contradict each other either may be wrong: then only others can fix map, in the
+    plane two of them, in space three. Fixes of robots fix it as well.
+    """
+    at_fault = [one for one in findings if one.kind in ('beacon_misplaced', 'beacons_swapped')]
+    if not at_fault or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
+        return ''
+    suspected = {name for one in at_fault for name in one.subject.split(' and ')}
+    sound = [k for k in known_beacons(graph) if graph.landmarks.names[k] not in suspected]
+    if len(sound) >= graph.dimension:
+        return ''
+    names = ', '.join(graph.landmarks.names[k] for k in known_beacons(graph))
+    return (f'the configured places of the known beacons ({names}) contradict each other, and they '
+            f'are too few to tell which of them is wrong: {at_fault[0].text}')
+
+
 def found_place(
     graph: Graph, estimate: Estimate, sources: RangeEnds, landmark: int, others: Sequence[Array]
 ) -> tuple[Array, float]:

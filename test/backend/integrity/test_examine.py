@@ -61,6 +61,21 @@ def test_a_known_beacon_elsewhere_is_named_with_the_distance(metres):
     assert found.findings[0].value == pytest.approx(metres, rel=0.15, abs=0.1)
 
 
+@pytest.mark.parametrize(('known', 'passed'), [((0, 1), False), (KNOWN, True)])
+def test_of_two_known_beacons_nobody_tells_which_one_is_elsewhere(known, passed):
+    """The frame of map is then unknown; more known beacons show it."""
+    place = world(4, 2, known)
+    made = graph(place, 4)
+    position = made.landmarks.position.copy()
+    position[0, 0] += 5.0
+    marks = type(made.landmarks)(made.landmarks.names, position, made.landmarks.fixed)
+    found = examined(made.replaced(landmarks=marks), place.truth)
+    assert 'L0' in {name for one in found.findings for name in one.subject.split(' and ')} or (
+        'L1' in {one.subject for one in found.findings}), kinds(found)
+    assert found.gate.passed == passed
+    assert passed or 'L0, L1' in found.gate.reasons[-1]
+
+
 def test_known_beacons_under_each_others_name_are_named():
     place = world(5, 2, KNOWN)
     made = graph(place, 5)
