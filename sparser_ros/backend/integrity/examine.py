@@ -112,7 +112,9 @@ def examine(
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
         graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
-    if config.gate and gauge is None and (frame := frame_reason(graph, findings)):
+    frame = '' if gauge is not None else frame_reason(
+        graph, findings, config.fault_size * config.bias_floor_m)
+    if config.gate and frame:
         gate = replace(gate, passed=False, reasons=(*gate.reasons, frame))
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
     faulty = _faulty(

@@ -38,13 +38,18 @@ def configured_place(graph: Graph, landmark: int) -> Array:
     return graph.point_priors.position[row]
 
 
-def frame_reason(graph: Graph, findings: Sequence[Finding]) -> str:
+def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: float) -> str:
     """Why known beacons no longer fix the frame of map, or ''.
 
     Of two that contradict each other either may be wrong: then only others can fix map, in the
-    plane two of them, in space three. Fixes of robots fix it as well.
+    plane two of them, in space three. Fixes of robots fix it as well. What looks like a bias of
+    more than `largest_bias_m` of a known beacon's radio is rather a wrong place seen from one side.
     """
-    at_fault = [one for one in findings if one.kind in ('beacon_misplaced', 'beacons_swapped')]
+    configured = {graph.landmarks.names[k] for k in known_beacons(graph)}
+    at_fault = [
+        one for one in findings if one.kind in ('beacon_misplaced', 'beacons_swapped')
+        or (one.kind == 'range_bias' and one.subject in configured
+        and abs(one.value) > largest_bias_m)]
     if not at_fault or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
         return ''
     suspected = {name for one in at_fault for name in one.subject.split(' and ')}
