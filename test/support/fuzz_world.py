@@ -165,9 +165,12 @@ class FuzzWorld(World):
             assert not math.isinf(status.cost)
 
     def error_m(self):
-        """{robot: distance of its newest pose from the truth, aligned on the robots' paths}."""
+        """{robot: distance of its newest pose from the truth, aligned on the robots' paths}.
+
+        Of robots that were located at some time; {} without any.
+        """
         seen, true, last = [], [], {}
-        for robot in 'AB':
+        for robot in (name for name in 'AB' if self.heard[f'/sparser/path/{name}']):
             truth = self.scene.truth(robot)
             poses = [p for p in self.heard[f'/sparser/path/{robot}'][-1].poses
                      if stamp_ns(p.header.stamp) in truth]
@@ -175,6 +178,8 @@ class FuzzWorld(World):
             seen += [[p.pose.position.x, p.pose.position.y, p.pose.position.z][:d] for p in poses]
             true += [truth[stamp_ns(p.header.stamp)] for p in poses]
             last[robot] = len(seen) - 1
+        if not seen:
+            return {}
         a, b = np.array(seen), np.array(true)
         u, _, v = np.linalg.svd((a - a.mean(0)).T @ (b - b.mean(0)))
         flip = np.ones(len(u))
