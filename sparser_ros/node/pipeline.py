@@ -247,7 +247,9 @@ class Pipeline:
 
     @property
     def up_to_date(self) -> bool:
-        """True when the newest solution includes everything handed over."""
+        """True when the newest solution includes everything handed over, every thinning too."""
+        if self._thinning is not None or self._coming is not None:
+            return False
         return self._sequence < 0 or (
             self.solution is not None and self.solution.sequence >= self._sequence)
 
