@@ -167,6 +167,10 @@ class CertifyNumbers:
     live_rank: int = number(
         7, 'certify', 'highest rank of the relaxed point of a running node: its factor takes 130 '
         'MB on outfinite', unit='columns')
+    carried_shares: tuple[float, ...] = number(
+        (0.97, 0.9, 0.7, 0.4), 'certify', 'shares of the multipliers of an earlier map that are '
+        'tried where the whole of them proves nothing: weights that fell by a third leave two '
+        'thirds of a bound; the nearest of these is at most 1.75 times too low', off=())
     covariance_columns: int = number(
         6, 'memory', 'right-hand sides that are solved at once for covariances: the degrees of '
         'freedom of a pose', unit='columns', source='size of the result')

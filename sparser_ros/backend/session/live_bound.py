@@ -1,8 +1,11 @@
 """A lower bound on the cost of the map of the last audit, between audits, a step at a time.
 
-The relaxed point is kept from one map to the next: on a graph that has grown it is near its
-optimum, and a few steps do. Its cost above which no bound can rise tells, long before the bound
-is sharp, that the map may be a wrong one: then a start from scratch is due.
+Two kinds of work take turns. What proved the last bound proves nearly as much of the map of the
+next audit, by one factorisation, so that each map has a bound soon after its audit. Meanwhile a
+relaxed point goes down on one map, which takes as long as many audits: then that bound is sharp.
+The point is kept from one map to the next: on a graph that has grown it is near its optimum, and a
+few steps do. Its cost above which no bound can rise tells, long before the bound is sharp, that
+the map may be a wrong one: then a start from scratch is due.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from ...array_types import Array, Index
 from ...config.sparser import SparserConfig
 from ...graph import Estimate, Graph, is_landmark
 from ...linalg.blas import single_threaded_blas
+from ...solver.certify.carried_bound import CarriedBound, KeptMultipliers
+from ...solver.certify.multipliers import Multipliers
 from ...solver.certify.running_bound import Relaxed, RunningBound
 from ...solver.model.problem import QuadraticProblem
 from ...solver.model.schur import SchurOperator
@@ -55,19 +60,30 @@ class LiveBound:
         self.bound: Bound | None = None
         """Of the newest map of which something is proved."""
         self._map: SolvedMap | None = None
+        """The map whose bound is made sharp."""
         self._work: RunningBound | None = None
         self._steps: Iterator[None] | None = None
         self._relaxed: Relaxed | None = None
         self._rounds, self._seconds = 0, 0.0
+        self._sharp: Bound | None = None
+        """Of `_map`, or of the one before while nothing is proved of it."""
         self._share: float | None = 0.0
         """Gap over cost that starts from scratch did not close; None = not known since the last."""
+        self._proofs: dict[str, KeptMultipliers] = {}
+        """The best ones of the sharp bound and of the one that was carried last."""
+        self._carried_map: SolvedMap | None = None
+        self._carried: CarriedBound | None = None
+        self._carrying: Iterator[None] | None = None
+        self._worked = False
+        """Whether the sharp bound had a turn since."""
 
     def step(
         self, solved: SolvedMap | None, config: SparserConfig, rounds: int = ROUNDS
     ) -> bool:
         """Some work on a bound; False where there is nothing to do, or `rounds` are done."""
         if config.backend.audit.bound_share <= 0:
-            self.bound, self._map, self._work, self._steps = None, None, None, None
+            self.bound = self._sharp = self._map = self._work = self._steps = None
+            self._carrying, self._proofs = None, {}
             return False
         begin = time.perf_counter()
         try:
@@ -75,8 +91,11 @@ class LiveBound:
                 worked = self._step(solved, config, rounds)
         except FAILURES:
             # What cannot be bounded has no bound: the next map may do.
-            self._steps, self._relaxed, self._rounds = None, None, MOST_ROUNDS
             worked = True
+            if self._carrying is not None:
+                self._carrying, self._proofs = None, {}
+            else:
+                self._steps, self._relaxed, self._rounds = None, None, MOST_ROUNDS
         self._seconds += time.perf_counter() - begin
         return worked
 
@@ -87,7 +106,7 @@ class LiveBound:
         scratch left of the gap is taken for the latter, in proportion to the cost; more than that
         by `flip_cost` would be another placement's cost.
         """
-        bound = self.bound
+        bound = self._sharp
         if bound is None or self._share is None:
             return ''
         gap = bound.cost - max(bound.relaxed, bound.lower)
@@ -101,6 +120,43 @@ class LiveBound:
         self._share = None
 
     def _step(self, solved: SolvedMap | None, config: SparserConfig, rounds: int) -> bool:
+        if self._carrying is None and self._to_carry(solved):
+            assert solved is not None
+            self._begin_carrying(solved, config)
+            return True
+        if self._carrying is not None:
+            self._carry()
+            return True
+        worked = self._sharpen(solved, config, rounds)
+        self._worked = self._worked or worked
+        return worked
+
+    def _to_carry(self, solved: SolvedMap | None) -> bool:
+        """Whether a new map is to have a bound before the sharp one goes on."""
+        return bool(self._proofs and (self._worked or self._steps is None) and solved is not None
+                    and solved is not self._map and solved is not self._carried_map)
+
+    def _begin_carrying(self, solved: SolvedMap, config: SparserConfig) -> None:
+        self._carried_map, self._worked = solved, False
+        schur, y = _weighted(solved, config)
+        self._carried = CarriedBound(schur, float(np.sum(y * schur(y))), [
+            one.on(schur.problem.manifold, solved.poses, solved.ranges)
+            for one in self._proofs.values()])
+        self._carrying = self._carried.steps()
+
+    def _carry(self) -> None:
+        carried, solved = self._carried, self._carried_map
+        assert self._carrying is not None and carried is not None and solved is not None
+        if next(self._carrying, self) is self:
+            self._carrying = None
+        if carried.multipliers is None:
+            return
+        self._proofs['carried'] = _kept(carried.multipliers, solved)
+        self.bound = Bound(
+            solved.sequence, solved.newest_stamp_ns, carried.cost, carried.cost, carried.lower,
+            carried.certified, self._seconds)
+
+    def _sharpen(self, solved: SolvedMap | None, config: SparserConfig, rounds: int) -> bool:
         new = solved is not None and (self._map is None or solved is not self._map)
         if self._steps is None:
             if new:
@@ -122,15 +178,13 @@ class LiveBound:
         self._work = self._steps = None
         if solved.graph.n_poses == 0 or solved.graph.n_measurements == 0:
             return
-        problem = QuadraticProblem(solved.graph)
-        floor = config.solver.robust.weight_floor
-        schur = SchurOperator(problem, problem.weights(
-            {name: floored(values, floor) for name, values in solved.weights.items()}))
-        y = problem.pack(solved.estimate)
+        schur, y = _weighted(solved, config)
         relaxed, least = None, 0.0
         if self._relaxed is not None:
             relaxed, least = _carried(self._relaxed, solved, y), self._relaxed.least
         self._work = RunningBound(schur, y, relaxed, least)
+        if self._carried is not None and self._carried_map is solved:
+            self._work.lower = self._carried.lower
         self._steps = self._work.steps(ROUNDS)
 
     def _publish(self) -> None:
@@ -141,11 +195,27 @@ class LiveBound:
             self._relaxed = work.kept(solved.poses, solved.ranges) or self._relaxed
         if work.lower <= 0:
             return
-        self.bound = Bound(
+        if work.multipliers is not None:
+            self._proofs['sharp'] = _kept(work.multipliers, solved)
+        self._sharp = Bound(
             solved.sequence, solved.newest_stamp_ns, work.cost, work.relaxed_cost, work.lower,
             work.certified, self._seconds)
+        if self.bound is None or self.bound.sequence <= solved.sequence:
+            self.bound = self._sharp
         if self._share is None and (self._steps is None or work.enough):
             self._share = (work.cost - work.relaxed_cost) / max(work.cost, 1e-300)
+
+
+def _weighted(solved: SolvedMap, config: SparserConfig) -> tuple[SchurOperator, Array]:
+    """The operator at the robust weights of a map, and the map as its point."""
+    problem, floor = QuadraticProblem(solved.graph), config.solver.robust.weight_floor
+    weights = problem.weights(
+        {name: floored(values, floor) for name, values in solved.weights.items()})
+    return SchurOperator(problem, weights), problem.pack(solved.estimate)
+
+
+def _kept(multipliers: Multipliers, solved: SolvedMap) -> KeptMultipliers:
+    return KeptMultipliers(solved.poses, solved.ranges, multipliers)
 
 
 def _carried(relaxed: Relaxed, solved: SolvedMap, y: Array) -> Array | None:

@@ -153,9 +153,9 @@ class Certifier:
         tight = min(gap, -1.01 * least * self.rows)
         if least < 0 and self.factor(S, tight / self.rows) is not None:
             gap = tight
-        down = vectors[:, values < 0][:, : thresholds.current().escape_directions]
+        down = self.escapes(y, values, vectors, tolerance)
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
-                           self.held_rows(y, down), (values, vectors))
+                           down[:, : numbers.escape_directions], (values, vectors))
 
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
@@ -242,10 +242,17 @@ class Certifier:
         order = np.argsort(-values)
         return 1 / values[order] - shift, vectors[:, order]
 
-    def held_rows(self, y: Array, vectors: Array) -> Array:
-        """The same directions with the homogenising rows at rest: S y = 0 lets y be subtracted."""
-        d = self.manifold.d
+    def escapes(self, y: Array, values: Array, vectors: Array, tolerance: float) -> Array:
+        """Directions down from y among eigenpairs of S, the homogenising rows at rest; unit norm.
+
+        Eigenvalues that cost a bound less than half of its tolerance are zeros of the gauge and of
+        the homogenising rows: what is left of such a vector with those at rest is rounding noise,
+        and any step along it goes up.
+        """
+        down = vectors[:, values * self.rows < -tolerance / 2]
         if self.manifold.homogenised:
-            vectors = vectors - y[:, :d] @ vectors[-d:]
-            vectors[-d:] = 0
-        return vectors / np.linalg.norm(vectors, axis=0)
+            # S y = 0 lets y be subtracted.
+            d = self.manifold.d
+            down = down - y[:, :d] @ down[-d:]
+            down[-d:] = 0
+        return down / np.linalg.norm(down, axis=0)

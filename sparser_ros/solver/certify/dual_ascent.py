@@ -24,7 +24,7 @@ from ...array_types import Array, Index
 from .. import thresholds
 from ..manifold.manifold import Manifold
 from .certificate import Certificate, Certifier
-from .multipliers import block_diagonal
+from .multipliers import Multipliers, block_diagonal
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class DualAscent:
         trace = self._spent + trial.trace
         spare = (wanted - trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
-            self.gap = wanted
+            self.gap, self._best = wanted, trial
             return False
         found = certifier.least(matrix, self._shift, numbers.dual_vectors)
         proven = certifier.proven_gap(matrix, trace, float(found[0][0]))
@@ -122,6 +122,13 @@ class DualAscent:
         self._length *= self._longer
         return (self.gap <= numbers.dual_far * wanted
                 and gained >= numbers.round_gain_share * self.gap)
+
+    def multipliers(self, base: Multipliers) -> Multipliers:
+        """Those that prove the gap, `base` being those of S: Q less them is positive definite."""
+        manifold, best = self._certifier.manifold, self._best
+        shift = (self.gap - self._spent - best.trace) / self._certifier.rows
+        return base.plus(Multipliers(
+            manifold, -best.blocks, -best.scalars, np.zeros((manifold.d,) * 2))).lowered(shift)
 
 
 def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:

@@ -8,7 +8,6 @@ the same calls give the same bits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,7 +21,8 @@ from ..optimize.trust_region import minimise
 from ..precondition.newton import NewtonPreconditioner
 from ..result import SolveStatus
 from .certificate import Certifier
-from .dual_ascent import DualAscent
+from .dual_proof import DualProof
+from .multipliers import Multipliers
 from .newton_descent import NewtonDescent
 from .staircase import raised
 
@@ -82,6 +82,8 @@ class RunningBound:
         """Of the lowest point that was reached."""
         self.lower = 0.0
         """No point of any rank costs less; costs are never below zero."""
+        self.multipliers: Multipliers | None = None
+        """The best ones that were proved; their trace is a bound."""
         self.tolerance = self.certifier.tolerance(self.cost)
         self._map = y
         self._newton = NewtonDescent(schur)
@@ -157,26 +159,22 @@ class RunningBound:
         numbers, rows = thresholds.current(), self.certifier.rows
         gradient = self.schur(y)
         cost = float(np.sum(y * gradient))
-        S = certifier.matrix(y, gradient)
+        proof = DualProof(certifier, Multipliers.of(self.manifold, y, gradient))
         begin = max(numbers.dual_shift * self.least * self.cost, self.tolerance) / rows
-        self._spectrum = certifier.least(S, begin, numbers.dual_vectors)
-        least = float(self._spectrum[0][0])
-        gap = certifier.proven_gap(S, 0.0, least)
-        self.least = max(-least * rows / cost, 0.0) if cost > 0 else 0.0
-        self._raise(cost - gap)
-        yield
-        if least >= 0 or self.enough or gap >= numbers.staircase_saddle_gap * cost:
-            return
-        ascent = DualAscent(certifier, S, self._spectrum, gap, self._wanted)
-        more = True
-        while more:
-            more = ascent.round()
-            self._raise(cost - ascent.gap)
+        for _ in proof.steps(begin, self._wanted, numbers.staircase_saddle_gap * cost):
+            self._raise(proof)
             yield
+            if self.enough:
+                break
+        assert proof.spectrum is not None
+        self._spectrum = proof.spectrum
+        least = float(self._spectrum[0][0])
+        self.least = max(-least * rows / cost, 0.0) if cost > 0 else 0.0
 
-    def _raise(self, bound: float) -> None:
-        if math.isfinite(bound):
-            self.lower = max(self.lower, bound)
+    def _raise(self, proof: DualProof) -> None:
+        self.lower = max(self.lower, proof.lower)
+        if self.multipliers is None or proof.lower > self.multipliers.trace:
+            self.multipliers = proof.multipliers
 
     def _leave(self) -> bool:
         """Go down the directions of escape where the point is a saddle; False at the end."""
@@ -187,8 +185,8 @@ class RunningBound:
             return False
         d = self.manifold.d
         if self.least > numbers.staircase_saddle_gap or y.shape[1] == d:
-            down = self.certifier.held_rows(y, vectors[:, values < 0])
-            higher = raised(self.schur, y, down, numbers.live_rank)
+            down = self.certifier.escapes(y, values, vectors, self.tolerance)
+            higher = raised(self.schur, y, down, numbers.live_rank) if down.size else None
             if higher is not None:
                 self.y = higher
         return self.y is not None and self.y.shape[1] > d

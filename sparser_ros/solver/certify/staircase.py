@@ -221,10 +221,10 @@ class _Staircase:
             while ascent.round():
                 pass
             gap = ascent.gap
-        down = vectors[:, values < 0][:, : numbers.escape_directions]
+        down = certifier.escapes(y, values, vectors, certificate.tolerance)
         return replace(
             certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
-            directions=certifier.held_rows(y, down), spectrum=spectrum)
+            directions=down[:, : numbers.escape_directions], spectrum=spectrum)
 
 
 def raised(

@@ -71,6 +71,30 @@ def test_a_map_that_has_grown_begins_where_the_last_one_ended():
     assert carried <= fresh
 
 
+def test_a_map_has_a_bound_while_the_sharp_one_of_an_earlier_map_is_at_work():
+    parts = list(increments(8))
+    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=1.0, bound_share=0.2)))
+    for one in parts[:5]:
+        auditor.add(one)
+    auditor.audit()
+    steps(auditor)
+    early = auditor.bound
+    for at, one in enumerate(parts[5:], 5):
+        auditor.add(one)
+        auditor.audit()
+        turns = 0
+        while auditor.bound.sequence < at:
+            assert auditor.bound_step()
+            turns += 1
+        # Two proofs, shares of them, one that is lowered: not a round of the sharp one.
+        assert turns <= 8
+        bound = auditor.bound
+        assert 0.9 * early.lower <= bound.lower <= bound.cost * (1 + 1e-9)
+    # The sharp one is of the newest map in the end, and no lower.
+    steps(auditor)
+    assert auditor.bound.sequence == 7 and auditor.bound.lower >= bound.lower
+
+
 def steps(auditor):
     count = 0
     while auditor.bound_step():
@@ -83,7 +107,7 @@ def steps(auditor):
 def test_a_gap_that_starts_from_scratch_have_not_left_is_a_doubt(share, doubted):
     """Gap 40 of 100; starts from scratch left `share` of the cost; another placement costs 25."""
     live = LiveBound()
-    live.bound, live._share = BOUND, share
+    live._sharp, live._share = BOUND, share
     assert bool(live.doubt(25.0)) is doubted
     assert not LiveBound().doubt(25.0)
 
@@ -106,7 +130,7 @@ def test_such_a_doubt_is_a_reason_for_a_start_from_scratch(above):
     steps(auditor)
     live = auditor._bound
     assert live._share is not None and not live.doubt(25.0)
-    live.bound = dataclasses.replace(live.bound, cost=live.bound.cost + above)
+    live._sharp = dataclasses.replace(live.bound, cost=live.bound.cost + above)
     auditor.add(last)
     auditor.audit(scratch=False)
     assert ('above its relaxation' in auditor.postponed) is bool(above)
