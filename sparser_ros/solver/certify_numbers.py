@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..number_registry import number
@@ -167,6 +168,10 @@ class CertifyNumbers:
     live_rank: int = number(
         7, 'certify', 'highest rank of the relaxed point of a running node: its factor takes 130 '
         'MB on outfinite', unit='columns')
+    bound_part: float = number(
+        0.25, 'certify', 'share of poses that no bound says anything of from which these alone are '
+        'bounded next while the node runs: the whole takes as long as it is large, and the cost of '
+        'what came meanwhile is missing in the bound', off=math.inf)
     carried_shares: tuple[float, ...] = number(
         (0.97, 0.9, 0.7, 0.4), 'certify', 'shares of the multipliers of an earlier map that are '
         'tried where the whole of them proves nothing: weights that fell by a third leave two '

@@ -3,6 +3,7 @@
 Two kinds of work take turns. What proved the last bound proves nearly as much of the map of the
 next audit, by one factorisation, so that each map has a bound soon after its audit. Meanwhile a
 relaxed point goes down on one map, which takes as long as many audits: then that bound is sharp.
+Where much has come since, it goes down on that part first: bounds of separate measurements add up.
 The point is kept from one map to the next: on a graph that has grown it is near its optimum, and a
 few steps do. Its cost above which no bound can rise tells, long before the bound is sharp, that
 the map may be a wrong one: then a start from scratch is due.
@@ -12,14 +13,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...array_types import Array, Index
+from ...array_types import Array, Index, Mask
 from ...config.sparser import SparserConfig
 from ...graph import Estimate, Graph, is_landmark
+from ...graph.connectivity import components
+from ...graph.subgraph import extract
 from ...linalg.blas import single_threaded_blas
+from ...solver import thresholds
 from ...solver.certify.carried_bound import CarriedBound, KeptMultipliers
 from ...solver.certify.multipliers import Multipliers
 from ...solver.certify.running_bound import Relaxed, RunningBound
@@ -52,6 +56,18 @@ class SolvedMap:
     biases: dict[str, float] = field(default_factory=dict)
     """What was taken off the ranges of radios, m."""
 
+    def part(self, poses: Mask) -> SolvedMap:
+        """The largest connected part of the masked poses, or the part that is tied to the map."""
+        own = extract(self.graph, poses, np.ones(self.graph.n_landmarks, dtype=bool))
+        first = components(own.graph) == 0
+        n = own.graph.n_poses
+        tied = extract(own.graph, first[:n], first[n:])
+        rows = {name: own.rows[name][some] for name, some in tied.rows.items()}
+        return replace(
+            self, graph=tied.graph, estimate=tied.of(own.of(self.estimate)),
+            weights={name: values[rows[name]] for name, values in self.weights.items()},
+            poses=self.poses[own.poses[tied.poses]], ranges=self.ranges[rows['ranges']])
+
 
 class LiveBound:
     """Bounds the newest map again and again; the outcome is a function of the maps it got."""
@@ -61,6 +77,12 @@ class LiveBound:
         """Of the newest map of which something is proved."""
         self._map: SolvedMap | None = None
         """The map whose bound is made sharp."""
+        self._part: SolvedMap | None = None
+        """The part of it that this is done with: all of it, or what came since the last one."""
+        self._known_until = -1
+        """Newest pose that `_proofs` say something of."""
+        self._base: KeptMultipliers | None = None
+        """What is proved of the rest, while only a part is at work."""
         self._work: RunningBound | None = None
         self._steps: Iterator[None] | None = None
         self._relaxed: Relaxed | None = None
@@ -71,6 +93,9 @@ class LiveBound:
         """Gap over cost that starts from scratch did not close; None = not known since the last."""
         self._proofs: dict[str, KeptMultipliers] = {}
         """The best ones of the sharp bound and of the one that was carried last."""
+        self._parts = 0
+        self._carried_of: tuple[SolvedMap | None, int] = None, 0
+        """Rounds of parts that proved something; the map and their number when last carried."""
         self._carried_map: SolvedMap | None = None
         self._carried: CarriedBound | None = None
         self._carrying: Iterator[None] | None = None
@@ -96,6 +121,7 @@ class LiveBound:
                 self._carrying, self._proofs = None, {}
             else:
                 self._steps, self._relaxed, self._rounds = None, None, MOST_ROUNDS
+                self._part = self._map
         self._seconds += time.perf_counter() - begin
         return worked
 
@@ -132,12 +158,15 @@ class LiveBound:
         return worked
 
     def _to_carry(self, solved: SolvedMap | None) -> bool:
-        """Whether a new map is to have a bound before the sharp one goes on."""
-        return bool(self._proofs and (self._worked or self._steps is None) and solved is not None
-                    and solved is not self._map and solved is not self._carried_map)
+        """Whether a new map, or a new proof of a part, is to have a bound before work goes on."""
+        if solved is None or not self._proofs or (self._steps is not None and not self._worked):
+            return False
+        return solved is not self._part and (
+            solved is not self._carried_of[0] or self._parts > self._carried_of[1])
 
     def _begin_carrying(self, solved: SolvedMap, config: SparserConfig) -> None:
         self._carried_map, self._worked = solved, False
+        self._carried_of = solved, self._parts
         schur, y = _weighted(solved, config)
         self._carried = CarriedBound(schur, float(np.sum(y * schur(y))), [
             one.on(schur.problem.manifold, solved.poses, solved.ranges)
@@ -157,14 +186,15 @@ class LiveBound:
             carried.certified, self._seconds)
 
     def _sharpen(self, solved: SolvedMap | None, config: SparserConfig, rounds: int) -> bool:
-        new = solved is not None and (self._map is None or solved is not self._map)
         if self._steps is None:
-            if new:
-                assert solved is not None
-                self._begin(solved, config)
+            done = self._work is None or self._work.enough or self._rounds >= rounds
+            part_done = done and self._part is not None and self._part is not self._map
+            if solved is not None and (solved is not self._map or part_done):
+                self._begin(solved, config, whole=solved is self._map)
                 return True
-            if self._work is None or self._work.enough or self._rounds >= rounds:
+            if done:
                 return False
+            assert self._work is not None
             self._steps, self._rounds = self._work.steps(1), self._rounds + 1
         try:
             next(self._steps)
@@ -173,34 +203,52 @@ class LiveBound:
         self._publish()
         return True
 
-    def _begin(self, solved: SolvedMap, config: SparserConfig) -> None:
+    def _begin(self, solved: SolvedMap, config: SparserConfig, *, whole: bool) -> None:
         self._map, self._rounds, self._seconds = solved, ROUNDS, 0.0
-        self._work = self._steps = None
+        self._work = self._steps = self._part = None
         if solved.graph.n_poses == 0 or solved.graph.n_measurements == 0:
             return
-        schur, y = _weighted(solved, config)
+        self._part = part = solved if whole else self._uncovered(solved)
+        schur, y = _weighted(part, config)
         relaxed, least = None, 0.0
-        if self._relaxed is not None:
+        if part is not solved:
+            self._base = max(self._proofs.values(), key=lambda one: one.multipliers.trace)
+        elif self._relaxed is not None:
             relaxed, least = _carried(self._relaxed, solved, y), self._relaxed.least
         self._work = RunningBound(schur, y, relaxed, least)
-        if self._carried is not None and self._carried_map is solved:
+        if self._carried is not None and self._carried_map is part:
             self._work.lower = self._carried.lower
         self._steps = self._work.steps(ROUNDS)
 
+    def _uncovered(self, solved: SolvedMap) -> SolvedMap:
+        """What no proof says anything of, where that is much of a map; else the map."""
+        new = solved.poses > self._known_until
+        if not self._proofs or np.mean(new) < thresholds.current().bound_part:
+            return solved
+        part = solved.part(new)
+        return part if part.graph.n_measurements else solved
+
     def _publish(self) -> None:
-        work, solved = self._work, self._map
-        assert work is not None and solved is not None
+        work, part = self._work, self._part
+        assert work is not None and part is not None
+        if work.multipliers is not None and work.multipliers.trace > 0:
+            kept = _kept(work.multipliers, part)
+            if part is not self._map:
+                assert self._base is not None
+                kept = self._base.joined(kept)
+            self._proofs['sharp'], self._known_until = kept, int(part.poses[-1])
+        if part is not self._map:
+            self._parts += self._steps is None
+            return
         if self._steps is None:
             # The end of a round: a point worth going on from.
-            self._relaxed = work.kept(solved.poses, solved.ranges) or self._relaxed
+            self._relaxed = work.kept(part.poses, part.ranges) or self._relaxed
         if work.lower <= 0:
             return
-        if work.multipliers is not None:
-            self._proofs['sharp'] = _kept(work.multipliers, solved)
         self._sharp = Bound(
-            solved.sequence, solved.newest_stamp_ns, work.cost, work.relaxed_cost, work.lower,
+            part.sequence, part.newest_stamp_ns, work.cost, work.relaxed_cost, work.lower,
             work.certified, self._seconds)
-        if self.bound is None or self.bound.sequence <= solved.sequence:
+        if self.bound is None or self.bound.sequence <= part.sequence:
             self.bound = self._sharp
         if self._share is None and (self._steps is None or work.enough):
             self._share = (work.cost - work.relaxed_cost) / max(work.cost, 1e-300)

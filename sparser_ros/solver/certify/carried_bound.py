@@ -40,6 +40,14 @@ class KeptMultipliers:
             found.fixed[...] = kept.fixed
         return found
 
+    def joined(self, other: KeptMultipliers) -> KeptMultipliers:
+        """Those of both: where the measurements of two bounds differ, their sum is proved."""
+        mine, its = self.multipliers.manifold, other.multipliers.manifold
+        poses, ranges = np.union1d(self.poses, other.poses), np.union1d(self.ranges, other.ranges)
+        manifold = Manifold(mine.d, len(poses), len(ranges), mine.homogenised or its.homogenised)
+        return KeptMultipliers(poses, ranges, self.on(manifold, poses, ranges).plus(
+            other.on(manifold, poses, ranges)))
+
 
 class CarriedBound:
     """The bound of one map; `lower` holds what is proved whenever a step has ended."""

@@ -12,6 +12,7 @@ from sparser_ros.backend.session.live_bound import LiveBound
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.graph.connectivity import components
 from sparser_ros.solver import solve
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
@@ -93,6 +94,46 @@ def test_a_map_has_a_bound_while_the_sharp_one_of_an_earlier_map_is_at_work():
     # The sharp one is of the newest map in the end, and no lower.
     steps(auditor)
     assert auditor.bound.sequence == 7 and auditor.bound.lower >= bound.lower
+
+
+def test_what_came_since_is_bounded_alone_where_it_is_much_and_bounds_add_up():
+    parts = list(increments(8))
+    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=1.0, bound_share=0.2)))
+    for one in parts[:4]:
+        auditor.add(one)
+    auditor.audit()
+    steps(auditor)
+    early, live = auditor.bound, auditor._bound
+    for one in parts[4:]:
+        auditor.add(one)
+    auditor.audit()
+    found, sizes = [early.lower], []
+    while live._part is not auditor.solved:
+        assert auditor.bound_step()
+        found.append(auditor.bound.lower)
+        sizes.append(live._part.graph.n_poses)
+    whole = auditor.solved.graph.n_poses
+    assert 0.25 * whole <= min(sizes) < whole
+    # Both halves of the data count before the whole is at work.
+    assert np.all(np.diff(found) >= -1e-6 * early.lower)
+    assert 1.2 * early.lower < found[-1] <= auditor.bound.cost * (1 + 1e-9)
+    steps(auditor)
+    assert found[-1] <= auditor.bound.lower <= auditor.bound.cost * (1 + 1e-9)
+
+
+def test_a_part_of_a_map_is_connected_and_keeps_its_weights():
+    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=1.0)))
+    for one in increments(4):
+        auditor.add(one)
+    auditor.audit()
+    solved = auditor.solved
+    part = solved.part(solved.poses >= solved.poses[len(solved.poses) // 2])
+    assert not components(part.graph).any() and 0 < part.graph.n_poses < solved.graph.n_poses
+    at = np.searchsorted(solved.poses, part.poses)
+    np.testing.assert_array_equal(part.estimate.translation, solved.estimate.translation[at])
+    rows = np.searchsorted(solved.ranges, part.ranges)
+    np.testing.assert_array_equal(part.graph.ranges.stamp_ns, solved.graph.ranges.stamp_ns[rows])
+    np.testing.assert_array_equal(part.weights['ranges'], solved.weights['ranges'][rows])
 
 
 def steps(auditor):

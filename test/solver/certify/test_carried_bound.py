@@ -109,3 +109,21 @@ def test_names_that_are_not_known_get_none():
     np.testing.assert_array_equal(
         found.blocks[: graph.n_poses // 2], kept.multipliers.blocks[graph.n_poses // 2 :])
     assert not found.blocks[graph.n_poses // 2 :].any()
+
+
+def test_multipliers_of_two_halves_prove_the_sum_of_their_bounds():
+    graph = world(3, robots=2, length=12, ranges=70, noise=1.0)
+    every = np.arange(len(graph.ranges))
+    found = []
+    for part in (every % 2 == 0, every % 2 == 1):
+        # All relative poses with half their weight each time, and half of the ranges.
+        table = graph.relative_poses
+        half = graph.replaced(
+            ranges=graph.ranges.take(every[part]),
+            relative_poses=table.replaced(kappa=table.kappa / 2, tau=table.tau / 2))
+        kept, work = sharp(half)
+        found.append((KeptMultipliers(kept.poses, every[part], kept.multipliers), work.lower))
+    (first, low), (second, more) = found
+    bound, steps = carried(first.joined(second), graph)
+    assert steps == 0 and bound.lower == pytest.approx(low + more, rel=1e-7)
+    assert bound.lower <= least_found(graph) * (1 + 1e-9)
