@@ -233,14 +233,14 @@ class Auditor:
             return None, contest.best.result.message
         return contest, ''
 
-    def _again(self, contest: Contest) -> Contest | None:
-        """A contest for the graph as it is now, from the best map of an earlier one."""
+    def _again(self, contest: Contest, start: Estimate) -> Contest | None:
+        """A contest for the graph as it is now, from a map of an earlier one."""
         frame = self._frame()
         if frame is None:
             return None
         names = tuple(sorted(contest.frame.names(contest.frame.mask)))
         known = TrackedMap(
-            self._store.sequence, contest.best.whole, names, contest.frame.anchored)
+            self._store.sequence, start, names, contest.frame.anchored)
         other = Contest(frame, self._guess(frame, known), self._pose, self.config)
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other

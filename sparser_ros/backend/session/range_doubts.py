@@ -22,7 +22,7 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
-from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, in_stretch, too_long
+from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, in_stretch, too_long
 from .range_corrections import RangeCorrections
 
 
@@ -47,6 +47,10 @@ class RangeDoubt:
     """By which their variance is multiplied."""
     refused: int = 0
     """Number of its rows when no one length explained most of them; 0 = not tried."""
+    unmoved: int = 0
+    """The same when no other position of a beacon did."""
+    moved: bool = False
+    """Whether these are the ranges of a beacon from before it was moved."""
 
     @property
     def left_out(self) -> Index:
@@ -58,9 +62,23 @@ class RangeDoubt:
         """By how much its ranges are too long."""
         return self.length_m if len(self.corrected) else self.finding.value
 
+    def begin_s(self, graph: Graph) -> float:
+        """Time of its first range since the first pose."""
+        return float(range_ends(graph).seconds[self.rows[0]])
 
+    def fits(self, graph: Graph, estimate: Estimate) -> bool:
+        """Whether most of its ranges, as they came, fit a map."""
+        whitened = _errors(graph, self.rows, estimate) * np.sqrt(
+            graph.ranges.precision[self.rows])
+        return bool(2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) < len(whitened))
+
+
+MOVED = 'beacon_moved'
+"""Kind of the finding of a beacon that was moved."""
 LEAST_EXPLAINED = 5
 """Ranges of a group from which one length may explain them: half of fewer fit any length."""
+LEAST_TELLING = 12
+"""Ranges of a beacon that tell where it is: four to each coordinate in space."""
 _LEAST_GOOD = 5
 """Ranges in a row, without a faulty one, after which a fault is over: with half of them decided
 by chance it would seem to be over in 3 % of all cases, and the next audit would find it again."""
@@ -84,7 +102,7 @@ def joined(doubts: list[RangeDoubt], new: list[RangeDoubt]) -> list[RangeDoubt]:
     result = list(doubts)
     for one in new:
         same = [old for old in result if old.finding.subject == one.finding.subject
-                and len(one.rows) and len(old.rows) and (
+                and not old.moved and len(one.rows) and len(old.rows) and (
                     old.open or not len(old.corrected)
                     or len(np.intersect1d(old.rows, one.rows)))]
         rows = one.rows
@@ -100,9 +118,9 @@ def finding_of(one: RangeDoubt, graph: Graph) -> Finding:
 
     An audit may have named a part of the group last.
     """
-    if not len(one.rows):
+    if not len(one.rows) or one.finding.kind == MOVED:
         return one.finding
-    begin = float(range_ends(graph).seconds[one.rows[0]])
+    begin = one.begin_s(graph)
     words, found = one.finding.text.partition(BURST_TIMES)[0], one.finding
     if len(one.corrected):
         words = f'ranges of radio {found.subject} were {too_long(one.length_m)}'
@@ -115,7 +133,8 @@ def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[
     """The groups without those of which most ranges fit the map by now, or that are no stretch.
 
     With most ranges of its source in it, a group no longer stands against the others: an error
-    that lasts is no burst, and the map may have bent to what is left.
+    that lasts is no burst, and the map may have bent to what is left. Not so where a beacon fitted
+    before the group began: moves last.
 
     `graph` is the sum of all increments, `estimate` of all its poses and landmarks.
     """
@@ -123,11 +142,21 @@ def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[
     for one in doubts:
         ranges = graph.ranges.take(one.rows)
         whitened = _errors(graph, one.rows, estimate) * np.sqrt(ranges.precision)
-        if 2 * len(one.rows) > len(of_sources(graph, (one.finding.subject,), 0)):
+        own = of_sources(graph, (one.finding.subject,), 0)
+        if one.finding.kind != MOVED and 2 * len(one.rows) > len(own) and not (
+                one.finding.subject in graph.landmarks.names
+                and _fitted(own[own < one.rows[0]], graph, estimate)):
             continue
         if one.open or 2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) >= len(whitened) > 0:
             kept.append(one)
     return kept
+
+
+def _fitted(rows: Index, graph: Graph, estimate: Estimate) -> bool:
+    """Whether these ranges are enough to tell, and fit as often as others do."""
+    whitened = _errors(graph, rows, estimate) * np.sqrt(graph.ranges.precision[rows])
+    return len(rows) >= LEAST_TELLING and bool(
+        np.mean(np.abs(whitened) >= FAR_SIGMA) <= TOLERATED_SHARE)
 
 
 def grown(one: RangeDoubt, graph: Graph) -> RangeDoubt:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...array_types import Index
 from ...config.integrity import IntegrityConfig
-from ...graph import Graph
+from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import FAR_SIGMA
@@ -24,8 +24,10 @@ from .common_length import common_length
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
+from .moved_beacons import may_have_moved, move_of
 from .range_doubts import (
     LEAST_EXPLAINED,
+    MOVED,
     RangeDoubt,
     closed,
     corrections_of,
@@ -35,6 +37,7 @@ from .range_doubts import (
     grown,
     joined,
     median_error,
+    of_sources,
     possible,
     revived,
     rows_of,
@@ -45,6 +48,9 @@ from .verdict import Verdict
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
+
+Again = Callable[[Contest, Estimate], Contest | None]
+"""A contest for the graph as it is now, from the map of an earlier one."""
 
 _MOST_ROUNDS = 3
 """Rounds of one audit that leave faulty ranges out, each with a warm solve."""
@@ -86,18 +92,21 @@ class SourceFaults:
 
     def treated(
         self, contest: Contest, judge: Callable[[Contest], Judgement],
-        again: Callable[[Contest], Contest | None], config: SparserConfig,
+        again: Again, config: SparserConfig,
     ) -> tuple[Contest, Judgement]:
         """The contest, or one `again` for the graph without what is at fault; its judgement."""
         judgement, doubting = judge(contest), config.backend.integrity.doubt_ranges
         kept = revived([
             closed(one, self._store.whole, contest.best.whole, _placed(one, judgement))
             for one in self._doubts], self._store.whole, contest.best.whole)
-        if self._doubt(kept if doubting else []) and (other := again(contest)) is not None:
-            contest, judgement = other, judge(other)
+        if self._doubt(kept if doubting else []):
+            other = again(contest, contest.best.whole)
+            if other is not None:
+                contest, judgement = other, judge(other)
         if doubting:
             contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
+            contest, judgement = self._with_moves(contest, judgement, judge, again, config)
         if config.backend.integrity.widen_odometry:
             contest, judgement = self._with_honest_odometry(
                 contest, judgement, judge, again, config.backend.integrity)
@@ -133,7 +142,7 @@ class SourceFaults:
 
     def _without_ranges(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Callable[[Contest], Contest | None], config: SparserConfig,
+        again: Again, config: SparserConfig,
     ) -> tuple[Contest, Judgement]:
         """Where the map without faulty ranges does not fit so much better, none is left out.
 
@@ -148,7 +157,7 @@ class SourceFaults:
             self._doubt(joined(before, [
                 RangeDoubt(one.finding, self._store.original('ranges', own[one.rows]), one.end_s)
                 for one in judgement.bursts]))
-            other = again(contest)
+            other = again(contest, contest.best.whole)
             left_out = len(rows_of(self._doubts)) - len(rows_of(before))
             flip_cost = config.backend.observability.flip_cost
             if other is None or not faulty_together(
@@ -174,11 +183,12 @@ class SourceFaults:
 
     def _with_lengths(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Callable[[Contest], Contest | None], config: SparserConfig,
+        again: Again, config: SparserConfig,
     ) -> tuple[Contest, Judgement]:
         """What is left out counts again where one length explains most ranges of its group.
 
-        Not where odometry does not hold what it claims: it bends the map to any length.
+        Not where odometry does not hold what it claims: it bends the map to any length. Nor where
+        a beacon may have been moved: from one side that looks like a length.
         """
         floor = config.backend.integrity.variance_floor
         for number, one in enumerate(self._doubts):
@@ -186,7 +196,9 @@ class SourceFaults:
                     or len(one.rows) < max(_GROWN * one.refused, LEAST_EXPLAINED)
                     or self._noisy({one.finding.subject}, judgement, floor)):
                 continue
-            before, other = self._doubts, self._with_length(number, contest, again)
+            before, other = self._doubts, None
+            if not may_have_moved(one, self._store.whole, contest.best.whole):
+                other = self._with_length(number, contest, again)
             if other is None:
                 # What a known length does not explain may be what follows the end of the fault.
                 kept = one if len(one.corrected) else replace(one, refused=len(one.rows))
@@ -196,7 +208,7 @@ class SourceFaults:
         return contest, judgement
 
     def _with_length(
-        self, number: int, contest: Contest, again: Callable[[Contest], Contest | None]
+        self, number: int, contest: Contest, again: Again
     ) -> Contest | None:
         """The contest with one length taken off all ranges of a group; None where that is wrong.
 
@@ -212,7 +224,7 @@ class SourceFaults:
             if not possible(one, self._store.whole):
                 return None
             self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
-            other = again(contest)
+            other = again(contest, contest.best.whole)
             found = None if other is None else common_length(
                 other, self._solved_rows(other, one), one.factor)
             if other is None or found is None:
@@ -227,6 +239,50 @@ class SourceFaults:
             return None
         self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
         return contest
+
+    def _with_moves(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Again, config: SparserConfig,
+    ) -> tuple[Contest, Judgement]:
+        """Where another position of a beacon explains a group, the ranges before it are left out.
+
+        A known beacon keeps its place, and its ranges stay left out: only the words are new.
+        """
+        graph, flip_cost = self._store.whole, config.backend.observability.flip_cost
+        for one in list(self._doubts):
+            if (one.finding.kind == MOVED or not one.open
+                    or len(one.rows) < _GROWN * one.unmoved
+                    or self._noisy({one.finding.subject}, judgement,
+                                   config.backend.integrity.variance_floor)):
+                continue
+            number = self._doubts.index(one)
+            before, whole = self._doubts, contest.best.whole
+            move = move_of(one, graph, whole, flip_cost)
+            tried = replace(one, unmoved=len(one.rows))
+            after = [*before[:number], tried, *before[number + 1:]]
+            if move is None:
+                self._doubt(after)
+                continue
+            words = replace(one.finding, kind=MOVED, text=move.words(
+                one.finding.subject, one.begin_s(graph)), value=move.way_m, unit='m')
+            if graph.landmarks.fixed[move.landmark]:
+                after[number] = replace(
+                    tried, finding=words, corrected=one.rows[:0], refused=len(one.rows))
+                other = again(contest, whole) if self._doubt(after) else None
+                if other is not None:
+                    contest, judgement = other, judge(other)
+                continue
+            own = of_sources(graph, (one.finding.subject,), 0)
+            earlier = RangeDoubt(words, own[own < one.rows[0]], one.begin_s(graph), open=False,
+                                 moved=True)
+            self._doubt([earlier, *(old for old in before if old is not one and not (
+                old.moved and old.finding.subject == one.finding.subject))])
+            other = again(contest, move.of(whole))
+            if other is None or not one.fits(graph, other.best.whole):
+                self._doubt(after)
+                continue
+            contest, judgement = other, judge(other)
+        return contest, judgement
 
     def _solved_rows(self, contest: Contest, one: RangeDoubt) -> Index:
         """Ranges of a group among those of the solved subgraph."""
@@ -246,7 +302,7 @@ class SourceFaults:
 
     def _with_honest_odometry(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Callable[[Contest], Contest | None], integrity: IntegrityConfig,
+        again: Again, integrity: IntegrityConfig,
     ) -> tuple[Contest, Judgement]:
         """Odometry that is too sure of itself would bend the map, and other robots with it.
 
@@ -264,7 +320,7 @@ class SourceFaults:
             robot: (judgement.odometry_factors[robot] * factors.get(robot, 1.0), one)
             for robot, one in found.items()}
         self._store.widen(self._factors())
-        if found and (other := again(contest)) is not None:
+        if found and (other := again(contest, contest.best.whole)) is not None:
             contest, judgement = other, judge(other)
         # With its own variance such odometry no longer bends the path.
         bent = {one.text for one in judgement.findings

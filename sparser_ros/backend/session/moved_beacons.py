@@ -1,0 +1,139 @@
+"""A beacon that somebody moved: where to, from the ranges that no longer fit its place.
+
+The ranges of a faulty group (range_doubts.py) are compared with another position of their beacon,
+the robots held where the map without these ranges has them. Where one position explains them, and
+no other one does, they count again and those from before the move are left out instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import OptimizeResult, least_squares
+from scipy.special import chdtri
+
+from ...array_types import Array
+from ...graph import Estimate, Graph, range_residuals
+from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds
+from .range_doubts import LEAST_TELLING, RangeDoubt
+
+_DENIED = 0.01
+"""Probability that ranges of a beacon that was moved are taken for others: the next ones decide."""
+_RINGS = (1.0, 2.0, 4.0)
+"""Distances of starts from the old position, over the median error of the ranges: the error is at
+most the way of the move, and a quarter of it or less for few directions of view only."""
+_APART = 0.1
+"""Distance of two minima over the median error of the ranges, from which they are two places."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Where a beacon was and is."""
+
+    landmark: int
+    before: Array
+    """(d,) in map, m."""
+    after: Array
+    sigma_m: float
+    """Of `after`, in its worst direction, robots held."""
+
+    @property
+    def way_m(self) -> float:
+        """How far it was moved."""
+        return float(np.linalg.norm(self.after - self.before))
+
+    def of(self, estimate: Estimate) -> Estimate:
+        """An estimate with the beacon where it is now."""
+        landmarks = estimate.landmarks.copy()
+        landmarks[self.landmark] = self.after
+        return replace(estimate, landmarks=landmarks)
+
+    def words(self, name: str, seconds: float) -> str:
+        """For an operator."""
+        places = ['(' + ', '.join(f'{value:.1f}' for value in place) + ')'
+                  for place in (self.before, self.after)]
+        return (f'beacon {name} was moved by {self.way_m:.1f} m at {seconds:.0f} s of the data or '
+                f'before, from {places[0]} to {places[1]}')
+
+
+class BeaconRanges:
+    """The ranges of a group at any place of their beacon; robots are where a map has them."""
+
+    def __init__(self, one: RangeDoubt, graph: Graph, estimate: Estimate) -> None:
+        """`graph` is the sum of all increments, `estimate` of all its poses and landmarks."""
+        self.landmark = graph.landmarks.names.index(one.finding.subject)
+        self.before = estimate.landmarks[self.landmark].copy()
+        self._part = graph.replaced(ranges=graph.ranges.take(one.rows))
+        self._estimate, self._root = estimate, np.sqrt(self._part.ranges.precision)
+        self._still = self.whitened(self.before)
+        self.error_m = float(np.median(np.abs(self._still / self._root)))
+        self.minima = _minima(self.whitened, self.before, self.error_m)
+
+    def whitened(self, place: Array) -> Array:
+        """(k,): whitened residuals with the beacon there."""
+        positions = self._estimate.landmarks.copy()
+        positions[self.landmark] = place
+        return np.asarray(range_residuals(self._part, Estimate(
+            self._estimate.rotation, self._estimate.translation, positions))) * self._root
+
+    @property
+    def one_place(self) -> bool:
+        """Whether there is a place where the ranges fit as often as others do."""
+        best = self.minima[0]
+        far = int(np.sum(np.abs(best.fun) >= FAR_SIGMA))
+        return not exceeds(far, len(best.fun), TOLERATED_SHARE, _DENIED)
+
+    @property
+    def length_cost(self) -> float:
+        """Robust cost, with factor 1/2, where they are all too long by the best length."""
+        start = -float(np.median(self._still / self._root))
+        return float(least_squares(
+            lambda metres: self._still + metres * self._root, [start], loss='cauchy',
+            f_scale=FAR_SIGMA).cost)
+
+
+def may_have_moved(one: RangeDoubt, graph: Graph, estimate: Estimate) -> bool:
+    """Whether a group is of a beacon whose ranges some other place explains."""
+    return (one.finding.subject in graph.landmarks.names
+            and BeaconRanges(one, graph, estimate).one_place)
+
+
+def move_of(
+    one: RangeDoubt, graph: Graph, estimate: Estimate, flip_cost: float
+) -> Move | None:
+    """Where the beacon of a group is by the ranges of the group; None where that is not clear.
+
+    It is clear where the ranges fit there as often as others do, the way is more than its error,
+    and no other place, nor one length that is common to all, is worse by less than `flip_cost`.
+    """
+    if one.finding.subject not in graph.landmarks.names or len(one.rows) < LEAST_TELLING:
+        return None
+    ranges = BeaconRanges(one, graph, estimate)
+    best, before = ranges.minima[0], ranges.before
+    rival = min([ranges.length_cost, *(
+        other.cost for other in ranges.minima[1:]
+        if np.linalg.norm(other.x - best.x) > _APART * ranges.error_m)])
+    if not ranges.one_place or rival - best.cost < flip_cost / 2:
+        return None
+    least = float(np.linalg.eigvalsh(best.jac.T @ best.jac)[0])
+    if least <= 0:
+        return None
+    # What the ranges leave over says whether their sigmas, and the robots' places, are that good.
+    factor = max(2 * best.cost / max(len(best.fun) - len(before), 1), 1.0)
+    move = Move(ranges.landmark, before, best.x, float(np.sqrt(factor / least)))
+    significant = np.sqrt(chdtri(len(before), np.exp(-flip_cost / 2)))
+    return move if move.way_m > significant * move.sigma_m else None
+
+
+def _minima(
+    whitened: Callable[[Array], Array], before: Array, error_m: float
+) -> list[OptimizeResult]:
+    """Local minima of the robust cost from the old position and from rings about it, best first."""
+    d = len(before)
+    directions = np.concatenate([np.eye(d), -np.eye(d), *(
+        np.array([[a, b, *[0.0] * (d - 2)]]) / np.sqrt(2) for a in (-1, 1) for b in (-1, 1))])
+    starts = [before, *(before + ring * error_m * one for ring in _RINGS for one in directions)]
+    found = [least_squares(whitened, start, loss='cauchy', f_scale=FAR_SIGMA) for start in starts]
+    return sorted(found, key=lambda one: float(one.cost))

@@ -1,0 +1,162 @@
+"""A beacon that was moved is found where its ranges have it now, and nowhere else."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import World, config, graph_of
+
+from sparser_ros.backend.session.moved_beacons import move_of
+from sparser_ros.backend.session.range_doubts import (
+    LEAST_TELLING,
+    MOVED,
+    RangeDoubt,
+    joined,
+    of_sources,
+    revived,
+)
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.graph.finding import Finding
+
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+FLIP_COST = 25.0
+STEPS = 160
+HALF = STEPS // 2
+WAY = {2: np.array([2.0, -1.5]), 3: np.array([1.0, -1.5, 1.5])}
+
+
+def world(kind='curved', seed=3, dimension=2, known=()):
+    starts = np.array([[0, 0, 0], [5, 2, 1]], float)[:, :dimension]
+    beacons = np.array(
+        [[3, 7, 2], [-4, 1, -3], [6, -3, 1], [0, -6, -2]], float)[:, :dimension]
+    return World([kind, kind], starts, beacons=beacons, steps=STEPS, seed=seed,
+                 dimension=dimension, known=known)
+
+
+def with_lengths(increments, true, change):
+    """Ranges to the first beacon from the middle on, by place of the robot and true length."""
+    found = []
+    for one in increments:
+        distance = one.ranges.distance_m.copy()
+        for row in np.flatnonzero((one.ranges.target == ~0) & (one.ranges.source >= 2 * HALF)):
+            place = true.truth.translation[one.ranges.source[row]]
+            distance[row] = change(place, distance[row])
+        found.append(dataclasses.replace(one, ranges=one.ranges.replaced(distance_m=distance)))
+    return found
+
+
+def moved(true, way):
+    """As if the first beacon had been moved."""
+    old = true.beacons[0]
+    return lambda place, length: max(
+        length + np.linalg.norm(place - old - way) - np.linalg.norm(place - old), 1e-3)
+
+
+def group(graph, most=60):
+    rows = of_sources(graph, ('L0',), 0)
+    rows = rows[graph.ranges.source[rows] >= 2 * HALF][:most]
+    return RangeDoubt(Finding('range_burst', 'L0', '', 1.0, 'm'), rows, 1.0)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('seed', range(4))
+def test_a_beacon_that_was_moved_is_found_within_its_sigma(seed, dimension):
+    true = world(seed=seed, dimension=dimension)
+    way = WAY[dimension]
+    graph = graph_of(with_lengths(true.increments(4), true, moved(true, way)), dimension)
+    move = move_of(group(graph, 100), graph, true.truth, FLIP_COST)
+    assert move is not None and move.landmark == 0
+    np.testing.assert_array_equal(move.before, true.beacons[0])
+    assert np.linalg.norm(move.after - true.beacons[0] - way) < 4 * move.sigma_m < 0.6
+    assert move.way_m == pytest.approx(np.linalg.norm(way), abs=0.2)
+    np.testing.assert_array_equal(move.of(true.truth).landmarks[0], move.after)
+    assert 'beacon L0 was moved by' in move.words('L0', 40.0)
+
+
+@pytest.mark.parametrize('change', [
+    lambda place, length: length + 2.0,
+    lambda place, length: length + abs(np.sin(97.0 * length)) * 8.0,
+    lambda place, length: length], ids=['one length', 'any lengths', 'as ever'])
+@pytest.mark.parametrize('seed', range(3))
+def test_other_faults_of_its_ranges_are_no_move(seed, change):
+    true = world(seed=seed)
+    graph = graph_of(with_lengths(true.increments(4), true, change))
+    assert move_of(group(graph), graph, true.truth, FLIP_COST) is None
+
+
+def test_robots_on_a_line_do_not_tell_on_which_side_it_is():
+    true = world('straight')
+    graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))
+    one = group(graph, 200)
+    # Of one robot only: two lines that cross tell the sides apart.
+    one = dataclasses.replace(one, rows=one.rows[graph.ranges.source[one.rows] % 2 == 0])
+    assert move_of(one, graph, true.truth, FLIP_COST) is None
+
+
+def test_few_ranges_and_radios_of_robots_tell_no_move():
+    true = world()
+    graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))
+    assert move_of(group(graph, LEAST_TELLING - 1), graph, true.truth, FLIP_COST) is None
+    robot = dataclasses.replace(
+        group(graph), finding=Finding('range_burst', 'B', '', 1.0, 'm'))
+    assert move_of(robot, graph, true.truth, FLIP_COST) is None
+
+
+def lived(true, change):
+    """A session that audits each tenth of the data; its solutions."""
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.1)))
+    found = []
+    for one in with_lengths(true.increments(16), true, change):
+        session.add(one)
+        found.append(session.solve())
+    return session, found
+
+
+def test_the_map_goes_on_with_the_new_place_and_says_so():
+    true = world()
+    session, found = lived(true, moved(true, WAY[2]))
+    last = found[-1]
+    kinds = {(one.kind, one.subject) for one in last.findings}
+    assert (MOVED, 'L0') in kinds and ('range_burst', 'L0') not in kinds
+    finding = next(one for one in last.findings if one.kind == MOVED)
+    assert finding.value == pytest.approx(np.linalg.norm(WAY[2]), abs=0.2)
+    assert all(one.location is Location.LOCATED for one in last.robots)
+    place = true.true_in_map().landmarks
+    turn = true.truth.rotation[0].T
+    np.testing.assert_allclose(
+        last.estimate.landmarks[0], place[0] + turn @ WAY[2], atol=0.15)
+    np.testing.assert_allclose(last.estimate.landmarks[1:], place[1:], atol=0.15)
+    verdict = session.auditor.audit()
+    # Left out is what came before, and what came after it before it showed.
+    rows, left_out = of_sources(session.auditor._store.whole, ('L0',), 0), verdict.doubted_ranges
+    np.testing.assert_array_equal(left_out, rows[: len(left_out)])
+    assert len(rows) // 2 <= len(left_out) < 0.6 * len(rows)
+    assert 'L0' not in verdict.held_sources
+
+
+def test_a_known_beacon_keeps_its_place_and_its_ranges_stay_left_out():
+    true = world(known=(0, 1, 2, 3))
+    _, found = lived(true, moved(true, WAY[2]))
+    np.testing.assert_allclose(found[-1].estimate.landmarks, true.beacons, atol=1e-9)
+    said = [one for one in found[-1].findings if one.subject == 'L0']
+    assert [one.kind for one in said] == [MOVED]
+    assert said[0].value == pytest.approx(np.linalg.norm(WAY[2]), abs=0.2)
+    for one in found[-1].robots:
+        assert one.location is Location.LOCATED
+
+
+def test_groups_from_before_a_move_stay_by_themselves():
+    true = world()
+    graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))
+    rows = of_sources(graph, ('L0',), 0)
+    early = RangeDoubt(Finding(MOVED, 'L0', ''), rows[graph.ranges.source[rows] < 2 * HALF], 40.0,
+                       open=False, moved=True)
+    assert [one.moved for one in joined([early], [group(graph)])] == [True, False]
+    # Most ranges of the beacon, and yet a group: they do not fit where it is now.
+    landmarks = true.truth.landmarks + np.eye(4)[:, :1] * WAY[2]
+    now = dataclasses.replace(true.truth, landmarks=landmarks)
+    assert len(revived([early], graph, now)) == 1
+    assert not revived([early], graph, true.truth)
