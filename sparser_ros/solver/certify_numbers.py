@@ -35,9 +35,6 @@ class CertifyNumbers:
     lanczos_tolerance: float = number(
         1e-4, 'certify', 'relative error of the least eigenvalues; a factorisation proves the '
         'bound afterwards')
-    polishing_gap: float = number(
-        1e-2, 'certify', 'gap of a failed certificate, over the cost, below which polishing may '
-        'still close it; a larger one means another minimum', off=0.0)
     held_rounding: float = number(
         1e-14, 'certify', 'least margin of the test with one block held, over the largest diagonal '
         'entry: errors of a Cholesky factor are a few machine precisions of that',
@@ -115,12 +112,6 @@ class CertifyNumbers:
         8, 'certify', 'most times that a point is left, twice for each rank', unit='times')
     staircase_steps: int = number(
         60, 'certify', 'most Newton steps of the first run at a rank', unit='steps')
-    staircase_settling: int = number(
-        3, 'certify', 'most steps after that run before eigenvectors are looked for, which takes '
-        'as long as three', unit='steps', off=0)
-    settling_gain_share: float = number(
-        0.3, 'certify', 'gain of a step, over the gap that is wanted, from which another one is '
-        'made first')
     staircase_rounds: int = number(
         6, 'certify', 'most polishing rounds at a rank, before directions that are left become '
         'columns', unit='rounds')

@@ -78,7 +78,7 @@ def _round_early(context: SolveContext, plan: Plan, y: Array) -> list[Rounded]:
 def _rounded(context: SolveContext, plan: Plan, relaxed: TrustRegionRun) -> Rounded:
     numbers = thresholds.current()
     y = round_to_rotations(context.problem.manifold, relaxed.y)
-    refined = refine(context, plan, Start(y), at_most=numbers.first_refinement_iterations)
+    refined = refine(context, plan, Start(y))
     settled = (refined.iterations <= numbers.settled_iterations
                or refined.cg_steps <= numbers.settled_cg_steps)
     return Rounded(relaxed, refined, settled)

@@ -24,7 +24,7 @@ from .plan import GraphFeatures, Plan, make_plan
 from .result import SolveResult, SolveStats, SolveStatus, is_finite
 from .robust_solve import RobustTrajectory, find_robust_trajectory
 from .solve_context import Progress, SolveContext
-from .stages import Start, descend, refine, relax
+from .stages import Start, descend, relax
 from .trajectory import Trajectory, find_trajectory, first_point
 
 log = logging.getLogger(__name__)
@@ -92,9 +92,6 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
     loose = by_thinned and trajectory.thinned is not None and (
         trajectory.thinned.gain > certifier.tolerance(trajectory.refined.cost))
 
-    def polish(y: Array) -> TrustRegionRun:
-        return refine(context, plan, Start(y, frozen), tolerance=0.0)
-
     def descend_again(relaxed: TrustRegionRun) -> TrustRegionRun:
         return descend(context, plan, relaxed, frozen)
 
@@ -118,8 +115,8 @@ def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Ass
         return top
 
     assessed = assess(
-        certifier, trajectory.refined, trajectory.relaxed, polish=polish,
-        descend=descend_again, leaves=not by_thinned, loose=loose,
+        certifier, trajectory.refined, trajectory.relaxed, descend=descend_again,
+        leaves=not by_thinned, loose=loose,
         climb=None if trajectory.init == 'initial' else climb_from)
     context.tally.clock('certify', begin)
     return assessed

@@ -171,14 +171,12 @@ class SolveContext:
     def rule(
         self, tolerance: float, target: float | None = None, *, relaxing: bool = False
     ) -> StoppingRule:
-        """Stopping rule with a multiple of the configured cost tolerance; 0 = rounding errors."""
+        """Stopping rule with a multiple of the configured cost tolerance."""
         config = self.config
         return StoppingRule(
             max_iterations=config.max_iterations,
             max_cg_steps=config.max_cg_steps,
-            gradient_tolerance=(
-                config.gradient_tolerance if tolerance
-                else thresholds.current().polish_gradient_tolerance),
+            gradient_tolerance=config.gradient_tolerance,
             cost_tolerance=config.cost_tolerance * tolerance,
             cost_floor=self.cost_floor,
             target_cost=-math.inf if target is None else target,

@@ -91,34 +91,28 @@ def relax(
 
 def refine(
     context: SolveContext, plan: Plan, begin_at: Start, *, newton: bool = True,
-    tolerance: float | None = None, at_most: int = 0,
 ) -> TrustRegionRun:
     """Trust region at the rank of y, with the preconditioner of the plan.
 
     Ranges are stiff along one direction that the columns of Y share, so only the coupled Hessian
     sees them: its factor pays (tiers: 3 steps instead of thousands of CG steps). Without ranges Q
     itself is near the Hessian, and its factor is far sparser. `newton` = False uses the factor of
-    Q all the same; `tolerance` multiplies the cost tolerance, 0 = to rounding errors; `at_most`
-    limits the iterations.
+    Q all the same.
     """
     numbers = thresholds.current()
     begin = time.perf_counter()
-    if tolerance is None:
-        tolerance = numbers.tolerance_refinement
-    rule = context.rule(tolerance)
+    rule = context.rule(numbers.tolerance_refinement)
     preconditioner = _refining(context, plan, begin_at, newton)
     if isinstance(preconditioner, AdaptivePreconditioner):
         # A longer step would rather be made with the better preconditioner.
         rule = replace(rule, max_cg_steps=min(rule.max_cg_steps, preconditioner.patience))
     exact = type(preconditioner) is NewtonPreconditioner
-    if tolerance and not exact and not context.config.certify:
+    if not exact and not context.config.certify:
         # Near the end the predicted gain of an iteration tells whether to make it. A certificate
         # needs every digit.
         share = numbers.frozen_gain_share if preconditioner is begin_at.frozen else 1.0
         rule = replace(rule, gradient_tolerance=max(
             rule.gradient_tolerance, share * context.config.cost_tolerance))
-    if at_most:
-        rule = replace(rule, max_iterations=min(at_most, rule.max_iterations))
     run = context.formulation.minimise(
         begin_at.y, preconditioner, rule, context.observer('refine'), context.backend)
     context.tally.clock('refine', begin)

@@ -64,9 +64,6 @@ class Thresholds(IncrementalNumbers, CertifyNumbers, IterationNumbers):
         1e-3, 'poses', 'multiple of the cost tolerance for the refinement at rank d')
     tolerance_target: float = _number(
         1e-4, 'relaxation', 'multiple of the cost tolerance on the way to a target cost')
-    polish_gradient_tolerance: float = _number(
-        1e-16, 'certify', 'gradient tolerance of polishing: rounding errors end it',
-        source='rounding error of float64')
     relaxation_time_share: float = _number(
         0.6, 'ranges', 'share of a time limit for the relaxation, which is no trajectory yet')
     frozen_gain_share: float = _number(
@@ -83,9 +80,6 @@ class Thresholds(IncrementalNumbers, CertifyNumbers, IterationNumbers):
         'minimum (MIT with 0.1 rad more noise), 1.13 at most elsewhere', off=math.inf)
     random_starts: int = _number(
         6, 'ranges', 'most random starts of one solve', unit='starts', off=1)
-    first_refinement_iterations: int = _number(
-        60, 'ranges', 'iterations that each rounding gets at first: 3 to 20 suffice from a good '
-        'one, hundreds lead to a bad minimum from a bad one', unit='iterations', off=10**6)
     settled_iterations: int = _number(
         5, 'robots', 'most iterations of a refinement that began near its minimum (roundings of '
         'outfinite that ended elsewhere took 7 or more)', unit='iterations')
@@ -143,9 +137,6 @@ class Thresholds(IncrementalNumbers, CertifyNumbers, IterationNumbers):
         '(single_drone)', off=0.0)
     inlier_weight: float = _number(
         0.1, 'robust', 'robust weight above which a measurement is in the factor')
-    inlier_growth: float = _number(
-        0.05, 'robust', 'share of the doubted measurements that may become inliers before the '
-        'pattern of the factor is analysed again', off=0.0)
     inlier_slowdown: float = _number(
         1.5, 'robust', 'CG steps of an iteration over those after the last factorisation above '
         'which another one is made', off=0.0)

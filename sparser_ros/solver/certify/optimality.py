@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...array_types import Array
-from .. import thresholds
 from ..optimize.trust_region import TrustRegionRun
 from .certificate import Certificate, Certifier
 from .staircase import Climb
@@ -29,13 +27,12 @@ def assess(
     refined: TrustRegionRun,
     relaxed: TrustRegionRun | None,
     *,
-    polish: Callable[[Array], TrustRegionRun],
     climb: Callable[[TrustRegionRun, Certificate | None, float], Climb] | None,
     descend: Callable[[TrustRegionRun], TrustRegionRun],
     leaves: bool = True,
     loose: bool = False,
 ) -> Assessment:
-    """Test a rank-d run, polished if that may help; where it fails, climb the staircase.
+    """Test a rank-d run; where it fails, climb the staircase.
 
     A run that costs more than a relaxation known already is not tested: it cannot be certified.
     `loose` says so of the relaxation of a thinned graph that the run came from.
@@ -50,10 +47,6 @@ def assess(
         refined.cost - relaxed.cost > certifier.tolerance(refined.cost))))
     if not known_above:
         certificate = certifier.test(refined.y, directions=leaves or climb is None)
-        if not certificate.certified and certificate.gap <= (
-                thresholds.current().polishing_gap * abs(refined.cost)):
-            refined = polish(refined.y)
-            certificate = certifier.test(refined.y)
     least = None if certificate is None else certificate.lambda_min
     lower = -math.inf if certificate is None else certificate.lower_bound
     if climb is not None and (certificate is None or not certificate.certified):

@@ -128,7 +128,6 @@ class _Staircase:
         run = self.newton.run(
             y, gain=max(gain, numbers.staircase_gain_share * self.goal.gap),
             most=numbers.staircase_steps, deadline=deadline, rough=rough)
-        run = self._settled(run)
         certificate = self._tested(run.y)
         for _ in range(numbers.staircase_rounds):
             if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
@@ -143,34 +142,6 @@ class _Staircase:
             if gained < numbers.round_gain_share * self._wanted(run.cost, certificate):
                 break
         return run, certificate
-
-    def _settled(self, run: TrustRegionRun) -> TrustRegionRun:
-        """Further steps while each gains as much as the gap that is wanted, and none is proved yet.
-
-        Near an optimum another Newton step is cheaper than eigenvectors, and its multipliers are
-        twice as good.
-        """
-        numbers, newton = thresholds.current(), self.newton
-        for _ in range(numbers.staircase_settling):
-            if len(run.trace) < 2 or newton.multipliers is None or self.late(run):
-                break
-            gained = run.trace[-2][1] - run.trace[-1][1]
-            least = numbers.settling_gain_share * self.goal.wanted(run.cost)
-            if gained <= least or self._proved(run):
-                break
-            further = newton.run(run.y, gain=0.0, most=1, deadline=self.goal.deadline)
-            if not further.cost < run.cost:
-                break
-            run = replace(further, trace=run.trace + further.trace[1:])
-        return run
-
-    def _proved(self, run: TrustRegionRun) -> bool:
-        """Whether the multipliers of the last step prove the gap that is wanted."""
-        certifier, multipliers = self.certifier, self.newton.multipliers
-        assert multipliers is not None
-        spare = 0.99 * self.goal.wanted(run.cost) - (run.cost - multipliers.trace)
-        return spare > 0 and certifier.factor(
-            certifier.less(multipliers.matrix()), spare / certifier.rows) is not None
 
     def _saddle(self, certificate: Certificate) -> bool:
         return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)

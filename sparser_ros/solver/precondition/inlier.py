@@ -45,7 +45,7 @@ class InlierPreconditioner:
         inliers = ~doubted | (weights >= numbers.inlier_weight)
         if self._inliers is not None and self._regularised is not None:
             joined = np.count_nonzero(inliers & ~self._inliers)
-            if joined > numbers.inlier_growth * np.count_nonzero(doubted):
+            if joined:
                 self._regularised = None
             elif self._steps <= numbers.inlier_slowdown * self._steps_when_new:
                 return
