@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph, range_vectors
-from .joint_model import joint_model
-from .posterior import posterior
+from .further_parameters import further_parameters
 from .self_calibration import SelfCalibration
 
 _PRIOR_S = 1.0
@@ -44,20 +42,11 @@ def clock_offsets(found: SelfCalibration) -> list[ClockRow]:
         return []
     columns = np.stack(
         [np.where(moving & (ends.first == k), -rate, 0.0) for k in sources], axis=1)
-    model = joint_model(
-        found.parameters, graph, ends, found.estimate, found.weights, columns)
-    share = found.inflation[0] * found.inflation[1]
-    size = len(found.parameters.values)
-    late = posterior(
-        model.information / share, model.gradient / share,
-        np.concatenate([
-            found.parameters.values, np.zeros(len(sources)), found.parameters.odometry]),
-        block_diag(found.found.prior, _PRIOR_S**2 * np.eye(len(sources))), 4.0,
-        found.odometry_prior)
-    sigma = np.sqrt(np.diagonal(late.covariance))[size:]
+    late, covariance = further_parameters(found, columns, _PRIOR_S)
+    sigma = np.sqrt(np.diagonal(covariance))
     return [
         ClockRow(ends.names[k], float(value), float(spread))
-        for k, value, spread in zip(sources, late.values[size:], sigma, strict=True)
+        for k, value, spread in zip(sources, late, sigma, strict=True)
         if spread < _USEFUL_S]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..array_types import Array
 from ..config.sparser import SparserConfig
+from .lever_arms import LeverRow
 from .self_calibration import SelfCalibration
 
 _DIGITS = 4
@@ -16,14 +18,17 @@ _DIGITS = 4
 
 
 def radio_settings(
-    config: SparserConfig, found: SelfCalibration, *, noise: bool
+    config: SparserConfig, found: SelfCalibration, *, noise: bool,
+    levers: Sequence[LeverRow] = (),
 ) -> dict[str, dict[str, Any]]:
     """`radios` and `ranges` as they are to be, on top of what `config` says already.
 
     The ranges of `found` were made with `config`: corrected by alpha r - b they are
     alpha (s d - c) - b of the raw distance d, scale s and bias c. `noise`: sigmas as well. All
-    radios of one robot get the same values, since the graph does not tell them apart.
+    radios of one robot get the same values, since the graph does not tell them apart, and what is
+    significant of `levers` is added to the lever arm of each.
     """
+    wrong = {one.robot: np.array(one.error_m) for one in levers if one.significant}
     alpha = found.parameters.scale
     heard = set(np.concatenate([found.ends.first, found.ends.second]).tolist())
     used = found.noise if noise else None
@@ -41,6 +46,8 @@ def radio_settings(
             before = specs[radio].bias_m if radio in specs else 0.0
             entry['bias_m'] = round(
                 alpha * before + float(found.parameters.bias_m[number]), _DIGITS)
+            if kind == 'robot' and name in wrong:
+                entry['lever_arm'] = _moved(entry.get('lever_arm', []), wrong[name])
             if used is not None and used.known[number]:
                 entry['range_sigma_m'] = round(
                     max(float(np.sqrt(used.radio_variance[number])), 10.0**-_DIGITS), _DIGITS)
@@ -49,6 +56,14 @@ def radio_settings(
     if used is not None:
         ranges['sigma_per_m'] = round(used.sigma_per_m, 6)
     return {'radios': radios, 'ranges': ranges}
+
+
+def _moved(lever_arm: list[float], error_m: Array) -> list[float]:
+    """A lever arm with an error added to its first coordinates; [] is the origin of the robot."""
+    place = np.zeros(max(len(lever_arm), len(error_m)))
+    place[: len(lever_arm)] = lever_arm
+    place[: len(error_m)] += error_m
+    return [round(float(value), _DIGITS) for value in place]
 
 
 def calibrated_config(

@@ -14,6 +14,7 @@ from . import calibration_options
 from .exit_codes import SOLVED
 
 if TYPE_CHECKING:
+    from ..calibrate.lever_arms import LeverRow
     from ..calibrate.self_calibration import SelfCalibration
     from ..graph import Graph
 
@@ -23,10 +24,10 @@ GRAPHS = ('.pyfg', '.g2o')
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser calibrate`."""
     parser = subparsers.add_parser(
-        'calibrate', help='biases, noise and clocks of radios from a bag or graph file',
-        description='Estimate biases, scale, noise, share of blocked ranges and clocks of all '
-        'radios against the map that is solved with them, or against a reference. Exit code 0: '
-        'done (what could not be determined is said); 2: bad input.')
+        'calibrate', help='biases, noise, clocks and lever arms of radios from a bag or graph file',
+        description='Estimate biases, scale, noise, share of blocked ranges, clocks and lever arms '
+        'of all radios against the map that is solved with them, or against a reference. Exit '
+        'code 0: done (what could not be determined is said); 2: bad input.')
     parser.add_argument('data', type=Path, metavar='BAG|GRAPH',
                         help='ROS 2 bag, .pyfg or .g2o file')
     parser.add_argument('--config', type=Path, metavar='C.yaml',
@@ -47,6 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Calibrate; 0 done, whatever could be determined."""
     from ..calibrate.clock_offsets import clock_offsets
+    from ..calibrate.lever_arms import lever_arms
     from ..calibrate.self_calibration import self_calibrate
     from ..config.solver_config import LiveSolverConfig
 
@@ -63,7 +65,18 @@ def run(args: argparse.Namespace) -> int:
     for row in clocks:
         print(f'  clock of {row.source}: stamps {row.late_s * 1e3:+.0f} +- '
               f'{row.sigma_s * 1e3:.0f} ms late')
-    _write(args, config, found, [asdict(row) for row in clocks])
+    levers = lever_arms(found)
+    for lever in levers:
+        by = ', '.join(f'{error:+.3f} +- {sigma:.3f}' for error, sigma in zip(
+            lever.error_m, lever.sigma_m, strict=True))
+        verdict = ('not determined, drive curves' if not lever.determined
+                   else 'move it by that much' if lever.significant
+                   else 'agrees with the configuration')
+        print(f'  lever arm of {lever.robot}: off by ({by}) m: {verdict}')
+    _write(args, config, found, levers, {
+        'clocks': [asdict(row) for row in clocks],
+        'lever_arms': [asdict(row) | {
+            'determined': row.determined, 'significant': row.significant} for row in levers]})
     return SOLVED
 
 
@@ -115,14 +128,15 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
 
 def _write(
     args: argparse.Namespace, config: SparserConfig, found: SelfCalibration,
-    clocks: list[dict[str, Any]],
+    levers: list[LeverRow], further: dict[str, list[dict[str, Any]]],
 ) -> None:
     if args.output:
         from ..calibrate.radio_settings import radio_settings
         from ..config.sparser import load_yaml
         from ..io import ros_yaml
 
-        settings: dict[str, Any] = radio_settings(config, found, noise=True)
+        settings: dict[str, Any] = radio_settings(
+            config, found, noise=True, levers=levers)
         before: dict[str, Any] = {'robots': list(config.robots)}
         if args.config:
             before = load_yaml(args.config)
@@ -134,7 +148,7 @@ def _write(
         from ..io import report
 
         report.write(args.report, {
-            'dataset': args.data.stem, 'calibration': as_dict(found), 'clocks': clocks})
+            'dataset': args.data.stem, 'calibration': as_dict(found), **further})
     if args.plots:
         _draw(args.plots, found)
 

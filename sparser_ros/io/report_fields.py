@@ -189,11 +189,17 @@ REPLAY = ReportSection(
         solves[].seconds | s | duration
         """))
 CALIBRATE = ReportSection(
-    'Clocks', ('calibrate',), 'Only in the report of `sparser calibrate`.', _fields("""
+    'Clocks and lever arms', ('calibrate',), 'Only in the report of `sparser calibrate`.',
+    _fields("""
         dataset | | name of the file or bag
         clocks[].source | | radio whose ranges determine an offset of its clock
         clocks[].late_s | s | its stamps are late by this
         clocks[].sigma_s | s | standard deviation
+        lever_arms[].robot | | robot with ranges
+        lever_arms[].error_m | m | true less configured lever arm, in the frame of the robot
+        lever_arms[].sigma_m | m | standard deviation of each axis
+        lever_arms[].determined | | whether its turns and ranges say that to 0.1 m
+        lever_arms[].significant | | whether an axis is off by more than three of them
         """))
 LIVE = ReportSection(
     'Live run', ('demo',), 'What `./dev/demo` measured at the topics of the running node.',

@@ -5,6 +5,7 @@ import pytest
 import yaml
 from radio_world import radio_world
 
+from sparser_ros.calibrate.lever_arms import LeverRow
 from sparser_ros.calibrate.radio_settings import calibrated_config, radio_settings
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config import SolverConfig, SparserConfig
@@ -52,6 +53,23 @@ def test_settings_are_yaml_that_the_node_reads(found):
     again = SparserConfig.from_mapping({'robots': ['A', 'B', 'C'], **yaml.safe_load(text)})
     assert again.radio_specs()['x'].height_m == 2.0
     assert again.radio_specs()['7'].bias_m != 0.1
+
+
+def test_a_lever_arm_that_is_wrong_is_moved_and_the_others_stay(found):
+    wrong = LeverRow('A', (0.3, -0.1), (0.02, 0.02))
+    vague = LeverRow('B', (0.05, 0.05), (0.04, 0.04))
+    before = config()
+    settings = radio_settings(before, found, noise=True, levers=[wrong, vague])['radios']
+    again = SparserConfig.from_mapping({'robots': ['A', 'B', 'C'], 'radios': settings})
+    old, new = before.radio_specs(), again.radio_specs()
+    for radio, spec in new.items():
+        place, move = np.zeros(3), np.array([0.3, -0.1, 0.0]) * (spec.robot == 'A')
+        known = old[radio].lever_arm if radio in old else []
+        place[: len(known)] = known
+        after = np.zeros(3)
+        after[: len(spec.lever_arm)] = spec.lever_arm
+        np.testing.assert_allclose(after, place + move)
+    assert any(spec.robot == 'A' for spec in new.values())
 
 
 def _ranges_of(config, metres, sigma=False):

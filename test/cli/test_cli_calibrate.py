@@ -42,7 +42,12 @@ def test_biases_go_to_yaml_and_report(tmp_path, files, capsys, with_truth):
     names = ('A', 'B', 'C', 'L0', 'L1', 'L2', 'L3', 'L4', 'L5')
     specs = config.radio_specs()
     found = np.array([specs[name].bias_m for name in names])
-    report = json.loads((tmp_path / 'r.json').read_text())['calibration']
+    whole = json.loads((tmp_path / 'r.json').read_text())
+    report = whole['calibration']
+    assert {row['robot'] for row in whole['lever_arms']} == {'A', 'B', 'C'}
+    assert not any(row['significant'] for row in whole['lever_arms'])
+    assert shown.count('agrees with the configuration') == 3
+    assert {row['source'] for row in whole['clocks']} <= {'A', 'B', 'C'}
     rows = {row['name']: row for row in report['radios']}
     spread = np.array([rows[name]['bias_sigma_m'] for name in names])
     assert np.all(np.abs(found - world.bias_m) < 3.5 * spread)
