@@ -78,6 +78,8 @@ def test_robots_are_located_by_what_both_see_also_after_a_resume(tmp_path, scene
             assert world.until(lambda topic=topic: topic in world.node.inputs.inputs)
             assert world.until(world.publishers[topic].get_subscription_count)
         world.play(scene.events[:half])
+        early = sum('odom' not in topic for _, topic, _ in scene.events[:half])
+        assert world.until(lambda: world.counters()['sightings']['received'] >= early)
         world.solved()
         world.located()
     with World({**inputs, 'node.journal.resume': True}) as world:
@@ -86,6 +88,8 @@ def test_robots_are_located_by_what_both_see_also_after_a_resume(tmp_path, scene
             world.publishers[topic] = world.friend.create_publisher(PoseStamped, topic, 1000)
             assert world.until(world.publishers[topic].get_subscription_count)
         world.play(scene.events[half:])
+        # The map of before is solved and located while these are still on their way.
+        assert world.until(lambda: world.counters()['sightings']['received'] >= count)
         world.solved()
         world.located()
         counters = world.counters()['sightings']

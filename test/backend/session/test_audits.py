@@ -312,7 +312,7 @@ def test_an_error_that_no_odometry_has_excuses_nobody():
         found = Judgement(
             (), np.zeros(0, dtype=bool), '', findings=tuple(findings),
             gate_robots=gated[:len(findings)], odometry_factors={'B': 9.0, 'C': 4.0})
-        return faults.treated(contest, lambda _: found, lambda _: None, options)[1].gate_robots
+        return faults.treated(contest, lambda _: found, lambda *_: None, options)[1].gate_robots
 
     assert treated(long[:1]) == ()
     assert set(treated(long)) == set(gated)
