@@ -83,7 +83,10 @@ class AuditorLoop:
                 break
             if self._wanted():
                 self._audit()
-            elif not (self._bounded() or self._calibrated()) and self._request < 0:
+                continue
+            # Both have a share of their own: a bound that always has more to do starves nobody.
+            worked = self._bounded()
+            if not (self._calibrated() or worked) and self._request < 0:
                 # Increments come more often than it is worth looking at the graph.
                 self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
 
@@ -147,11 +150,14 @@ class AuditorLoop:
         now = time.monotonic()
         self._bound_from_s = now + (1 - share) / share * (now - begin)
         self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
+        self._send_bound()
+        return True
+
+    def _send_bound(self) -> None:
         bound = self._auditor.bound
         if bound is not None and bound != self._bound:
             self._endpoint.send(protocol.bound_message(bound, Answer(self._generation, -1)))
         self._bound = bound
-        return True
 
     def _wanted(self) -> str:
         """Why an audit should run now, or ''."""
@@ -231,6 +237,9 @@ class AuditorLoop:
         """What holds until the starts from scratch are done."""
         self._endpoint.send(encode_verdict(
             self._with_radios(verdict), Answer(self._generation, -1)))
+        # These may take longer than data take to make a bound old.
+        if self._auditor.bound_caught_up():
+            self._send_bound()
 
 
 def main(pipe: Connection, config: str) -> None:

@@ -282,6 +282,10 @@ class Auditor:
         """Some work on the bound of the map of the last audit; False where there is none."""
         return self._bound.step(self.solved, self.config, rounds)
 
+    def bound_caught_up(self) -> bool:
+        """Bound the map of the last audit by what is proved already; False where nothing is."""
+        return self._bound.catch_up(self.solved, self.config)
+
     def _situation(self, contest: Contest, tracked: TrackedMap | None) -> Situation:
         ties, count = ties_of(self._store.graph)
         doubt = '' if tracked is None else tracked.doubt
