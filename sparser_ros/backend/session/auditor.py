@@ -28,12 +28,13 @@ from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .growth_clock import GrowthClock
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
-from .live_bound import ROUNDS, LiveBound, SolvedMap
+from .live_bound import ROUNDS, LiveBound
 from .map_costs import costs_of
 from .quarantine import FAILURES
 from .rulings import Rulings
 from .runner import run
 from .scratch_rule import ScratchRule, Situation
+from .solved_map import SolvedMap
 from .source_faults import SourceFaults
 from .tail import with_tail
 from .tracked_map import TrackedMap

@@ -13,60 +13,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...array_types import Array, Index, Mask
+from ...array_types import Array
 from ...config.sparser import SparserConfig
-from ...graph import Estimate, Graph, is_landmark
-from ...graph.connectivity import components
-from ...graph.subgraph import extract
+from ...graph import is_landmark
 from ...linalg.blas import single_threaded_blas
 from ...solver import thresholds
 from ...solver.certify.carried_bound import CarriedBound, KeptMultipliers
 from ...solver.certify.multipliers import Multipliers
 from ...solver.certify.running_bound import Relaxed, RunningBound
-from ...solver.model.problem import QuadraticProblem
-from ...solver.model.schur import SchurOperator
-from ...solver.robust.kernels import floored
 from .bound import Bound
 from .quarantine import FAILURES
+from .solved_map import SolvedMap
 
 ROUNDS = 6
 """Rounds of work on one map before the next one, where there is one, takes its place."""
 MOST_ROUNDS = 24
 """Rounds on one map while no other follows: as many as the staircase makes at its highest rank."""
-
-
-@dataclass(frozen=True)
-class SolvedMap:
-    """The map of an audit: the part of the graph that it placed."""
-
-    sequence: int
-    newest_stamp_ns: int
-    graph: Graph
-    estimate: Estimate
-    weights: dict[str, Array]
-    """Robust weights by table."""
-    poses: Index
-    """(n,): ascending rows of its poses in the sum of all increments."""
-    ranges: Index
-    """(k,): the same of its ranges."""
-    biases: dict[str, float] = field(default_factory=dict)
-    """What was taken off the ranges of radios, m."""
-
-    def part(self, poses: Mask) -> SolvedMap:
-        """The largest connected part of the masked poses, or the part that is tied to the map."""
-        own = extract(self.graph, poses, np.ones(self.graph.n_landmarks, dtype=bool))
-        first = components(own.graph) == 0
-        n = own.graph.n_poses
-        tied = extract(own.graph, first[:n], first[n:])
-        rows = {name: own.rows[name][some] for name, some in tied.rows.items()}
-        return replace(
-            self, graph=tied.graph, estimate=tied.of(own.of(self.estimate)),
-            weights={name: values[rows[name]] for name, values in self.weights.items()},
-            poses=self.poses[own.poses[tied.poses]], ranges=self.ranges[rows['ranges']])
 
 
 class LiveBound:
@@ -79,8 +44,6 @@ class LiveBound:
         """The map whose bound is made sharp."""
         self._part: SolvedMap | None = None
         """The part of it that this is done with: all of it, or what came since the last one."""
-        self._known_until = -1
-        """Newest pose that `_proofs` say something of."""
         self._base: KeptMultipliers | None = None
         """What is proved of the rest, while only a part is at work."""
         self._work: RunningBound | None = None
@@ -92,15 +55,13 @@ class LiveBound:
         self._share: float | None = 0.0
         """Gap over cost that starts from scratch did not close; None = not known since the last."""
         self._proofs: dict[str, KeptMultipliers] = {}
-        """The best ones of the sharp bound and of the one that was carried last."""
-        self._parts = 0
-        self._carried_of: tuple[SolvedMap | None, int] = None, 0
-        """Rounds of parts that proved something; the map and their number when last carried."""
+        """The best ones of the sharp bound ('sharp') and of the last one that was carried."""
         self._carried_map: SolvedMap | None = None
+        """The map that proofs were last carried to."""
         self._carried: CarriedBound | None = None
         self._carrying: Iterator[None] | None = None
-        self._worked = False
-        """Whether the sharp bound had a turn since."""
+        self._worked = self._part_proved = False
+        """Since then: whether the sharp bound had a turn, and a round on a part ended."""
 
     def step(
         self, solved: SolvedMap | None, config: SparserConfig, rounds: int = ROUNDS
@@ -173,12 +134,11 @@ class LiveBound:
         if solved is None or not self._proofs or (self._steps is not None and not self._worked):
             return False
         return solved is not self._part and (
-            solved is not self._carried_of[0] or self._parts > self._carried_of[1])
+            solved is not self._carried_map or self._part_proved)
 
     def _begin_carrying(self, solved: SolvedMap, config: SparserConfig) -> None:
-        self._carried_map, self._worked = solved, False
-        self._carried_of = solved, self._parts
-        schur, y = _weighted(solved, config)
+        self._carried_map, self._worked, self._part_proved = solved, False, False
+        schur, y = solved.weighted(config.solver.robust.weight_floor)
         self._carried = CarriedBound(schur, float(np.sum(y * schur(y))), [
             one.on(schur.problem.manifold, solved.poses, solved.ranges)
             for one in self._proofs.values()])
@@ -220,7 +180,7 @@ class LiveBound:
         if solved.graph.n_poses == 0 or solved.graph.n_measurements == 0:
             return
         self._part = part = solved if whole else self._uncovered(solved)
-        schur, y = _weighted(part, config)
+        schur, y = part.weighted(config.solver.robust.weight_floor)
         relaxed, least = None, 0.0
         if part is not solved:
             self._base = max(self._proofs.values(), key=lambda one: one.multipliers.trace)
@@ -233,8 +193,10 @@ class LiveBound:
 
     def _uncovered(self, solved: SolvedMap) -> SolvedMap:
         """What no proof says anything of, where that is much of a map; else the map."""
-        new = solved.poses > self._known_until
-        if not self._proofs or np.mean(new) < thresholds.current().bound_part:
+        if 'sharp' not in self._proofs:
+            return solved
+        new = solved.poses > self._proofs['sharp'].poses[-1]
+        if np.mean(new) < thresholds.current().bound_part:
             return solved
         part = solved.part(new)
         return part if part.graph.n_measurements else solved
@@ -247,9 +209,9 @@ class LiveBound:
             if part is not self._map:
                 assert self._base is not None
                 kept = self._base.joined(kept)
-            self._proofs['sharp'], self._known_until = kept, int(part.poses[-1])
+            self._proofs['sharp'] = kept
         if part is not self._map:
-            self._parts += self._steps is None
+            self._part_proved = self._part_proved or self._steps is None
             return
         if self._steps is None:
             # The end of a round: a point worth going on from.
@@ -263,14 +225,6 @@ class LiveBound:
             self.bound = self._sharp
         if self._share is None and (self._steps is None or work.enough):
             self._share = (work.cost - work.relaxed_cost) / max(work.cost, 1e-300)
-
-
-def _weighted(solved: SolvedMap, config: SparserConfig) -> tuple[SchurOperator, Array]:
-    """The operator at the robust weights of a map, and the map as its point."""
-    problem, floor = QuadraticProblem(solved.graph), config.solver.robust.weight_floor
-    weights = problem.weights(
-        {name: floored(values, floor) for name, values in solved.weights.items()})
-    return SchurOperator(problem, weights), problem.pack(solved.estimate)
 
 
 def _kept(multipliers: Multipliers, solved: SolvedMap) -> KeptMultipliers:

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...graph.finding import Finding
 from . import radio_biases
-from .live_bound import SolvedMap
 from .quarantine import FAILURES
+from .solved_map import SolvedMap
 
 if TYPE_CHECKING:
     from ...calibrate.self_calibration import SelfCalibration

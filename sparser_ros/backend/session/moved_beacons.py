@@ -7,7 +7,6 @@ no other one does, they count again and those from before the move are left out 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from scipy.optimize import OptimizeResult, least_squares
 from scipy.special import chdtri
 
 from ...array_types import Array
-from ...graph import Estimate, Graph, range_residuals
+from ...graph import Estimate, Graph, range_vectors
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds
 from .range_doubts import LEAST_TELLING, RangeDoubt
 
@@ -65,18 +64,37 @@ class BeaconRanges:
         """`graph` is the sum of all increments, `estimate` of all its poses and landmarks."""
         self.landmark = graph.landmarks.names.index(one.finding.subject)
         self.before = estimate.landmarks[self.landmark].copy()
-        self._part = graph.replaced(ranges=graph.ranges.take(one.rows))
-        self._estimate, self._root = estimate, np.sqrt(self._part.ranges.precision)
+        ranges = graph.ranges.take(one.rows)
+        vector = range_vectors(graph.replaced(ranges=ranges), estimate)
+        # From the antenna at the other end to the beacon.
+        sign = np.where(ranges.target == ~self.landmark, 1.0, -1.0)
+        self._others = self.before - sign[:, None] * vector
+        self._distance_m, self._root = ranges.distance_m, np.sqrt(ranges.precision)
         self._still = self.whitened(self.before)
         self.error_m = float(np.median(np.abs(self._still / self._root)))
-        self.minima = _minima(self.whitened, self.before, self.error_m)
+        self.minima = self._minima()
 
     def whitened(self, place: Array) -> Array:
         """(k,): whitened residuals with the beacon there."""
-        positions = self._estimate.landmarks.copy()
-        positions[self.landmark] = place
-        return np.asarray(range_residuals(self._part, Estimate(
-            self._estimate.rotation, self._estimate.translation, positions))) * self._root
+        length = np.linalg.norm(place - self._others, axis=1)
+        return np.asarray((length - self._distance_m) * self._root)
+
+    def _slopes(self, place: Array) -> Array:
+        """(k, d): their derivatives by the place."""
+        vector = place - self._others
+        length = np.maximum(np.linalg.norm(vector, axis=1), 1e-9)
+        return np.asarray(vector * (self._root / length)[:, None])
+
+    def _minima(self) -> list[OptimizeResult]:
+        """Local minima of the robust cost from the old place and rings about it, best first."""
+        d = len(self.before)
+        directions = np.concatenate([np.eye(d), -np.eye(d), *(
+            np.array([[a, b, *[0.0] * (d - 2)]]) / np.sqrt(2) for a in (-1, 1) for b in (-1, 1))])
+        starts = [self.before, *(
+            self.before + ring * self.error_m * one for ring in _RINGS for one in directions)]
+        found = [least_squares(self.whitened, start, jac=self._slopes, loss='cauchy',
+                               f_scale=FAR_SIGMA) for start in starts]
+        return sorted(found, key=lambda one: float(one.cost))
 
     @property
     def one_place(self) -> bool:
@@ -125,15 +143,3 @@ def move_of(
     move = Move(ranges.landmark, before, best.x, float(np.sqrt(factor / least)))
     significant = np.sqrt(chdtri(len(before), np.exp(-flip_cost / 2)))
     return move if move.way_m > significant * move.sigma_m else None
-
-
-def _minima(
-    whitened: Callable[[Array], Array], before: Array, error_m: float
-) -> list[OptimizeResult]:
-    """Local minima of the robust cost from the old position and from rings about it, best first."""
-    d = len(before)
-    directions = np.concatenate([np.eye(d), -np.eye(d), *(
-        np.array([[a, b, *[0.0] * (d - 2)]]) / np.sqrt(2) for a in (-1, 1) for b in (-1, 1))])
-    starts = [before, *(before + ring * error_m * one for ring in _RINGS for one in directions)]
-    found = [least_squares(whitened, start, loss='cauchy', f_scale=FAR_SIGMA) for start in starts]
-    return sorted(found, key=lambda one: float(one.cost))

@@ -66,12 +66,6 @@ class RangeDoubt:
         """Time of its first range since the first pose."""
         return float(range_ends(graph).seconds[self.rows[0]])
 
-    def fits(self, graph: Graph, estimate: Estimate) -> bool:
-        """Whether most of its ranges, as they came, fit a map."""
-        whitened = _errors(graph, self.rows, estimate) * np.sqrt(
-            graph.ranges.precision[self.rows])
-        return bool(2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) < len(whitened))
-
 
 MOVED = 'beacon_moved'
 """Kind of the finding of a beacon that was moved."""
@@ -140,23 +134,20 @@ def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[
     """
     kept = []
     for one in doubts:
-        ranges = graph.ranges.take(one.rows)
-        whitened = _errors(graph, one.rows, estimate) * np.sqrt(ranges.precision)
         own = of_sources(graph, (one.finding.subject,), 0)
         if one.finding.kind != MOVED and 2 * len(one.rows) > len(own) and not (
                 one.finding.subject in graph.landmarks.names
                 and _fitted(own[own < one.rows[0]], graph, estimate)):
             continue
-        if one.open or 2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) >= len(whitened) > 0:
+        if one.open or (len(one.rows) and 2 * _far(graph, one.rows, estimate) >= len(one.rows)):
             kept.append(one)
     return kept
 
 
 def _fitted(rows: Index, graph: Graph, estimate: Estimate) -> bool:
     """Whether these ranges are enough to tell, and fit as often as others do."""
-    whitened = _errors(graph, rows, estimate) * np.sqrt(graph.ranges.precision[rows])
-    return len(rows) >= LEAST_TELLING and bool(
-        np.mean(np.abs(whitened) >= FAR_SIGMA) <= TOLERATED_SHARE)
+    return (len(rows) >= LEAST_TELLING
+            and _far(graph, rows, estimate) <= TOLERATED_SHARE * len(rows))
 
 
 def grown(one: RangeDoubt, graph: Graph) -> RangeDoubt:
@@ -200,6 +191,13 @@ def _errors(graph: Graph, rows: Index, estimate: Estimate) -> Array:
         graph.replaced(ranges=graph.ranges.take(rows)), estimate))
 
 
+def _far(graph: Graph, rows: Index, estimate: Estimate, length_m: float = 0.0) -> int:
+    """How many of these ranges, with a length taken off, do not fit an estimate."""
+    # Predicted minus measured: a long range makes it smaller.
+    whitened = (_errors(graph, rows, estimate) + length_m) * np.sqrt(graph.ranges.precision[rows])
+    return int(np.count_nonzero(np.abs(whitened) >= FAR_SIGMA))
+
+
 def median_error(one: RangeDoubt, graph: Graph, estimate: Estimate) -> float:
     """By how much the ranges of a group are too long at an estimate, in metres."""
     return -float(np.median(_errors(graph, one.rows, estimate)))
@@ -215,10 +213,7 @@ def possible(one: RangeDoubt, graph: Graph) -> bool:
 
 def explained(one: RangeDoubt, graph: Graph, estimate: Estimate) -> bool:
     """Whether most ranges of a group fit the map once its length is taken off."""
-    ranges = graph.ranges.take(one.rows)
-    # Predicted minus measured: a long range makes it smaller.
-    whitened = (_errors(graph, one.rows, estimate) + one.length_m) * np.sqrt(ranges.precision)
-    return bool(2 * np.count_nonzero(np.abs(whitened) >= FAR_SIGMA) < len(whitened))
+    return 2 * _far(graph, one.rows, estimate, one.length_m) < len(one.rows)
 
 
 def rows_of(doubts: list[RangeDoubt]) -> Index:

@@ -278,7 +278,8 @@ class SourceFaults:
             self._doubt([earlier, *(old for old in before if old is not one and not (
                 old.moved and old.finding.subject == one.finding.subject))])
             other = again(contest, move.of(whole))
-            if other is None or not one.fits(graph, other.best.whole):
+            if other is None or not explained(
+                    replace(one, length_m=0.0), graph, other.best.whole):
                 self._doubt(after)
                 continue
             contest, judgement = other, judge(other)

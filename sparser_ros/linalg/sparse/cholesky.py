@@ -116,7 +116,7 @@ class SymbolicCholesky:
         _, self.counts = elimination_tree(
             *permuted_pattern(matrix.indptr, matrix.indices, order, rank))
         limit = linalg_numbers().supernodal_multiplications
-        if np.sum(self.counts**2.0) > limit * np.sum(self.counts):
+        if np.sum(self.counts**2.0) > limit * float(np.sum(self.counts)):
             self._factor = _analysed(matrix, 'supernodal', ordering)
             order = self._factor.P().astype(np.int64)
         self.order = order if self._prescribed is None else self._prescribed[order]

@@ -24,7 +24,7 @@ def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
     dense blocks of another matrix of this pattern that will be factorised in the same order.
     """
     numbers = linalg_numbers()
-    busy = np.count_nonzero(np.diff(matrix.indptr) > CHAIN_ENTRIES)
+    busy = int(np.count_nonzero(np.diff(matrix.indptr) > CHAIN_ENTRIES))
     reduced = Reduced(matrix) if busy >= numbers.reduced_from_nodes else None
     tried = SymbolicCholesky(matrix if reduced is None else reduced.core)
     if tried.counts is None or tried.order is None:

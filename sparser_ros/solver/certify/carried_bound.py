@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...array_types import Array, Index
+from ...array_types import Index
 from .. import thresholds
 from ..manifold.manifold import Manifold
 from ..model.schur import SchurOperator
 from .certificate import Certifier
 from .dual_proof import DualProof
 from .multipliers import Multipliers
+from .names import take_known
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class KeptMultipliers:
     def on(self, manifold: Manifold, poses: Index, ranges: Index) -> Multipliers:
         """The same on another graph, given its names: zero on what is new."""
         kept, found = self.multipliers, Multipliers.zero(manifold)
-        _take(found.blocks, poses, kept.blocks, self.poses)
-        _take(found.scalars, ranges, kept.scalars, self.ranges)
+        take_known(found.blocks, poses, kept.blocks, self.poses)
+        take_known(found.scalars, ranges, kept.scalars, self.ranges)
         if manifold.homogenised:
             found.fixed[...] = kept.fixed
         return found
@@ -101,11 +102,3 @@ class CarriedBound:
     def _raise(self, proof: DualProof) -> None:
         if proof.lower > self.lower:
             self.lower, self.multipliers = proof.lower, proof.multipliers
-
-
-def _take(to: Array, names: Index, values: Array, known: Index) -> None:
-    """Copy what has a known name."""
-    at = np.searchsorted(known, names)
-    same = at < len(known)
-    same[same] = known[at[same]] == names[same]
-    to[same] = values[at[same]]

@@ -133,8 +133,10 @@ class Certifier:
         gap = 0.9 * tolerance
         if self.factor(S, gap / self.rows) is not None:
             return Certificate(cost, gap, tolerance)
+        if not directions:
+            return Certificate(cost, np.inf, tolerance)
         numbers = thresholds.current()
-        for _ in range(numbers.certificate_growths if directions else 0):
+        for _ in range(numbers.certificate_growths):
             gap *= 10
             factor = self.factor(S, gap / self.rows)
             if factor is not None:

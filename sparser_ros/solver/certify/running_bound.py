@@ -23,6 +23,7 @@ from ..result import SolveStatus
 from .certificate import Certifier
 from .dual_proof import DualProof
 from .multipliers import Multipliers
+from .names import take_known
 from .newton_descent import NewtonDescent
 from .staircase import raised
 
@@ -58,11 +59,7 @@ class Relaxed:
         bearings = y[n * d : n * d + k] @ np.eye(d, p)
         tied = source >= 0
         bearings[tied] = np.einsum('kj,kjp->kp', y[n * d : n * d + k][tied], lift[source[tied]])
-        old = np.searchsorted(self.ranges, ranges)
-        known = (old < len(self.ranges)) & (
-            self.ranges[np.minimum(old, max(len(self.ranges) - 1, 0))] == ranges
-            if len(self.ranges) else False)
-        bearings[known] = self.bearings[old[known]]
+        take_known(bearings, ranges, self.bearings, self.ranges)
         rest = len(y) - n * d - k
         return np.concatenate([blocks.reshape(n * d, p), bearings, np.eye(d, p)[:rest]])
 

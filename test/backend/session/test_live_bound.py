@@ -72,13 +72,19 @@ def test_a_map_that_has_grown_begins_where_the_last_one_ended():
     assert carried <= fresh
 
 
-def test_a_map_has_a_bound_while_the_sharp_one_of_an_earlier_map_is_at_work():
-    parts = list(increments(8))
+def bounded(parts):
+    """An auditor that has audited and bounded these increments."""
     auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=1.0, bound_share=0.2)))
-    for one in parts[:5]:
+    for one in parts:
         auditor.add(one)
     auditor.audit()
     steps(auditor)
+    return auditor
+
+
+def test_a_map_has_a_bound_while_the_sharp_one_of_an_earlier_map_is_at_work():
+    parts = list(increments(8))
+    auditor = bounded(parts[:5])
     early = auditor.bound
     for at, one in enumerate(parts[5:], 5):
         auditor.add(one)
@@ -95,11 +101,7 @@ def test_a_map_has_a_bound_while_the_sharp_one_of_an_earlier_map_is_at_work():
 
 def test_what_came_since_is_bounded_alone_where_it_is_much_and_bounds_add_up():
     parts = list(increments(8))
-    auditor = Auditor(config(solver=ROBUST, audit=AuditConfig(growth=1.0, bound_share=0.2)))
-    for one in parts[:4]:
-        auditor.add(one)
-    auditor.audit()
-    steps(auditor)
+    auditor = bounded(parts[:4])
     early, live = auditor.bound, auditor._bound
     for one in parts[4:]:
         auditor.add(one)

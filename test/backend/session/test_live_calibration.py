@@ -8,13 +8,13 @@ from backend_world import config
 from radio_world import radio_world
 
 from sparser_ros.backend.session import radio_biases
-from sparser_ros.backend.session.live_bound import SolvedMap
 from sparser_ros.backend.session.live_calibration import (
     KIND,
     LiveCalibration,
     biases_of,
     findings_of,
 )
+from sparser_ros.backend.session.solved_map import SolvedMap
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LiveSolverConfig

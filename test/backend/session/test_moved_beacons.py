@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend_world import World, config, graph_of
 
-from sparser_ros.backend.session.moved_beacons import move_of
+from sparser_ros.backend.session.moved_beacons import BeaconRanges, move_of
 from sparser_ros.backend.session.range_doubts import (
     LEAST_TELLING,
     MOVED,
@@ -19,6 +19,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.graph import range_residuals
 from sparser_ros.graph.finding import Finding
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
@@ -74,6 +75,25 @@ def test_a_beacon_that_was_moved_is_found_within_its_sigma(seed, dimension):
     assert move.way_m == pytest.approx(np.linalg.norm(way), abs=0.2)
     np.testing.assert_array_equal(move.of(true.truth).landmarks[0], move.after)
     assert 'beacon L0 was moved by' in move.words('L0', 40.0)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_residuals_at_another_place_are_those_of_the_graph_and_slopes_their_differences(dimension):
+    true = world(dimension=dimension)
+    graph = graph_of(true.increments(4), dimension)
+    one, place = group(graph), true.beacons[0] + WAY[dimension]
+    ranges = BeaconRanges(one, graph, true.truth)
+    elsewhere = true.truth.landmarks.copy()
+    elsewhere[0] = place
+    there = dataclasses.replace(true.truth, landmarks=elsewhere)
+    part = graph.replaced(ranges=graph.ranges.take(one.rows))
+    expected = range_residuals(part, there) * np.sqrt(part.ranges.precision)
+    np.testing.assert_allclose(ranges.whitened(place), expected, rtol=1e-9, atol=1e-9)
+    step = 1e-6
+    for axis in np.eye(dimension):
+        slope = (ranges.whitened(place + step * axis) - ranges.whitened(place - step * axis)) / (
+            2 * step)
+        np.testing.assert_allclose(ranges._slopes(place) @ axis, slope, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize('change', [
