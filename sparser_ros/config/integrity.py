@@ -27,6 +27,10 @@ class IntegrityConfig:
         'protection levels: standard deviation of its bias, place, share or rate, over what the '
         'floor of that fault gives (10 of a bias floor of 0.1 m = 0.6 m)', lower=2.0, upper=1e4,
         live=True)
+    hidden_fault_risk: float = option(
+        0.1, 'the gate withdraws a robot while its newest position is beyond '
+        '`observability.alert_limit_m`, because of a fault that nothing proves, with more than '
+        'this probability; 1 = never', lower=1e-6, upper=1.0, live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '
         'independent', unit='s', lower=1.0, upper=3600.0, live=True)

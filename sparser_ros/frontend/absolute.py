@@ -117,7 +117,9 @@ class FixGate:
             return 'wrong_frame'
         lever = self._lever(sample)
         spread = np.diagonal(sample.position_covariance)[: space.dimension]
-        move = float(np.mean(spread))
+        with np.errstate(over='ignore', invalid='ignore'):
+            # Finite extremes may add up to infinity, which is refused below.
+            move = float(np.mean(spread))
         if not math.isfinite(move) or np.any(spread <= 0):
             if math.isfinite(move) and not np.any(spread):
                 reason = 'covariance_zero'

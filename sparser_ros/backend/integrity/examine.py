@@ -34,9 +34,9 @@ from .doubts import (
 from .gate import Gate, gate_of
 from .hypotheses import CommonError, hypotheses_of
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
-from .linear_model import linear_model
+from .linear_model import LinearModel, Scores, linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
-from .selection import scores_of, selected
+from .selection import DETERMINED, scores_of, selected
 from .shifts import Shift, shifts
 from .swapped_robots import swapped_robots
 from .undetected import HiddenFaults, hidden_faults
@@ -199,7 +199,8 @@ def _explained(
             _measured, one, sources.names[one.source]), one.tests) for one in shifted]
     tested = hypotheses_of(graph, estimate, kept, model, sources, common, config)
     scores = scores_of(model, tested)
-    undetected = hidden_faults(graph, estimate, scores, tested, gauge, config)
+    undetected = hidden_faults(
+        graph, estimate, scores, tested, gauge, config, _noise(model, scores))
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
         (one, theta) for one, theta, _ in selected(scores, tested, false_alarm)
@@ -217,6 +218,17 @@ def _explained(
     named = {name for finding in found for name in _names(finding)}
     return found + [
         one.finding(theta) for one, theta in faults if one.subject not in named], undetected
+
+
+def _noise(model: LinearModel, scores: Scores) -> float:
+    """Found over claimed variance of the residuals beside the likeliest error, at least 1."""
+    rows, unknowns = model.jacobian.shape
+    used = np.asarray(model.jacobian.multiply(model.jacobian).sum(axis=1)).reshape(rows) > 0
+    degrees = int(np.sum(used)) - unknowns
+    known = scores.information.diagonal() > DETERMINED * scores.bare
+    gains = scores.score[known] ** 2 / scores.information.diagonal()[known]
+    square = float(model.residual @ model.residual) - float(np.max(gains, initial=0.0))
+    return max(1.0, square / degrees) if degrees > 0 else 1.0
 
 
 def _ready(finding: Finding, _: Array) -> Finding:

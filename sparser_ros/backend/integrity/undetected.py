@@ -13,6 +13,11 @@ What one hypothesis changes in L is a block, so that W changes by one of low ran
 W_i = W + W E (1 / D - E^T W E)^-1 E^T W, with D the precision that a fault takes away.
 The separations are seen in the data, so no threshold and no missed detection enters (Blanch et
 al., Baseline advanced RAIM user algorithm, IEEE T-AES 51, 2015).
+
+The same for one faulty source among others that do not err at all: W_i = (A_ii + L_i)^-1, and how
+much likelier the data are with that fault than with none (Bayes factor, unknowns integrated out):
+
+    log B_i = (s_i^T W_i s_i + log det(L_i W_i)) / 2.
 """
 
 from __future__ import annotations
@@ -54,6 +59,12 @@ class HiddenFaults:
     """(k,): the hypothesis of each column of `added`, 0 ... h - 1."""
     shift: Array
     """(b, d, 1 + h): to the estimate without a fault, and with each of them, metres."""
+    lone: Array
+    """(b, d, k): as `added`, of each fault where all other sources are without error."""
+    lone_shift: Array
+    """(b, d, h): to the estimate with each fault where no other source errs, metres."""
+    evidence: Array
+    """(h,): log of how much likelier the data are with that fault than without any error."""
     causes: tuple[str, ...]
     """(h,): the hypotheses in words."""
 
@@ -70,11 +81,12 @@ class HiddenFaults:
 
 def hidden_faults(
     graph: Graph, estimate: Estimate, scores: Scores, hypotheses: Sequence[Hypothesis],
-    gauge: int | None, config: IntegrityConfig,
+    gauge: int | None, config: IntegrityConfig, variance_factor: float = 1.0,
 ) -> HiddenFaults:
     """The hidden faults at an estimate; `scores` are those of `hypotheses`, in their order.
 
-    `gauge` is the pose that map is relative to, None where absolute data fix map.
+    `gauge` is the pose that map is relative to, None where absolute data fix map. Where noise has
+    more than the claimed variance, `variance_factor` of it, residuals are less evidence.
     """
     newest = _newest(graph)
     rows = np.array(list(newest.values()), dtype=np.int64)
@@ -91,11 +103,14 @@ def hidden_faults(
     b, d, k = moved.shape
     M = moved.reshape(b * d, k)
     common, added, shift = _separations(M, A, s, owner, count, config.fault_size)
+    lone, lone_shift, evidence = _lone(
+        M, A / variance_factor, s / variance_factor, owner, count, config.fault_size)
     return HiddenFaults(
         tuple(newest), tuple(graph.landmarks.names),
         np.concatenate([estimate.translation[rows], estimate.landmarks]),
         common.reshape(b, d, k), added.reshape(b, d, k), owner.astype(np.int64),
-        shift.reshape(b, d, len(kept) + 1),
+        shift.reshape(b, d, len(kept) + 1), lone.reshape(b, d, k),
+        lone_shift.reshape(b, d, len(kept)), evidence,
         tuple(f'{one.kind} of {one.subject}' for one in kept))
 
 
@@ -121,6 +136,24 @@ def _separations(
         added[:, block] = MW[:, block] @ factor
         shift.append(base + added[:, block] @ (factor.T @ Ws[block]))
     return M @ half.T, added, np.stack(shift, axis=1)
+
+
+def _lone(
+    M: Array, A: Array, s: Array, owner: Index, count: Index, size: float
+) -> tuple[Array, Array, Array]:
+    """Root of what each fault alone adds, shift and evidence; errors in units of their floors."""
+    lone, shift = np.zeros_like(M), np.zeros((len(M), len(count)))
+    evidence = np.zeros(len(count))
+    for one, c in enumerate(count.tolist()):
+        block = np.flatnonzero(owner == one)
+        values, vectors = np.linalg.eigh(A[np.ix_(block, block)])
+        prior = (c + 2.0) / size**2
+        variance = 1 / (np.maximum(values, 0.0) + prior)
+        pull = vectors.T @ s[block]
+        lone[:, block] = M[:, block] @ vectors * np.sqrt(variance)
+        shift[:, one] = M[:, block] @ vectors @ (variance * pull)
+        evidence[one] = np.sum(variance * pull**2 + np.log(prior * variance)) / 2
+    return lone, shift, evidence
 
 
 def _newest(graph: Graph) -> dict[str, int]:

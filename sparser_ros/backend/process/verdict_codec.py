@@ -29,7 +29,8 @@ _PLAIN = (
 
 _HIDDEN_NAMES = ('robots', 'landmarks', 'causes')
 _CORRECTED = ('rows', 'length_m', 'factor')
-_HIDDEN_ARRAYS = ('position', 'common', 'added', 'owner', 'shift')
+_HIDDEN_ARRAYS = (
+    'position', 'common', 'added', 'owner', 'shift', 'lone', 'lone_shift', 'evidence')
 
 
 def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
@@ -105,9 +106,10 @@ def _corrections(packet: Packet) -> RangeCorrections:
 
 def _hidden(packet: Packet) -> HiddenFaults | None:
     names = packet.values.get('hidden')
-    if names is None:
+    if names is None or 'hidden.evidence' not in packet.arrays:
+        # None, or written before faults had evidence.
         return None
     robots, landmarks, causes = (tuple(names[name]) for name in _HIDDEN_NAMES)
-    position, common, added, owner, shift = (
-        packet.arrays[f'hidden.{name}'] for name in _HIDDEN_ARRAYS)
-    return HiddenFaults(robots, landmarks, position, common, added, owner, shift, causes)
+    return HiddenFaults(
+        robots, landmarks, causes=causes,
+        **{name: packet.arrays[f'hidden.{name}'] for name in _HIDDEN_ARRAYS})

@@ -17,7 +17,8 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import rotation_jacobian
-from .covariances import JointCovariance
+from ..integrity.undetected import HiddenFaults
+from .covariances import KNOWN_POSITIONS, Covariances, JointCovariance
 from .solution import Location, RobotLocation
 
 
@@ -86,6 +87,55 @@ def relative_to(place: Array, points: Array) -> Array | None:
     if np.linalg.matrix_rank(motion) < motion.shape[1]:
         return None
     return np.hstack([np.eye(d), -_motions((place - centre)[None]) @ np.linalg.pinv(motion)])
+
+
+@dataclass(frozen=True)
+class View:
+    """What the position of a robot is relative to: how it is seen from there."""
+
+    relative: Array
+    """(d, d n): displacements of n bodies into that of the robot; the robot itself comes first."""
+    rows: Index
+    """(n,): the bodies among those of the audit."""
+    noise: Array
+    """(d, d): covariance of the position, square metres."""
+
+    def of(self, part: Array) -> Array:
+        """(d, k) of displacements (b, d, k) of all bodies."""
+        d = len(self.noise)
+        return np.asarray(self.relative @ part[self.rows].reshape(len(self.rows) * d, -1))
+
+    def with_faults(self, sound: Array, added: Array, owner: Index, factor: float) -> Array:
+        """(1 + h, d, d): `sound`, then with what each fault adds: roots (b, d, k) and owners."""
+        root, d = self.of(added), len(self.noise)
+        covariance = np.zeros((int(np.max(owner, initial=-1)) + 2, d, d))
+        np.add.at(covariance, 1 + owner, factor * np.einsum('ik,jk->kij', root, root))
+        return covariance + sound
+
+
+def view_of(
+    robot: str, scene: Scene, covariances: Covariances | None, hidden: HiddenFaults
+) -> View | None:
+    """The view of a robot that a solution states; None where something is not known."""
+    own = None if covariances is None else covariances.of(robot)
+    if covariances is None or own is None or hidden.place(robot) < 0:
+        return None
+    d = scene.position.shape[1]
+    noise = own[:d, :d] * (1.0 if covariances.found else covariances.variance_factor)
+    alone = View(np.eye(d), np.array([hidden.place(robot)]), noise)
+    if covariances.gauge == KNOWN_POSITIONS:
+        return alone
+    names = (robot, *datum_of(robot, scene.robots, scene.landmarks))
+    rows = np.array([scene.names.index(name) for name in names], dtype=np.int64)
+    now = relative_to(scene.position[rows[0]], scene.position[rows[1:]])
+    if now is None:
+        return alone
+    at = np.array([hidden.place(name) for name in names], dtype=np.int64)
+    noise = now @ scene.covariance(rows) @ now.T
+    if np.any(at < 0) or not np.all(np.isfinite(noise)):
+        return None
+    then = relative_to(hidden.position[at[0]], hidden.position[at[1:]])
+    return None if then is None else View(then, at, noise)
 
 
 def free_network(joint: JointCovariance, positions: Array, located: Mask) -> Array:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import chdtri
 
-from ...array_types import Array, Index
+from ...array_types import Array
 from ..integrity.undetected import HiddenFaults
-from .covariances import KNOWN_POSITIONS, Covariances
+from .covariances import Covariances
 from .protection import Protection
-from .protection_frame import Scene, datum_of, relative_to
+from .protection_frame import Scene, view_of
 from .solution import Location
 from .verdict import Verdict
 
@@ -76,39 +76,11 @@ def _errors(
     robot: str, scene: Scene, covariances: Covariances | None, hidden: HiddenFaults
 ) -> tuple[Array, Array] | None:
     """Covariances (1 + h, d, d) and shifts (1 + h, d) of a robot's position; None = not known."""
-    own = None if covariances is None else covariances.of(robot)
-    if covariances is None or own is None or hidden.place(robot) < 0:
+    view = view_of(robot, scene, covariances, hidden)
+    if view is None:
         return None
-    d = scene.position.shape[1]
-    noise = own[:d, :d] * (1.0 if covariances.found else covariances.variance_factor)
-    alone = _with_faults(
-        np.eye(d), np.array([hidden.place(robot)]), noise, hidden, scene.factor)
-    if covariances.gauge == KNOWN_POSITIONS:
-        return alone
-    names = (robot, *datum_of(robot, scene.robots, scene.landmarks))
-    rows = np.array([scene.names.index(name) for name in names], dtype=np.int64)
-    now = relative_to(scene.position[rows[0]], scene.position[rows[1:]])
-    if now is None:
-        return alone
-    at = np.array([hidden.place(name) for name in names], dtype=np.int64)
-    noise = now @ scene.covariance(rows) @ now.T
-    if np.any(at < 0) or not np.all(np.isfinite(noise)):
-        return None
-    then = relative_to(hidden.position[at[0]], hidden.position[at[1:]])
-    return None if then is None else _with_faults(then, at, noise, hidden, scene.factor)
-
-
-def _with_faults(
-    relative: Array, at: Index, noise: Array, hidden: HiddenFaults, factor: float
-) -> tuple[Array, Array]:
-    """Adds what errors of sources do, `relative` (d, d n) to bodies `at` of the audit."""
-    d = noise.shape[0]
-
-    def seen(part: Array) -> Array:
-        return relative @ part[at].reshape(len(at) * d, part.shape[2])
-
-    common, added, shift = seen(hidden.common), seen(hidden.added), seen(hidden.shift)
+    common = view.of(hidden.common)
     # The audit has weighed errors against noise as claimed: more noise widens all of it at most.
-    covariance = np.zeros((shift.shape[1], d, d))
-    np.add.at(covariance, 1 + hidden.owner, factor * np.einsum('ik,jk->kij', added, added))
-    return covariance + noise + factor * common @ common.T, shift.T
+    sound = view.noise + scene.factor * common @ common.T
+    return view.with_faults(sound, hidden.added, hidden.owner, scene.factor), view.of(
+        hidden.shift).T

@@ -26,6 +26,7 @@ from . import quarantine, renumbered, trust
 from .covariances import Covariances, JointCovariance, covariances
 from .frame import Frame, frame_of, pinned, pins_of
 from .graph_store import GraphStore, merged
+from .hidden_risk import without_the_doubtful
 from .map_costs import costs_of
 from .placed_map import PlacedMap, placed_map
 from .protection_frame import free_network, scene_of
@@ -323,11 +324,17 @@ class Tracker:
             estimate = estimate.moved(np.eye(config.dimension), shift)
         robots = trust.locations(
             graph, segments, verdict, doubts, self._store.newest_stamp_ns, config)
-        self._located = frozenset(
-            one.robot for one in robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False
         joint = self._joint()
         covariances = self._covariances(joint, located, estimate)
+        protection = None
+        if joint is not None:
+            scene = scene_of(graph, estimate, robots, located, joint)
+            robots = without_the_doubtful(scene, covariances, verdict, config.backend)
+            protection = protection_levels(
+                replace(scene, robots=robots), covariances, verdict, config.backend.integrity)
+        self._located = frozenset(
+            one.robot for one in robots if one.location is Location.LOCATED)
         message = 'followed by the incremental solver'
         if full and verdict is not None:
             stats, message = _audited(stats, verdict, self._store.sequence), verdict.message
@@ -346,9 +353,7 @@ class Tracker:
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
             placed=self._names, anchored=anchored,
             quarantined=tuple(sorted(self._store.excluded.items())),
-            covariances=covariances, protection=None if joint is None else protection_levels(
-                scene_of(graph, estimate, robots, located, joint), covariances, verdict,
-                config.backend.integrity))
+            covariances=covariances, protection=protection)
 
     def _joint(self) -> JointCovariance | None:
         if self._config.backend.covariance == 'off' or self._map is None:

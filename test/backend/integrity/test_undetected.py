@@ -4,13 +4,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from faulty_world import graph, solved, world
+from faulty_world import graph, odometry_scaled, solved, world
+from scipy.stats import multivariate_normal
 
 from sparser_ros.backend.integrity.hypotheses import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.backend.integrity.undetected import (
     LASTING,
+    _lone,
     _moved,
     _separations,
     hidden_faults,
@@ -134,3 +136,39 @@ def test_beacons_that_are_fixed_do_not_move():
     found = hidden_faults(made, estimate, scores, tested, None, CONFIG)
     assert np.all(found.common[3:] == 0) and np.all(found.shift[3:] == 0)
     assert np.all(np.any(found.common[:3] != 0, axis=2))
+
+
+def test_a_lone_fault_is_that_of_a_solve_with_it_and_evidence_that_of_dense_gaussians():
+    random, parts = np.random.default_rng(8), np.array([1, 2, 1])
+    J, G, _ = drawn(random, parts)
+    r = random.normal(size=len(J)) + 0.4 * G[:, 1]
+    inverse = np.linalg.inv(J.T @ J)
+    M, P = inverse @ J.T @ G, np.eye(len(J)) - J @ inverse @ J.T
+    r, owner = P @ r, np.repeat(np.arange(3), parts)
+    lone, shift, evidence = _lone(M, G.T @ P @ G, G.T @ r, owner, parts, 10.0)
+    free = np.eye(len(J)) + 1e5 * J @ J.T
+    none = multivariate_normal(np.zeros(len(J)), free).logpdf(r)
+    for fault, c in enumerate(parts):
+        own, variance = owner == fault, 100.0 / (c + 2)
+        whole = np.hstack([J, G[:, own]])
+        information = whole.T @ whole + np.diag(np.r_[np.zeros(4), np.full(c, 1 / variance)])
+        np.testing.assert_allclose(
+            shift[:, fault], -np.linalg.solve(information, whole.T @ r)[:4], atol=1e-10)
+        np.testing.assert_allclose(
+            inverse + lone[:, own] @ lone[:, own].T, np.linalg.inv(information)[:4, :4],
+            atol=1e-10)
+        there = free + variance * G[:, own] @ G[:, own].T
+        assert evidence[fault] == pytest.approx(
+            multivariate_normal(np.zeros(len(J)), there).logpdf(r) - none, abs=1e-3)
+
+
+def test_noise_beyond_the_claimed_one_makes_residuals_less_evidence():
+    place = world(3)
+    made = odometry_scaled(graph(place, 3), 1, 1.03)
+    estimate, weights = solved(made, place.truth)
+    tested, scores = scored(made, estimate, weights)
+    plain, noisy = (
+        hidden_faults(made, estimate, scores, tested, 0, CONFIG, factor) for factor in (1.0, 4.0))
+    fault = plain.causes.index('odometry_scale of B')
+    assert plain.evidence[fault] > 2 * noisy.evidence[fault] > 0
+    assert np.argmax(plain.evidence) == np.argmax(noisy.evidence) == fault

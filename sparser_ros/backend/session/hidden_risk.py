@@ -1,0 +1,90 @@
+"""Robots that a fault which nobody has found may have moved beyond the alert limit.
+
+A fault is named once false alarms are rarer than stated, which may take a minute in which it
+bends the map. Before that it is one of h + 1 hypotheses: no source errs, or one of them does, each
+with the prior probability P (`integrity.fault_probability`). With the evidence B_i of the newest
+audit (integrity/undetected.py) the probability of each follows from Bayes' rule, and under each
+the position is normal about the estimate that allows for it, so that
+
+    risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > alert limit),   p_i = P B_i / (1 + sum P B_j).
+
+Errors of noise alone are not in it: `observability.position_sigma_m` bounds these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import chndtr, ndtr
+
+from ...array_types import Array
+from .covariances import Covariances
+from .protection_frame import Scene, view_of
+from .solution import Location, RobotLocation
+from .verdict import Verdict
+
+if TYPE_CHECKING:
+    from ...config.backend_config import BackendConfig
+
+_FLAT = 50.0
+"""A limit of so many standard deviations is as good as a straight line, not a circle."""
+_WORDS = {
+    'range_bias': 'ranges of {} are all too long or too short',
+    'beacon_misplaced': 'beacon {} does not stand where it is configured',
+    'odometry_scale': 'the odometry of {} is too long or too short',
+    'odometry_turn': 'the odometry of {} turns by itself',
+}
+
+
+def without_the_doubtful(
+    scene: Scene, covariances: Covariances | None, verdict: Verdict | None,
+    config: BackendConfig,
+) -> tuple[RobotLocation, ...]:
+    """The robots of a scene; those at risk are withdrawn, with the likeliest cause in words."""
+    integrity, hidden = config.integrity, None if verdict is None else verdict.undetected
+    if hidden is None or not integrity.gate or not len(hidden.causes):
+        return tuple(scene.robots)
+    odds = np.log(integrity.fault_probability) + np.append(-np.inf, hidden.evidence)
+    odds[0] = 0.0
+    odds = np.exp(odds - odds.max())
+    likely = (odds / odds.sum())[1:]
+    limit, found = config.observability.alert_limit_m, []
+    for one in scene.robots:
+        view = None
+        if one.location in (Location.LOCATED, Location.POSITION_ONLY):
+            view = view_of(one.robot, scene, covariances, hidden)
+        if view is None:
+            found.append(one)
+            continue
+        covariance = view.with_faults(view.noise, hidden.lone, hidden.owner, scene.factor)
+        sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance[1:, :2, :2])[:, -1], 0.0))
+        distance = np.linalg.norm(view.of(hidden.lone_shift)[:2], axis=0)
+        risk = likely * beyond(distance, sigma, limit)
+        if np.sum(risk) > integrity.hidden_fault_risk:
+            worst = int(np.argmax(risk))
+            one = replace(one, location=Location.UNLOCATED, missing=_reason(
+                hidden.causes[worst], float(likely[worst]), float(distance[worst]),
+                float(sigma[worst])))
+        found.append(one)
+    return tuple(found)
+
+
+def beyond(distance: Array, sigma: Array, limit: float) -> Array:
+    """Probability that a position is further off than `limit`, for each of h hypotheses.
+
+    The position is `distance` (h,) away in the mean, with `sigma` (h,) along both axes, metres.
+    """
+    sigma = np.maximum(sigma, 1e-9)
+    far = ndtr((distance - limit) / sigma)
+    round_ = sigma * _FLAT > np.maximum(limit, distance)
+    far[round_] = 1 - chndtr(
+        (limit / sigma[round_]) ** 2, 2.0, (distance[round_] / sigma[round_]) ** 2)
+    return np.clip(far, 0.0, 1.0)
+
+
+def _reason(cause: str, likely: float, distance: float, sigma: float) -> str:
+    kind, subject = cause.split(' of ', 1)
+    return (f'with a probability of {100 * likely:.0f} % {_WORDS[kind].format(subject)}, and it is '
+            f'{distance:.1f} m away then (standard deviation {sigma:.1f} m)')

@@ -1,0 +1,85 @@
+"""Robots are withdrawn where a fault that nothing proves may well have moved them too far."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import World, config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparser_ros.backend.session.hidden_risk import beyond, without_the_doubtful
+from sparser_ros.backend.session.protection_frame import scene_of
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.tracked_map import tracked_map
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.integrity import IntegrityConfig
+
+BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
+
+
+@pytest.mark.parametrize('sigma', [0.018, 0.022, 0.3, 2.0])
+@pytest.mark.parametrize('distance', [0.0, 0.7, 0.99, 1.02, 4.0])
+def test_the_probability_is_that_of_draws(distance, sigma):
+    random = np.random.default_rng(1)
+    drawn = np.array([distance, 0.0]) + sigma * random.normal(size=(200_000, 2))
+    share = np.mean(np.linalg.norm(drawn, axis=1) > 1.0)
+    found = beyond(np.array([distance]), np.array([sigma]), 1.0)[0]
+    assert found == pytest.approx(share, abs=0.01)
+
+
+@given(st.lists(st.tuples(
+    st.floats(0.0, 1e9), st.floats(0.0, 1e9)), min_size=1, max_size=20), st.floats(1e-3, 1e4))
+def test_it_is_a_probability_that_grows_with_the_distance(pairs, limit):
+    distance, sigma = np.array(pairs).T
+    found = beyond(distance, sigma, limit)
+    assert np.all((found >= 0) & (found <= 1))
+    assert np.all(beyond(distance + limit, sigma, limit) >= found - 0.01)
+
+
+def lived(**options):
+    world = World(
+        ['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)], BEACONS, seed=3, known=range(4))
+    session = Session(config(robots=world.names, solver=SolverConfig(
+        robust=RobustConfig(kernel='gm')), **options))
+    for one in world.increments(4):
+        session.add(one)
+        solution = session.solve()
+    return session, solution
+
+
+def withdrawn(session, solution, evidence, metres, **options):
+    """{robot: why}, of a verdict in which the scale of B's odometry is that likely."""
+    verdict = session.auditor.audit(tracked_map(solution))
+    hidden = verdict.undetected
+    fault = hidden.causes.index('odometry_scale of B')
+    found, shift = np.full(len(hidden.causes), -9.0), np.zeros_like(hidden.lone_shift)
+    found[fault], shift[1, 0, fault] = evidence, metres
+    verdict = dataclasses.replace(verdict, undetected=dataclasses.replace(
+        hidden, evidence=found, lone_shift=shift, lone=0.1 * hidden.lone))
+    scene = scene_of(
+        session.tracker.graph, solution.estimate, solution.robots, solution.landmark_located,
+        session.tracker._joint())
+    backend = dataclasses.replace(
+        session.tracker.config.backend, integrity=IntegrityConfig(**options))
+    robots = without_the_doubtful(scene, solution.covariances, verdict, backend)
+    assert [one.robot for one in robots] == ['A', 'B']
+    return {one.robot: one.missing for one in robots if one.location is not Location.LOCATED}
+
+
+def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot_and_says_why():
+    session, solution = lived()
+    assert all(one.location is Location.LOCATED for one in solution.robots)
+    found = withdrawn(session, solution, 5.0, 3.0)
+    assert set(found) == {'B'}
+    # The prior 0.01 times exp(5) are odds of 1.48.
+    assert found['B'].startswith(
+        'with a probability of 60 % the odometry of B is too long or too short, and it is 3.0 m '
+        'away then')
+    assert not withdrawn(session, solution, 5.0, 0.5)
+    assert not withdrawn(session, solution, 2.0, 3.0)
+    assert withdrawn(session, solution, 2.0, 3.0, fault_probability=0.1)
+    assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=1.0)
+    assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=0.7)
+    assert not withdrawn(session, solution, 5.0, 3.0, gate=False)
