@@ -93,16 +93,13 @@ install_ros_dependencies() {
 
 # ------------------------------------------------------------------------------ Python packages
 
-# scikit-sparse 0.5 needs SuiteSparse 7.4 and NumPy 2; 0.4.16 works with what is older.
+# Beside NumPy 1 it must be old, else it goes by SuiteSparse.
 scikit_sparse() {
     if [ "$(numpy_constraint)" = 'numpy<2' ]; then
         echo 'scikit-sparse>=0.4.16,<0.5'
         return
     fi
-    awk '/#define SUITESPARSE_MAIN_VERSION/ {major = $3}
-         /#define SUITESPARSE_SUB_VERSION/ {minor = $3}
-         END {print (1000 * major + minor >= 7004) ? "scikit-sparse>=0.5,<0.6" : "scikit-sparse>=0.4.16,<0.5"}' \
-        "$SUITESPARSE"
+    (cd "$ROOT" && "$(find_python)" -c 'import setup; print(setup.scikit_sparse())')
 }
 
 # The message modules of a ROS installation were compiled against its NumPy: 1 or 2 must stay.

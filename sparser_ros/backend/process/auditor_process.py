@@ -111,7 +111,7 @@ class AuditorLoop:
         elif packet.kind == protocol.CONFIGURE:
             self._config = protocol.config_from(values['config'])
             self._auditor.config = self._config
-            self._calibrate()
+            self._apply_biases()
         elif packet.kind == protocol.CLOSE:
             self._endpoint.ended.set()
 
@@ -128,13 +128,13 @@ class AuditorLoop:
         if begin < self._calibrate_from_s or not self._calibration.step(
                 self._auditor.solved, self._config):
             return False
-        self._calibrate()
+        self._apply_biases()
         now = time.monotonic()
         self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
         self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
         return True
 
-    def _calibrate(self) -> None:
+    def _apply_biases(self) -> None:
         """Apply the biases of the last calibration, where they are to be applied and are new."""
         options = self._config.calibration
         biases = self._calibration.biases if options.live and options.mode == 'apply' else {}

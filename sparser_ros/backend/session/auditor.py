@@ -29,7 +29,7 @@ from .graph_store import GraphStore
 from .growth_clock import GrowthClock
 from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
 from .live_bound import ROUNDS, LiveBound
-from .map_costs import costs_of
+from .map_comparison import SAME_CHI_SQUARE, has_left, is_worse
 from .quarantine import FAILURES
 from .rulings import Rulings
 from .runner import run
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 _OUTGROWN = 2.0
 """Growth of the measurements during a start from scratch from which its map says too little of
 them: the rest is as large as what it solved."""
-_SAME_CHI_SQUARE = 1.0
-"""Chi-square by which the tracker's map may fit worse: less than one standard deviation."""
 
 
 class Auditor:
@@ -226,7 +224,8 @@ class Auditor:
                 return None, ''
             contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config)
             contest.from_present(self._due.rows)
-            if tracked is not None and self._forgotten(frame, tracked):
+            if tracked is not None and has_left(
+                    frame, tracked, self._map, self._store.rows_until, self.config):
                 contest.from_hypothesis('the last audit', self._guess(frame, None))
         except FAILURES as error:
             return None, f'{type(error).__name__}: {error}'
@@ -340,47 +339,13 @@ class Auditor:
     ) -> VerdictKind:
         new = tracked is None or not set(names) <= set(tracked.placed)
         best, present = contest.best, contest.candidates[0]
-        better = present.value - best.value > max(SAME_COST * best.value, _SAME_CHI_SQUARE)
-        if new or better or self._worse(contest, tracked):
+        better = present.value - best.value > max(SAME_COST * best.value, SAME_CHI_SQUARE)
+        if new or better or is_worse(
+                contest.frame, tracked, best.whole, self._store.rows_until, self.config):
             return VerdictKind.BETTER_MAP
         if found.ambiguous:
             return VerdictKind.AMBIGUOUS
         return VerdictKind.AGREE
-
-    def _worse(self, contest: Contest, tracked: TrackedMap | None) -> bool:
-        """Whether the tracker's map fits its own data worse than the best candidate does.
-
-        The tracker's data alone are compared: what came since moves the best candidate, and will
-        move the tracker's map.
-        """
-        if tracked is None or tracked.anchored != contest.frame.anchored:
-            return True
-        mine, least = self._costs(contest.frame, tracked, tracked.estimate, contest.best.whole)
-        return not mine <= least + max(SAME_COST * least, _SAME_CHI_SQUARE)
-
-    def _forgotten(self, frame: Frame, tracked: TrackedMap) -> bool:
-        """Whether the tracker's map fits the data of the last audit much worse than its map did.
-
-        It has left that map: a better one came too late for the newest data, or these pulled it
-        away. Data that came since move the optimum of the older ones by less.
-        """
-        own = self._map
-        if own is None or own.anchored != tracked.anchored:
-            return False
-        older = own if own.sequence <= tracked.sequence else tracked
-        mine, least = self._costs(frame, older, tracked.estimate, own.estimate)
-        return mine - least > self.config.backend.observability.flip_cost
-
-    def _costs(
-        self, frame: Frame, known: TrackedMap, first: Estimate, second: Estimate
-    ) -> tuple[float, float]:
-        """Robust costs of two estimates of what `known` has placed, by the data that it knew."""
-        poses, landmarks = len(known.estimate.translation), len(known.estimate.landmarks)
-        mine, other = costs_of(frame, known.placed, (
-            continued(frame.graph, frame.segments, Estimate(
-                one.rotation[:poses], one.translation[:poses], one.landmarks[:landmarks]))
-            for one in (first, second)), self.config, self._store.rows_until(known.sequence))
-        return mine, other
 
     def _verdict(
         self, contest: Contest, tracked: TrackedMap | None, judgement: Judgement

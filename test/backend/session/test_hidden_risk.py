@@ -83,3 +83,30 @@ def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot_and_says_why():
     assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=1.0)
     assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=0.7)
     assert not withdrawn(session, solution, 5.0, 3.0, gate=False)
+
+
+def alone(seed, factor, **options):
+    """(located, located and more than 1 m off) of 40 ticks of one robot with odometry too long."""
+    world = World(['curved'], [np.zeros(2)], [[14.0, 5.0], [-9.0, 10.0], [6.0, -12.0]], 160, seed,
+                  range_sigma=0.15)
+    turn, move, frame_turn, frame_place = world.odometry[0]
+    world.odometry[0] = turn, factor * move, frame_turn, factor * frame_place
+    session = Session(config(
+        robots=world.names, solver=SolverConfig(robust=RobustConfig(kernel='gm', gnc=True)),
+        integrity=IntegrityConfig(**options)))
+    truth, located, wrong = world.true_in_map().translation, 0, 0
+    for one in world.increments(40, every=4):
+        session.add(one)
+        solution = session.solve()
+        here = solution.estimate.translation
+        if solution.robots[0].location is Location.LOCATED:
+            located += 1
+            wrong += np.linalg.norm(here[-1] - truth[len(here) - 1]) > 1.0
+    return located, wrong
+
+
+def test_odometry_that_is_too_long_is_suspected_before_it_is_proved():
+    assert alone(1, 1.0) == (40, 0)
+    before = [alone(seed, 1.15, hidden_fault_risk=1.0)[1] for seed in (1, 2)]
+    after = [alone(seed, 1.15)[1] for seed in (1, 2)]
+    assert sum(after) <= sum(before) / 2 > 2
