@@ -194,16 +194,24 @@ def _rebased(
         if not first:
             first.append(sample)
         turn = target_heading - _heading(first[0].quat_xyzw)
-        c, s = np.cos(turn), np.sin(turn)
-        position = sample.position_xyz.copy()
-        offset = position[:2] - first[0].position_xyz[:2]
-        position[:2] = target_xy + offset @ np.array([[c, s], [-s, c]])
-        x, y, z, w = np.asarray(sample.quat_xyzw).tolist()
-        c, s = np.cos(turn / 2), np.sin(turn / 2)
-        quat = np.array([c * x - s * y, c * y + s * x, c * z + s * w, c * w - s * z])
-        return replace(sample, position_xyz=position, quat_xyzw=quat)
+        begin = np.append(first[0].position_xyz[:2], 0.0)
+        position = np.append(target_xy, 0.0) + _about_vertical(turn, sample.position_xyz - begin)
+        return replace(
+            sample, position_xyz=position, quat_xyzw=_turned(sample.quat_xyzw, turn))
 
     return with_odometry(samples, robot, change)
+
+
+def _about_vertical(angle: float, vector: Array) -> Array:
+    c, s = np.cos(angle), np.sin(angle)
+    x, y, z = vector
+    return np.array([c * x - s * y, s * x + c * y, z])
+
+
+def _turned(quat: Any, angle: float) -> Array:
+    x, y, z, w = np.asarray(quat).tolist()
+    c, s = np.cos(angle / 2), np.sin(angle / 2)
+    return np.array([c * x - s * y, c * y + s * x, c * z + s * w, c * w - s * z])
 
 
 def scaled(samples: Samples, draw: Draw) -> Faulty:
@@ -211,6 +219,24 @@ def scaled(samples: Samples, draw: Draw) -> Faulty:
     robot, factor = draw.robot(), 1 + draw.random.uniform(0.05, 0.15)
     return with_odometry(
         samples, robot, lambda s: replace(s, position_xyz=factor * s.position_xyz)), (robot,)
+
+
+def turning(samples: Samples, draw: Draw) -> Faulty:
+    """A robot's odometry turns by itself, 2 to 10 mrad/s."""
+    robot = draw.robot()
+    rate = draw.random.choice([-1.0, 1.0]) * draw.random.uniform(0.002, 0.01)
+    last: list[Array] = []
+
+    def change(sample: OdometrySample) -> OdometrySample:
+        angle = rate * (sample.stamp_ns - START_NS) / SECOND
+        if not last:
+            last[:] = [sample.position_xyz, sample.position_xyz]
+        move = sample.position_xyz - last[0]
+        last[:] = [sample.position_xyz, last[1] + _about_vertical(angle, move)]
+        return replace(
+            sample, position_xyz=last[1], quat_xyzw=_turned(sample.quat_xyzw, angle))
+
+    return with_odometry(samples, robot, change), (robot,)
 
 
 def vanished(samples: Samples, draw: Draw) -> Faulty:
@@ -258,6 +284,43 @@ def misplaced_beacon(samples: Samples, draw: Draw) -> Faulty:
     return samples, (name,)
 
 
+def moved_beacon(samples: Samples, draw: Draw) -> Faulty:
+    """Somebody moves a beacon by 1 to 5 m."""
+    if not draw.run.beacon_names:
+        return samples, ()
+    number, begin = int(draw.random.integers(len(draw.run.beacons))), draw.time_ns()
+    name, old = draw.run.beacon_names[number], draw.run.beacons[number]
+    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(1, 5)
+    new = old.copy()
+    new[:2] += metres * np.array([np.cos(bearing), np.sin(bearing)])
+
+    def change(sample: RangeSample) -> RangeSample:
+        if name not in (sample.source, sample.target) or sample.stamp_ns < begin:
+            return sample
+        other = sample.target if sample.source == name else sample.source
+        motion = draw.run.motions[draw.run.robots.index(other)]
+        here = motion.poses(np.array([(sample.stamp_ns - START_NS) / SECOND]))[1][0]
+        longer = np.linalg.norm(new - here) - np.linalg.norm(old - here)
+        return replace(sample, range_m=max(0.05, sample.range_m + float(longer)))
+
+    return with_ranges(samples, change), (name,)
+
+
+def biased_beacon(samples: Samples, draw: Draw) -> Faulty:
+    """All ranges of one beacon 0.3 to 1 m too long."""
+    if not draw.run.beacon_names:
+        return samples, ()
+    name, metres = str(draw.random.choice(draw.run.beacon_names)), draw.random.uniform(0.3, 1.0)
+    return _lengthened(samples, name, metres, 0, 2**62), (name,)
+
+
+def two_faults(samples: Samples, draw: Draw) -> Faulty:
+    """A radio that is too long, and an odometry of another scale."""
+    changed, first = biased_radio(samples, draw)
+    changed, second = scaled(changed, draw)
+    return changed, (*first, *second)
+
+
 def false_closure(samples: Samples, draw: Draw) -> Faulty:
     """A false loop closure between two robots with a covariance of almost zero."""
     if len(draw.run.robots) < 2:
@@ -273,7 +336,8 @@ def false_closure(samples: Samples, draw: Draw) -> Faulty:
 FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
     one.__name__: one for one in (
         clean, gross, biased_radio, burst, swapped_radios, restarted, slipped, scaled, vanished,
-        late_ranges, wrong_clock, misplaced_beacon, false_closure)}
+        late_ranges, wrong_clock, misplaced_beacon, false_closure, turning, moved_beacon,
+        biased_beacon, two_faults)}
 
 
 def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
