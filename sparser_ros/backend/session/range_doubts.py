@@ -226,19 +226,26 @@ def rows_of(doubts: list[RangeDoubt]) -> Index:
 
 
 def held_since(
-    sources: Collection[str], lengths: Mapping[str, tuple[float, float]], graph: Graph, first: int
+    sources: Collection[str], lengths: Mapping[str, tuple[float, float]], graph: Graph, first: int,
+    estimate: Estimate,
 ) -> list[RangeDoubt]:
     """Groups of what held sources measure from row `first` on, corrected where a length is known.
 
-    Between audits: a kernel doubts what comes after the end of the fault.
+    Between audits. What is nearer to the map than to the length, at an `estimate` of all poses,
+    may come after the end of the fault: it is left out until an audit decides. Its variance may be
+    so large that a kernel would not doubt what the length makes of it.
     """
     groups = []
     for name in sources:
         rows = of_sources(graph, (name,), first)
         length, factor = lengths.get(name, (0.0, 1.0))
+        corrected = rows[:0]
+        if name in lengths:
+            error = _errors(graph, rows, estimate)
+            corrected = rows[np.abs(error + length) <= np.abs(error)]
         groups.append(RangeDoubt(
-            Finding('range_burst', name, ''), rows, 0.0,
-            corrected=rows if name in lengths else rows[:0], length_m=length, factor=factor))
+            Finding('range_burst', name, ''), rows, 0.0, corrected=corrected, length_m=length,
+            factor=factor))
     return groups
 
 

@@ -219,9 +219,13 @@ class Tracker:
         """
         if not verdict.held_sources:
             return verdict.doubted_ranges, verdict.corrections
+        graph, estimate = self._store.whole, verdict.estimate
+        if verdict.held_lengths:
+            # By odometry alone: the ranges in question have no say in where their source is.
+            estimate = continued(graph, find_segments(graph), estimate)
         since = held_since(
-            verdict.held_sources, verdict.held_lengths, self._store.whole,
-            self._store.count_until('ranges', verdict.sequence))
+            verdict.held_sources, verdict.held_lengths, graph,
+            self._store.count_until('ranges', verdict.sequence), estimate)
         return np.union1d(verdict.doubted_ranges, rows_of(since)), (
             verdict.corrections.followed_by(corrections_of(since)))
 

@@ -211,13 +211,19 @@ def test_between_audits_ranges_of_a_known_length_count_with_that_taken_off():
     assert_placed(solution, true, 0.3)
 
 
-def test_ranges_of_held_sources_are_left_out_unless_their_length_is_known():
-    graph = graph_of(world().increments(20))
-    groups = held_since(('A', 'B'), {'B': (3.0, 2.0)}, graph, 10)
+def test_ranges_of_held_sources_are_left_out_unless_their_known_length_explains_them():
+    true = world()
+    graph = graph_of(true.increments(20))
     of_a, of_b = (of_sources(graph, (name,), 10) for name in 'AB')
-    assert rows_of(groups).tolist() == of_a.tolist()
+    long = np.zeros(len(graph.ranges))
+    long[of_b[:len(of_b) // 2]] = 3.0
+    graph = graph.replaced(ranges=graph.ranges.replaced(
+        distance_m=graph.ranges.distance_m + long))
+    groups = held_since(('A', 'B'), {'B': (3.0, 2.0)}, graph, 10, true.truth)
+    over = of_b[len(of_b) // 2:]
+    assert rows_of(groups).tolist() == np.union1d(of_a, over).tolist()
     corrections = corrections_of(groups)
-    assert corrections.rows.tolist() == np.setdiff1d(of_b, of_a).tolist()
+    assert corrections.rows.tolist() == np.setdiff1d(of_b, np.union1d(of_a, over)).tolist()
     assert set(corrections.length_m) == {3.0} and set(corrections.factor) == {2.0}
 
 
