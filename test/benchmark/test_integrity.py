@@ -50,3 +50,9 @@ def test_a_clean_recording_is_judged():
     assert outcome.seconds == pytest.approx(run.duration_s * len(run.robots))
     assert 0 <= outcome.silent <= outcome.misleading <= outcome.located <= outcome.seconds
     assert outcome.named is None
+
+
+def test_of_two_known_beacons_a_misplaced_one_that_looks_moved_leaves_nobody_located():
+    """Its early ranges fit anywhere; those after fit one other place, as of a beacon that moved."""
+    outcome = integrity.judged('misplaced_beacon', 409, 2.5)
+    assert outcome.misleading == 0 and outcome.named is not None

@@ -16,7 +16,7 @@ from scipy.special import chdtri
 from ...array_types import Array
 from ...graph import Estimate, Graph, range_vectors
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds
-from .range_doubts import LEAST_TELLING, RangeDoubt
+from .range_doubts import LEAST_TELLING, RangeDoubt, of_sources
 
 _DENIED = 0.01
 """Probability that ranges of a beacon that was moved are taken for others: the next ones decide."""
@@ -143,3 +143,21 @@ def move_of(
     move = Move(ranges.landmark, before, best.x, float(np.sqrt(factor / least)))
     significant = np.sqrt(chdtri(len(before), np.exp(-flip_cost / 2)))
     return move if move.way_m > significant * move.sigma_m else None
+
+
+def stands_still(one: RangeDoubt, graph: Graph, estimate: Estimate, flip_cost: float) -> bool:
+    """Whether one place explains the ranges of a group and all others of its beacon.
+
+    That is so unless a place of their own makes both cheaper, by more than `flip_cost`, in a map
+    without any of them. Also where the others are too few to tell.
+    """
+    own = of_sources(graph, (one.finding.subject,), 0)
+    rest = np.setdiff1d(own, one.rows)
+    if len(rest) < LEAST_TELLING:
+        return True
+    together, *apart = (
+        BeaconRanges(replace(one, rows=rows, corrected=own[:0]), graph, estimate).minima[0].cost
+        for rows in (own, one.rows, rest))
+    degrees = len(own) - 2 * graph.dimension
+    factor = max(2 * sum(apart) / degrees, 1.0) if degrees > 0 else 1.0
+    return bool(2 * (together - sum(apart)) < factor * flip_cost)

@@ -7,6 +7,7 @@ by a share of its length or a rate of turning gets the variance that the map sho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,11 +21,12 @@ from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import LASTING_ODOMETRY
+from ..integrity.known_beacons import frame_reason, known_beacons
 from .common_length import common_length
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
-from .moved_beacons import may_have_moved, move_of
+from .moved_beacons import may_have_moved, move_of, stands_still
 from .range_doubts import (
     LEAST_EXPLAINED,
     MOVED,
@@ -107,6 +109,7 @@ class SourceFaults:
             contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
             contest, judgement = self._with_moves(contest, judgement, judge, again, config)
+            judgement = self._with_frame(contest, judgement, again, config)
         if config.backend.integrity.widen_odometry:
             contest, judgement = self._with_honest_odometry(
                 contest, judgement, judge, again, config.backend.integrity)
@@ -284,6 +287,33 @@ class SourceFaults:
                 continue
             contest, judgement = other, judge(other)
         return contest, judgement
+
+    def _with_frame(
+        self, contest: Contest, judgement: Judgement, again: Again, config: SparserConfig
+    ) -> Judgement:
+        """The map is withdrawn where the known beacons left do not fix its frame, nor did before.
+
+        A known beacon of which some ranges are left out has fixed the frame by the others. Where
+        one other place explains both, it never stood where it is configured, or another did not.
+        """
+        graph, flip_cost = self._store.whole, config.backend.observability.flip_cost
+        known = {graph.landmarks.names[number] for number in known_beacons(graph)}
+        suspects = [one for one in self._doubts if one.finding.subject in known]
+        reason = frame_reason(graph, [replace(
+            one.finding, kind='beacon_misplaced', text='all ranges of '
+            f'{one.finding.subject} fit one other place') for one in suspects], math.inf)
+        if not reason or not config.backend.integrity.gate:
+            return judgement
+        before = self._doubts
+        for one in suspects:
+            own = of_sources(graph, (one.finding.subject,), 0)
+            every = replace(one, rows=own, corrected=own[:0])
+            self._doubt([every, *(other for other in before if other is not one)])
+            other = again(contest, contest.best.whole)
+            self._doubt(before)
+            if other is None or stands_still(one, graph, other.best.whole, flip_cost):
+                return replace(judgement, gate_reasons=(*judgement.gate_reasons, reason))
+        return judgement
 
     def _solved_rows(self, contest: Contest, one: RangeDoubt) -> Index:
         """Ranges of a group among those of the solved subgraph."""

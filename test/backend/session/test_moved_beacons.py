@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend_world import World, config, graph_of
 
-from sparser_ros.backend.session.moved_beacons import BeaconRanges, move_of
+from sparser_ros.backend.session.moved_beacons import BeaconRanges, move_of, stands_still
 from sparser_ros.backend.session.range_doubts import (
     LEAST_TELLING,
     MOVED,
@@ -166,6 +166,31 @@ def test_a_known_beacon_keeps_its_place_and_its_ranges_stay_left_out():
     assert said[0].value == pytest.approx(np.linalg.norm(WAY[2]), abs=0.2)
     for one in found[-1].robots:
         assert one.location is Location.LOCATED
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_one_place_for_all_ranges_of_a_beacon_is_told_from_a_move_and_from_long_ranges(seed):
+    true = world(seed=seed)
+    elsewhere = true.truth.landmarks + np.eye(4)[:, :1] * WAY[2]
+    misplaced = dataclasses.replace(true.truth, landmarks=elsewhere)
+
+    def still(change, most=60, estimate=true.truth):
+        graph = graph_of(with_lengths(true.increments(4), true, change))
+        return stands_still(group(graph, most), graph, estimate, FLIP_COST)
+
+    assert still(lambda place, length: length, estimate=misplaced)
+    assert not still(moved(true, WAY[2]))
+    assert not still(moved(true, WAY[2]), estimate=misplaced)
+    assert not still(lambda place, length: length + 2.0)
+    graph = graph_of(true.increments(4))
+    own = of_sources(graph, ('L0',), 0)
+    most = dataclasses.replace(group(graph), rows=own[LEAST_TELLING - 1:])
+    assert stands_still(most, graph, true.truth, FLIP_COST)
+
+
+def test_of_two_known_beacons_one_that_is_moved_later_withdraws_nothing():
+    _, found = lived(world(known=(0, 1)), moved(world(known=(0, 1)), WAY[2]))
+    assert all(one.location is Location.LOCATED for one in found[-1].robots)
 
 
 def test_groups_from_before_a_move_stay_by_themselves():

@@ -31,7 +31,7 @@ def test_every_round_is_below_the_best_map_and_the_last_is_near_the_relaxation(s
     assert np.all(np.diff(bounds) >= 0) and bounds[-1] <= best * (1 + 1e-9)
     assert work.enough and work.relaxed_cost - work.lower <= max(
         0.1 * (work.cost - work.relaxed_cost), work.tolerance) * (1 + 1e-9)
-    assert work.cost - work.lower <= certificate.suboptimality + 2e-3 * best
+    assert work.cost - work.lower <= certificate.suboptimality + 3e-3 * best
 
 
 @pytest.mark.parametrize('seed', [1, 3])
