@@ -6,7 +6,7 @@ with the prior probability P (`integrity.fault_probability`). With the evidence 
 audit (integrity/undetected.py) the probability of each follows from Bayes' rule, and under each
 the position is normal about the estimate that allows for it, so that
 
-    risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > alert limit),   p_i = P B_i / (1 + sum P B_j).
+    risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > limit),   p_i = P B_i / (1 + sum P B_j).
 
 Errors of noise alone are not in it: `observability.position_sigma_m` bounds these.
 """
@@ -28,6 +28,9 @@ from .verdict import Verdict
 if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig
 
+_LIMIT_SIGMAS = 3.0
+"""The limit is at least so many times what `position_sigma_m` accepts: who accepts 100 m of
+standard deviation does not ask for 1 m."""
 _FLAT = 50.0
 """A limit of so many standard deviations is as good as a straight line, not a circle."""
 _WORDS = {
@@ -50,7 +53,9 @@ def without_the_doubtful(
     odds[0] = 0.0
     odds = np.exp(odds - odds.max())
     likely = (odds / odds.sum())[1:]
-    limit, found = config.observability.alert_limit_m, []
+    accepted = config.observability
+    limit = max(accepted.alert_limit_m, _LIMIT_SIGMAS * accepted.position_sigma_m)
+    found = []
     for one in scene.robots:
         view = None
         if one.location in (Location.LOCATED, Location.POSITION_ONLY):

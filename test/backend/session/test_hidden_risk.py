@@ -14,6 +14,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.config.integrity import IntegrityConfig
 
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
@@ -49,7 +50,7 @@ def lived(**options):
     return session, solution
 
 
-def withdrawn(session, solution, evidence, metres, **options):
+def withdrawn(session, solution, evidence, metres, position_sigma_m=0.33, **options):
     """{robot: why}, of a verdict in which the scale of B's odometry is that likely."""
     verdict = session.auditor.audit(tracked_map(solution))
     hidden = verdict.undetected
@@ -62,7 +63,8 @@ def withdrawn(session, solution, evidence, metres, **options):
         session.tracker.graph, solution.estimate, solution.robots, solution.landmark_located,
         session.tracker._joint())
     backend = dataclasses.replace(
-        session.tracker.config.backend, integrity=IntegrityConfig(**options))
+        session.tracker.config.backend, integrity=IntegrityConfig(**options),
+        observability=ObservabilityConfig(position_sigma_m=position_sigma_m))
     robots = without_the_doubtful(scene, solution.covariances, verdict, backend)
     assert [one.robot for one in robots] == ['A', 'B']
     return {one.robot: one.missing for one in robots if one.location is not Location.LOCATED}
@@ -79,6 +81,7 @@ def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot_and_says_why():
         'away then')
     assert not withdrawn(session, solution, 5.0, 0.5)
     assert not withdrawn(session, solution, 2.0, 3.0)
+    assert not withdrawn(session, solution, 5.0, 3.0, position_sigma_m=2.0)
     assert withdrawn(session, solution, 2.0, 3.0, fault_probability=0.1)
     assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=1.0)
     assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=0.7)
