@@ -123,7 +123,8 @@ def _kept(given: dict[str, str]) -> list[dict[str, str | bool]]:
 
 def _followed(display: str) -> list[tuple[str, str]]:
     """Remappings of the display file's topics into the namespace of the node."""
-    topics = set(re.findall(r'\bValue: (/sparser/\S+)', Path(display).read_text()))
+    topics = set(re.findall(
+        r'\bValue: (/sparser/\S+|/initialpose)', Path(display).read_text()))
     return [(topic, topic.removeprefix('/')) for topic in sorted(topics)]
 
 

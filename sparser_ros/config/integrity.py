@@ -29,8 +29,9 @@ class IntegrityConfig:
         live=True)
     hidden_fault_risk: float = option(
         0.1, 'the gate withdraws a robot while its newest position is beyond '
-        '`observability.alert_limit_m` (or three times `position_sigma_m` where that is more), because '
-        'of a fault that nothing proves, with more than this probability; 1 = never', lower=1e-6, upper=1.0, live=True)
+        '`observability.alert_limit_m` (three times `position_sigma_m` where that is more), '
+        'because of a fault that nothing proves, with more than this probability; 1 = never',
+        lower=1e-6, upper=1.0, live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '
         'independent', unit='s', lower=1.0, upper=3600.0, live=True)

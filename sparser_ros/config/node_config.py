@@ -59,7 +59,7 @@ class PublishConfig:
         live=True,
     )
     marker_share: float = option(
-        0.006, 'least radius of a beacon in ~/markers, as a share of the extent of the map: it '
+        0.01, 'least radius of a beacon in ~/markers, as a share of the extent of the map: it '
         'stays visible on large maps; 0 = always beacon_size_m', lower=0.0, upper=0.1, live=True,
     )
     pose_covariance: str = option(

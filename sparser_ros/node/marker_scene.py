@@ -18,19 +18,19 @@ from .keyframe_arrays import Keyframes
 from .markers import SPHERE, TEXT, Color, Marker, line_list
 from .picture import drawable, newest, range_segments
 from .pose_covariance import ellipsoid
-from .robot_markers import robot_markers
+from .robot_markers import LABEL, robot_markers
 from .transforms import spatial
 
 KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
-ESTIMATED: Color = (0.2, 0.7, 1.0, 1.0)
+# No colour of a robot (robot_markers.py) that could stand beside it, on a dark background.
+ESTIMATED: Color = (0.92, 0.92, 0.92, 1.0)
 UNDETERMINED: Color = (0.9, 0.4, 0.9, 1.0)
-RANGE: Color = (0.3, 0.8, 0.4, 0.25)
-CLOSURE: Color = (0.2, 0.3, 0.9, 0.8)
+RANGE: Color = (0.75, 0.8, 0.85, 0.12)
+CLOSURE: Color = (0.75, 0.6, 1.0, 0.9)
 SIGHTING: Color = (0.9, 0.8, 0.3, 0.25)
 IGNORED: Color = (0.6, 0.6, 0.6, 0.6)
 REJECTED: Color = (0.9, 0.1, 0.1, 0.8)
-UNCERTAIN: Color = (0.2, 0.7, 1.0, 0.25)
-LABEL: Color = (1.0, 1.0, 1.0, 0.9)
+UNCERTAIN: Color = (0.92, 0.92, 0.92, 0.25)
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ def scene_markers(
     operator ignores in grey."""
     shown = drawable(solution, keyframes)
     size = marker_size(solution, shown, publish)
-    width = size / 4
+    width, wide = size / 6, size / 3
     return [
         *robot_markers(solution, keyframes, size),
         *beacon_markers(solution, keyframes, size),
         *_range_lines(solution, shown, measured, keyframes, publish.marker_max_ranges, width),
         *_sighting_lines(solution, shown, measured, keyframes, publish.marker_max_ranges, width),
-        *_closure_lines(solution, shown, measured, keyframes, publish.marker_max_closures, width),
+        *_closure_lines(solution, shown, measured, keyframes, publish.marker_max_closures, wide),
     ]
 
 
@@ -104,7 +104,9 @@ def _labelled(
     return [
         Marker(namespace, number, SPHERE, position_xyz=(x, y, z), scale=scale, color=color,
                text=name),
-        Marker(namespace + '_names', number, TEXT, position_xyz=(x, y, z + scale[2]),
+        # Beside it as seen from above, above it as seen from the side.
+        Marker(namespace + '_names', number, TEXT,
+               position_xyz=(x, y + 1.5 * scale[2], z + scale[2]),
                scale=(0.0, 0.0, 1.5 * scale[2]), color=LABEL, text=name),
     ]
 

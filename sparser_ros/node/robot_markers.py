@@ -17,6 +17,7 @@ COLOURS: tuple[Color, ...] = (
     (0.34, 0.71, 0.91, 1.0), (0.90, 0.62, 0.0, 1.0), (0.0, 0.62, 0.45, 1.0),
     (0.80, 0.47, 0.65, 1.0), (0.0, 0.45, 0.70, 1.0), (0.84, 0.37, 0.0, 1.0),
     (0.94, 0.89, 0.26, 1.0))
+LABEL: Color = (1.0, 1.0, 1.0, 0.9)
 MOST_POINTS = 4000
 """Points of a drawn trajectory; more are thinned evenly."""
 ARROW_LENGTH, ARROW_WIDTH = 6.0, 1.5
@@ -51,8 +52,9 @@ def _robot(
         Marker('robots', number, ARROW, position_xyz=(x, y, z), quat_xyzw=(a, b, c, d),
                scale=(ARROW_LENGTH * size, ARROW_WIDTH * size, ARROW_WIDTH * size), color=colour,
                text=robot),
-        Marker('robots_names', number, TEXT, position_xyz=(x, y, z + 3 * size),
-               scale=(0.0, 0.0, 3 * size), color=colour, text=robot)]
+        # Beside it as seen from above, above it as seen from the side.
+        Marker('robots_names', number, TEXT, position_xyz=(x, y + 4.5 * size, z + 3 * size),
+               scale=(0.0, 0.0, 3 * size), color=LABEL, text=robot)]
     own = None if solution.covariances is None else solution.covariances.of(robot)
     region = None if own is None else ellipsoid(_position_block(own))
     if region is not None:

@@ -184,7 +184,7 @@ def test_what_rviz_shows_follows_the_node_into_its_namespace(started):
     rviz = programs['rviz2']
     shown = {topic for topic in shown_topics() if topic.startswith('/sparser/')}
     assert '__ns:=/fleet' in rviz
-    assert {f'{topic}:={topic[1:]}' for topic in shown} <= set(rviz)
+    assert {f'{topic}:={topic[1:]}' for topic in {*shown, '/initialpose'}} <= set(rviz)
 
 
 @pytest.mark.parametrize(('mode', 'expected'), [

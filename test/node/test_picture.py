@@ -213,7 +213,7 @@ def test_markers_grow_with_the_map(scene):
         shown = drawable(one, keyframes)
         radius[name] = marker_size(one, shown, PublishConfig())
         extent = np.linalg.norm(np.ptp(one.estimate.points[shown], axis=0))
-        assert radius[name] == pytest.approx(max(0.3, 0.006 * extent))
+        assert radius[name] == pytest.approx(max(0.3, 0.01 * extent))
     assert radius['small'] == 0.3 < radius['wide']
     assert marker_size(wide, drawable(wide, keyframes), PublishConfig(marker_share=0.0)) == 0.3
 
