@@ -83,9 +83,9 @@ def beyond(distance: Array, sigma: Array, limit: float) -> Array:
     """
     sigma = np.maximum(sigma, 1e-9)
     far = ndtr((distance - limit) / sigma)
-    round_ = sigma * _FLAT > np.maximum(limit, distance)
-    far[round_] = 1 - chndtr(
-        (limit / sigma[round_]) ** 2, 2.0, (distance[round_] / sigma[round_]) ** 2)
+    curved = sigma * _FLAT > np.maximum(limit, distance)
+    near, wide = distance[curved], sigma[curved]
+    far[curved] = 1 - chndtr((limit / wide) ** 2, 2.0, (near / wide) ** 2)
     return np.clip(far, 0.0, 1.0)
 
 

@@ -293,8 +293,9 @@ class SourceFaults:
     ) -> Judgement:
         """The map is withdrawn where the known beacons left do not fix its frame, nor did before.
 
-        A known beacon of which some ranges are left out has fixed the frame by the others. Where
-        one other place explains both, it never stood where it is configured, or another did not.
+        A known beacon of which some ranges are left out, or count with a length taken off, fixes
+        the frame by the others. Where one other place explains both, it never stood where it is
+        configured, or another one did not.
         """
         graph, flip_cost = self._store.whole, config.backend.observability.flip_cost
         known = {graph.landmarks.names[number] for number in known_beacons(graph)}
