@@ -8,11 +8,8 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph, range_vectors
-from .further_parameters import further_parameters
 from .self_calibration import SelfCalibration
 
-_PRIOR_S = 1.0
-"""Prior standard deviation of an offset; larger ones are named by the front-end."""
 _USEFUL_S = 0.1
 """An offset whose standard deviation is above this is not worth a line: a robot at 1 m/s moves
 0.1 m in that time."""
@@ -25,29 +22,32 @@ class ClockRow:
     source: str
     late_s: float
     sigma_s: float
+    rate_m_s: float
+    """Root mean square of how fast its ranges change: what an offset is worth."""
+
+    @property
+    def determined(self) -> bool:
+        """Whether the ranges say how late the stamps are."""
+        return self.sigma_s < _USEFUL_S
+
+    def significant(self, sigmas: float) -> bool:
+        """Whether the stamps are off by so many standard deviations."""
+        return self.determined and abs(self.late_s) > sigmas * self.sigma_s
 
 
-def clock_offsets(found: SelfCalibration) -> list[ClockRow]:
-    """Offsets of all sources whose ranges determine one.
+def clock_columns(found: SelfCalibration) -> tuple[list[int], Array]:
+    """Sources (s,) whose stamps tell, and derivatives (k, s) of residuals by their lateness.
 
     Stamps that are late by tau let a range be measured where the radios were tau before:
     the residual (predicted minus measured) is tau d|v|/dt.
     """
     graph, ends = found.graph, found.ends
-    if not len(graph.ranges):
-        return []
     rate, moving = range_rates(graph, found.estimate)
     sources = [int(k) for k in np.unique(ends.first[moving])]
-    if not sources:
-        return []
-    columns = np.stack(
-        [np.where(moving & (ends.first == k), -rate, 0.0) for k in sources], axis=1)
-    late, covariance = further_parameters(found, columns, _PRIOR_S)
-    sigma = np.sqrt(np.diagonal(covariance))
-    return [
-        ClockRow(ends.names[k], float(value), float(spread))
-        for k, value, spread in zip(sources, late, sigma, strict=True)
-        if spread < _USEFUL_S]
+    columns = np.zeros((len(graph.ranges), len(sources)))
+    for at, source in enumerate(sources):
+        columns[:, at] = np.where(moving & (ends.first == source), -rate, 0.0)
+    return sources, columns
 
 
 def range_rates(graph: Graph, estimate: Estimate) -> tuple[Array, Mask]:

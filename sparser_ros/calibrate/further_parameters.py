@@ -12,12 +12,12 @@ from .self_calibration import SelfCalibration
 
 
 def further_parameters(
-    found: SelfCalibration, columns: Array, prior_sigma: float
+    found: SelfCalibration, columns: Array, prior_sigma: Array
 ) -> tuple[Array, Array]:
     """Values (q,) and covariance (q, q) of further parameters, biases, scales and map free.
 
-    `columns` (k, q): derivatives of the residuals of ranges by them; `prior_sigma`: standard
-    deviation of each before any range.
+    `columns` (k, q): derivatives of the residuals of ranges by them; `prior_sigma` (q,): standard
+    deviations before any range.
     """
     model = joint_model(
         found.parameters, found.graph, found.ends, found.estimate, found.weights, columns)
@@ -26,5 +26,5 @@ def further_parameters(
     later = posterior(
         model.information / share, model.gradient / share,
         np.concatenate([found.parameters.values, np.zeros(count), found.parameters.odometry]),
-        block_diag(found.found.prior, prior_sigma**2 * np.eye(count)), 4.0, found.odometry_prior)
+        block_diag(found.found.prior, np.diag(prior_sigma**2)), 4.0, found.odometry_prior)
     return later.values[size:size + count], later.covariance[size:size + count, size:size + count]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..array_types import Array
 from ..config.sparser import SparserConfig
+from .antennas_and_clocks import SIGNIFICANT
 from .lever_arms import LeverRow
 from .self_calibration import SelfCalibration
 
@@ -28,7 +29,8 @@ def radio_settings(
     radios of one robot get the same values, since the graph does not tell them apart, and what is
     significant of `levers` is added to the lever arm of each.
     """
-    wrong = {one.robot: np.array(one.error_m) for one in levers if one.significant}
+    wrong = {one.robot: np.array(one.error_m) for one in levers
+             if one.significant(SIGNIFICANT)}
     alpha = found.parameters.scale
     heard = set(np.concatenate([found.ends.first, found.ends.second]).tolist())
     used = found.noise if noise else None
@@ -47,7 +49,7 @@ def radio_settings(
             entry['bias_m'] = round(
                 alpha * before + float(found.parameters.bias_m[number]), _DIGITS)
             if kind == 'robot' and name in wrong:
-                entry['lever_arm'] = _moved(entry.get('lever_arm', []), wrong[name])
+                entry['lever_arm'] = moved_lever_arm(entry.get('lever_arm', []), wrong[name])
             if used is not None and used.known[number]:
                 entry['range_sigma_m'] = round(
                     max(float(np.sqrt(used.radio_variance[number])), 10.0**-_DIGITS), _DIGITS)
@@ -58,7 +60,7 @@ def radio_settings(
     return {'radios': radios, 'ranges': ranges}
 
 
-def _moved(lever_arm: list[float], error_m: Array) -> list[float]:
+def moved_lever_arm(lever_arm: list[float], error_m: Array) -> list[float]:
     """A lever arm with an error added to its first coordinates; [] is the origin of the robot."""
     place = np.zeros(max(len(lever_arm), len(error_m)))
     place[: len(lever_arm)] = lever_arm

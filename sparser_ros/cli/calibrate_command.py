@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate; 0 done, whatever could be determined."""
-    from ..calibrate.clock_offsets import clock_offsets
-    from ..calibrate.lever_arms import lever_arms
-    from ..calibrate.self_calibration import self_calibrate
+    from ..calibrate.antennas_and_clocks import SIGNIFICANT, calibration_with_places
+    from ..calibrate.radio_words import lateness, moved
     from ..config.solver_config import LiveSolverConfig
 
     if not args.truth_sigma > 0:
@@ -59,24 +59,31 @@ def run(args: argparse.Namespace) -> int:
     else:
         config, graph = _bag(args)
     options = replace(calibration_options.config_of(args), sigma='estimate')
-    found = self_calibrate(graph, None, options, LiveSolverConfig())
-    clocks = clock_offsets(found)
+    end = [one for one in calibration_with_places(graph, None, options, LiveSolverConfig()) if one]
+    found, shown = end[-1]
+    either = shown.either(SIGNIFICANT)
     calibration_options.show(found)
-    for row in clocks:
-        print(f'  clock of {row.source}: stamps {row.late_s * 1e3:+.0f} +- '
-              f'{row.sigma_s * 1e3:.0f} ms late')
-    levers = lever_arms(found)
-    for lever in levers:
+    for row in shown.clocks:
+        if row.determined:
+            print(f'  clock of {row.source}: stamps {row.late_s * 1e3:+.0f} +- '
+                  f'{row.sigma_s * 1e3:.0f} ms late')
+    for lever in shown.antennas:
         by = ', '.join(f'{error:+.3f} +- {sigma:.3f}' for error, sigma in zip(
             lever.error_m, lever.sigma_m, strict=True))
         verdict = ('not determined, drive curves' if not lever.determined
-                   else 'move it by that much' if lever.significant
+                   else 'move it by that much' if lever.significant(SIGNIFICANT)
                    else 'agrees with the configuration')
         print(f'  lever arm of {lever.robot}: off by ({by}) m: {verdict}')
-    _write(args, config, found, levers, {
-        'clocks': [asdict(row) for row in clocks],
+    for one in either:
+        print(f'  {one.robot}: stamps {lateness(one.late_s)}, or the antenna '
+              f'{abs(one.error_m):.3f} m {moved(one.axis, one.error_m)}: drive at different '
+              'speeds to tell')
+    _write(args, config, found, shown.antennas, {
+        'clocks': [asdict(row) for row in shown.clocks if row.determined],
         'lever_arms': [asdict(row) | {
-            'determined': row.determined, 'significant': row.significant} for row in levers]})
+            'determined': row.determined, 'significant': row.significant(SIGNIFICANT)}
+            for row in shown.antennas],
+        'antennas_or_clocks': [asdict(row) for row in either]})
     return SOLVED
 
 
@@ -128,7 +135,7 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
 
 def _write(
     args: argparse.Namespace, config: SparserConfig, found: SelfCalibration,
-    levers: list[LeverRow], further: dict[str, list[dict[str, Any]]],
+    levers: Sequence[LeverRow], further: dict[str, list[dict[str, Any]]],
 ) -> None:
     if args.output:
         from ..calibrate.radio_settings import radio_settings

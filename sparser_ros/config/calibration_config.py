@@ -18,8 +18,9 @@ class CalibrationConfig:
         choices=('none', 'report', 'apply'))
     live: bool = option(
         False, 'the running node calibrates its radios in the auditor process, with a tenth of '
-        'its time; biases that are significant are reported in ~/status and written by ~/save, and '
-        'taken off all ranges where `calibration.mode` is apply', live=True)
+        'its time; biases, lever arms and late stamps that are significant are reported in '
+        '~/status, biases and lever arms written by ~/save, and biases taken off all ranges where '
+        '`calibration.mode` is apply', live=True)
     type_bias_sigma_m: float = option(
         0.5, 'prior standard deviation of the bias that all radios of one type share, about their '
         'configured bias_m (antenna delays that nobody calibrated are off by some 0.5 m)',

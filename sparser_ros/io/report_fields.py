@@ -195,11 +195,17 @@ CALIBRATE = ReportSection(
         clocks[].source | | radio whose ranges determine an offset of its clock
         clocks[].late_s | s | its stamps are late by this
         clocks[].sigma_s | s | standard deviation
+        clocks[].rate_m_s | m/s | root mean square of how fast its ranges change
         lever_arms[].robot | | robot with ranges
         lever_arms[].error_m | m | true less configured lever arm, in the frame of the robot
         lever_arms[].sigma_m | m | standard deviation of each axis
         lever_arms[].determined | | whether its turns and ranges say that to 0.1 m
         lever_arms[].significant | | whether an axis is off by more than three of them
+        antennas_or_clocks[].robot | | robot whose antenna or stamps are off, which the data do \
+not tell
+        antennas_or_clocks[].axis | | axis of the antenna: 0 ahead, 1 left, 2 up
+        antennas_or_clocks[].error_m | m | true less configured lever arm, if the stamps are right
+        antennas_or_clocks[].late_s | s | how late the stamps are, if the lever arm is right
         """))
 LIVE = ReportSection(
     'Live run', ('demo',), 'What `./dev/demo` measured at the topics of the running node.',

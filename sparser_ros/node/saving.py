@@ -17,8 +17,9 @@ import numpy as np
 
 from ..array_types import Array
 from ..backend.session.covariances import covariance_fields
-from ..backend.session.live_calibration import KIND
+from ..backend.session.radio_findings import ANTENNA, BIAS
 from ..backend.session.solution import Location, Solution
+from ..calibrate.radio_settings import moved_lever_arm
 from ..config import SparserError
 from ..config.sparser import SparserConfig
 from ..frontend import odometry_trajectory
@@ -130,17 +131,29 @@ def saved_beacons(
 def found_radios(
     config: SparserConfig, graph: Graph, solution: Solution
 ) -> dict[str, dict[str, Any]]:
-    """The configured radios with the biases that the live calibration has found on top."""
-    found = {one.subject: one.value for one in solution.findings if one.kind == KIND}
+    """The configured radios with what the live calibration has found on top.
+
+    That is biases and places of antennas; {} where it has found nothing.
+    """
+    bias = {one.subject: one.value for one in solution.findings if one.kind == BIAS}
+    moved: dict[str, Array] = {}
+    for one in solution.findings:
+        if one.kind in ANTENNA:
+            moved.setdefault(one.subject, np.zeros(graph.dimension))[
+                ANTENNA.index(one.kind)] = one.value
     radios = {name: dict(radio) for name, radio in config.radios.items()}
     specs = config.radio_specs()
-    for name, bias_m in found.items():
+    for name in {**bias, **moved}:
         kind = 'robot' if name in graph.robots else 'beacon'
         own = [radio for radio, spec in specs.items() if getattr(spec, kind) == name] or [name]
         for radio in own:
-            before = specs[radio].bias_m if radio in specs else 0.0
-            radios.setdefault(radio, {kind: name})['bias_m'] = round(before + bias_m, 4)
-    return radios if found else {}
+            entry = radios.setdefault(radio, {kind: name})
+            if name in bias:
+                before = specs[radio].bias_m if radio in specs else 0.0
+                entry['bias_m'] = round(before + bias[name], 4)
+            if name in moved:
+                entry['lever_arm'] = moved_lever_arm(entry.get('lever_arm', []), moved[name])
+    return radios if bias or moved else {}
 
 
 def with_map(config: SparserConfig) -> SparserConfig:

@@ -2,44 +2,27 @@
 
 import numpy as np
 import pytest
-from radio_world import radio_world
+from radio_world import at_changing_speed, places_told, radio_world, with_antennas
 
-from sparser_ros.calibrate.lever_arms import lever_arms
-from sparser_ros.calibrate.self_calibration import self_calibrate
-from sparser_ros.config import SolverConfig
-from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.graph import is_landmark, range_vectors
+from sparser_ros.calibrate.antennas_and_clocks import SIGNIFICANT
+from sparser_ros.graph import is_landmark
 
 KNOWN = (0, 1, 2, 3, 4, 5)
-
-
-def with_antennas(world, places):
-    """The measured ranges with the antennas of robots at these places, which nobody configured."""
-    graph, truth = world.measured, world.truth
-    ranges, vector = graph.ranges, range_vectors(graph, truth)
-    moved = vector.copy()
-    for sign, endpoint in ((1, ranges.target), (-1, ranges.source)):
-        row = np.where(is_landmark(endpoint), 0, endpoint)
-        place = np.array(places)[graph.poses.robot[row]] * ~is_landmark(endpoint)[:, None]
-        moved += sign * np.einsum('kij,kj->ki', truth.rotation[row], place)
-    change = np.linalg.norm(moved, axis=1) - np.linalg.norm(vector, axis=1)
-    return graph.replaced(ranges=ranges.replaced(distance_m=ranges.distance_m + change))
 
 
 @pytest.mark.parametrize(('known', 'seed'), [(KNOWN, 7), (KNOWN, 8), ((), 9)])
 def test_an_antenna_that_stands_elsewhere_is_found(known, seed):
     world = radio_world(seed, known, sigma_factor=1.0, blocked=0.0)
     places = [[0.0, 0.0], [0.4, -0.25], [0.0, 0.0]]
-    found = self_calibrate(
-        with_antennas(world, places), world.truth, CalibrationConfig(sigma='estimate'),
-        SolverConfig())
-    rows = {row.robot: row for row in lever_arms(found)}
+    told = places_told(
+        with_antennas(world, places, at_changing_speed(world.measured)), world.truth)
+    rows = {row.robot: row for row in told.antennas}
     assert set(rows) == {'A', 'B', 'C'}
     for name, place in zip('ABC', places, strict=True):
         row = rows[name]
         assert np.all(np.abs(np.array(row.error_m) - place) < 3.5 * np.array(row.sigma_m)), row
         assert max(row.sigma_m) < 0.08 and row.determined
-    assert rows['B'].significant and not rows['A'].significant
+    assert rows['B'].significant(SIGNIFICANT) and not rows['A'].significant(SIGNIFICANT)
 
 
 def test_a_robot_that_never_turns_tells_nothing_along_its_way():
@@ -53,9 +36,8 @@ def test_a_robot_that_never_turns_tells_nothing_along_its_way():
         np.angle(np.exp(1j * (heading[row] - np.median(heading))))) > 0.1))
     straight &= ~(~is_landmark(ranges.target) & (
         graph.poses.robot[np.where(is_landmark(ranges.target), 0, ranges.target)] == 1))
-    found = self_calibrate(
-        graph.replaced(ranges=ranges.take(np.flatnonzero(straight))), world.truth,
-        CalibrationConfig(sigma='estimate'), SolverConfig())
-    rows = {row.robot: row for row in lever_arms(found)}
+    told = places_told(at_changing_speed(
+        graph.replaced(ranges=ranges.take(np.flatnonzero(straight)))), world.truth)
+    rows = {row.robot: row for row in told.antennas}
     assert rows['A'].determined and not rows['B'].determined
-    assert max(rows['B'].sigma_m) > 0.3 and not rows['B'].significant
+    assert max(rows['B'].sigma_m) > 0.3 and not rows['B'].significant(SIGNIFICANT)

@@ -66,7 +66,7 @@ def test_configured_positions_stay():
 def test_biases_that_were_found_are_saved_on_top_of_the_configured_ones():
     config = SparserConfig.from_mapping({
         'robots': ['A'], 'radios': {'7': {'robot': 'A', 'bias_m': 0.1}, '9': {'beacon': 'L3'}}})
-    graph = SimpleNamespace(robots=('A',))
+    graph = SimpleNamespace(robots=('A',), dimension=2)
     findings = (Finding('radio_bias', 'A', '', 0.25, 'm'), Finding('radio_bias', 'L0', '', -0.05),
                 Finding('range_bias', 'L3', '', 1.0, 'm'))
     radios = found_radios(config, graph, SimpleNamespace(findings=findings))
@@ -74,3 +74,15 @@ def test_biases_that_were_found_are_saved_on_top_of_the_configured_ones():
     assert radios['L0'] == {'beacon': 'L0', 'bias_m': -0.05}
     assert radios['9'] == {'beacon': 'L3'}
     assert found_radios(config, graph, SimpleNamespace(findings=())) == {}
+
+
+def test_antennas_that_were_found_elsewhere_are_saved_on_top_of_the_configured_lever_arms():
+    config = SparserConfig.from_mapping({
+        'robots': ['A', 'B'],
+        'radios': {'7': {'robot': 'A', 'lever_arm': [0.1, 0.0, 0.5]}, '8': {'robot': 'A'}}})
+    graph = SimpleNamespace(robots=('A', 'B'), dimension=2)
+    findings = (Finding('antenna_y', 'A', '', -0.3, 'm'), Finding('antenna_x', 'B', '', 0.2, 'm'))
+    assert found_radios(config, graph, SimpleNamespace(findings=findings)) == {
+        '7': {'robot': 'A', 'lever_arm': [0.1, -0.3, 0.5]},
+        '8': {'robot': 'A', 'lever_arm': [0.0, -0.3]},
+        'B': {'robot': 'B', 'lever_arm': [0.2, 0.0]}}

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from faulty_world import graph, world
 
-from sparser_ros.graph import Estimate, Graph
+from sparser_ros.calibrate.antennas_and_clocks import calibration_with_places
+from sparser_ros.calibrate.clock_offsets import range_rates
+from sparser_ros.config import SolverConfig
+from sparser_ros.config.calibration_config import CalibrationConfig
+from sparser_ros.graph import Estimate, Graph, is_landmark, range_vectors
 from sparser_ros.graph.range_ends import range_ends
 
 
@@ -54,3 +58,42 @@ def _bursts(ends, share, rng, length_s=5.0):
     blocked = rng.random((pair.max() + 1, window.max() + 1)) < share
     extra = rng.uniform(0.3, 3.0, blocked.shape)
     return np.where(blocked, extra, 0.0)[pair, window]
+
+
+def with_antennas(world, places, measured=None):
+    """The measured ranges with the antennas of robots at these places, which nobody configured."""
+    graph, truth = measured or world.measured, world.truth
+    ranges, vector = graph.ranges, range_vectors(graph, truth)
+    moved = vector.copy()
+    for sign, endpoint in ((1, ranges.target), (-1, ranges.source)):
+        row = np.where(is_landmark(endpoint), 0, endpoint)
+        place = np.array(places)[graph.poses.robot[row]] * ~is_landmark(endpoint)[:, None]
+        moved += sign * np.einsum('kij,kj->ki', truth.rotation[row], place)
+    change = np.linalg.norm(moved, axis=1) - np.linalg.norm(vector, axis=1)
+    return graph.replaced(ranges=ranges.replaced(distance_m=ranges.distance_m + change))
+
+
+def at_changing_speed(graph):
+    """The same ways in the same time, at 0.4 to 1.6 times the speed that they are driven at."""
+    def warped(stamp_ns):
+        turns = 2 * np.pi * (stamp_ns - graph.poses.stamp_ns.min()) / 20e9
+        return (stamp_ns + 0.6 * 20e9 / (2 * np.pi) * np.sin(turns)).astype(np.int64)
+
+    return graph.replaced(
+        poses=graph.poses.replaced(stamp_ns=warped(graph.poses.stamp_ns)),
+        ranges=graph.ranges.replaced(stamp_ns=warped(graph.ranges.stamp_ns)))
+
+
+def with_late_stamps(graph, truth, robot, late_s):
+    """The ranges as they are when stamps of those that a robot asks for are late."""
+    rate, _ = range_rates(graph, truth)
+    own = graph.poses.robot[graph.ranges.source] == robot
+    return graph.replaced(ranges=graph.ranges.replaced(
+        distance_m=graph.ranges.distance_m - np.where(own, late_s * rate, 0.0)))
+
+
+def places_told(graph, truth):
+    """What a whole calibration says of antennas and clocks."""
+    *_, (_, told) = calibration_with_places(
+        graph, truth, CalibrationConfig(sigma='estimate'), SolverConfig())
+    return told

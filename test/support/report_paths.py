@@ -12,7 +12,7 @@ NOT_HERE = {
     'replay': ('covariance.error', 'seconds.*', 'unused_topics', 'calibration'),
 }
 MAY_BE_EMPTY = ('trace', 'rejected', 'warnings', 'undetermined', 'calibration.odometry',
-                'calibration.undetermined', 'clocks')
+                'calibration.undetermined', 'clocks', 'antennas_or_clocks')
 
 
 def declared(writer: str) -> set[str]:

@@ -1,7 +1,7 @@
 """Radios calibrated beside the audits, one solve at a time: what is found becomes findings.
 
 Each calibration begins with the ranges as they were measured, so what it finds replaces what the
-last one has found.
+last one has found. Where antennas stand and how late stamps are is looked at once biases are known.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...graph.finding import Finding
 from . import radio_biases
 from .quarantine import FAILURES
 from .solved_map import SolvedMap
 
 if TYPE_CHECKING:
+    from ...calibrate.antennas_and_clocks import AntennasAndClocks
     from ...calibrate.self_calibration import SelfCalibration
     from ...config.sparser import SparserConfig
 
-KIND = 'radio_bias'
-"""Of findings whose value is the bias of a robot's or beacon's radio on top of the configured."""
 _GROWTH = 1.5
 """Ranges of a calibration over those of the one before: the work then adds up to a constant share
 of what solves of the whole graph cost."""
@@ -36,7 +33,7 @@ class LiveCalibration:
         """Of the last calibration that has ended."""
         self.biases: dict[str, float] = {}
         """What it would take off the ranges of radios, m, by robot or landmark."""
-        self._steps: Iterator[SelfCalibration | None] | None = None
+        self._steps: Iterator[None] | None = None
         self._ranges = 0
 
     def step(self, solved: SolvedMap | None, config: SparserConfig) -> bool:
@@ -47,55 +44,36 @@ class LiveCalibration:
         if self._steps is None:
             if solved is None or len(solved.graph.ranges) < max(1.0, _GROWTH * self._ranges):
                 return False
-            self._begin(solved, config)
-        assert self._steps is not None
+            self._ranges = len(solved.graph.ranges)
+            self._steps = self._calibration(solved, config)
         try:
-            found = next(self._steps)
+            next(self._steps)
+        except StopIteration:
+            self._steps = None
         except FAILURES as error:
             self._steps = None
             self.findings = (Finding(
                 'monitor_failed', 'radios', 'the radios could not be calibrated: '
                 f'{type(error).__name__}: {error}'),)
-            return True
-        if found is not None:
-            applied = config.calibration.mode == 'apply'
-            self.findings, self.biases = findings_of(found, applied), biases_of(found)
-            self._steps = None
         return True
 
-    def _begin(self, solved: SolvedMap, config: SparserConfig) -> None:
-        from ...calibrate.self_calibration import calibration_steps
+    def _calibration(self, solved: SolvedMap, config: SparserConfig) -> Iterator[None]:
+        """One calibration, solve by solve, with the options that hold when it begins."""
+        from ...calibrate.antennas_and_clocks import calibration_with_places
+        from .radio_findings import bias_findings, biases_of, place_findings, significance
 
         # A bias is one number per radio that people can set; a scale would change all of them.
         options = replace(config.calibration, scale_sigma=0.0)
         graph, biases = solved.graph, {name: -bias for name, bias in solved.biases.items()}
         measured = graph.replaced(ranges=radio_biases.without(biases, graph, graph.ranges))
-        self._ranges = len(graph.ranges)
-        self._steps = calibration_steps(measured, solved.estimate, options, config.solver)
-
-
-def biases_of(found: SelfCalibration) -> dict[str, float]:
-    """What a calibration takes off the ranges of radios, m; empty where it changes nothing."""
-    if not found.applied:
-        return {}
-    return {name: bias for name, bias in zip(
-        found.ends.names, found.parameters.bias_m.tolist(), strict=True) if bias}
-
-
-def findings_of(found: SelfCalibration, applied: bool) -> tuple[Finding, ...]:
-    """A finding for every radio whose bias is determined, significant and large enough."""
-    if not found.applied:
-        return ()
-    from ...calibrate.radio_table import radio_rows
-
-    bias = dict(zip(found.ends.names, found.parameters.bias_m.tolist(), strict=True))
-    rows = [row for row in radio_rows(found)
-            if row.determined and abs(bias[row.name]) > 3 * row.bias_sigma_m]
-    order = np.argsort([-abs(bias[row.name]) for row in rows], kind='stable')
-    return tuple(
-        Finding(KIND, row.name,
-                f'ranges of {row.name} are {abs(bias[row.name]):.2f} m too '
-                f'{"long" if bias[row.name] > 0 else "short"} (sigma {row.bias_sigma_m:.2f} m): '
-                + ('that is taken off' if applied else 'the bias_m of its radio is off by that'),
-                bias[row.name], 'm')
-        for row in (rows[k] for k in order))
+        sigmas = significance(options, measured)
+        end: tuple[SelfCalibration, AntennasAndClocks] | None = None
+        for end in calibration_with_places(
+                measured, solved.estimate, options, config.solver, sigmas):
+            if end is None:
+                yield
+        assert end is not None
+        found, told = end
+        places = () if found.doubted else place_findings(told, sigmas, options.bias_floor_m)
+        self.findings = (*bias_findings(found, options.mode == 'apply'), *places)
+        self.biases = biases_of(found)

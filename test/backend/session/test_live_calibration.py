@@ -1,19 +1,16 @@
 """Radios calibrated beside the audits: step by step, off by default, from what was measured."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from backend_world import config
-from radio_world import radio_world
+from radio_world import at_changing_speed, radio_world, with_antennas, with_late_stamps
 
 from sparser_ros.backend.session import radio_biases
-from sparser_ros.backend.session.live_calibration import (
-    KIND,
-    LiveCalibration,
-    biases_of,
-    findings_of,
-)
+from sparser_ros.backend.session.live_calibration import LiveCalibration
+from sparser_ros.backend.session.radio_findings import BIAS, bias_findings, biases_of
 from sparser_ros.backend.session.solved_map import SolvedMap
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config.calibration_config import CalibrationConfig
@@ -53,10 +50,10 @@ def test_steps_end_with_the_findings_of_a_calibration(world):
     while not calibration.findings:
         assert calibration.step(solved, options)
         steps += 1
-    assert 3 < steps <= options.calibration.rounds + 2
+    assert 3 < steps <= options.calibration.rounds + 3
     at_once = self_calibrate(
         world.measured, world.truth, options.calibration, options.solver)
-    assert calibration.findings == findings_of(at_once, False)
+    assert calibration.findings == bias_findings(at_once, applied=False)
     assert calibration.biases == biases_of(at_once)
     found = {one.subject: one.value for one in calibration.findings}
     large = np.flatnonzero(world.bias_m > 0.1)
@@ -65,7 +62,7 @@ def test_steps_end_with_the_findings_of_a_calibration(world):
     for name, value in found.items():
         assert value == pytest.approx(world.bias_m[names.index(name)], abs=0.06)
     first = calibration.findings[0]
-    assert first.kind == KIND and first.unit == 'm'
+    assert first.kind == BIAS and first.unit == 'm'
     assert f'ranges of {first.subject} are' in first.text and 'too long' in first.text
     assert not calibration.step(solved, options)
 
@@ -91,3 +88,38 @@ def test_what_is_applied_already_changes_nothing(world):
     assert all('that is taken off' in one.text for one in first.findings)
     assert not radio_biases.differ(first.biases, again.biases, 1e-5)
     assert radio_biases.differ(first.biases, {}, 0.02)
+
+
+def test_antennas_and_clocks_that_are_off_are_told_with_what_to_do():
+    world = radio_world(8, (0, 1, 2, 3, 4, 5), sigma_factor=1.0, blocked=0.0, biased=False)
+    places = [[0.0, 0.0], [0.4, -0.25], [0.0, 0.0]]
+    measured = with_late_stamps(
+        with_antennas(world, places, at_changing_speed(world.measured)), world.truth, 2, 0.12)
+    found = run(solved_map(replace(world, measured=measured)), live_config(live=True)).findings
+    by_kind = {(one.kind, one.subject): one for one in found}
+    assert set(by_kind) == {
+        ('antenna_x', 'B'), ('antenna_y', 'B'), ('range_stamps_late', 'C')}, found
+    assert by_kind['antenna_x', 'B'].value == pytest.approx(0.4, abs=0.1)
+    assert by_kind['antenna_y', 'B'].value == pytest.approx(-0.25, abs=0.1)
+    late = by_kind['range_stamps_late', 'C']
+    assert late.value == pytest.approx(0.12, abs=0.04) and late.unit == 's'
+    assert re.match(
+        r'the antenna of B is 0\.\d\d m further right than its lever_arm says \(sigma 0',
+        by_kind['antenna_y', 'B'].text)
+    assert re.match(
+        r'stamps of ranges of C are 0\.\d\d s late .* lower its ranges.time_offsets', late.text)
+
+
+def test_late_stamps_at_constant_speed_are_told_as_alternatives():
+    world = radio_world(8, (0, 1, 2, 3, 4, 5), sigma_factor=1.0, blocked=0.0, biased=False)
+    late = replace(world, measured=with_late_stamps(world.measured, world.truth, 2, 0.12))
+    found, = run(solved_map(late), live_config(live=True)).findings
+    assert (found.kind, found.subject) == ('antenna_or_clock', 'C')
+    assert re.match(r'stamps of ranges of C are 0.1\d s late, or its antenna is 0.\d\d m further '
+                    'back than its lever_arm says: drive at different speeds', found.text)
+
+
+@pytest.mark.parametrize('seed', range(20, 26))
+def test_radios_without_a_fault_are_not_told_of(seed):
+    world = radio_world(seed, (0, 1) if seed % 2 else (), steps=120, biased=False)
+    assert run(solved_map(world), live_config(live=True)).findings == ()
