@@ -19,6 +19,7 @@ from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph, range_residuals, squared_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds, range_ends
+from .beacon_steps import BeaconStep, beacon_steps
 from .doubts import (
     FAR_SIGMA,
     REJECTED_WEIGHT,
@@ -32,7 +33,7 @@ from .doubts import (
     lasting,
 )
 from .gate import Gate, gate_of
-from .hypotheses import CommonError, hypotheses_of
+from .hypotheses import CommonError, StepError, hypotheses_of, range_directions
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
@@ -92,12 +93,18 @@ def examine(
         sources, rows, doubted_sources(sources, rows, false_alarm), false_alarm, config)
     taken = {doubt.source for doubt in doubts}
     found = bursts(sources, rows, taken, false_alarm, config)
+    weight = _kept(weights).get('ranges', np.ones(len(graph.ranges)))
     shifted = shifts(
-        sources, rows, _kept(weights).get('ranges', np.ones(len(graph.ranges))),
-        taken | {burst.source for burst in found}, false_alarm, config)
+        sources, rows, weight, taken | {burst.source for burst in found}, false_alarm, config)
+    root = np.sqrt(weight)
+    stepped = [
+        one for one in beacon_steps(
+            sources, range_directions(graph, estimate), root * rows.whitened,
+            root * np.sqrt(graph.ranges.precision), config)
+        if one.source not in taken]
     findings, undetected = _explained(
-        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], shifted, false_alarm,
-        config, gauge)
+        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], shifted, stepped,
+        false_alarm, config, gauge)
     named = {name for finding in findings for name in _names(finding)}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
@@ -118,20 +125,22 @@ def examine(
         gate = replace(gate, passed=False, reasons=(*gate.reasons, frame))
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
     faulty = _faulty(
-        sources, found, shifted, named_bursts, _bent_edges(graph, estimate)
+        sources, found, shifted, stepped, named_bursts, _bent_edges(graph, estimate)
     ) if named_bursts else ()
     return Examination(tuple(findings), gate, faulty, undetected, factors)
 
 
 def _faulty(
-    sources: RangeEnds, found: list[Burst], shifted: list[Shift], named: dict[str, Finding],
-    bent: dict[str, int],
+    sources: RangeEnds, found: list[Burst], shifted: list[Shift], stepped: list[BeaconStep],
+    named: dict[str, Finding], bent: dict[str, int],
 ) -> tuple[FaultyRanges, ...]:
     """The bursts that are named, by source: all its ranges from first to last misfit."""
-    names = sources.names
+    names, stretches = sources.names, [
+        *((one.source, one.rows, one.end_s) for one in shifted),
+        *((one.source, one.rows, one.end_s) for one in stepped)]
     result = [
-        FaultyRanges(named[name], one.rows, one.end_s, bent.get(name))
-        for one in shifted if (name := names[one.source]) in named]
+        FaultyRanges(named[name], rows, end_s, bent.get(name))
+        for source, rows, end_s in stretches if (name := names[source]) in named]
     for burst in found:
         name = names[burst.source]
         if name not in named:
@@ -179,8 +188,8 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
 
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
-    doubts: list[Doubt], found_bursts: list[Burst], shifted: list[Shift], false_alarm: float,
-    config: IntegrityConfig, gauge: int | None,
+    doubts: list[Doubt], found_bursts: list[Burst], shifted: list[Shift],
+    stepped: list[BeaconStep], false_alarm: float, config: IntegrityConfig, gauge: int | None,
 ) -> tuple[list[Finding], HiddenFaults]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
     hide."""
@@ -197,7 +206,10 @@ def _explained(
     common += [
         CommonError(sources.names[one.source], one.rows, partial(
             _measured, one, sources.names[one.source]), one.tests) for one in shifted]
-    tested = hypotheses_of(graph, estimate, kept, model, sources, common, config)
+    steps = [
+        StepError(one.source - sources.robots, one.rows, partial(
+            one.finding, sources.names[one.source]), one.tests) for one in stepped]
+    tested = hypotheses_of(graph, estimate, kept, model, sources, common, steps, config)
     scores = scores_of(model, tested)
     undetected = hidden_faults(
         graph, estimate, scores, tested, gauge, config, _noise(model, scores))
@@ -216,8 +228,10 @@ def _explained(
     found += swapped_or_misplaced(
         graph, estimate, sources, sorted({*suspects, *moved}), config.bias_floor_m, gain)
     named = {name for finding in found for name in _names(finding)}
-    return found + [
-        one.finding(theta) for one, theta in faults if one.subject not in named], undetected
+    found += [one.finding(theta) for one, theta in faults if one.subject not in named]
+    # A stretch and a step of one beacon are one fault: what explains most comes first.
+    first = {(one.kind, one.subject): one for one in reversed(found)}
+    return list(first.values())[::-1], undetected
 
 
 def _noise(model: LinearModel, scores: Scores) -> float:

@@ -45,6 +45,19 @@ class CommonError:
     """Stretches that this one was picked from."""
 
 
+@dataclass(frozen=True)
+class StepError:
+    """Ranges of one landmark, from some time on, that another place of it may explain."""
+
+    landmark: int
+    rows: Index
+    """Of the graph's ranges."""
+    finding: Callable[[Array], Finding]
+    """Puts the way (d,) into words."""
+    tests: int = 1
+    """Times that this one was picked from."""
+
+
 @dataclass
 class _Columns:
     """Builds sparse columns over the rows of a linear model."""
@@ -68,7 +81,8 @@ class _Columns:
 
 def hypotheses_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    sources: RangeEnds, bursts: Sequence[CommonError], config: IntegrityConfig,
+    sources: RangeEnds, bursts: Sequence[CommonError], steps: Sequence[StepError],
+    config: IntegrityConfig,
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate."""
     build = _Columns(model, graph, estimate, weights)
@@ -77,6 +91,10 @@ def hypotheses_of(
         *(Hypothesis('range_burst', one.subject, build.matrix(
             start + one.rows, root[one.rows, None]), config.bias_floor_m, one.finding, one.tests)
           for one in bursts),
+        *(Hypothesis(
+            'beacon_moved', graph.landmarks.names[one.landmark],
+            _place_columns(build, sources, one.landmark, one.rows), config.bias_floor_m,
+            one.finding, one.tests) for one in steps),
         *_biases(build, sources, config), *_places(build, sources, config),
         *_odometry(build, config)]
 
@@ -107,19 +125,12 @@ def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> lis
 
 def _places(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
     """A known beacon stands elsewhere: its place, or that of its prior, is free."""
-    graph = build.graph
-    vector = range_vectors(graph, build.estimate)
-    unit = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
-    root = build.root('ranges', graph.ranges.precision)[:, None]
-    found = []
+    graph, found = build.graph, []
     for number, name in enumerate(graph.landmarks.names):
         prior = np.flatnonzero(graph.point_priors.point == ~number)
         if graph.landmarks.fixed[number]:
-            source = sources.robots + number
-            rows = np.flatnonzero(sources.at(source))
-            sign = np.where(sources.second[rows] == source, 1.0, -1.0)[:, None]
-            columns = build.matrix(
-                build.model.starts['ranges'] + rows, sign * unit[rows] * root[rows])
+            columns = _place_columns(
+                build, sources, number, np.flatnonzero(sources.at(sources.robots + number)))
         elif len(prior):
             columns = _prior_columns(build, prior)
         else:
@@ -128,6 +139,24 @@ def _places(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> lis
             found.append(Hypothesis(
                 'beacon_misplaced', name, columns, config.bias_floor_m, misplaced(name)))
     return found
+
+
+def _place_columns(
+    build: _Columns, sources: RangeEnds, landmark: int, rows: Index
+) -> sp.csc_matrix:
+    """By the place of a landmark at the ranges `rows`."""
+    ranges = build.graph.ranges.take(rows)
+    unit = range_directions(build.graph.replaced(ranges=ranges), build.estimate)
+    sign = np.where(sources.second[rows] == sources.robots + landmark, 1.0, -1.0)
+    root = build.root('ranges', build.graph.ranges.precision)[rows]
+    return build.matrix(build.model.starts['ranges'] + rows, (sign * root)[:, None] * unit)
+
+
+def range_directions(graph: Graph, estimate: Estimate) -> Array:
+    """(k, d): unit vectors from the sources of ranges to their targets."""
+    vector = range_vectors(graph, estimate)
+    return np.asarray(
+        vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12))
 
 
 def _prior_columns(build: _Columns, prior: Index) -> sp.csc_matrix:

@@ -35,7 +35,8 @@ from ...linalg.dense.rotations import rotation_jacobian
 from .hypotheses import Hypothesis
 from .linear_model import Scores
 
-LASTING = frozenset({'range_bias', 'beacon_misplaced', 'odometry_scale', 'odometry_turn'})
+LASTING = frozenset({
+    'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn'})
 """Faults that go on. A jump or a burst is tested where a residual shows it."""
 
 
@@ -105,6 +106,8 @@ def hidden_faults(
     common, added, shift = _separations(M, A, s, owner, count, config.fault_size)
     lone, lone_shift, evidence = _lone(
         M, A / variance_factor, s / variance_factor, owner, count, config.fault_size)
+    # One of several times was picked for its residuals; each of them is as likely beforehand.
+    evidence -= np.log([one.tests for one in kept])
     return HiddenFaults(
         tuple(newest), tuple(graph.landmarks.names),
         np.concatenate([estimate.translation[rows], estimate.landmarks]),

@@ -35,6 +35,7 @@ _FLAT = 50.0
 """A limit of so many standard deviations is as good as a straight line, not a circle."""
 _WORDS = {
     'range_bias': 'ranges of {} are all too long or too short',
+    'beacon_moved': 'beacon {} was moved',
     'beacon_misplaced': 'beacon {} does not stand where it is configured',
     'odometry_scale': 'the odometry of {} is too long or too short',
     'odometry_turn': 'the odometry of {} turns by itself',

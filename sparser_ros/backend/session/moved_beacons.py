@@ -15,8 +15,9 @@ from scipy.special import chdtri
 
 from ...array_types import Array
 from ...graph import Estimate, Graph, range_vectors
+from ..integrity.beacon_steps import LEAST_TELLING
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds
-from .range_doubts import LEAST_TELLING, RangeDoubt, of_sources
+from .range_doubts import RangeDoubt, of_sources
 
 _DENIED = 0.01
 """Probability that ranges of a beacon that was moved are taken for others: the next ones decide."""

@@ -22,6 +22,7 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
+from ..integrity.beacon_steps import LEAST_TELLING
 from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, in_stretch, too_long
 from .range_corrections import RangeCorrections
 
@@ -71,8 +72,6 @@ MOVED = 'beacon_moved'
 """Kind of the finding of a beacon that was moved."""
 LEAST_EXPLAINED = 5
 """Ranges of a group from which one length may explain them: half of fewer fit any length."""
-LEAST_TELLING = 12
-"""Ranges of a beacon that tell where it is: four to each coordinate in space."""
 _LEAST_GOOD = 5
 """Ranges in a row, without a faulty one, after which a fault is over: with half of them decided
 by chance it would seem to be over in 3 % of all cases, and the next audit would find it again."""
