@@ -55,8 +55,8 @@ class PublishConfig:
         1.0, 'least time between two ~/markers', unit='s', lower=0.0, upper=3600.0, live=True,
     )
     beacon_size_m: float = option(
-        0.3, 'radius of a beacon in ~/beacons and ~/markers', unit='m', lower=0.001, upper=100.0,
-        live=True,
+        0.1, 'radius of a beacon in ~/beacons, and the least one in ~/markers', unit='m',
+        lower=0.001, upper=100.0, live=True,
     )
     marker_share: float = option(
         0.01, 'least radius of a beacon in ~/markers, as a share of the extent of the map: it '

@@ -16,6 +16,7 @@ from ..graph import Ranges, RelativePoses, Sightings
 from ..graph.measurements import concatenated
 from .keyframe_arrays import Keyframes
 from .markers import SPHERE, TEXT, Color, Marker, line_list
+from .notice_markers import notice_markers
 from .picture import drawable, newest, range_segments
 from .pose_covariance import ellipsoid
 from .robot_markers import LABEL, robot_markers
@@ -76,6 +77,7 @@ def scene_markers(
     return [
         *robot_markers(solution, keyframes, size),
         *beacon_markers(solution, keyframes, size),
+        *notice_markers(solution, solution.estimate.points[shown], size),
         *_range_lines(solution, shown, measured, keyframes, publish.marker_max_ranges, width),
         *_sighting_lines(solution, shown, measured, keyframes, publish.marker_max_ranges, width),
         *_closure_lines(solution, shown, measured, keyframes, publish.marker_max_closures, wide),

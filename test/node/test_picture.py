@@ -14,7 +14,7 @@ from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePose
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.node.keyframe_arrays import GrowingArray, Keyframes
 from sparser_ros.node.marker_scene import Newest, beacon_markers, marker_size, scene_markers
-from sparser_ros.node.markers import ARROW, MAX_POINTS, line_list
+from sparser_ros.node.markers import ARROW, MAX_POINTS, TEXT, line_list
 from sparser_ros.node.picture import (
     corrections,
     drawable,
@@ -204,6 +204,27 @@ def test_robots_are_arrows_with_names_on_their_trajectories(scene):
     assert sorted(len(m.points) for m in tracks) == [4, 6]
 
 
+def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scene):
+    keyframes, solution = scene
+    far = 'no range or closure ties it to the robots or beacons located in map'
+    lost = SimpleNamespace(**{**vars(solution), 'robots': (
+        RobotLocation('A', Location.LOCATED),
+        RobotLocation('B', Location.UNLOCATED, 'position uncertain by 0.5 m: a; b'),
+        RobotLocation('C', Location.AMBIGUOUS, far), RobotLocation('D', Location.UNLOCATED))})
+    notices = [m for m in scene_markers(lost, keyframes, Newest(), PublishConfig())
+               if m.namespace == 'not_located']
+    assert [m.text for m in notices] == [
+        'B: not located (position uncertain by 0.5 m: a)', f'C: ambiguous ({far})',
+        'D: not located']
+    heights = [m.position_xyz[1] for m in notices]
+    shown = lost.estimate.points[drawable(lost, keyframes)]
+    assert heights == sorted(heights, reverse=True) and heights[0] < np.min(shown[:, 1])
+    assert len({m.id for m in notices}) == 3 and {m.type for m in notices} == {TEXT}
+    nobody = SimpleNamespace(**{**vars(lost), 'robots': lost.robots[1:3]})
+    texts = [m.text for m in scene_markers(nobody, keyframes, Newest(), PublishConfig())]
+    assert sum(text.startswith(('B: ', 'C: ')) for text in texts) == 2
+
+
 def test_markers_grow_with_the_map(scene):
     keyframes, solution = scene
     wide = SimpleNamespace(**{**vars(solution), 'estimate': dataclasses.replace(
@@ -211,11 +232,11 @@ def test_markers_grow_with_the_map(scene):
     radius = {}
     for name, one in (('small', solution), ('wide', wide)):
         shown = drawable(one, keyframes)
-        radius[name] = marker_size(one, shown, PublishConfig())
+        radius[name] = marker_size(one, shown, PublishConfig(beacon_size_m=0.2))
         extent = np.linalg.norm(np.ptp(one.estimate.points[shown], axis=0))
-        assert radius[name] == pytest.approx(max(0.3, 0.01 * extent))
-    assert radius['small'] == 0.3 < radius['wide']
-    assert marker_size(wide, drawable(wide, keyframes), PublishConfig(marker_share=0.0)) == 0.3
+        assert radius[name] == pytest.approx(max(0.2, 0.01 * extent))
+    assert radius['small'] == 0.2 < radius['wide']
+    assert marker_size(wide, drawable(wide, keyframes), PublishConfig(marker_share=0.0)) == 0.1
 
 
 def test_long_line_lists_are_cut_for_rviz():
