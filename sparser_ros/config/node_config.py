@@ -55,7 +55,7 @@ class PublishConfig:
         1.0, 'least time between two ~/markers', unit='s', lower=0.0, upper=3600.0, live=True,
     )
     beacon_size_m: float = option(
-        0.1, 'radius of a beacon in ~/beacons, and the least one in ~/markers', unit='m',
+        0.3, 'radius of a beacon in ~/beacons, and the least one in ~/markers', unit='m',
         lower=0.001, upper=100.0, live=True,
     )
     marker_share: float = option(

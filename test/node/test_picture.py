@@ -214,7 +214,8 @@ def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scen
     notices = [m for m in scene_markers(lost, keyframes, Newest(), PublishConfig())
                if m.namespace == 'not_located']
     assert [m.text for m in notices] == [
-        'B: not located (position uncertain by 0.5 m: a)', f'C: ambiguous ({far})',
+        'B: not located\nposition uncertain by 0.5 m: a',
+        'C: ambiguous\nno range or closure ties it to the robots or beacons located in map',
         'D: not located']
     heights = [m.position_xyz[1] for m in notices]
     shown = lost.estimate.points[drawable(lost, keyframes)]
@@ -236,7 +237,7 @@ def test_markers_grow_with_the_map(scene):
         extent = np.linalg.norm(np.ptp(one.estimate.points[shown], axis=0))
         assert radius[name] == pytest.approx(max(0.2, 0.01 * extent))
     assert radius['small'] == 0.2 < radius['wide']
-    assert marker_size(wide, drawable(wide, keyframes), PublishConfig(marker_share=0.0)) == 0.1
+    assert marker_size(wide, drawable(wide, keyframes), PublishConfig(marker_share=0.0)) == 0.3
 
 
 def test_long_line_lists_are_cut_for_rviz():
