@@ -32,7 +32,7 @@ _LIMIT_SIGMAS = 3.0
 """The limit is at least so many times what `position_sigma_m` accepts: who accepts 100 m of
 standard deviation does not ask for 1 m."""
 _FLAT = 50.0
-"""A limit of so many standard deviations is as good as a straight line, not a circle."""
+"""A limit of so many standard deviations is as good as a plane, not a sphere."""
 _WORDS = {
     'range_bias': 'ranges of {} are all too long or too short',
     'beacon_moved': 'beacon {} was moved',
@@ -65,9 +65,9 @@ def without_the_doubtful(
             found.append(one)
             continue
         covariance = view.with_faults(view.noise, hidden.lone, hidden.owner, scene.factor)
-        sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance[1:, :2, :2])[:, -1], 0.0))
-        distance = np.linalg.norm(view.of(hidden.lone_shift)[:2], axis=0)
-        risk = likely * beyond(distance, sigma, limit)
+        sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance[1:])[:, -1], 0.0))
+        distance = np.linalg.norm(view.of(hidden.lone_shift), axis=0)
+        risk = likely * beyond(distance, sigma, limit, len(view.noise))
         if np.sum(risk) > integrity.hidden_fault_risk:
             worst = int(np.argmax(risk))
             one = replace(one, location=Location.UNLOCATED, missing=_reason(
@@ -77,16 +77,16 @@ def without_the_doubtful(
     return tuple(found)
 
 
-def beyond(distance: Array, sigma: Array, limit: float) -> Array:
+def beyond(distance: Array, sigma: Array, limit: float, axes: int) -> Array:
     """Probability that a position is further off than `limit`, for each of h hypotheses.
 
-    The position is `distance` (h,) away in the mean, with `sigma` (h,) along both axes, metres.
+    The position is `distance` (h,) away in the mean, with `sigma` (h,) along all axes, metres.
     """
     sigma = np.maximum(sigma, 1e-9)
     far = ndtr((distance - limit) / sigma)
     curved = sigma * _FLAT > np.maximum(limit, distance)
     near, wide = distance[curved], sigma[curved]
-    far[curved] = 1 - chndtr((limit / wide) ** 2, 2.0, (near / wide) ** 2)
+    far[curved] = 1 - chndtr((limit / wide) ** 2, float(axes), (near / wide) ** 2)
     return np.clip(far, 0.0, 1.0)
 
 

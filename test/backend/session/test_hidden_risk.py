@@ -22,11 +22,12 @@ BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
 
 @pytest.mark.parametrize('sigma', [0.018, 0.022, 0.3, 2.0])
 @pytest.mark.parametrize('distance', [0.0, 0.7, 0.99, 1.02, 4.0])
-def test_the_probability_is_that_of_draws(distance, sigma):
+@pytest.mark.parametrize('axes', [2, 3])
+def test_the_probability_is_that_of_draws(axes, distance, sigma):
     random = np.random.default_rng(1)
-    drawn = np.array([distance, 0.0]) + sigma * random.normal(size=(200_000, 2))
+    drawn = distance * np.eye(axes)[0] + sigma * random.normal(size=(200_000, axes))
     share = np.mean(np.linalg.norm(drawn, axis=1) > 1.0)
-    found = beyond(np.array([distance]), np.array([sigma]), 1.0)[0]
+    found = beyond(np.array([distance]), np.array([sigma]), 1.0, axes)[0]
     assert found == pytest.approx(share, abs=0.01)
 
 
@@ -34,34 +35,36 @@ def test_the_probability_is_that_of_draws(distance, sigma):
     st.floats(0.0, 1e9), st.floats(0.0, 1e9)), min_size=1, max_size=20), st.floats(1e-3, 1e4))
 def test_it_is_a_probability_that_grows_with_the_distance(pairs, limit):
     distance, sigma = np.array(pairs).T
-    found = beyond(distance, sigma, limit)
+    found = beyond(distance, sigma, limit, 3)
     assert np.all((found >= 0) & (found <= 1))
-    assert np.all(beyond(distance + limit, sigma, limit) >= found - 0.01)
+    assert np.all(beyond(distance + limit, sigma, limit, 3) >= found - 0.01)
 
 
-def lived(**options):
+def lived(dimension=2):
+    beacons = np.column_stack([BEACONS, [0.0, 4.0, 1.0, 5.0]])[:, :dimension]
     world = World(
-        ['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)], BEACONS, seed=3, known=range(4))
-    session = Session(config(robots=world.names, solver=SolverConfig(
-        robust=RobustConfig(kernel='gm')), **options))
+        ['curved', 'curved'], [np.zeros(dimension), np.full(dimension, 2.0)], beacons, seed=3,
+        known=range(4), dimension=dimension)
+    session = Session(config(robots=world.names, dimension=dimension, solver=SolverConfig(
+        robust=RobustConfig(kernel='gm'))))
     for one in world.increments(4):
         session.add(one)
         solution = session.solve()
     return session, solution
 
 
-def withdrawn(session, solution, evidence, metres, position_sigma_m=0.33, **options):
+def withdrawn(session, solution, evidence, metres, position_sigma_m=0.33, axis=0, **options):
     """{robot: why}, of a verdict in which the scale of B's odometry is that likely."""
     verdict = session.auditor.audit(tracked_map(solution))
     hidden = verdict.undetected
     fault = hidden.causes.index('odometry_scale of B')
     found, shift = np.full(len(hidden.causes), -9.0), np.zeros_like(hidden.lone_shift)
-    found[fault], shift[1, 0, fault] = evidence, metres
+    found[fault], shift[1, axis, fault] = evidence, metres
     verdict = dataclasses.replace(verdict, undetected=dataclasses.replace(
         hidden, evidence=found, lone_shift=shift, lone=0.1 * hidden.lone))
     scene = scene_of(
         session.tracker.graph, solution.estimate, solution.robots, solution.landmark_located,
-        session.tracker._joint())
+        session.tracker._map.covariance(session.tracker.graph))
     backend = dataclasses.replace(
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
         observability=ObservabilityConfig(position_sigma_m=position_sigma_m))
@@ -86,6 +89,13 @@ def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot_and_says_why():
     assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=1.0)
     assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=0.7)
     assert not withdrawn(session, solution, 5.0, 3.0, gate=False)
+
+
+def test_in_space_its_height_counts_as_well():
+    session, solution = lived(3)
+    assert solution.robots[1].location is Location.LOCATED
+    assert set(withdrawn(session, solution, 5.0, 3.0, axis=2)) == {'B'}
+    assert not withdrawn(session, solution, 5.0, 0.3, axis=2)
 
 
 def alone(seed, factor, **options):

@@ -155,8 +155,9 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     session.rule(rulings.cleared())
     again = session.solve()
     assert again.ruled == rulings.revision + 1
-    assert again.stats.cost_final > 100 * clean.stats.cost_final
-    assert bent.stats.cost_final > 100 * clean.stats.cost_final
+    # Whatever the audits have found of 2 to 6 m on half of the ranges and left out.
+    assert again.stats.cost_final > 10 * clean.stats.cost_final
+    assert bent.stats.cost_final > 10 * clean.stats.cost_final
 
 
 def test_a_robot_that_is_ignored_is_not_located_any_more():
