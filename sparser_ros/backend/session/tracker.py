@@ -15,27 +15,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...array_types import Index, Mask
+from ...array_types import Index
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment
 from ...graph.finding import Finding
-from ...graph.odometry_segments import OdometrySegments, find_segments
+from ...graph.odometry_segments import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from . import quarantine, renumbered, trust
-from .covariances import Covariances, JointCovariance, covariances
-from .frame import Frame, frame_of, pinned, pins_of
+from .frame import Frame, frame_of
 from .graph_store import GraphStore, merged
-from .hidden_risk import without_the_doubtful
 from .map_costs import costs_of
 from .placed_map import PlacedMap, placed_map
-from .protection_frame import free_network, scene_of
-from .protection_levels import protection_levels
 from .quarantine import FAILURES
 from .range_corrections import RangeCorrections
 from .range_doubts import corrections_of, held_since, rows_of
 from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution
+from .tick_places import FrameKey, tick_places
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued
 
@@ -54,7 +51,7 @@ class Tracker:
         self._config = config
         self._store = GraphStore(config.dimension)
         self._map: PlacedMap | None = None
-        self._frame_key: tuple[bool, str | None] | None = None
+        self._frame_key: FrameKey | None = None
         self._names: tuple[str, ...] = ()
         self._verdict: Verdict | None = None
         """The newest one that tells something."""
@@ -313,80 +310,33 @@ class Tracker:
     def _solution(self, stats: SolveStats, begin: float) -> Solution:
         current, verdict, config = self._map, self._verdict, self._config
         assert current is not None
-        graph, estimate = self._store.graph, current.estimate()
+        store, frame = self._store, self._frame_key or (False, None)
         rejected = rejected_of(
-            graph, estimate, current.rows(), stats.weights, config.backend.rejected_weight)
-        segments = find_segments(graph)
-        doubts = {} if verdict is None else self._contradictions(
-            graph, segments, estimate, verdict, stats)
-        located = np.zeros(graph.n_landmarks, dtype=bool)
-        if verdict is not None and not verdict.withheld:
-            located[:len(verdict.landmark_located)] = verdict.landmark_located
-        anchored = self._frame_key is not None and self._frame_key[0]
-        shift = None if anchored else pinned(graph, estimate, located, config)
-        if shift is not None:
-            estimate = estimate.moved(np.eye(config.dimension), shift)
-        robots = trust.locations(
-            graph, segments, verdict, doubts, self._store.newest_stamp_ns, config)
-        full, self._fresh = self._fresh, False
-        joint = self._joint()
-        covariances = self._covariances(joint, located, estimate)
-        protection = None
-        if joint is not None:
-            scene = scene_of(graph, estimate, robots, located, joint)
-            robots = without_the_doubtful(scene, covariances, verdict, config.backend)
-            protection = protection_levels(
-                replace(scene, robots=robots), covariances, verdict, config.backend.integrity)
+            store.graph, current.estimate(), current.rows(), stats.weights,
+            config.backend.rejected_weight)
+        places = tick_places(store, current, stats, verdict, frame, config)
         self._located = frozenset(
-            one.robot for one in robots if one.location is Location.LOCATED)
+            one.robot for one in places.robots if one.location is Location.LOCATED)
+        full, self._fresh = self._fresh, False
         message = 'followed by the incremental solver'
         if full and verdict is not None:
-            stats, message = _audited(stats, verdict, self._store.sequence), verdict.message
+            stats, message = _audited(stats, verdict, store.sequence), verdict.message
         return Solution(
-            sequence=self._store.sequence, estimate=estimate,
-            robots=robots, landmark_located=located | (graph.landmarks.fixed & anchored),
+            sequence=store.sequence, estimate=places.estimate, robots=places.robots,
+            landmark_located=places.landmark_located,
             status=SolveStatus.STALLED if self._failure else current.status,
             message=self._failure or message, stats=stats, full=full,
             rejected=tuple(
-                replace(one, index=int(self._store.original(one.type, np.array([one.index]))[0]))
+                replace(one, index=int(store.original(one.type, np.array([one.index]))[0]))
                 for one in rejected),
-            newest_stamp_ns=self._store.newest_stamp_ns, seconds=time.perf_counter() - begin,
+            newest_stamp_ns=store.newest_stamp_ns, seconds=time.perf_counter() - begin,
             epoch=self.epoch, findings=self._findings(),
-            audited_sequence=self._audited, ruled=self._store.rulings.revision,
-            doubt='; '.join(doubts.values()) or (
+            audited_sequence=self._audited, ruled=store.rulings.revision,
+            doubt='; '.join(places.contradictions.values()) or (
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
-            placed=self._names, anchored=anchored,
-            quarantined=tuple(sorted(self._store.excluded.items())),
-            covariances=covariances, protection=protection)
-
-    def _joint(self) -> JointCovariance | None:
-        if self._config.backend.covariance == 'off' or self._map is None:
-            return None
-        return self._map.covariance(self._store.graph)
-
-    def _covariances(
-        self, joint: JointCovariance | None, located: Mask, estimate: Estimate
-    ) -> Covariances | None:
-        if joint is None:
-            return None
-        graph, (anchored, gauge) = self._store.graph, self._frame_key or (False, None)
-        pins = [] if anchored else [
-            row for row in pins_of(graph, located, self._config) if joint.landmarks[row] >= 0]
-        found = covariances(
-            joint, graph, None if anchored else gauge, np.array(pins, dtype=np.int64))
-        if not anchored:
-            found = replace(found, network=free_network(joint, estimate.landmarks, located))
-        return found.scaled() if self._config.backend.covariance == 'found' else found
-
-    def _contradictions(
-        self, graph: Graph, segments: OdometrySegments, estimate: Estimate, verdict: Verdict,
-        stats: SolveStats,
-    ) -> dict[str, str]:
-        assert self._map is not None
-        since = trust.since_audit(
-            graph, segments, estimate, verdict, self._map.rows(), self._map.squares(),
-            stats.weights, self._store.rows_until(verdict.sequence), self._config)
-        return trust.contradictions(since, verdict, graph.robots, self._config)
+            placed=self._names, anchored=frame[0],
+            quarantined=tuple(sorted(store.excluded.items())),
+            covariances=places.covariances, protection=places.protection)
 
     def _findings(self) -> tuple[Finding, ...]:
         found = self._announced

@@ -163,7 +163,7 @@ def test_other_placements_faults_and_lost_robots_raise_the_level():
 
 def scene(session, solution, robots, factor=1.0):
     tracker = session.tracker
-    joint = dataclasses.replace(tracker._joint(), variance_factor=factor)
+    joint = dataclasses.replace(tracker._map.covariance(tracker.graph), variance_factor=factor)
     return scene_of(tracker._store.graph, solution.estimate, robots,
                     solution.landmark_located, joint)
 
