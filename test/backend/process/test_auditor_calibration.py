@@ -8,7 +8,7 @@ from backend_world import World, config
 
 from sparser_ros.backend.process import auditor_process
 from sparser_ros.backend.process.worker import SolverWorker
-from sparser_ros.backend.session.live_calibration import KIND
+from sparser_ros.backend.session.radio_findings import BIAS
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LiveSolverConfig
@@ -47,7 +47,7 @@ def test_a_bias_is_told_with_a_verdict_and_applied_where_asked_for(monkeypatch, 
             while not worker.answered(request) and time.monotonic() < end:
                 worker.poll()
                 time.sleep(0.01)
-            found = {one.subject: one for one in worker.newest.findings if one.kind == KIND}
+            found = {one.subject: one for one in worker.newest.findings if one.kind == BIAS}
             costs.append(worker.newest.stats.cost_robust or worker.newest.stats.cost_final)
             # An audit that is asked for comes before the steps of the calibration.
             time.sleep(0.5)
