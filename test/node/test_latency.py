@@ -46,3 +46,10 @@ def test_processor_time_of_a_group_of_processes(tmp_path):
         while process.cpu_seconds() < 0.45 and time.monotonic() < end:
             time.sleep(0.05)
         assert 0.45 <= process.cpu_seconds() < 5
+
+
+def test_stamps_of_another_clock_are_waits_beside_the_quickest_solution():
+    published = [(k + 0.2 + 0.1 * (k % 2), float(k)) for k in range(40)]
+    days = [(at + 4e6, newest) for at, newest in published]
+    near, far = latencies(published, 1.0), latencies(days, 1.0)
+    assert far['p95'] == pytest.approx(near['p95'] - 0.2, abs=0.01)
