@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array_types import Array, Index, Mask
-from ..graph import Estimate, Graph, range_vectors
+from ..graph import Estimate, Graph, range_directions
 from .self_calibration import SelfCalibration
 
 _USEFUL_S = 0.1
@@ -61,8 +61,7 @@ def range_rates(graph: Graph, estimate: Estimate) -> tuple[Array, Mask]:
             continue
         velocity[rows] = np.gradient(estimate.translation[rows], seconds, axis=0)
         timed[rows] = True
-    vector = range_vectors(graph, estimate)
-    unit = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
+    unit = range_directions(graph, estimate)
     ranges = graph.ranges
 
     def of(endpoint: Index) -> tuple[Array, Mask]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array_types import Array
-from ..graph import range_vectors
+from ..graph import range_directions
 from .self_calibration import SelfCalibration
 
 _USEFUL_M = 0.1
@@ -46,8 +46,7 @@ def lever_columns(found: SelfCalibration) -> tuple[list[int], Array]:
     ranges = graph.ranges
     robots = [int(k) for k in np.unique(np.concatenate([ends.first, ends.second]))
               if ends.is_robot(int(k))]
-    vector = range_vectors(graph, found.estimate)
-    unit = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
+    unit = range_directions(graph, found.estimate)
     columns = np.zeros((len(ranges), len(robots) * d))
     for sign, endpoint, owner in ((1.0, ranges.target, ends.second),
                                   (-1.0, ranges.source, ends.first)):

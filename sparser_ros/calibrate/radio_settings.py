@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
+from ..config.inputs_config import RadioSpec
 from ..config.sparser import SparserConfig
 from .antennas_and_clocks import SIGNIFICANT
 from .lever_arms import LeverRow
@@ -42,8 +43,7 @@ def radio_settings(
         if number not in heard:
             continue
         kind = 'robot' if number < robots else 'beacon'
-        own = [radio for radio, spec in specs.items() if getattr(spec, kind) == name] or [name]
-        for radio in own:
+        for radio in radios_of(specs, kind, name):
             entry = radios.setdefault(radio, {kind: name})
             before = specs[radio].bias_m if radio in specs else 0.0
             entry['bias_m'] = round(
@@ -58,6 +58,11 @@ def radio_settings(
     if used is not None:
         ranges['sigma_per_m'] = round(used.sigma_per_m, 6)
     return {'radios': radios, 'ranges': ranges}
+
+
+def radios_of(specs: Mapping[str, RadioSpec], kind: str, name: str) -> list[str]:
+    """The configured radios of a 'robot' or 'beacon'; else the one that bears its name."""
+    return [radio for radio, spec in specs.items() if getattr(spec, kind) == name] or [name]
 
 
 def moved_lever_arm(lever_arm: list[float], error_m: Array) -> list[float]:

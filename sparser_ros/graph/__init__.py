@@ -21,7 +21,14 @@ from .measurements import (
     empty,
     register,
 )
-from .residuals import antennas, cost, range_residuals, range_vectors, squared_residuals
+from .residuals import (
+    antennas,
+    cost,
+    range_directions,
+    range_residuals,
+    range_vectors,
+    squared_residuals,
+)
 from .wire import poses_from, tables_from, to_arrays
 
 __all__ = [
@@ -53,6 +60,7 @@ __all__ = [
     'landmark_endpoint',
     'point_index',
     'poses_from',
+    'range_directions',
     'range_residuals',
     'range_vectors',
     'register',

@@ -25,6 +25,13 @@ def range_vectors(graph: Graph, estimate: Estimate) -> Array:
     return range_residual(graph.ranges).vectors(estimate.points, estimate.rows)
 
 
+def range_directions(graph: Graph, estimate: Estimate) -> Array:
+    """(k, d): `range_vectors` of unit length."""
+    vector = range_vectors(graph, estimate)
+    return np.asarray(
+        vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12))
+
+
 def range_residuals(graph: Graph, estimate: Estimate) -> Array:
     """(k,): predicted minus measured distance, metres."""
     return np.linalg.norm(range_vectors(graph, estimate), axis=1) - graph.ranges.distance_m

@@ -17,9 +17,7 @@ import numpy as np
 
 from ..array_types import Array
 from ..backend.session.covariances import covariance_fields
-from ..backend.session.radio_findings import ANTENNA, BIAS
 from ..backend.session.solution import Location, Solution
-from ..calibrate.radio_settings import moved_lever_arm
 from ..config import SparserError
 from ..config.sparser import SparserConfig
 from ..frontend import odometry_trajectory
@@ -135,6 +133,10 @@ def found_radios(
 
     That is biases and places of antennas; {} where it has found nothing.
     """
+    # The calibration takes 0.1 s to load, which the node need not wait for.
+    from ..backend.session.radio_findings import ANTENNA, BIAS
+    from ..calibrate.radio_settings import moved_lever_arm, radios_of
+
     bias = {one.subject: one.value for one in solution.findings if one.kind == BIAS}
     moved: dict[str, Array] = {}
     for one in solution.findings:
@@ -145,8 +147,7 @@ def found_radios(
     specs = config.radio_specs()
     for name in {**bias, **moved}:
         kind = 'robot' if name in graph.robots else 'beacon'
-        own = [radio for radio, spec in specs.items() if getattr(spec, kind) == name] or [name]
-        for radio in own:
+        for radio in radios_of(specs, kind, name):
             entry = radios.setdefault(radio, {kind: name})
             if name in bias:
                 before = specs[radio].bias_m if radio in specs else 0.0

@@ -8,8 +8,6 @@ explains more than other faults do, with the map free, is for the score test to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import chdtri
 
@@ -18,6 +16,7 @@ from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .doubts import in_stretch
+from .stretch import Stretch
 
 _SUSPECTED = 0.01
 """Probability that chance, robots held, suspects a beacon; with the map free fewer are named."""
@@ -27,23 +26,14 @@ LEAST_TELLING = 12
 """Ranges of a beacon that tell where it is: four to each coordinate in space."""
 
 
-@dataclass(frozen=True)
-class BeaconStep:
-    """The time from which on one beacon may stand elsewhere."""
+class BeaconStep(Stretch):
+    """The time from which on, to the newest range, one beacon may stand elsewhere."""
 
-    source: int
-    rows: Index
-    """All its ranges from then on."""
-    begin_s: float
-    end_s: float
-    tests: int
-    """Times that it was picked from."""
-
-    def finding(self, name: str, way: Array) -> Finding:
-        """Words for a beacon that stands `way` (d,) metres away from its place before."""
+    def finding(self, name: str, theta: Array) -> Finding:
+        """Words for a beacon that stands `theta` (d,) metres away from its place before."""
         return Finding(
             'range_burst', name, f'ranges of radio {name} did not fit'
-            + in_stretch(self.begin_s, self.end_s), float(np.linalg.norm(way)), 'm')
+            + in_stretch(self.begin_s, self.end_s), float(np.linalg.norm(theta)), 'm')
 
 
 def beacon_steps(

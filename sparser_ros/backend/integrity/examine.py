@@ -16,7 +16,7 @@ from scipy.special import chdtri
 
 from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
-from ...graph import Estimate, Graph, range_residuals, squared_residuals
+from ...graph import Estimate, Graph, range_directions, range_residuals, squared_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds, range_ends
 from .beacon_steps import BeaconStep, beacon_steps
@@ -33,12 +33,13 @@ from .doubts import (
     lasting,
 )
 from .gate import Gate, gate_of
-from .hypotheses import CommonError, StepError, hypotheses_of, range_directions
+from .hypotheses import SharedError, hypotheses_of
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
 from .selection import DETERMINED, scores_of, selected
-from .shifts import Shift, shifts
+from .shifts import shifts
+from .stretch import Stretch
 from .swapped_robots import swapped_robots
 from .undetected import HiddenFaults, hidden_faults
 
@@ -94,16 +95,14 @@ def examine(
     taken = {doubt.source for doubt in doubts}
     found = bursts(sources, rows, taken, false_alarm, config)
     weight = _kept(weights).get('ranges', np.ones(len(graph.ranges)))
-    shifted = shifts(
-        sources, rows, weight, taken | {burst.source for burst in found}, false_alarm, config)
     root = np.sqrt(weight)
-    stepped = [
-        one for one in beacon_steps(
+    stretches = [*shifts(
+        sources, rows, weight, taken | {burst.source for burst in found}, false_alarm, config),
+        *(one for one in beacon_steps(
             sources, range_directions(graph, estimate), root * rows.whitened,
-            root * np.sqrt(graph.ranges.precision), config)
-        if one.source not in taken]
+            root * np.sqrt(graph.ranges.precision), config) if one.source not in taken)]
     findings, undetected = _explained(
-        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], shifted, stepped,
+        graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], stretches,
         false_alarm, config, gauge)
     named = {name for finding in findings for name in _names(finding)}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
@@ -125,22 +124,20 @@ def examine(
         gate = replace(gate, passed=False, reasons=(*gate.reasons, frame))
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
     faulty = _faulty(
-        sources, found, shifted, stepped, named_bursts, _bent_edges(graph, estimate)
+        sources, found, stretches, named_bursts, _bent_edges(graph, estimate)
     ) if named_bursts else ()
     return Examination(tuple(findings), gate, faulty, undetected, factors)
 
 
 def _faulty(
-    sources: RangeEnds, found: list[Burst], shifted: list[Shift], stepped: list[BeaconStep],
-    named: dict[str, Finding], bent: dict[str, int],
+    sources: RangeEnds, found: list[Burst], stretches: list[Stretch], named: dict[str, Finding],
+    bent: dict[str, int],
 ) -> tuple[FaultyRanges, ...]:
     """The bursts that are named, by source: all its ranges from first to last misfit."""
-    names, stretches = sources.names, [
-        *((one.source, one.rows, one.end_s) for one in shifted),
-        *((one.source, one.rows, one.end_s) for one in stepped)]
+    names = sources.names
     result = [
-        FaultyRanges(named[name], rows, end_s, bent.get(name))
-        for source, rows, end_s in stretches if (name := names[source]) in named]
+        FaultyRanges(named[name], one.rows, one.end_s, bent.get(name))
+        for one in stretches if (name := names[one.source]) in named]
     for burst in found:
         name = names[burst.source]
         if name not in named:
@@ -188,8 +185,8 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
 
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
-    doubts: list[Doubt], found_bursts: list[Burst], shifted: list[Shift],
-    stepped: list[BeaconStep], false_alarm: float, config: IntegrityConfig, gauge: int | None,
+    doubts: list[Doubt], found_bursts: list[Burst], stretches: list[Stretch], false_alarm: float,
+    config: IntegrityConfig, gauge: int | None,
 ) -> tuple[list[Finding], HiddenFaults]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
     hide."""
@@ -200,16 +197,15 @@ def _explained(
         for burst in found_bursts:
             kept['ranges'][burst.rows] = 1.0
     model = linear_model(graph, estimate, kept)
-    common = [
-        CommonError(sources.names[burst.source], burst.rows, partial(
+    shared = [
+        SharedError(sources.names[burst.source], burst.rows, partial(
             _ready, burst_finding(sources, burst, rows))) for burst in found_bursts]
-    common += [
-        CommonError(sources.names[one.source], one.rows, partial(
-            _measured, one, sources.names[one.source]), one.tests) for one in shifted]
-    steps = [
-        StepError(one.source - sources.robots, one.rows, partial(
-            one.finding, sources.names[one.source]), one.tests) for one in stepped]
-    tested = hypotheses_of(graph, estimate, kept, model, sources, common, steps, config)
+    shared += [
+        SharedError(
+            sources.names[one.source], one.rows, partial(one.finding, sources.names[one.source]),
+            one.tests, one.source - sources.robots if isinstance(one, BeaconStep) else None)
+        for one in stretches]
+    tested = hypotheses_of(graph, estimate, kept, model, sources, shared, config)
     scores = scores_of(model, tested)
     undetected = hidden_faults(
         graph, estimate, scores, tested, gauge, config, _noise(model, scores))
@@ -248,10 +244,6 @@ def _noise(model: LinearModel, scores: Scores) -> float:
 def _ready(finding: Finding, _: Array) -> Finding:
     """Words that need no estimate."""
     return finding
-
-
-def _measured(shift: Shift, name: str, theta: Array) -> Finding:
-    return shift.finding(name, float(theta[0]))
 
 
 def _names(finding: Finding) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
-from ...graph import Estimate, Graph, range_vectors
+from ...graph import Estimate, Graph, range_directions
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
@@ -33,29 +33,21 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class CommonError:
-    """Ranges of one source, within one stretch of time, that may be long by the same length."""
+class SharedError:
+    """Ranges of one source, within one stretch of time, that may be off for one reason.
+
+    They are long by the same length, or their landmark stands elsewhere.
+    """
 
     subject: str
     rows: Index
     """Of the graph's ranges."""
     finding: Callable[[Array], Finding]
-    """Puts the length (1,) into words."""
+    """Puts the length (1,), or the way of the landmark (d,), into words."""
     tests: int = 1
     """Stretches that this one was picked from."""
-
-
-@dataclass(frozen=True)
-class StepError:
-    """Ranges of one landmark, from some time on, that another place of it may explain."""
-
-    landmark: int
-    rows: Index
-    """Of the graph's ranges."""
-    finding: Callable[[Array], Finding]
-    """Puts the way (d,) into words."""
-    tests: int = 1
-    """Times that this one was picked from."""
+    landmark: int | None = None
+    """The one that may stand elsewhere; None = the same length."""
 
 
 @dataclass
@@ -81,22 +73,27 @@ class _Columns:
 
 def hypotheses_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    sources: RangeEnds, bursts: Sequence[CommonError], steps: Sequence[StepError],
-    config: IntegrityConfig,
+    sources: RangeEnds, shared: Sequence[SharedError], config: IntegrityConfig,
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate."""
     build = _Columns(model, graph, estimate, weights)
-    root, start = build.root('ranges', graph.ranges.precision), model.starts['ranges']
     return [
-        *(Hypothesis('range_burst', one.subject, build.matrix(
-            start + one.rows, root[one.rows, None]), config.bias_floor_m, one.finding, one.tests)
-          for one in bursts),
-        *(Hypothesis(
-            'beacon_moved', graph.landmarks.names[one.landmark],
-            _place_columns(build, sources, one.landmark, one.rows), config.bias_floor_m,
-            one.finding, one.tests) for one in steps),
+        *(_shared(build, sources, one, config) for one in shared),
         *_biases(build, sources, config), *_places(build, sources, config),
         *_odometry(build, config)]
+
+
+def _shared(
+    build: _Columns, sources: RangeEnds, one: SharedError, config: IntegrityConfig
+) -> Hypothesis:
+    if one.landmark is None:
+        root = build.root('ranges', build.graph.ranges.precision)
+        kind, columns = 'range_burst', build.matrix(
+            build.model.starts['ranges'] + one.rows, root[one.rows, None])
+    else:
+        kind, columns = 'beacon_moved', _place_columns(build, sources, one.landmark, one.rows)
+    return Hypothesis(
+        kind, one.subject, columns, config.bias_floor_m, one.finding, one.tests)
 
 
 def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
@@ -150,13 +147,6 @@ def _place_columns(
     sign = np.where(sources.second[rows] == sources.robots + landmark, 1.0, -1.0)
     root = build.root('ranges', build.graph.ranges.precision)[rows]
     return build.matrix(build.model.starts['ranges'] + rows, (sign * root)[:, None] * unit)
-
-
-def range_directions(graph: Graph, estimate: Estimate) -> Array:
-    """(k, d): unit vectors from the sources of ranges to their targets."""
-    vector = range_vectors(graph, estimate)
-    return np.asarray(
-        vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12))
 
 
 def _prior_columns(build: _Columns, prior: Index) -> sp.csc_matrix:

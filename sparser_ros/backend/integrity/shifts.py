@@ -8,8 +8,6 @@ statistic); whether it explains more than other faults do is for the score test 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import chdtri
 
@@ -18,6 +16,7 @@ from ...config.integrity import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .doubts import Rows, in_stretch, too_long
+from .stretch import Stretch
 
 _BINS = 6
 """Bins of a window: a stretch begins and ends at one of them before its ends are refined."""
@@ -25,20 +24,12 @@ _REFINEMENTS = 2
 """Times that either end is moved to its best place with the other one held."""
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(Stretch):
     """The stretch of one source that stands out most."""
 
-    source: int
-    rows: Index
-    """All its ranges in the stretch."""
-    begin_s: float
-    end_s: float
-    tests: int
-    """Stretches that it was picked from."""
-
-    def finding(self, name: str, offset_m: float) -> Finding:
-        """Words for ranges that are `offset_m` too long."""
+    def finding(self, name: str, theta: Array) -> Finding:
+        """Words for ranges that are `theta` (1,) metres too long."""
+        offset_m = float(theta[0])
         return Finding(
             'range_burst', name, f'ranges of radio {name} were {too_long(offset_m)}'
             + in_stretch(self.begin_s, self.end_s), offset_m, 'm')

@@ -7,10 +7,10 @@ from faulty_world import graph, solved, world
 from sparser_ros.backend.integrity.beacon_steps import _scores, beacon_steps
 from sparser_ros.backend.integrity.doubts import REJECTED_WEIGHT
 from sparser_ros.backend.integrity.examine import examine
-from sparser_ros.backend.integrity.hypotheses import StepError, hypotheses_of, range_directions
+from sparser_ros.backend.integrity.hypotheses import SharedError, hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.config.integrity import IntegrityConfig
-from sparser_ros.graph import range_residuals, range_vectors
+from sparser_ros.graph import range_directions, range_residuals, range_vectors
 from sparser_ros.graph.range_ends import range_ends
 
 CONFIG = IntegrityConfig()
@@ -59,9 +59,9 @@ def test_derivatives_agree_with_differences(dimension):
     way, sources = 1e-4 * np.ones(dimension), range_ends(made)
     changed, rows = moved(made, place.truth, 'L1', way, 40.0)
     model = linear_model(made, place.truth, {})
-    step = StepError(1, np.flatnonzero(rows), lambda _: None)
+    step = SharedError('L1', np.flatnonzero(rows), lambda _: None, landmark=1)
     one = next(one for one in hypotheses_of(
-        made, place.truth, {}, model, sources, [], [step], CONFIG) if one.kind == 'beacon_moved')
+        made, place.truth, {}, model, sources, [step], CONFIG) if one.kind == 'beacon_moved')
     assert one.subject == 'L1'
     # A beacon that is further away is measured longer: its residual becomes smaller.
     np.testing.assert_allclose(

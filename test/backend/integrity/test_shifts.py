@@ -41,7 +41,7 @@ def test_a_stretch_is_found_with_its_times(source, size):
     assert one.begin_s == pytest.approx(67, abs=3) and one.end_s == pytest.approx(93, abs=3)
     assert np.isin(np.flatnonzero(rows), one.rows).mean() > 0.9
     assert np.isin(one.rows, np.flatnonzero(rows)).mean() > 0.9
-    assert ('long' if size > 0 else 'short') in one.finding('B', size).text
+    assert ('long' if size > 0 else 'short') in one.finding('B', np.array([size])).text
 
 
 def test_honest_ranges_have_none():

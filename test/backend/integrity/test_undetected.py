@@ -29,7 +29,7 @@ CONFIG = IntegrityConfig()
 
 def scored(made, estimate, weights):
     model = linear_model(made, estimate, weights)
-    tested = hypotheses_of(made, estimate, weights, model, range_ends(made), [], [], CONFIG)
+    tested = hypotheses_of(made, estimate, weights, model, range_ends(made), [], CONFIG)
     return tested, scores_of(model, tested)
 
 

@@ -13,6 +13,7 @@ from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.rulings import Ruling, Rulings, count
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.graph import RelativePoses
 
 SECOND = 10**9
@@ -129,7 +130,9 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     true = world(30)
     honest = true.increments(6)
     parts = shifted(honest, 1, 2.0)
-    session = Session(config(auditor='inline'))
+    # The auditor leaves out what it finds faulty by itself: here the operator is to do that.
+    options = config(auditor='inline', integrity=IntegrityConfig(doubt_ranges=False))
+    session = Session(options)
     for one in parts[:4]:
         session.add(one)
     bent = session.solve(full=True)
@@ -143,7 +146,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     for one in parts[4:]:
         session.add(one)
         clean = session.solve(full=False)
-    alone = Session(config(auditor='inline'))
+    alone = Session(options)
     for one in honest:
         keep = ~((one.ranges.source % 2 == 1) & (one.ranges.target < 0))
         alone.add(one.replaced(ranges=one.ranges.take(keep)))
@@ -155,9 +158,8 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     session.rule(rulings.cleared())
     again = session.solve()
     assert again.ruled == rulings.revision + 1
-    # Whatever the audits have found of 2 to 6 m on half of the ranges and left out.
-    assert again.stats.cost_final > 10 * clean.stats.cost_final
-    assert bent.stats.cost_final > 10 * clean.stats.cost_final
+    assert again.stats.cost_final > 100 * clean.stats.cost_final
+    assert bent.stats.cost_final > 100 * clean.stats.cost_final
 
 
 def test_a_robot_that_is_ignored_is_not_located_any_more():
