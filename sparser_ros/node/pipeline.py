@@ -56,8 +56,8 @@ class Pipeline:
         """What the operator has said about measurements."""
         self.worker = SolverWorker(
             config, resumed.increments, resumed.kept, resumed.rulings,
-            self.frontend.thinnings)
-        self.paused = config.node.start_paused
+            self.frontend.thinnings, paused=config.node.start_paused)
+        self._paused = config.node.start_paused
         self.solution: Solution | None = None
         self._steady = steady
         self._begin()
@@ -189,6 +189,16 @@ class Pipeline:
         self._sequence = increment.sequence
         if self._thinning is None:
             self._newest.keep(increment)
+
+    @property
+    def paused(self) -> bool:
+        """Whether data are kept and nothing is solved but on request."""
+        return self._paused
+
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        self._paused = paused
+        self.worker.pause(paused)
 
     def request_solve(self, *, force: bool = False, full: bool | None = None) -> bool:
         """Ask for a solve if there is something new; true when one was asked for.

@@ -54,6 +54,8 @@ class AuditorLoop:
         self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
         self._bound, self._bound_from_s = self._auditor.bound, 0.0
         self._generation, self._request = 0, -1
+        self._paused = False
+        """Whether nothing is done but what is asked for."""
         self._ended_s = time.monotonic()
         self._rest = AuditRest(self._ended_s)
         self._scratch_anyway_s = math.inf
@@ -84,9 +86,8 @@ class AuditorLoop:
             if self._wanted():
                 self._audit()
                 continue
-            # Both have a share of their own: a bound that always has more to do starves nobody.
-            worked = self._bounded()
-            if not (self._calibrated() or worked) and self._request < 0:
+            worked = not self._paused and self._worked()
+            if not worked and self._request < 0:
                 # Increments come more often than it is worth looking at the graph.
                 self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
 
@@ -112,6 +113,8 @@ class AuditorLoop:
             self._config = protocol.config_from(values['config'])
             self._auditor.config = self._config
             self._apply_biases()
+        elif packet.kind == protocol.PAUSE:
+            self._paused = values['paused']
         elif packet.kind == protocol.CLOSE:
             self._endpoint.ended.set()
 
@@ -121,6 +124,12 @@ class AuditorLoop:
         self._auditor.thin(increment, to)
         if self._tracked is not None:
             self._tracked = tracked_of(self._tracked, to)
+
+    def _worked(self) -> bool:
+        """Whether a step of what goes on between audits was due, and made."""
+        # Both have a share of their own: a bound that always has more to do starves nobody.
+        bounded = self._bounded()
+        return self._calibrated() or bounded
 
     def _calibrated(self) -> bool:
         """Whether a step of the calibration of radios was due, and made."""
@@ -163,6 +172,8 @@ class AuditorLoop:
         """Why an audit should run now, or ''."""
         if self._request >= 0:
             return 'asked for'
+        if self._paused:
+            return ''
         if self._auditor.retold and self._auditor.sequence >= 0:
             return self._auditor.retold
         now, period = time.monotonic(), self._config.backend.audit.period_s

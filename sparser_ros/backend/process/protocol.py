@@ -1,11 +1,11 @@
 """The messages between the node, the tracker process and the auditor process.
 
 To both: increment, thin, reset, rulings, configure, close. To the tracker also: solve, verdict. To
-the auditor also: solution (the tracker's newest), audit. From both: ready, beat, failed. From the
-tracker: solution. From the auditor: verdict, bound. Every answer names the generation (number of
-resets and thinnings) it belongs to and the newest request it answers. The contents are frozen
-dataclasses (`Increment`, `Solution`, `Verdict`, `Bound`), or the plain values listed here; `codec`
-turns all of them into bytes.
+the auditor also: solution (the tracker's newest), audit, pause. From both: ready, beat, failed.
+From the tracker: solution. From the auditor: verdict, bound. Every answer names the generation
+(number of resets and thinnings) it belongs to and the newest request it answers. The contents are
+frozen dataclasses (`Increment`, `Solution`, `Verdict`, `Bound`), or the plain values listed here;
+`codec` turns all of them into bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 INCREMENT, SOLVE, AUDIT, RESET = 'increment', 'solve', 'audit', 'reset'
 RULINGS, CONFIGURE, THIN, CLOSE = 'rulings', 'configure', 'thin', 'close'
+PAUSE = 'pause'
 READY, BEAT, SOLUTION, VERDICT, FAILED = 'ready', 'beat', 'solution', 'verdict', 'failed'
 BOUND = 'bound'
 
@@ -78,6 +79,11 @@ def reset_message(generation: int, epoch: int) -> bytes:
 def rulings_message(rulings: Rulings) -> bytes:
     """What the operator says about measurements; it outlasts resets."""
     return encode(RULINGS, rulings.values())
+
+
+def pause_message(paused: bool) -> bytes:
+    """Work only on request from now on (true), or by itself again (false); it outlasts resets."""
+    return encode(PAUSE, {'paused': paused})
 
 
 def configure_message(config: SparserConfig) -> bytes:

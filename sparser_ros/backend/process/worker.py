@@ -51,6 +51,7 @@ class SolverWorker:
     def __init__(
         self, config: SparserConfig, increments: Sequence[Increment] = (),
         kept: KeptMap | None = None, rulings: Rulings = NO_RULINGS, thinnings: int = 0,
+        *, paused: bool = False,
     ) -> None:
         """Where a session goes on: increments, map, rulings, how often the graph was thinned."""
         self.lock = threading.RLock()
@@ -61,7 +62,7 @@ class SolverWorker:
         self._verdict: tuple[Verdict, Answer] | None = None
         self._bound: Bound | None = None
         self._generation = self._epoch = 0
-        self._rulings, self._thinnings = rulings, thinnings
+        self._rulings, self._thinnings, self._paused = rulings, thinnings, paused
         if kept is not None:
             self._epoch = kept.epoch
             self._verdict = kept.verdict, Answer(0, -1)
@@ -184,6 +185,16 @@ class SolverWorker:
                 self._tracker.send(protocol.request_message(
                     protocol.SOLVE, Request(self._request, self._wish())))
 
+    def pause(self, paused: bool) -> None:
+        """Solve and audit only what is asked for (true), or by itself again (false)."""
+        with self.lock:
+            self._paused = paused
+            if self._auditor is not None:
+                self._auditor.send(protocol.pause_message(paused))
+            if not paused and self._increments:
+                # A verdict that came meanwhile waits for its solution.
+                self._ask_tracker()
+
     def rule(self, rulings: Rulings) -> None:
         """Follow what the operator says from the next audit on, also after a reset."""
         with self.lock:
@@ -270,6 +281,7 @@ class SolverWorker:
             messages.append(encode_increment(merged(part), first=before + 1))
             before = part[-1].sequence
         if link is self._auditor:
+            messages.append(protocol.pause_message(self._paused))
             if self._solution is not None:
                 messages.append(encode_solution(self._solution, Answer(self._generation, -1)))
             if self._audited < self._audit_request:
@@ -335,10 +347,14 @@ class SolverWorker:
                 self._verdict = kept, answer
             else:
                 self._audit_failed_at = max(self._audit_failed_at, verdict.sequence)
-            self._request = max(self._request, 0)
-            self._tracker.send(
-                encode_verdict(verdict, answer),
-                protocol.request_message(protocol.SOLVE, Request(self._request)))
+            self._tracker.send(encode_verdict(verdict, answer))
+            if self._busy or not self._paused:
+                self._ask_tracker()
+
+    def _ask_tracker(self) -> None:
+        """Ask for a solve without a new request."""
+        self._request = max(self._request, 0)
+        self._tracker.send(protocol.request_message(protocol.SOLVE, Request(self._request)))
 
     def _take_failure(self, link: Link, packet: Packet, answer: Answer) -> None:
         _log.error('%s', packet.values['traceback'])
@@ -367,8 +383,8 @@ class SolverWorker:
         with self.lock:
             newest = self._increments[-1].sequence if self._increments else -1
             due = (
-                backend.auditor == 'inline' and not self._busy and self._solved(newest)
-                and not self._checked(newest)
+                backend.auditor == 'inline' and not (self._busy or self._paused)
+                and self._solved(newest) and not self._checked(newest)
                 and time.monotonic() - self._last_activity > backend.audit.period_s)
         if due:
             self.request_solve(True)

@@ -62,6 +62,25 @@ def increments():
         ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1]]).increments(4)
 
 
+@pytest.mark.parametrize('auditor', ['process', 'inline'])
+def test_paused_nothing_is_solved_but_on_request(increments, auditor):
+    often = AuditConfig(period_s=0.05)
+    with SolverWorker(config(worker='thread', audit=often, auditor=auditor), paused=True) as worker:
+        for one in increments[:2]:
+            worker.submit(one)
+        request = worker.request_solve(full=True)
+        until(lambda: worker.answered(request), 'the solve that was asked for')
+        asked = worker.newest
+        assert asked.sequence == increments[1].sequence
+        for one in increments[2:]:
+            worker.submit(one)
+        # Audits of the auditor's own accord would come within a fraction of this.
+        time.sleep(1.5)
+        assert worker.newest is asked
+        worker.pause(False)
+        audited_by(worker, increments[-1].sequence)
+
+
 @pytest.mark.parametrize('kind', ['process', 'thread'])
 def test_increments_in_solutions_out(increments, kind):
     with SolverWorker(config(worker=kind, audit=QUIET)) as worker:
