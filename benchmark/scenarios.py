@@ -239,6 +239,64 @@ def turning(samples: Samples, draw: Draw) -> Faulty:
     return with_odometry(samples, robot, change), (robot,)
 
 
+def stuck_odometry(samples: Samples, draw: Draw) -> Faulty:
+    """A robot's odometry stands for 10 to 20 s while the robot drives, and goes on from there."""
+    robot, begin = draw.robot(), draw.time_ns()
+    end = begin + int(draw.random.uniform(10, 20) * SECOND)
+    # The one at which it stands, and the newest.
+    held: list[OdometrySample] = []
+
+    def change(sample: OdometrySample) -> OdometrySample:
+        if sample.stamp_ns < begin:
+            return sample
+        if not held:
+            held[:] = [sample, sample]
+        first = held[0]
+        if sample.stamp_ns < end:
+            held[1] = sample
+            return replace(
+                sample, position_xyz=first.position_xyz, quat_xyzw=first.quat_xyzw)
+        turn = _heading(first.quat_xyzw) - _heading(held[1].quat_xyzw)
+        move = _about_vertical(turn, sample.position_xyz - held[1].position_xyz)
+        return replace(sample, position_xyz=first.position_xyz + move,
+                       quat_xyzw=_turned(sample.quat_xyzw, turn))
+
+    return with_odometry(samples, robot, change), (robot,)
+
+
+def stuck_ranges(samples: Samples, draw: Draw) -> Faulty:
+    """One radio repeats its last ranges for 30 s."""
+    radio, begin = draw.robot(), draw.time_ns()
+    last: dict[tuple[str, str], float] = {}
+
+    def change(sample: RangeSample) -> RangeSample:
+        ends = sample.source, sample.target
+        if radio in ends and begin <= sample.stamp_ns < begin + 30 * SECOND and ends in last:
+            return replace(sample, range_m=last[ends])
+        last[ends] = sample.range_m
+        return sample
+
+    return with_ranges(samples, change), ()
+
+
+def hidden_robot(samples: Samples, draw: Draw) -> Faulty:
+    """For 30 s, 70 % of one robot's ranges are 1 to 10 m too long, each by another length."""
+    radio, begin = draw.robot(), draw.time_ns()
+
+    def change(sample: RangeSample) -> RangeSample:
+        late = begin <= sample.stamp_ns < begin + 30 * SECOND
+        if radio in (sample.source, sample.target) and late and draw.random.random() < 0.7:
+            return replace(sample, range_m=sample.range_m + draw.random.uniform(1, 10))
+        return sample
+
+    return with_ranges(samples, change), ()
+
+
+def boastful_ranges(samples: Samples, draw: Draw) -> Faulty:
+    """All ranges claim a hundredth of their variance."""
+    return with_ranges(samples, lambda s: replace(s, variance=s.variance / 100)), ()
+
+
 def vanished(samples: Samples, draw: Draw) -> Faulty:
     """Nothing of one robot arrives for 40 s."""
     robot, begin = draw.robot(), draw.time_ns()
@@ -337,7 +395,7 @@ FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
     one.__name__: one for one in (
         clean, gross, biased_radio, burst, swapped_radios, restarted, slipped, scaled, vanished,
         late_ranges, wrong_clock, misplaced_beacon, false_closure, turning, moved_beacon,
-        biased_beacon, two_faults)}
+        biased_beacon, two_faults, stuck_odometry, stuck_ranges, hidden_robot, boastful_ranges)}
 
 
 def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:

@@ -56,6 +56,9 @@ class IntegrityConfig:
     doubt_ranges: bool = option(
         True, 'ranges of one source that are faulty together for a while are left out, or count '
         'with the length taken off that all of them are too long; false: only reported', live=True)
+    doubt_odometry: bool = option(
+        True, 'odometry that the ranges deny for a while, as when wheels slip, is left out there, '
+        'and its robot placed anew; false: only reported', live=True)
     widen_odometry: bool = option(
         True, 'odometry whose length or turning is found to be wrong by a share or a rate gets the '
         'variance that the map shows; false: only reported', live=True)

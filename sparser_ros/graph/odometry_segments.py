@@ -28,6 +28,11 @@ class OdometrySegments:
     def __len__(self) -> int:
         return len(self.robot)
 
+    def newest(self, robot: int) -> int:
+        """Number of the segment that holds a robot's newest pose; -1 without poses."""
+        own = np.flatnonzero(self.robot == robot)
+        return int(own[np.argmax(self.last[own])]) if len(own) else -1
+
     def variable(self, endpoint: Index) -> Index:
         """Segments, then landmarks, as one numbering of what endpoints belong to."""
         landmark = is_landmark(endpoint)

@@ -34,10 +34,19 @@ class Renumbering:
     """(n,): for every pose the thinned row of itself, or of the pose that took over from it."""
     rows: Mapping[str, Index]
     """By table, (k,): thinned row of every measurement; -1 = it is gone."""
+    next_pose: Index
+    """(n,): for every pose the thinned row of itself, or of the pose that follows it."""
+    next_edge: Index
+    """(k,): for odometry the thinned row that it is a part of; other relative poses: -1."""
 
     def until(self, n_poses: int) -> Index:
         """Kept rows among the first so many poses."""
         return self.kept[:np.searchsorted(self.kept, n_poses)]
+
+    def odometry(self, rows: Index) -> Index:
+        """Thinned rows that some rows of odometry are a part of."""
+        found = np.unique(self.next_edge[rows])
+        return np.asarray(found[found >= 0])
 
     def measurements(self, name: str, rows: Index) -> Index:
         """Thinned rows of some rows of a table; those that are gone are left out."""
@@ -112,11 +121,20 @@ def thin(graph: Graph, drop: Mask, per_pair: int = 0) -> Thinned:
     place = np.cumsum(~drop) - 1
     pose = place[moves.neighbour]
     renumbered = {name: _renumbered(table, pose) for name, table in tables.items()}
+    # No two neighbours go: what follows a pose that goes stays.
+    after = np.flatnonzero(rel.odometry & drop[rel.i])
+    following = pose.copy()
+    following[rel.i[after]] = place[rel.j[after]]
+    edge = np.where(rel.odometry & keep[RELATIVE], np.cumsum(keep[RELATIVE]) - 1, -1)
+    into = np.full(graph.n_poses, -1, dtype=np.int64)
+    into[rel.i[after]] = edge[after]
+    edge = np.where(rel.odometry & drop[rel.j], into[rel.j], edge)
     lost = sum(int(np.sum(~one)) for one in keep.values()) - len(moves.rows)
     return Thinned(
         graph.replaced(poses=_poses(graph, kept), **renumbered),
         Renumbering(kept, pose, {
-            name: np.where(one, np.cumsum(one) - 1, -1) for name, one in keep.items()}),
+            name: np.where(one, np.cumsum(one) - 1, -1) for name, one in keep.items()},
+            following, edge),
         np.sqrt(moves.variance[moves.rows]), lost)
 
 

@@ -97,7 +97,9 @@ def node_config(graph: Graph) -> dict[str, Any]:
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {
             'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0},
-            'integrity': {'gate': False, 'doubt_ranges': False, 'widen_odometry': False}},
+            'integrity': {
+                'gate': False, 'doubt_ranges': False, 'doubt_odometry': False,
+                'widen_odometry': False}},
     }
     if len(graph.sightings):
         longest = np.linalg.norm(graph.sightings.translation, axis=1).max()

@@ -14,7 +14,7 @@ _WORST_FIRST = (
     'solve_failed', 'journal_failed', 'audit_failed', 'auditor_lost', 'monitor_failed',
     'callback_error', 'journal_lost', 'quarantined', 'solution_stale', 'data_stale',
     'odometry_stale', 'map_changed',
-    'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_outlier',
+    'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_failed', 'odometry_outlier',
     'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn', 'ranges_rejected',
     'range_burst', 'range_bias', 'odometry_noise', 'closures_rejected')
 """Faults of the node itself, what is old, what bends the map, then what costs accuracy."""

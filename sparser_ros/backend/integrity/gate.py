@@ -1,7 +1,7 @@
 """The gate before publishing: whether the newest data agree with the map, per robot and in all.
 
-Bounds are one-sided confidence bounds at the false-alarm probability: the gate closes when the
-data say for sure that a share or a variance is beyond its limit.
+Bounds are one-sided confidence bounds. Withdrawing is no accusation: of ranges the gate asks for
+less certainty than a finding does, of a path that leaves its odometry for as much.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ _BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump', 'radio
 """Faults that bend the path of their robot, which no robust weight takes out of the estimate."""
 _MEDIAN_SIGMA = float(ndtri(0.75))
 """Median of |z| for a standard normal z."""
+_CHANCE = 0.05
+"""Probability, of ranges within the limits, of a bound beyond them: a robot is then withdrawn for
+some seconds, which is the lesser evil."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,12 @@ def gate_of(
         return Gate()
     newest = float(sources.seconds.max()) if len(sources.seconds) else 0.0
     recent = sources.seconds >= newest - config.window_s
-    whole = _ranges_reason(rows, recent, false_alarm, config)
+    whole = _ranges_reason(rows, recent, config)
     bent = {name: one.text for one in findings if one.kind in _BENDING
             for name in one.subject.split(' and ')}
     robots: dict[str, str] = {}
     for number, name in enumerate(graph_robots):
-        reason = _ranges_reason(rows, recent & sources.at(number), false_alarm, config) or \
+        reason = _ranges_reason(rows, recent & sources.at(number), config) or \
             _odometry_reason(
                 windows.of(number), dimension, false_alarm, config) or bent.get(name, '')
         if reason:
@@ -60,13 +63,11 @@ def gate_of(
     return Gate(not whole, (f'the map as a whole: {whole}',) if whole else (), robots)
 
 
-def _ranges_reason(
-    rows: Rows, part: Mask, false_alarm: float, config: IntegrityConfig
-) -> str:
+def _ranges_reason(rows: Rows, part: Mask, config: IntegrityConfig) -> str:
     total, far = int(part.sum()), int(np.sum(rows.far & part))
-    if lower_share(far, total, false_alarm) > config.gate_rejected:
+    if lower_share(far, total, _CHANCE) > config.gate_rejected:
         return f'{100 * far / total:.0f} % of its newest ranges do not fit'
-    variance, lower = variance_factor(rows.whitened[part], false_alarm)
+    variance, lower = variance_factor(rows.whitened[part], _CHANCE)
     if lower > config.gate_variance:
         return f'its newest ranges are off by {np.sqrt(variance):.1f} times their noise'
     return ''

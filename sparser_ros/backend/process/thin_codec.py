@@ -17,6 +17,7 @@ def encode_thinned(generation: int, increment: Increment, to: Renumbering) -> by
     packet = decode(encode_increment(increment, first=0))
     return encode(THIN, {**packet.values, 'generation': generation}, {
         **packet.arrays, 'kept': to.kept, 'pose': to.pose,
+        'next_pose': to.next_pose, 'next_edge': to.next_edge,
         **{_ROWS + name: rows for name, rows in to.rows.items()}})
 
 
@@ -26,4 +27,4 @@ def decode_thinned(packet: Packet) -> tuple[Increment, Renumbering]:
     return decode_increment(replace(packet, kind='increment')), Renumbering(
         arrays['kept'], arrays['pose'], {
             name.removeprefix(_ROWS): rows for name, rows in arrays.items()
-            if name.startswith(_ROWS)})
+            if name.startswith(_ROWS)}, arrays['next_pose'], arrays['next_edge'])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from ...graph.finding import Finding
 from ...solver.result import SolveStatus
 from ..integrity.undetected import HiddenFaults
@@ -57,6 +59,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
     arrays = estimate_arrays(verdict.estimate)
     arrays['landmark_located'] = verdict.landmark_located
     arrays['doubted_ranges'] = verdict.doubted_ranges
+    arrays['left_out_odometry'] = verdict.left_out_odometry
     arrays.update({
         f'corrected.{name}': getattr(verdict.corrections, name) for name in _CORRECTED})
     arrays.update(stats_arrays(verdict.stats))
@@ -80,6 +83,8 @@ def decode_verdict(packet: Packet) -> Verdict:
         undetected=_hidden(packet),
         landmark_located=arrays['landmark_located'],
         doubted_ranges=arrays['doubted_ranges'],
+        # Verdicts written before odometry was left out have none.
+        left_out_odometry=arrays.get('left_out_odometry', np.zeros(0, dtype=np.int64)),
         corrections=_corrections(packet),
         status=SolveStatus(values['status']),
         stats=stats_from(values['stats'], arrays),

@@ -186,7 +186,9 @@ class Auditor:
             if error:
                 self._due.failed(before)
             return self._completed(self._cannot_tell(error), request, begin)
-        contest, judgement = self._faults.treated(contest, self._judged, self._again, self.config)
+        contest, judgement = self._faults.treated(
+            contest, self._judged, self._again, self.config,
+            denied=bool(tracked is not None and tracked.doubt))
         now = self._situation(contest, tracked)
         reason = self._rule.reason(
             judgement, now, self.config.backend.audit, eager=self._bounded)
@@ -238,7 +240,12 @@ class Auditor:
         frame = self._frame()
         if frame is None:
             return None
-        names = tuple(sorted(contest.frame.names(contest.frame.mask)))
+        before = contest.frame
+        # Segments of which odometry has been left out have other ends now.
+        mask = np.concatenate([
+            before.mask[before.segments.of_pose[frame.segments.first]],
+            before.mask[len(before.segments):]])
+        names = tuple(sorted(frame.names(mask)))
         known = TrackedMap(
             self._store.sequence, start, names, contest.frame.anchored)
         other = Contest(frame, self._guess(frame, known), self._pose, self.config)

@@ -70,12 +70,12 @@ def runs(increments: Sequence[Increment], alone: Collection[int]) -> list[list[I
 class GraphStore:
     """Sum of increments; adding is O(1), reading concatenates what is new since last time.
 
-    Measurements of quarantined increments (quarantine.py), ranges in doubt (range_doubts.py) and
-    what the operator ignores (rulings.py) are left out of `graph`; `original` gives the rows that
-    the others have in the sum of all increments. Ranges that are long by a known length are
-    corrected there (range_corrections.py), those of radios with a known bias as well
-    (radio_biases.py). The odometry of robots that is worse than it claims, and
-    what the operator doubts, has a smaller weight there.
+    Measurements of quarantined increments (quarantine.py), ranges in doubt (range_doubts.py),
+    odometry that failed (failed_odometry.py) and what the operator ignores (rulings.py) are left
+    out of `graph`; `original` gives the rows that the others have in the sum of all increments.
+    Ranges that are long by a known length are corrected there (range_corrections.py), those of
+    radios with a known bias as well (radio_biases.py). The odometry of robots that is worse than it
+    claims, and what the operator doubts, has a smaller weight there.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -88,6 +88,7 @@ class GraphStore:
         self._rows: dict[str, Index] = {}
         self._excluded: dict[int, int] = {}
         self._doubted: Index = np.zeros(0, dtype=np.int64)
+        self._cut: Index = np.zeros(0, dtype=np.int64)
         self._corrections = RangeCorrections()
         self._widened: dict[str, float] = {}
         self._biases: dict[str, float] = {}
@@ -140,6 +141,7 @@ class GraphStore:
                 (number, int(left[end])) for number, end in _remembered(ends, marks)]
         other._widened, other._biases = dict(self._widened), dict(self._biases)
         other._doubted = np.sort(to.measurements('ranges', self._doubted))
+        other._cut = to.odometry(self._cut)
         other._corrections = self._corrections.thinned(to)
         other._rulings = self._rulings
         return other
@@ -160,6 +162,11 @@ class GraphStore:
         return self._doubted
 
     @property
+    def left_out_odometry(self) -> Index:
+        """Rows, in the sum of all increments, of relative poses left out."""
+        return self._cut
+
+    @property
     def corrections(self) -> RangeCorrections:
         """What is taken off ranges, by rows of the sum of all increments."""
         return self._corrections
@@ -177,8 +184,8 @@ class GraphStore:
     @property
     def _partial(self) -> bool:
         return bool(
-            self._excluded or len(self._doubted) or len(self._corrections) or self._widened
-            or self._biases or self._rulings.entries)
+            self._excluded or len(self._doubted) or len(self._cut) or len(self._corrections)
+            or self._widened or self._biases or self._rulings.entries)
 
     @property
     def whole(self) -> Graph:
@@ -197,6 +204,11 @@ class GraphStore:
         """Leave out these ranges, rows of the sum of all increments, and no others from now on."""
         if not np.array_equal(ranges, self._doubted):
             self._doubted, self._graph, self._rows = np.asarray(ranges), None, {}
+
+    def cut(self, odometry: Index) -> None:
+        """Leave out these relative poses, rows of the sum of all increments, and no others."""
+        if not np.array_equal(odometry, self._cut):
+            self._cut, self._graph, self._rows = np.asarray(odometry), None, {}
 
     def correct(self, corrections: RangeCorrections) -> None:
         """Correct these ranges, and no others, from now on."""
@@ -291,6 +303,8 @@ class GraphStore:
         keep = ~self._rulings.ignored(self._whole, name, table)
         if name == 'ranges':
             keep &= ~np.isin(first + np.arange(len(table)), self._doubted)
+        if name == 'relative_poses' and len(self._cut):
+            keep &= ~np.isin(first + np.arange(len(table)), self._cut)
         return keep
 
     def _weighed(self, name: str, table: Table, rows: Index) -> Table:

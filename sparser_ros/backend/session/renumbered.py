@@ -24,10 +24,10 @@ def estimate_of(estimate: Estimate, to: Renumbering) -> Estimate:
 
 
 def name_of(name: str, to: Renumbering) -> str:
-    """Of a segment, whose first pose always stays, or a landmark."""
+    """Of a segment or a landmark."""
     if not name.startswith(_SEGMENT):
         return name
-    return segment_name(int(to.pose[int(name.removeprefix(_SEGMENT))]))
+    return segment_name(int(to.next_pose[int(name.removeprefix(_SEGMENT))]))
 
 
 def names_of(names: tuple[str, ...], to: Renumbering) -> tuple[str, ...]:
@@ -44,9 +44,11 @@ def verdict_of(verdict: Verdict, to: Renumbering) -> Verdict:
     """The same verdict on fewer poses, of the increments until the thinning."""
     return replace(
         _map_of(verdict, to),
-        segments=tuple(replace(one, first=int(to.pose[one.first])) for one in verdict.segments),
+        segments=tuple(
+            replace(one, first=int(to.next_pose[one.first])) for one in verdict.segments),
         doubted_ranges=np.sort(to.measurements('ranges', verdict.doubted_ranges)),
-        corrections=verdict.corrections.thinned(to))
+        corrections=verdict.corrections.thinned(to),
+        left_out_odometry=to.odometry(verdict.left_out_odometry))
 
 
 def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:

@@ -1,8 +1,7 @@
 """Sources at fault: what of them is left out of an auditor's graph, or has less weight there.
 
 Ranges that are faulty together are left out as a group (range_doubts.py), or count with the length
-taken off that they are all too long by (common_length.py). Odometry that is wrong
-by a share of its length or a rate of turning gets the variance that the map shows.
+taken off that they are all too long by (common_length.py). Odometry: odometry_faults.py.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy as np
 
 from ...array_types import Index
 from ...config.integrity import IntegrityConfig
-from ...graph import Estimate, Graph
-from ...graph.finding import Finding
+from ...graph import Graph
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import LASTING_ODOMETRY
@@ -27,6 +25,8 @@ from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
 from .moved_beacons import may_have_moved, move_of, stands_still
+from .odometry_faults import Again, OdometryFaults, far_fetched
+from .odometry_trial import OdometryTrial
 from .range_doubts import (
     LEAST_EXPLAINED,
     MOVED,
@@ -44,6 +44,7 @@ from .range_doubts import (
     revived,
     rows_of,
 )
+from .retry import Retry
 from .runner import run, value_of
 from .solution import Location
 from .verdict import Verdict
@@ -51,16 +52,10 @@ from .verdict import Verdict
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Again = Callable[[Contest, Estimate], Contest | None]
-"""A contest for the graph as it is now, from the map of an earlier one."""
-
 _MOST_ROUNDS = 3
 """Rounds of one audit that leave faulty ranges out, each with a warm solve."""
 _GROWN = 1.5
 """Growth of a group that no one length explained from which one is tried again."""
-_FAR_FETCHED = 3.0
-"""Standard deviations of the size of faults (`fault_size` times their floor) beyond which an error
-of odometry is not believed: 60 % of its length, 103 degrees a minute by default."""
 _OPENED = 1e-6
 """Share of its precision that odometry keeps where it may have jumped: 0.05 m become 50 m."""
 
@@ -71,12 +66,13 @@ class SourceFaults:
     def __init__(self, store: GraphStore) -> None:
         self._store = store
         self._doubts: list[RangeDoubt] = []
-        self._widened: dict[str, tuple[float, Finding]] = {}
-        """Variance factor of odometry by robot, and what was found."""
+        self._odometry = OdometryFaults(store)
+        self._retry = Retry()
 
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
         self._store = store
+        self._odometry.thinned(store, to)
         self._doubt([
             replace(one, rows=np.sort(to.measurements('ranges', one.rows)),
                     corrected=np.sort(to.measurements('ranges', one.corrected)))
@@ -84,8 +80,7 @@ class SourceFaults:
 
     def forget(self) -> None:
         """Everything counts again as it came."""
-        self._widened = {}
-        self._store.widen({})
+        self._odometry.forget()
         self._doubt([])
 
     def hold_back(self) -> None:
@@ -94,9 +89,12 @@ class SourceFaults:
 
     def treated(
         self, contest: Contest, judge: Callable[[Contest], Judgement],
-        again: Again, config: SparserConfig,
+        again: Again, config: SparserConfig, *, denied: bool = False,
     ) -> tuple[Contest, Judgement]:
-        """The contest, or one `again` for the graph without what is at fault; its judgement."""
+        """The contest, or one `again` for the graph without what is at fault; its judgement.
+
+        `denied`: newest measurements contradict the map of the tracker.
+        """
         judgement, doubting = judge(contest), config.backend.integrity.doubt_ranges
         kept = revived([
             closed(one, self._store.whole, contest.best.whole, _placed(one, judgement))
@@ -111,8 +109,11 @@ class SourceFaults:
             contest, judgement = self._with_moves(contest, judgement, judge, again, config)
             judgement = self._with_frame(contest, judgement, again, config)
         if config.backend.integrity.widen_odometry:
-            contest, judgement = self._with_honest_odometry(
+            contest, judgement = self._odometry.with_honest_odometry(
                 contest, judgement, judge, again, config.backend.integrity)
+        if config.backend.integrity.doubt_odometry:
+            contest, judgement = self._without_odometry(
+                contest, judgement, judge, again, config, denied)
         return contest, judgement
 
     def noted(self, verdict: Verdict, graph: Graph, config: IntegrityConfig) -> Verdict:
@@ -128,9 +129,10 @@ class SourceFaults:
         found = tuple(
             one for one in verdict.findings if (one.kind, one.subject) not in groups)
         said = {(one.kind, one.subject) for one in found}
-        lasting = [*groups.values(), *(one for _, one in self._widened.values())]
+        lasting = [*groups.values(), *self._odometry.findings(newest - config.memory_s)]
         return replace(
-            verdict, widened=self._factors(), doubted_ranges=rows_of(self._doubts),
+            verdict, widened=self._odometry.factors, doubted_ranges=self._left_out,
+            left_out_odometry=self._store.left_out_odometry,
             corrections=corrections_of(self._doubts),
             held_sources=tuple(sorted({
                 one.finding.subject for one in self._doubts if one.open})),
@@ -142,6 +144,34 @@ class SourceFaults:
             gate_robots=verdict.gate_robots + tuple(
                 (one.finding.subject, one.finding.text) for one in self._doubts
                 if one.unresolved and newest - one.end_s <= config.window_s))
+
+    def _without_odometry(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Again, config: SparserConfig, denied: bool,
+    ) -> tuple[Contest, Judgement]:
+        """Where newest data do not fit: leave out odometry that all of them deny.
+
+        Or believe again what was left out, where that is no better after all. Not where odometry is
+        wrong by a share or a rate: that explains it from the beginning on.
+        """
+        troubled = (denied or judgement.bursts or judgement.gate_robots) and not any(
+            one.kind in LASTING_ODOMETRY and not far_fetched(one, config.backend.integrity)
+            for one in judgement.findings)
+        if config.solver.robust.kernel == 'none' or not self._retry.due(
+                bool(troubled), self._store.n_measurements):
+            return contest, judgement
+        before, known = self._doubts, self._odometry.all_failed
+        # What is held back may be right, and the odometry wrong.
+        believed = [one for one in before if not one.open]
+        trial = OdometryTrial(
+            self._store, self._odometry, self._doubt, believed, again, config)
+        other = trial.with_failures(contest) or (trial.with_none(contest) if known else None)
+        if other is not None:
+            self._retry.succeeded()
+            return other, judge(other)
+        self._odometry.restore(known)
+        self._doubt(before)
+        return contest, judgement
 
     def _without_ranges(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
@@ -332,52 +362,19 @@ class SourceFaults:
         return any(
             judgement.odometry_factors.get(robot, 1.0) > variance_floor for robot in asked)
 
-    def _with_honest_odometry(
-        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Again, integrity: IntegrityConfig,
-    ) -> tuple[Contest, Judgement]:
-        """Odometry that is too sure of itself would bend the map, and other robots with it.
-
-        An error that no odometry has is another fault's work, on every robot that seems to have
-        one: its cause is not known, and these robots are withdrawn as long as it shows.
-        """
-        lasting = [one for one in judgement.findings if one.kind in LASTING_ODOMETRY]
-        if any(far_fetched(one, integrity) for one in lasting):
-            excused = tuple((robot, one.text) for robot, (_, one) in self._widened.items())
-            return contest, replace(judgement, gate_robots=judgement.gate_robots + excused)
-        found = {one.subject: one for one in lasting
-                 if judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
-        factors = self._factors()
-        self._widened |= {
-            robot: (judgement.odometry_factors[robot] * factors.get(robot, 1.0), one)
-            for robot, one in found.items()}
-        self._store.widen(self._factors())
-        if found and (other := again(contest, contest.best.whole)) is not None:
-            contest, judgement = other, judge(other)
-        # With its own variance such odometry no longer bends the path.
-        bent = {one.text for one in judgement.findings
-                if one.kind in LASTING_ODOMETRY and one.subject in self._widened}
-        return contest, replace(judgement, gate_robots=tuple(
-            one for one in judgement.gate_robots if one[1] not in bent))
-
-    def _factors(self) -> dict[str, float]:
-        return {robot: factor for robot, (factor, _) in self._widened.items()}
+    @property
+    def _left_out(self) -> Index:
+        """Ranges that do not count, rows of the sum of all increments."""
+        return np.union1d(rows_of(self._doubts), self._odometry.ranges)
 
     def _doubt(self, doubts: list[RangeDoubt]) -> bool:
         """Leave out and correct these groups, and no others; whether that changes the graph."""
         self._doubts = doubts
-        rows, corrections, store = rows_of(doubts), corrections_of(doubts), self._store
+        rows, corrections, store = self._left_out, corrections_of(doubts), self._store
         same = np.array_equal(rows, store.doubted) and corrections.same(store.corrections)
         store.doubt(rows)
         store.correct(corrections)
         return not same
-
-
-def far_fetched(one: Finding, config: IntegrityConfig) -> bool:
-    """Whether odometry is said to be wrong by far more than faults of odometry are."""
-    size = {'odometry_scale': 100 * config.scale_floor,
-            'odometry_turn': 60 * np.degrees(config.turn_floor_rad_s)}[one.kind]
-    return bool(abs(one.value) > _FAR_FETCHED * config.fault_size * size)
 
 
 def _placed(one: RangeDoubt, judgement: Judgement) -> bool:

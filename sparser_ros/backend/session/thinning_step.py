@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...array_types import Mask
 from ...graph import Graph, Increment
-from ...graph.thinning import Renumbering, Thinned, thin
+from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
 from . import quarantine
 from .graph_store import GraphStore
 
@@ -57,7 +57,10 @@ def thinned(
     increment = Increment(
         store.sequence, graph.robots, graph.poses, graph.landmarks,
         newest_stamp_ns=store.newest_stamp_ns, measurements=graph.tables())
-    to = Renumbering(found.renumbering.kept, found.renumbering.pose, rows)
+    edges = np.full(len(store.whole.relative_poses), -1, dtype=np.int64)
+    edges[store.original(RELATIVE, np.arange(len(part.relative_poses)))] = (
+        found.renumbering.next_edge)
+    to = replace(found.renumbering, rows=rows, next_edge=edges)
     return ThinningStep(increment, to, _words(part, found))
 
 

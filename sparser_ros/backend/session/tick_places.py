@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,14 @@ from .covariances import Covariances, JointCovariance, covariances
 from .frame import pinned, pins_of
 from .graph_store import GraphStore
 from .hidden_risk import without_the_doubtful
+from .newest_evidence import since_audit
 from .placed_map import PlacedMap
 from .protection import Protection
 from .protection_frame import free_network, scene_of
 from .protection_levels import protection_levels
-from .solution import RobotLocation
+from .solution import Location, RobotLocation
+from .suspicions import Suspicions
+from .unconfirmed import failed_ranges, unconfirmed
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ class TickPlaces:
 
 def tick_places(
     store: GraphStore, current: PlacedMap, stats: SolveStats, verdict: Verdict | None,
-    frame: FrameKey, config: SparserConfig,
+    frame: FrameKey, suspicions: Suspicions, config: SparserConfig,
 ) -> TickPlaces:
     """What the newest verdict and the data since say of a map that has just been solved."""
     graph, estimate, anchored = store.graph, current.estimate(), frame[0]
@@ -54,17 +58,26 @@ def tick_places(
     contradictions: dict[str, str] = {}
     located = np.zeros(graph.n_landmarks, dtype=bool)
     if verdict is not None:
-        since = trust.since_audit(
+        since = since_audit(
             graph, segments, estimate, verdict, current.rows(), current.squares(), stats.weights,
             store.rows_until(verdict.sequence), config)
         contradictions = trust.contradictions(since, verdict, graph.robots, config)
+        if config.backend.integrity.gate:
+            contradictions = unconfirmed(
+                store, failed_ranges(
+                    store, estimate, current.rows()['ranges'], current.squares()['ranges']),
+                {robot: trust.usual_share(verdict, robot) for robot in graph.robots},
+            ) | contradictions
         if not verdict.withheld:
             located[:len(verdict.landmark_located)] = verdict.landmark_located
     shift = None if anchored else pinned(graph, estimate, located, config)
     if shift is not None:
         estimate = estimate.moved(np.eye(config.dimension), shift)
+    audited = trust.locations(graph, segments, verdict, {}, store.newest_stamp_ns, config)
     robots = trust.locations(
-        graph, segments, verdict, contradictions, store.newest_stamp_ns, config)
+        graph, segments, verdict, contradictions | _waiting(
+            suspicions, contradictions, audited, verdict, store.newest_stamp_ns, config),
+        store.newest_stamp_ns, config)
     known, protection = None, None
     if config.backend.covariance != 'off':
         joint = current.covariance(graph)
@@ -77,6 +90,20 @@ def tick_places(
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
         protection)
+
+
+def _waiting(
+    suspicions: Suspicions, contradictions: dict[str, str], audited: Sequence[RobotLocation],
+    verdict: Verdict | None, newest_stamp_ns: int, config: SparserConfig,
+) -> dict[str, str]:
+    """Robots that data denied a moment ago although the audit had located them, and why."""
+    if verdict is None or not config.backend.integrity.gate:
+        return {}
+    found = {name for one in verdict.findings for name in one.subject.split(' and ')}
+    placed = {one.robot for one in audited if one.location is Location.LOCATED}
+    return suspicions.held(
+        {name: text for name, text in contradictions.items() if name in placed}, found,
+        newest_stamp_ns)
 
 
 def _covariances(

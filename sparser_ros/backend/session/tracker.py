@@ -32,6 +32,7 @@ from .range_corrections import RangeCorrections
 from .range_doubts import corrections_of, held_since, rows_of
 from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution
+from .suspicions import Suspicions
 from .tick_places import FrameKey, tick_places
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued
@@ -67,6 +68,7 @@ class Tracker:
         self._good: tuple[int, Estimate] | None = None
         """Sequence and estimate of the last tick that succeeded."""
         self._announced: tuple[Finding, ...] = ()
+        self._suspicions = Suspicions()
         self._located: frozenset[str] = frozenset()
         """Robots that the last solution had located."""
         self.epoch = epoch
@@ -145,6 +147,7 @@ class Tracker:
             self._map is not None and key == self._frame_key
             and excluded == self._store.excluded
             and np.array_equal(left_out, self._store.doubted)
+            and np.array_equal(verdict.left_out_odometry, self._store.left_out_odometry)
             and corrections.same(self._store.corrections)
             and verdict.widened == self._widened
             and verdict.biases == self._store.biases
@@ -162,6 +165,7 @@ class Tracker:
             present = self._present(self._map)
         self._store.exclude(excluded)
         self._store.doubt(left_out)
+        self._store.cut(verdict.left_out_odometry)
         self._store.correct(corrections)
         self._widened = verdict.widened
         self._store.widen(verdict.widened)
@@ -314,7 +318,7 @@ class Tracker:
         rejected = rejected_of(
             store.graph, current.estimate(), current.rows(), stats.weights,
             config.backend.rejected_weight)
-        places = tick_places(store, current, stats, verdict, frame, config)
+        places = tick_places(store, current, stats, verdict, frame, self._suspicions, config)
         self._located = frozenset(
             one.robot for one in places.robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False

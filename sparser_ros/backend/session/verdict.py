@@ -85,6 +85,8 @@ class Verdict:
     """(sequence, level) of increments left out because no solve succeeds with them."""
     doubted_ranges: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Rows, in the sum of all increments, of ranges left out because they are faulty together."""
+    left_out_odometry: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Rows, in the sum of all increments, of relative poses of odometry that failed."""
     corrections: RangeCorrections = field(default_factory=RangeCorrections)
     """What is taken off ranges that are all long by the same length."""
     held_sources: tuple[str, ...] = ()

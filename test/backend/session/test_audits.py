@@ -14,9 +14,10 @@ from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.judgement import Judgement
 from sparser_ros.backend.session.map_costs import robust_cost
+from sparser_ros.backend.session.odometry_faults import far_fetched
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.source_faults import SourceFaults, far_fetched
+from sparser_ros.backend.session.source_faults import SourceFaults
 from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.verdict import VerdictKind
@@ -98,8 +99,8 @@ def auditor_of(increments):
     return auditor
 
 
-def tracker_of(increments, estimate):
-    tracker = Tracker(config(solver=ROBUST))
+def tracker_of(increments, estimate, **backend):
+    tracker = Tracker(config(solver=ROBUST, **backend))
     for one in increments:
         tracker.add(one)
     tracker.restore(estimate)
@@ -124,7 +125,9 @@ def test_a_better_map_that_moves_a_located_robot_is_announced():
     increments = world_of().increments(10)
     session, good = audited(increments)
     verdict = auditor_of(increments).audit(tracked_map(good))
-    tracker = tracker_of(increments, in_a_wrong_basin(session, good))
+    # With the gate B would not be located there: its newest ranges do not fit.
+    tracker = tracker_of(
+        increments, in_a_wrong_basin(session, good), integrity=IntegrityConfig(gate=False))
     tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.AGREE))
     tracker.solve()
     tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.BETTER_MAP))
@@ -252,7 +255,7 @@ def test_verdicts_survive_encoding():
         if field.name == 'estimate':
             np.testing.assert_array_equal(one.rotation, other.rotation)
             np.testing.assert_array_equal(one.translation, other.translation)
-        elif field.name in ('landmark_located', 'doubted_ranges'):
+        elif field.name in ('landmark_located', 'doubted_ranges', 'left_out_odometry'):
             np.testing.assert_array_equal(one, other)
         elif field.name == 'corrections':
             assert one.same(other)

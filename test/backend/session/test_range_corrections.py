@@ -39,7 +39,7 @@ def test_distances_stay_positive(ranges):
 
 def test_corrections_follow_a_thinned_graph():
     none = np.zeros(0, dtype=np.int64)
-    to = Renumbering(none, none, {'ranges': np.array([1, -1, 0, 2])})
+    to = Renumbering(none, none, {'ranges': np.array([1, -1, 0, 2])}, none, none)
     one = RangeCorrections(np.array([0, 1, 2]), np.array([0.1, 0.2, 0.3]), np.array([2., 3., 4.]))
     other = one.thinned(to)
     assert other.rows.tolist() == [0, 1]

@@ -299,5 +299,6 @@ def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
         verdict = session.auditor.audit()
         doubted = max(doubted, len(verdict.doubted_ranges) + len(verdict.corrections))
     assert doubted == 0
-    assert any(one.kind == 'odometry_jump' and one.subject == 'B' for one in solution.findings)
-    assert {one.robot for one in solution.robots if one.location is Location.LOCATED} == {'A'}
+    assert [one.subject for one in solution.findings if one.kind == 'odometry_failed'] == ['B']
+    assert {one.robot for one in solution.robots if one.location is Location.LOCATED} == {
+        'A', 'B'}

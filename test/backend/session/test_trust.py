@@ -5,15 +5,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparser_ros.backend.session.trust import SinceAudit, contradictions
+from sparser_ros.backend.session.newest_evidence import SinceAudit
+from sparser_ros.backend.session.trust import contradictions
 from sparser_ros.config.sparser import SparserConfig
 
 
 def said(count, ratio, rejected=0):
     """What is said of a robot whose new measurements cost `ratio` times what is usual."""
     since = SinceAudit(
-        np.array([count]), np.array([rejected]), np.array([ratio * count]), np.array([count]),
-        np.zeros(1), np.zeros(1), np.zeros(1))
+        np.array([count]), np.array([count]), np.array([rejected]), np.array([ratio * count]),
+        np.array([count]), np.zeros(1), np.zeros(1, dtype=int), np.zeros(1), np.zeros(1),
+        np.zeros(1))
     return contradictions(since, SimpleNamespace(segments=()), ['A'], SparserConfig()).get('A')
 
 
@@ -32,3 +34,18 @@ def test_thousands_of_measurements_that_fit_a_little_worse_withdraw_nobody():
 def test_rejected_measurements_beyond_the_usual_share_contradict():
     assert 'contradict' in said(50, 1.0, rejected=30)
     assert said(50, 1.0, rejected=5) is None
+
+
+def test_odometry_that_the_map_bends_contradicts():
+    """Ranges may pull at a robot without being off themselves."""
+    def bent(square, degrees):
+        one, none = np.ones(1), np.zeros(1)
+        since = SinceAudit(
+            10 * one, 10 * one, none, 5 * one, 10 * one, np.array([square]),
+            np.array([degrees]), none, none, none)
+        return contradictions(
+            since, SimpleNamespace(segments=()), ['A'], SparserConfig()).get('A')
+
+    assert bent(30.0, 30) is None and bent(60.0, 30) is None
+    assert 'bends the newest odometry of A by 2.0 times' in bent(120.0, 30)
+    assert bent(0.0, 0) is None

@@ -1,0 +1,154 @@
+"""Odometry that fails for a while is found by the ranges, left out, and its robot placed anew."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from backend_world import World, config
+
+from sparser_ros.backend.session.retry import Retry
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.thinning_step import thinned
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.graph.odometry_segments import find_segments
+
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+BEACONS = [[3, 7], [-4, 1], [6, -3], [0, -6]]
+STEPS, PARTS = 160, 40
+FROM, TO = 60, 80
+"""Steps of half a second in which the odometry of B stands while B drives."""
+
+
+def world_of(seed=3, stuck=True):
+    """Two robots; the odometry of B repeats its pose for ten seconds, and goes on from there."""
+    world = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=BEACONS, steps=STEPS, seed=seed)
+    if stuck:
+        turns, moves, frames, places = world.odometry[1]
+        turns[FROM:TO], moves[FROM:TO] = np.eye(2), 0.0
+        for k in range(FROM, STEPS - 1):
+            places[k + 1] = places[k] + frames[k] @ moves[k]
+            frames[k + 1] = frames[k] @ turns[k]
+    return world
+
+
+def errors(world, solution):
+    """(n,): distance of poses from the truth in the frame of the gauge robot."""
+    turn = world.truth.rotation[0] @ solution.estimate.rotation[0].T
+    at = solution.estimate.translation - solution.estimate.translation[0]
+    count = len(at)
+    return np.linalg.norm(
+        at @ turn.T + world.truth.translation[0] - world.truth.translation[:count], axis=1)
+
+
+def driven(world, **backend):
+    """The session after all increments, and its solutions, one for each increment."""
+    session, found = Session(
+        config(solver=ROBUST, audit=AuditConfig(growth=1.1), **backend)), []
+    for one in world.increments(PARTS):
+        session.add(one)
+        found.append(session.solve())
+    return session, found
+
+
+def wrong_seconds(world, found):
+    """Seconds that B is located more than a metre from where it is."""
+    wrong = [
+        one.robots[1].location is Location.LOCATED and errors(world, one)[-1] > 1.0
+        for one in found]
+    return sum(wrong) * STEPS / PARTS / 2
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
+    world = world_of(seed)
+    session, found = driven(world)
+    assert wrong_seconds(world, found) <= 3.0
+    last = found[-1]
+    words = [one.text for one in last.findings if one.kind == 'odometry_failed']
+    assert len(words) == 1 and words[0].startswith('the odometry of B does not hold from')
+    verdict = session.auditor.audit()
+    whole = session.auditor._store.whole
+    steps = whole.relative_poses.j[verdict.left_out_odometry] // 2
+    assert np.all(whole.relative_poses.j[verdict.left_out_odometry] % 2 == 1)
+    assert len(steps)
+    assert np.all((steps > FROM - 3) & (steps < TO + 3))
+    assert last.robots[0].location is Location.LOCATED
+    assert last.robots[1].location in (Location.LOCATED, Location.POSITION_ONLY)
+    assert np.max(errors(world, last)[-20:]) < 0.5
+    assert len(find_segments(session.graph)) > 2
+
+
+def test_it_is_only_reported_where_nothing_is_to_be_left_out():
+    world = world_of()
+    session, found = driven(world, integrity=IntegrityConfig(doubt_odometry=False))
+    assert not len(session.auditor.audit().left_out_odometry)
+    assert wrong_seconds(world, found) <= 3.0
+    assert found[-1].robots[1].location is not Location.LOCATED
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_honest_odometry_stays_with_faulty_ranges(seed):
+    """A fifth of all ranges is false, and all of B are 4 m too long for ten seconds."""
+    world, rng, made = world_of(seed, stuck=False), np.random.default_rng(seed), []
+    for one in world.increments(PARTS):
+        step, far = np.maximum(one.ranges.source, one.ranges.target) // 2, rng.random(
+            len(one.ranges)) < 0.2
+        of_b = (one.ranges.source % 2 == 1) | (
+            (one.ranges.target >= 0) & (one.ranges.target % 2 == 1))
+        longer = 4.0 * (of_b & (step >= FROM) & (step < TO)) + far * rng.uniform(2, 20, len(far))
+        made.append(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + longer)))
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.1)))
+    for one in made:
+        session.add(one)
+        last = session.solve()
+    assert not len(session.auditor.audit().left_out_odometry)
+    assert [one.location for one in last.robots] == [Location.LOCATED] * 2
+    assert np.max(errors(world, last)) < 0.5
+
+
+def test_what_is_left_out_stays_left_out_of_a_thinned_graph():
+    world = world_of()
+    session, found = driven(world)
+    before = session.auditor.audit().left_out_odometry
+    drop = np.zeros(2 * STEPS, dtype=bool)
+    for step in range(1, STEPS - 21, 2):
+        drop[2 * step:2 * step + 2] = True
+    step = thinned(world.increments(PARTS), drop, 4)
+    session.thin(step.increment, step.renumbering)
+    after = session.solve(False)
+    assert [one.location for one in after.robots] == [Location.LOCATED] * 2
+    store = session.auditor._store
+    old, rel = graph_edges(world, before), store.whole.relative_poses
+    stamps = store.whole.poses.stamp_ns
+    for row in store.left_out_odometry:
+        span = stamps[rel.i[row]], stamps[rel.j[row]]
+        assert np.any((old[:, 0] >= span[0]) & (old[:, 1] <= span[1]))
+    covered = [np.any((stamps[rel.i[store.left_out_odometry]] <= a)
+                      & (stamps[rel.j[store.left_out_odometry]] >= b)) for a, b in old]
+    assert np.all(covered)
+    again = session.solve(True)
+    assert again.robots[1].location is Location.LOCATED
+    assert np.max(np.abs(after.estimate.translation[-4:] - found[-1].estimate.translation[-4:])
+                  ) < 0.3
+
+
+def graph_edges(world, rows):
+    """(k, 2): stamps of the ends of relative poses of all increments."""
+    poses = np.concatenate([one.poses.stamp_ns for one in world.increments(PARTS)])
+    i = np.concatenate([one.relative_poses.i for one in world.increments(PARTS)])[rows]
+    j = np.concatenate([one.relative_poses.j for one in world.increments(PARTS)])[rows]
+    return np.stack([poses[i], poses[j]], axis=1)
+
+
+def test_tries_become_rarer_until_all_is_well():
+    retry, tried = Retry(), []
+    for measurements in range(0, 400, 5):
+        if retry.due(True, measurements):
+            tried.append(measurements)
+    gaps = np.diff(tried)
+    assert tried[0] == 0 and np.all(np.diff(gaps) >= 0) and gaps[-1] > 2 * gaps[0]
+    assert not retry.due(False, 400) and retry.due(True, 400)
