@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtri
+from scipy.special import chdtrc, chdtri
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
@@ -49,6 +49,11 @@ class SinceAudit:
     """Standard deviation of the latter, relative to the pose at the audit."""
     distance_m: Array
     """Between the newest pose and that at the audit."""
+
+    @property
+    def fit(self) -> Array:
+        """(r,): probability that honest measurements fit worse than the new ones."""
+        return np.asarray(chdtrc(np.maximum(self.degrees, 1), self.cost))
 
 
 def since_audit(

@@ -56,12 +56,14 @@ def tick_places(
     graph, estimate, anchored = store.graph, current.estimate(), frame[0]
     segments = find_segments(graph)
     contradictions: dict[str, str] = {}
+    fit: dict[str, float] = {}
     located = np.zeros(graph.n_landmarks, dtype=bool)
     if verdict is not None:
         since = since_audit(
             graph, segments, estimate, verdict, current.rows(), current.squares(), stats.weights,
             store.rows_until(verdict.sequence), config)
         contradictions = trust.contradictions(since, verdict, graph.robots, config)
+        fit = dict(zip(graph.robots, since.fit.tolist(), strict=True))
         if config.backend.integrity.gate:
             contradictions = unconfirmed(
                 store, failed_ranges(
@@ -76,7 +78,7 @@ def tick_places(
     audited = trust.locations(graph, segments, verdict, {}, store.newest_stamp_ns, config)
     robots = trust.locations(
         graph, segments, verdict, contradictions | _waiting(
-            suspicions, contradictions, audited, verdict, store.newest_stamp_ns, config),
+            suspicions, contradictions, audited, fit, verdict, store.newest_stamp_ns, config),
         store.newest_stamp_ns, config)
     known, protection = None, None
     if config.backend.covariance != 'off':
@@ -94,7 +96,7 @@ def tick_places(
 
 def _waiting(
     suspicions: Suspicions, contradictions: dict[str, str], audited: Sequence[RobotLocation],
-    verdict: Verdict | None, newest_stamp_ns: int, config: SparserConfig,
+    fit: dict[str, float], verdict: Verdict | None, newest_stamp_ns: int, config: SparserConfig,
 ) -> dict[str, str]:
     """Robots that data denied a moment ago although the audit had located them, and why."""
     if verdict is None or not config.backend.integrity.gate:
@@ -102,7 +104,7 @@ def _waiting(
     found = {name for one in verdict.findings for name in one.subject.split(' and ')}
     placed = {one.robot for one in audited if one.location is Location.LOCATED}
     return suspicions.held(
-        {name: text for name, text in contradictions.items() if name in placed}, found,
+        {name: text for name, text in contradictions.items() if name in placed}, found, fit,
         newest_stamp_ns)
 
 

@@ -74,10 +74,19 @@ def test_ranges_that_are_left_out_are_compared_with_the_map_as_well(world, store
 
 def test_a_contradiction_that_nothing_explains_is_remembered_for_a_while():
     known = Suspicions()
-    assert known.held({'B': 'off'}, (), SECOND) == {}
-    waiting = known.held({}, (), 4 * SECOND)
+    assert known.held({'B': 'off'}, (), {}, SECOND) == {}
+    waiting = known.held({}, (), {'B': 0.1}, 4 * SECOND)
     assert set(waiting) == {'B'} and 'contradicted the map 3 s ago' in waiting['B']
-    assert known.held({}, ('B',), 5 * SECOND) == {}, 'a fault was found'
-    assert known.held({}, (), 6 * SECOND) == {}, 'and is not forgotten'
-    known.held({'B': 'off'}, (), 7 * SECOND)
-    assert known.held({}, (), int((7 + LOOK_BACK_S) * SECOND)) == {}
+    assert known.held({}, ('B',), {'B': 0.1}, 5 * SECOND) == {}, 'a fault was found'
+    assert known.held({}, (), {'B': 0.1}, 6 * SECOND) == {}, 'and is not forgotten'
+    known.held({'B': 'off'}, (), {}, 7 * SECOND)
+    assert known.held({}, (), {'B': 0.1}, int((7 + LOOK_BACK_S) * SECOND)) == {}
+
+
+@pytest.mark.parametrize(('later_s', 'fit', 'over'), [
+    (0, 0.1, True), (0, 0.001, False), (1, 0.1, False), (1, 0.5, True)])
+def test_data_that_fit_well_end_a_contradiction(later_s, fit, over):
+    """In another map the same data may fit; newer ones must do so as honest data mostly do."""
+    known = Suspicions()
+    known.held({'B': 'off'}, (), {'B': 0.0}, SECOND)
+    assert (known.held({}, (), {'B': fit}, (1 + later_s) * SECOND) == {}) == over
