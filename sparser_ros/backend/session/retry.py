@@ -6,6 +6,8 @@ _FIRST = 20
 """New measurements from which a second try may end otherwise than the first."""
 _GROWTH = 1.25
 """Of that number from try to try."""
+_SHARE = 0.02
+"""And at least this share of all: a try takes as long as the graph is large."""
 
 
 class Retry:
@@ -21,7 +23,8 @@ class Retry:
             return False
         if measurements < self._next:
             return False
-        self._next, self._wait = measurements + round(self._wait), _GROWTH * self._wait
+        self._next = measurements + round(max(self._wait, _SHARE * measurements))
+        self._wait *= _GROWTH
         return True
 
     def succeeded(self) -> None:

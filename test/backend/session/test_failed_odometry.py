@@ -152,3 +152,4 @@ def test_tries_become_rarer_until_all_is_well():
     gaps = np.diff(tried)
     assert tried[0] == 0 and np.all(np.diff(gaps) >= 0) and gaps[-1] > 2 * gaps[0]
     assert not retry.due(False, 400) and retry.due(True, 400)
+    assert retry.due(True, 100_000) and not retry.due(True, 101_000) and retry.due(True, 103_000)
