@@ -161,7 +161,7 @@ class SolverWorker:
             self._audit_request = self._audit_failed_at = -1
             for link in self._links:
                 link.replace_all(
-                    protocol.configure_message(self._config), *self._reset_messages())
+                    protocol.configure_message(self._config), *self._reset_messages(link))
 
     def thin(self, step: ThinningStep) -> None:
         """Go on with a thinned graph in place of everything submitted so far.
@@ -272,7 +272,7 @@ class SolverWorker:
 
     def everything(self, link: Link) -> list[bytes]:
         """Everything a new process needs, in one go (called with the lock held)."""
-        messages = self._reset_messages()
+        messages = self._reset_messages(link)
         alone = () if self._solution is None else [
             sequence for sequence, _ in self._solution.quarantined]
         before = -1
@@ -281,7 +281,6 @@ class SolverWorker:
             messages.append(encode_increment(merged(part), first=before + 1))
             before = part[-1].sequence
         if link is self._auditor:
-            messages.append(protocol.pause_message(self._paused))
             if self._solution is not None:
                 messages.append(encode_solution(self._solution, Answer(self._generation, -1)))
             if self._audited < self._audit_request:
@@ -295,8 +294,10 @@ class SolverWorker:
                 protocol.SOLVE, Request(self._request, self._wish())))
         return messages
 
-    def _reset_messages(self) -> list[bytes]:
+    def _reset_messages(self, link: Link) -> list[bytes]:
         messages = [protocol.reset_message(self._generation, self._epoch)]
+        if link is self._auditor:
+            messages.append(protocol.pause_message(self._paused))
         if self._rulings.revision:
             messages.append(protocol.rulings_message(self._rulings))
         return messages

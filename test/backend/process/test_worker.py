@@ -79,6 +79,14 @@ def test_paused_nothing_is_solved_but_on_request(increments, auditor):
         assert worker.newest is asked
         worker.pause(False)
         audited_by(worker, increments[-1].sequence)
+        with worker.lock:
+            # A reset drops what is on its way to the processes.
+            worker.pause(True)
+            worker.reset()
+        for one in increments:
+            worker.submit(one)
+        time.sleep(1.5)
+        assert worker.newest is None and worker.kept_map is None
 
 
 @pytest.mark.parametrize('kind', ['process', 'thread'])
