@@ -51,7 +51,7 @@ class IntegrityConfig:
         2.0, 'noise whose variance is below this multiple of the claimed one is no fault',
         lower=1.0, upper=1e6, live=True)
     gate: bool = option(
-        True, 'robots whose newest data, for sure, do not fit the map are withdrawn; false: only '
+        True, 'robots whose newest data do not fit the map are withdrawn; false: only '
         'reported', live=True)
     doubt_ranges: bool = option(
         True, 'ranges of one source that are faulty together for a while are left out, or count '
@@ -63,10 +63,10 @@ class IntegrityConfig:
         True, 'odometry whose length or turning is found to be wrong by a share or a rate gets the '
         'variance that the map shows; false: only reported', live=True)
     gate_variance: float = option(
-        9.0, 'the gate withdraws a robot whose residuals have, for sure, more than this multiple '
-        'of their claimed variance (9 = three times the standard deviation)', lower=1.0,
-        upper=1e9, live=True)
+        9.0, 'the gate withdraws a robot whose residuals have more than this multiple '
+        'of their claimed variance (9 = three times the standard deviation), with 95 % confidence',
+        lower=1.0, upper=1e9, live=True)
     gate_rejected: float = option(
-        0.5, 'the gate withdraws a robot of whose newest ranges, for sure, more than this share '
-        'is rejected: with half of the data wrong, robust estimates lose their guarantee',
-        lower=0.0, upper=1.0, live=True)
+        0.5, 'the gate withdraws a robot of whose newest ranges more than this share '
+        'is rejected, with 95 % confidence: with half of the data wrong, robust estimates lose '
+        'their guarantee', lower=0.0, upper=1.0, live=True)

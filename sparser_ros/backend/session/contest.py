@@ -24,7 +24,7 @@ SAME_COST = 1e-3
 """Share of the cost within which two solves count as the same answer."""
 _SAME_MAP = 1e-4
 """Share of the cost that a map from another start must gain, or the present one stays."""
-_WIDEST = 1e6
+WIDEST = 1e6
 """Kernel width, in c^2, up to which something new is believed at first."""
 _RANGES_REFUSED = 0.5
 """Share of new ranges whose rejection is not taken for granted."""
@@ -104,7 +104,7 @@ class Contest:
         worst = refused(
             subgraph.graph, warm.result.estimate, since, warm.result.stats.weights,
             config.backend.rejected_weight)
-        mu = min(worst / squared_threshold(robust, 1), _WIDEST)
+        mu = min(worst / squared_threshold(robust, 1), WIDEST)
         if mu > robust.mu_start:
             wide = replace(config.solver, robust=replace(robust, mu_start=mu))
             self.add('wide', run(subgraph.graph, replace(config, solver=wide), own))

@@ -20,7 +20,7 @@ from ...graph.range_ends import range_ends
 from ...graph.thinning import RELATIVE, Renumbering
 from ...solver.robust.kernels import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, in_stretch, upper_share
-from .contest import Contest
+from .contest import WIDEST, Contest
 from .map_costs import robust_cost
 from .range_doubts import of_sources
 from .runner import run
@@ -32,8 +32,6 @@ _CHANCE = 0.01
 """Probability, of ranges that fit as others do, of being taken for ranges that do not."""
 TOGETHER_S = 10.0
 """What fails again within this time has failed all the while."""
-_WIDEST = 1e6
-"""Kernel width, in c^2, up to which ranges are believed at first."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def loose_map(contest: Contest, start: Estimate, config: SparserConfig) -> Loose
     graph, own = subgraph.graph, subgraph.of(start)
     worst = float(np.max(squared_residuals(graph, own)['ranges'], initial=0.0))
     width = squared_threshold(config.solver.robust, 1)
-    result = run(graph, loose(config, min(worst / width, _WIDEST)), own)
+    result = run(graph, loose(config, min(worst / width, WIDEST)), own)
     weights = result.stats.weights.get(RELATIVE)
     if not result.status.solved or result.estimate is None or weights is None:
         return None

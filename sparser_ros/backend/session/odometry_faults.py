@@ -47,13 +47,13 @@ class OdometryFaults:
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
         self._store = store
-        self._leave_out([one.thinned(to) for one in self._failed])
+        self.leave_out([one.thinned(to) for one in self._failed])
 
     def forget(self) -> None:
         """Everything counts again as it came."""
         self._widened = {}
         self._store.widen({})
-        self._leave_out([])
+        self.leave_out([])
 
     @property
     def factors(self) -> dict[str, float]:
@@ -91,16 +91,13 @@ class OdometryFaults:
         """What is left out."""
         return list(self._failed)
 
-    def restore(self, failed: list[OdometryFailure]) -> None:
-        """Leave out these, and no others."""
-        self._leave_out(failed)
-
     def add(self, edges: Index) -> None:
         """Leave these rows of odometry out as well."""
-        self._leave_out(failures(
+        self.leave_out(failures(
             self._store.whole, np.union1d(self._store.left_out_odometry, edges)))
 
-    def _leave_out(self, failed: list[OdometryFailure]) -> None:
+    def leave_out(self, failed: list[OdometryFailure]) -> None:
+        """Leave out these, and no others."""
         self._failed = failed
         self._store.cut(np.unique(np.concatenate([_NONE, *(one.edges for one in failed)])))
 

@@ -55,7 +55,7 @@ class OdometryTrial:
         if (not all(fits_since(one, self.store.whole, found[0]) for one in suspects)
                 or limit > self._cost(base, start)
                 or limit > self._cost_without(known, suspects, base)):
-            self.odometry.restore(known)
+            self.odometry.leave_out(known)
             return None
         self.doubt(self.believed)
         return self.again(base, found[0])
@@ -63,7 +63,7 @@ class OdometryTrial:
     def with_none(self, contest: Contest) -> Contest | None:
         """The contest with all odometry, where that is better; None where it is not."""
         start = contest.best.whole
-        self.odometry.restore([])
+        self.odometry.leave_out([])
         self.doubt(self.believed)
         base = self.again(contest, start)
         doubting = None if base is None else loose_map(base, start, self.config)
@@ -88,7 +88,7 @@ class OdometryTrial:
         """
         graph, now = self.store.whole, self.odometry.all_failed
         costs = [np.inf]
-        self.odometry.restore(known)
+        self.odometry.leave_out(known)
         for lasts in (True, False):
             doubts = [
                 RangeDoubt(one.finding, rows, one.end_s) for one in suspects
@@ -105,5 +105,5 @@ class OdometryTrial:
             other = self.again(base, without)
             if other is not None:
                 costs.append(self._cost(other, other.best.whole))
-        self.odometry.restore(now)
+        self.odometry.leave_out(now)
         return min(costs)

@@ -169,7 +169,7 @@ class SourceFaults:
         if other is not None:
             self._retry.succeeded()
             return other, judge(other)
-        self._odometry.restore(known)
+        self._odometry.leave_out(known)
         self._doubt(before)
         return contest, judgement
 
