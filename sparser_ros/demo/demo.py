@@ -26,6 +26,7 @@ from ..config.backend_config import AuditConfig
 if TYPE_CHECKING:
     from ..node.processes import Child
     from .demo_input import DemoInput
+    from .map_film import MapFilm
     from .monitor import Monitor
 
 START_TIMEOUT_S = 60.0
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     # The monitor runs in this process and needs the ROS domain of the child processes.
     os.environ.update(environment)
     monitor = Monitor(odom_frame=data.odom_frame)
-    with contextlib.closing(monitor), Child(
+    with contextlib.closing(monitor), filmed(args.animation, data) as film, Child(
         node_command(scratch / 'parameters.yaml'), out / 'node.log', environment
     ) as node:
         await_start(monitor, node)
@@ -107,6 +108,8 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
         report = report_of(data, saved, monitor.seen, played, settled_after,
                            time.monotonic() - begin, rate, cores)
         report['node_exit_code'] = node_exit
+    if film is not None:
+        draw_animation(film, out / 'map.gif', data)
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
     collect(saved, out, data)
     print(summary(report, out))
@@ -244,6 +247,31 @@ def collect(saved: Path | None, out: Path, data: DemoInput) -> None:
     from .demo_report import draw
 
     draw(saved / 'map.pyfg', out / 'map.png', data)
+
+
+@contextlib.contextmanager
+def filmed(wanted: bool, data: DemoInput) -> Iterator[MapFilm | None]:
+    """Watch the map grow, if that is wanted."""
+    if not wanted:
+        yield None
+        return
+    from .map_film import MapFilm
+
+    film = MapFilm(data.parameters['robots'])
+    with contextlib.closing(film):
+        yield film
+
+
+def draw_animation(film: MapFilm, target: Path, data: DemoInput) -> None:
+    """Draw what was watched; a line instead where no robot was ever located."""
+    from ..config import SparserError
+    from ..plot import animation
+
+    say(f'drawing {target}')
+    try:
+        animation.save(target, film.frames, title=data.name)
+    except SparserError as error:
+        say(str(error))
 
 
 def say(text: str) -> None:

@@ -121,6 +121,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='parameters of the node; they replace those chosen for the input')
     parser.add_argument('--out', type=Path, metavar='DIR',
                         help='folder of results, emptied first (default out)')
+    parser.add_argument('--animation', action='store_true',
+                        help='also draw the map as it grew, as an animated picture (map.gif)')
     parser.add_argument('--settle', type=float, default=60.0, metavar='S',
                         help='longest wait for the last solution, in s (default 60)')
     parser.add_argument('--seed', type=int, default=0, help='seed of the simulation')

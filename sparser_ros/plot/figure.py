@@ -15,6 +15,7 @@ from ..config import SparserError
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B8A800', '#444444')
 REJECTED = '#D62728'
 FAINT = '#8A8A8A'
+MISSING_MATPLOTLIB = 'pictures need matplotlib: pip install matplotlib'
 
 
 def robot_colours(robots: Sequence[str]) -> dict[str, str]:
@@ -32,7 +33,7 @@ def figure(path: Path | str, width_in: float, height_in: float) -> Iterator[Any]
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise SparserError('pictures need matplotlib: pip install matplotlib') from None
+        raise SparserError(MISSING_MATPLOTLIB) from None
     drawing = Figure(figsize=(width_in, height_in), dpi=150, layout='constrained')
     FigureCanvasAgg(drawing)
     yield drawing

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
@@ -53,7 +54,7 @@ def demo_process(*arguments):
 
 def test_graph_to_map(graph_file, tmp_path):
     out = tmp_path / 'out'
-    process = demo_process(graph_file, '--rate', 8, '--out', out)
+    process = demo_process(graph_file, '--rate', 8, '--out', out, '--animation')
     try:
         text, _ = process.communicate(timeout=PATIENCE_S)
     finally:
@@ -87,6 +88,8 @@ def test_graph_to_map(graph_file, tmp_path):
     for robot in 'AB':
         assert len(np.loadtxt(out / f'{robot}.tum')) == graph.n_poses // 2
     assert (out / 'map.png').stat().st_size > 5000
+    with Image.open(out / 'map.gif') as picture:
+        assert picture.n_frames > 1
     assert 'located' in text and 'cost' in text
 
 
