@@ -38,6 +38,13 @@ from .linear_model import Scores
 LASTING = frozenset({
     'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn'})
 """Faults that go on. A jump or a burst is tested where a residual shows it."""
+_WORDS = {
+    'range_bias': 'ranges of {} are all too long or too short',
+    'beacon_moved': 'beacon {} was moved',
+    'beacon_misplaced': 'beacon {} does not stand where it is configured',
+    'odometry_scale': 'the odometry of {} is too long or too short',
+    'odometry_turn': 'the odometry of {} turns by itself',
+}
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,12 @@ def hidden_faults(
         shift.reshape(b, d, len(kept) + 1), lone.reshape(b, d, k),
         lone_shift.reshape(b, d, len(kept)), evidence,
         tuple(f'{one.kind} of {one.subject}' for one in kept))
+
+
+def in_words(cause: str) -> str:
+    """A cause of `HiddenFaults` for an operator."""
+    kind, subject = cause.split(' of ', 1)
+    return _WORDS[kind].format(subject)
 
 
 def _separations(

@@ -67,6 +67,11 @@ class Alternative:
     """Index in `Observability.hypotheses`."""
 
 
+REMOTE = 2.0
+"""Placements that fit worse by less than so many times `flip_cost` are tried in the full problem: a
+fault may make them as good as the present one."""
+
+
 @dataclass(frozen=True)
 class Observability:
     """Verdicts per segment and landmark, in the order of the graph."""
@@ -262,7 +267,8 @@ def _alternatives(
         gaps = {v: rival.gap - base[v] for v in differences}
         least = min([least, *gaps.values()])
         open_ones = [v for v, gap in gaps.items() if gap < config.flip_cost]
-        if not open_ones and not (rival.gap < 0 and _differences(
+        remote = any(gap < REMOTE * config.flip_cost for gap in gaps.values())
+        if not remote and not (rival.gap < 0 and _differences(
                 case, sigma, compared, rival.placement, set(movable))):
             continue
         words = _words(case, rival.proposal.mirror)

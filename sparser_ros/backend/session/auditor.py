@@ -27,7 +27,7 @@ from .frame import Frame, frame_of
 from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .growth_clock import GrowthClock
-from .judgement import Judgement, determined, judged, seen_in, ties_of, with_rivals
+from .judgement import Judgement, against_rivals, determined, judged, seen_in, ties_of
 from .live_bound import ROUNDS, LiveBound
 from .map_comparison import SAME_CHI_SQUARE, has_left, is_worse
 from .quarantine import FAILURES
@@ -273,7 +273,8 @@ class Auditor:
                 end = SearchEnd.TRIED
         self._trials += len(contest.candidates) - rivals
         if contest.best is best:
-            after = replace(before, segments=with_rivals(before.segments, contest, self.config))
+            after = replace(before, segments=against_rivals(
+                before.segments, contest, self.config, before.undetected))
         else:
             after = self._judged(contest)
         self.scratch_s = time.perf_counter() - begin

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import chndtr, ndtr
 
 from ...array_types import Array
+from ..integrity.undetected import in_words
 from .covariances import Covariances
 from .protection_frame import Scene, view_of
 from .solution import Location, RobotLocation
@@ -33,13 +34,6 @@ _LIMIT_SIGMAS = 3.0
 standard deviation does not ask for 1 m."""
 _FLAT = 50.0
 """A limit of so many standard deviations is as good as a plane, not a sphere."""
-_WORDS = {
-    'range_bias': 'ranges of {} are all too long or too short',
-    'beacon_moved': 'beacon {} was moved',
-    'beacon_misplaced': 'beacon {} does not stand where it is configured',
-    'odometry_scale': 'the odometry of {} is too long or too short',
-    'odometry_turn': 'the odometry of {} turns by itself',
-}
 
 
 def without_the_doubtful(
@@ -91,6 +85,5 @@ def beyond(distance: Array, sigma: Array, limit: float, axes: int) -> Array:
 
 
 def _reason(cause: str, likely: float, distance: float, sigma: float) -> str:
-    kind, subject = cause.split(' of ', 1)
-    return (f'with a probability of {100 * likely:.0f} % {_WORDS[kind].format(subject)}, and it is '
+    return (f'with a probability of {100 * likely:.0f} % {in_words(cause)}, and it is '
             f'{distance:.1f} m away then (standard deviation {sigma:.1f} m)')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..observability.observability import Observability, observe, position_deter
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
 from .quarantine import FAILURES
+from .rival_maps import with_rivals
 from .solution import Location
 from .verdict import SegmentVerdict
 
@@ -54,13 +55,11 @@ def judged(
     """Judge the best candidate; `whole_graph` still has the absolute data."""
     frame, best = contest.frame, contest.best
     weights = weights_of_rows(frame, best.result.stats.weights)
-    segments = with_rivals(_segments(frame, seen, weights, config), contest, config)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
-    subgraph = frame.subgraph
-    found = _examined(
-        subgraph.graph, subgraph.of(best.whole), best.result.stats.weights, config,
-        None if frame.gauge is None else frame.gauge_row)
+    found = _examined(best, frame, config)
+    segments = against_rivals(
+        _segments(frame, seen, weights, config), contest, config, found.undetected)
     whole = () if found.gate.passed else tuple(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     return Judgement(
@@ -69,13 +68,23 @@ def judged(
         found.undetected, dict(found.odometry_factors), found.bursts)
 
 
-def _examined(
-    graph: Graph, estimate: Estimate, weights: dict[str, Array], config: SparserConfig,
-    gauge: int | None,
-) -> Examination:
+def against_rivals(
+    segments: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig,
+    hidden: HiddenFaults | None,
+) -> tuple[SegmentVerdict, ...]:
+    """Verdicts once more, beside the other candidates; `hidden` are the faults at the best one."""
+    return with_rivals(
+        segments, contest, config.backend, hidden,
+        lambda one: _examined(one, contest.frame, config).undetected)
+
+
+def _examined(one: Candidate, frame: Frame, config: SparserConfig) -> Examination:
     """The monitors' findings; that they fail is one itself and must not end the audit."""
+    subgraph = frame.subgraph
     try:
-        return examine(graph, estimate, weights, config.backend.integrity, gauge)
+        return examine(
+            subgraph.graph, subgraph.of(one.whole), one.result.stats.weights,
+            config.backend.integrity, None if frame.gauge is None else frame.gauge_row)
     except FAILURES as error:
         return Examination((Finding(
             'monitor_failed', 'map', 'the integrity of the map is not monitored: '
@@ -176,33 +185,6 @@ def rejected_shares(
         every += np.bincount(pairs[:, side], minlength=size)
         out += np.bincount(pairs[:, side], column < threshold, minlength=size)
     return (out / np.maximum(every, 1))[:len(segments)]
-
-
-def with_rivals(
-    verdicts: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig
-) -> tuple[SegmentVerdict, ...]:
-    """Segments that another candidate, of about the same cost, has elsewhere are ambiguous.
-
-    Elsewhere: further away than the alert limit, as for other placements.
-    """
-    result = list(verdicts)
-    for rival in contest.rivals(config.backend.observability.flip_cost):
-        for number, verdict in enumerate(result):
-            apart = _apart(contest.best, rival, contest.frame, number)
-            result[number] = verdict = replace(verdict, apart_m=max(verdict.apart_m, apart))
-            if verdict.location is Location.LOCATED and (
-                    apart > config.backend.observability.alert_limit_m):
-                result[number] = replace(
-                    verdict, location=Location.AMBIGUOUS,
-                    missing=f'another map fits about as well (chi-square {rival.value:.1f} '
-                    f'instead of {contest.best.value:.1f}) and has it {apart:.1f} m away')
-    return tuple(result)
-
-
-def _apart(one: Candidate, other: Candidate, frame: Frame, segment: int) -> float:
-    """Metres between the newest poses of a segment in two maps."""
-    last = int(frame.segments.last[segment])
-    return float(np.linalg.norm(one.whole.translation[last] - other.whole.translation[last]))
 
 
 def _frame_of_map(
