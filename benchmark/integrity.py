@@ -140,13 +140,17 @@ def paths_of(made: Scenario, solution: Solution, robot: Index, stamps: Index
 
 def judged(fault: str, seed: int, minutes: float) -> Outcome:
     """Play one recording and compare it with the truth."""
-    made = scenario(fault, seed, minutes)
+    return outcome_of(scenario(fault, seed, minutes), seed)
+
+
+def outcome_of(made: Scenario, seed: int) -> Outcome:
+    """Play a recording and compare it with the truth."""
     with single_threaded_blas():
         state = Replay(made.config, Frontend(made.config), Session(made.config))
-        return _judged(made, state, seed)
+        return _compared(made, state, seed)
 
 
-def _judged(made: Scenario, state: Replay, seed: int) -> Outcome:
+def _compared(made: Scenario, state: Replay, seed: int) -> Outcome:
     located = misleading = silent = 0.0
     events, named = 0, False
     since: dict[str, float] = dict.fromkeys(made.run.robots, 0.0)

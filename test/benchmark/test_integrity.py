@@ -1,15 +1,18 @@
 """Scenarios with one fault each, and the count of misleading seconds."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
 
 from benchmark import integrity
-from benchmark.scenarios import FAULTS, Draw, samples_of, scenario
+from benchmark.scenarios import FAULTS, Draw, Scenario, samples_of, scenario, with_odometry
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.io.simulation import Simulation
+from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.io.simulation_output import node_config
+from sparser_ros.io.stamp_text import SECOND
 
 MINUTES = 0.25
 
@@ -56,3 +59,15 @@ def test_of_two_known_beacons_a_misplaced_one_that_looks_moved_leaves_nobody_loc
     """Its early ranges fit anywhere; those after fit one other place, as of a beacon that moved."""
     outcome = integrity.judged('misplaced_beacon', 409, 2.5)
     assert outcome.misleading == 0 and outcome.named is not None
+
+
+def test_odometry_too_long_does_not_locate_two_robots_at_the_wrong_one_of_two_places():
+    """Its map fits better than the true one, by 29 in chi-square, unless the fault is allowed."""
+    run = Simulation(SimulationConfig(robots=2, beacons=0, minutes=2.6, seed=31))
+    parameters = node_config(run) | {'solver': {'robust': {'kernel': 'gm', 'gnc': True}}}
+    samples = with_odometry(
+        samples_of(run), 'A', lambda s: dataclasses.replace(s, position_xyz=1.1 * s.position_xyz))
+    early = [one for one in samples if one.received_ns < START_NS + 43 * SECOND]
+    outcome = integrity.outcome_of(Scenario(
+        run, SparserConfig.from_mapping(parameters), early, 'scaled', ('A',)), 31)
+    assert outcome.located > 10 and outcome.misleading == 0
