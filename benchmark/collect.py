@@ -1,6 +1,6 @@
-"""Copies the latest tables into docs/benchmarks.md: `python -m benchmark.collect [--out DIR]`.
+"""Copies the latest tables into the docs: `python -m benchmark.collect [--out DIR]`.
 
-A table NAME stands in the page between `<!-- NAME -->` and `<!-- /NAME -->`; tables that were not
+A table NAME stands in a page between `<!-- NAME -->` and `<!-- /NAME -->`; tables that were not
 measured stay as they are.
 """
 
@@ -15,17 +15,19 @@ from .table import run_main
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Rewrite the page; returns 0."""
+    """Rewrite the pages; returns 0."""
     made = argparse.ArgumentParser(prog='python -m benchmark.collect', description=__doc__)
     made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
-    made.add_argument('--page', type=Path, default=ROOT / 'docs' / 'benchmarks.md')
+    made.add_argument('--pages', type=Path, nargs='+', metavar='FILE', default=[
+        ROOT / 'docs' / 'benchmarks.md', ROOT / 'docs' / 'accuracy.md'])
     args = made.parse_args(argv)
-    text = args.page.read_text()
-    for name in re.findall(r'^<!-- (\w+) -->$', text, re.MULTILINE):
-        table = args.out / f'{name}.md'
-        if table.exists():
-            text = placed(text, name, table.read_text())
-    args.page.write_text(text)
+    for page in args.pages:
+        text = page.read_text()
+        for name in re.findall(r'^<!-- (\w+) -->$', text, re.MULTILINE):
+            table = args.out / f'{name}.md'
+            if table.exists():
+                text = placed(text, name, table.read_text())
+        page.write_text(text)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Tables: JSON for machines, Markdown for docs/benchmarks.md, printed as they are written."""
+"""Tables: JSON for machines, Markdown for the docs, printed as they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sparser bench NAME`: measures one table of docs/benchmarks.md, in a checkout."""
+"""`sparser bench NAME`: measures one table of the docs, in a checkout."""
 
 from __future__ import annotations
 

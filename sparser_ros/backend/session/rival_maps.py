@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit
 
 from ...array_types import Array
 from ..integrity.undetected import HiddenFaults, in_words
@@ -82,10 +83,10 @@ def _with_faults(
         return verdicts
     terms = [np.append(0.0, np.log(prior) + one.evidence) for one in (here, there)]
     gains = [float(np.logaddexp.reduce(one)) for one in terms]
-    odds = (contest.best.value - rival.value) / 2 + gains[1] - gains[0]
-    if odds < np.log(prior):
+    log_odds = (contest.best.value - rival.value) / 2 + gains[1] - gains[0]
+    if log_odds < np.log(prior):
         return verdicts
-    share, likely = 1 / (1 + np.exp(-odds)), np.exp(terms[1] - gains[1])
+    share, likely = float(expit(log_odds)), np.exp(terms[1] - gains[1])
     result, moves = list(verdicts), _moves(contest, rival)
     newest = {one.robot: number for number, one in enumerate(verdicts)}
     for number, one in enumerate(verdicts):
