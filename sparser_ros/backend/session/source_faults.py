@@ -24,6 +24,7 @@ from .common_length import common_length
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
+from .length_trial import LengthTrial
 from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, far_fetched
 from .odometry_trial import OdometryTrial
@@ -179,17 +180,20 @@ class SourceFaults:
     ) -> tuple[Contest, Judgement]:
         """Where the map without faulty ranges does not fit so much better, none is left out.
 
-        A jump of a robot's odometry explains the ranges after it as well. While the map with the
-        jump is as good, the robot is withdrawn. None is left out either where odometry does not
+        A jump of a robot's odometry explains the ranges after it as well, and so may one length of
+        all ranges of a radio at their other ends. While such a map is as good, the robots are
+        withdrawn. None is left out either where odometry does not
         hold what it claims.
         """
         for _ in range(_MOST_ROUNDS):
             if not judgement.bursts:
                 break
             before, own = self._doubts, contest.frame.subgraph.rows['ranges']
-            self._doubt(joined(before, [
+            groups = [
                 RangeDoubt(one.finding, self._store.original('ranges', own[one.rows]), one.end_s)
-                for one in judgement.bursts]))
+                for one in judgement.bursts]
+            without = joined(before, groups)
+            self._doubt(without)
             other = again(contest, contest.best.whole)
             left_out = len(rows_of(self._doubts)) - len(rows_of(before))
             flip_cost = config.backend.observability.flip_cost
@@ -201,8 +205,16 @@ class SourceFaults:
                 (one.finding.subject, f'{one.finding.text}, or its odometry jumped')
                 for one in judgement.bursts if not faulty_together(
                     _with_jump(contest, one.jump, config) - other.best.value, left_out, flip_cost))
+            trial = LengthTrial(self._store, self._doubt, before, again)
+            for group in groups:
+                partner = trial.partner(group, contest.best.whole)
+                if partner and not faulty_together(
+                        trial.value(partner, contest) - other.best.value, left_out, flip_cost):
+                    words = f'or those of radio {partner} are all too long or too short'
+                    unclear += tuple((name, f'{group.finding.text}, {words}')
+                                     for name in (group.finding.subject, partner))
+            self._doubt(before if unclear else without)
             if unclear:
-                self._doubt(before)
                 return contest, replace(judgement, gate_robots=judgement.gate_robots + unclear)
             after = judge(other)
             subjects = {one.finding.subject for one in judgement.bursts}
