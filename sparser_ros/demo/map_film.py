@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-import rclpy
 from nav_msgs.msg import Path
-from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ..array_types import Array
@@ -20,6 +15,7 @@ from ..msg import SolverStatus
 from ..node.conversions import stamp_ns, topic_token
 from ..node.qos import LATCHED, STATUS
 from ..plot.animation import MapFrame
+from .listener import Listener
 
 LEAST_STEP_S = 0.1
 """Of data, between two frames; of those that come faster the newest stays."""
@@ -33,26 +29,15 @@ class MapFilm:
         self._paths: dict[str, Array] = {}
         self._beacons: dict[str, Array] = {}
         self._begin_s: float | None = None
-        self._context = Context()
-        rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
-        self._node = rclpy.create_node(
-            'sparser_map_film', context=self._context, enable_rosout=False)
+        self._listener = Listener('sparser_map_film')
+        subscribe = self._listener.node.create_subscription
         for robot in robots:
-            self._node.create_subscription(
+            subscribe(
                 Path, f'{node_name}/path/{topic_token(robot)}',
                 partial(self._on_path, robot), LATCHED)
-        self._node.create_subscription(
-            MarkerArray, f'{node_name}/beacons', self._on_beacons, LATCHED)
-        self._node.create_subscription(
-            SolverStatus, f'{node_name}/status', self._on_status, STATUS)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
+        subscribe(MarkerArray, f'{node_name}/beacons', self._on_beacons, LATCHED)
+        subscribe(SolverStatus, f'{node_name}/status', self._on_status, STATUS)
+        self._listener.start()
 
     def _on_path(self, robot: str, message: Path) -> None:
         self._paths[robot] = np.array(
@@ -71,8 +56,9 @@ class MapFilm:
         if self._begin_s is None:
             self._begin_s = now
         seconds = now - self._begin_s
-        if self.frames and seconds - self.frames[-1].seconds < LEAST_STEP_S:
-            # Not the older one: after the end of the data the clock stands, and the map does not.
+        if len(self.frames) > 1 and (
+                self.frames[-1].seconds - self.frames[-2].seconds < LEAST_STEP_S):
+            # Not the newest one: after the data the clock stands, and the map does not.
             self.frames.pop()
         # The last path of a robot that was withdrawn is still latched on its topic.
         self.frames.append(MapFrame(
@@ -81,10 +67,7 @@ class MapFilm:
 
     def close(self) -> None:
         """Stop listening."""
-        self._executor.shutdown(timeout_sec=2.0)
-        rclpy.try_shutdown(context=self._context)
-        self._thread.join(2.0)
-        self._node.destroy_node()
+        self._listener.close()
 
 
 def _xyz(point: Any) -> tuple[float, float, float]:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
@@ -22,6 +17,7 @@ from ..config import SparserError
 from ..msg import SolverStatus
 from ..node.conversions import stamp_ns
 from ..node.qos import STATUS, TRANSFORMS
+from .listener import Listener
 
 CLOCK_STOPPED_S = 0.1
 """Without a tick of /clock for this long (ten periods at 100 Hz), time counts as stopped."""
@@ -86,10 +82,8 @@ class Monitor:
         self._odom_frame = odom_frame
         self.seen = Observation()
         self.begin = time.monotonic()
-        self._context = Context()
-        rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
-        self._node = rclpy.create_node(
-            'sparser_monitor', context=self._context, enable_rosout=False)
+        self._listener = Listener('sparser_monitor')
+        self._node = self._listener.node
         self._name = node_name
         for kind, topic, callback, profile in (
             (TFMessage, '/tf', self._on_transforms, TRANSFORMS),
@@ -98,14 +92,7 @@ class Monitor:
             (Clock, '/clock', self._on_clock, STATUS),
         ):
             self._node.create_subscription(kind, topic, callback, profile)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
+        self._listener.start()
 
     def _on_transforms(self, message: TFMessage) -> None:
         now = time.monotonic()
@@ -185,10 +172,7 @@ class Monitor:
 
     def close(self) -> None:
         """Stop listening."""
-        self._executor.shutdown(timeout_sec=2.0)
-        rclpy.try_shutdown(context=self._context)
-        self._thread.join(2.0)
-        self._node.destroy_node()
+        self._listener.close()
 
 
 def wait_until(

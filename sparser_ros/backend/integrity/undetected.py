@@ -81,6 +81,10 @@ class HiddenFaults:
         names = self.robots + self.landmarks
         return names.index(name) if name in names else -1
 
+    def log_odds(self, prior: float) -> Array:
+        """(1 + h,): of no fault, which has 0, and of each one of that prior probability."""
+        return np.append(0.0, np.log(prior) + self.evidence)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HiddenFaults) and all(
             np.array_equal(getattr(self, one.name), getattr(other, one.name))

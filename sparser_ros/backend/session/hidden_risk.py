@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chndtr, ndtr
+from scipy.special import chndtr, ndtr, softmax
 
 from ...array_types import Array
 from ..integrity.undetected import in_words
@@ -44,10 +44,7 @@ def without_the_doubtful(
     integrity, hidden = config.integrity, None if verdict is None else verdict.undetected
     if hidden is None or not integrity.gate or not len(hidden.causes):
         return tuple(scene.robots)
-    odds = np.log(integrity.fault_probability) + np.append(-np.inf, hidden.evidence)
-    odds[0] = 0.0
-    odds = np.exp(odds - odds.max())
-    likely = (odds / odds.sum())[1:]
+    likely = softmax(hidden.log_odds(integrity.fault_probability))[1:]
     accepted = config.observability
     limit = max(accepted.alert_limit_m, _LIMIT_SIGMAS * accepted.position_sigma_m)
     found = []

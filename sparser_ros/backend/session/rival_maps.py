@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 
 from ...array_types import Array
 from ..integrity.undetected import HiddenFaults, in_words
@@ -81,12 +81,11 @@ def _with_faults(
     prior, limit = config.integrity.fault_probability, config.observability.alert_limit_m
     if there is None:
         return verdicts
-    terms = [np.append(0.0, np.log(prior) + one.evidence) for one in (here, there)]
-    gains = [float(np.logaddexp.reduce(one)) for one in terms]
+    gains = [float(logsumexp(one.log_odds(prior))) for one in (here, there)]
     log_odds = (contest.best.value - rival.value) / 2 + gains[1] - gains[0]
     if log_odds < np.log(prior):
         return verdicts
-    share, likely = float(expit(log_odds)), np.exp(terms[1] - gains[1])
+    share, likely = float(expit(log_odds)), softmax(there.log_odds(prior))
     result, moves = list(verdicts), _moves(contest, rival)
     newest = {one.robot: number for number, one in enumerate(verdicts)}
     for number, one in enumerate(verdicts):

@@ -28,6 +28,7 @@ from .length_trial import LengthTrial
 from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, far_fetched
 from .odometry_trial import OdometryTrial
+from .other_causes import other_causes
 from .range_doubts import (
     LEAST_EXPLAINED,
     MOVED,
@@ -46,7 +47,6 @@ from .range_doubts import (
     rows_of,
 )
 from .retry import Retry
-from .runner import run, value_of
 from .solution import Location
 from .verdict import Verdict
 
@@ -57,8 +57,6 @@ _MOST_ROUNDS = 3
 """Rounds of one audit that leave faulty ranges out, each with a warm solve."""
 _GROWN = 1.5
 """Growth of a group that no one length explained from which one is tried again."""
-_OPENED = 1e-6
-"""Share of its precision that odometry keeps where it may have jumped: 0.05 m become 50 m."""
 
 
 class SourceFaults:
@@ -201,18 +199,9 @@ class SourceFaults:
                     contest.best.value - other.best.value, left_out, flip_cost):
                 self._doubt(before)
                 break
-            unclear = tuple(
-                (one.finding.subject, f'{one.finding.text}, or its odometry jumped')
-                for one in judgement.bursts if not faulty_together(
-                    _with_jump(contest, one.jump, config) - other.best.value, left_out, flip_cost))
             trial = LengthTrial(self._store, self._doubt, before, again)
-            for group in groups:
-                partner = trial.partner(group, contest.best.whole)
-                if partner and not faulty_together(
-                        trial.value(partner, contest) - other.best.value, left_out, flip_cost):
-                    words = f'or those of radio {partner} are all too long or too short'
-                    unclear += tuple((name, f'{group.finding.text}, {words}')
-                                     for name in (group.finding.subject, partner))
+            unclear = other_causes(
+                contest, other.best.value, left_out, judgement.bursts, groups, trial, config)
             self._doubt(before if unclear else without)
             if unclear:
                 return contest, replace(judgement, gate_robots=judgement.gate_robots + unclear)
@@ -395,16 +384,3 @@ def _placed(one: RangeDoubt, judgement: Judgement) -> bool:
     return not own or own[-1].location is Location.LOCATED or (
         own[-1].location is Location.UNLOCATED
         and 0 < FAR_SIGMA * own[-1].sigma_m < abs(one.error_m) / 2)
-
-
-def _with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:
-    """Robust cost of the best map if one relative pose of the solved subgraph says nothing."""
-    if edge is None:
-        return contest.best.value
-    subgraph = contest.frame.subgraph
-    rel = subgraph.graph.relative_poses
-    trust = np.ones(len(rel))
-    trust[edge] = _OPENED
-    opened = subgraph.graph.replaced(
-        relative_poses=rel.replaced(tau=rel.tau * trust, kappa=rel.kappa * trust))
-    return value_of(run(opened, config, subgraph.of(contest.best.whole)))
