@@ -52,7 +52,9 @@ class Services:
         if not await Condition(lambda: pipeline.answered(request), SOLVE_TIMEOUT_S):
             response.message = f'no solution within {SOLVE_TIMEOUT_S:.0f} s'
             return response
-        solution, failed = pipeline.solution, pipeline.worker.state.failed
+        # The next tick may have come before this coroutine looked again.
+        solution = pipeline.worker.audited_solution or pipeline.solution
+        failed = pipeline.worker.state.failed
         if solution is None or failed:
             response.message = f'failed: {failed}'
             return response

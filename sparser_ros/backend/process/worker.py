@@ -72,6 +72,7 @@ class SolverWorker:
         """Generation before it."""
         self._request = self._answered = -1
         self._audit_request = self._audited = -1
+        self._audited_solution: Solution | None = None
         self._audit_failed_at = -1
         """Newest increment when an audit failed."""
         self._failed = ''
@@ -130,6 +131,12 @@ class SolverWorker:
                 self._verdict[0], self._epoch, self._thinnings)
 
     @property
+    def audited_solution(self) -> Solution | None:
+        """The solution that answered the newest request for an audit; others may have followed."""
+        with self.lock:
+            return self._audited_solution
+
+    @property
     def newest(self) -> Solution | None:
         """The newest solution, polled or not."""
         with self.lock:
@@ -157,6 +164,7 @@ class SolverWorker:
             self._epoch = 0
             self._increments, self._solution, self._fresh = [], None, False
             self._verdict, self._bound, self._failed = None, None, ''
+            self._audited_solution = None
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
             for link in self._links:
@@ -325,7 +333,8 @@ class SolverWorker:
             if answer.generation != self._generation:
                 return
             self._answered = max(self._answered, answer.request)
-            self._audited = max(self._audited, answer.audit)
+            if answer.audit > self._audited:
+                self._audited, self._audited_solution = answer.audit, solution
             self._last_activity = time.monotonic()
             self._solution, self._fresh = solution, True
             self._epoch = max(self._epoch, solution.epoch)

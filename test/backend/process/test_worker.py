@@ -216,6 +216,22 @@ def test_an_audit_that_is_asked_for_is_made_and_answered(increments, auditor):
         assert not worker.state.failed
 
 
+def test_the_answer_to_an_audit_outlives_the_solutions_after_it(increments):
+    """Nobody polls between the answer and the next ticks, as when a node is busy."""
+    with SolverWorker(config(worker='thread', audit=QUIET, auditor='inline')) as worker:
+        worker.submit(increments[0])
+        request = worker.request_solve(full=True)
+        until(lambda: worker.answered(request), 'the answer')
+        answer = worker.audited_solution
+        assert answer is not None and answer.full
+        worker.submit(increments[1])
+        later = worker.request_solve(full=False)
+        until(lambda: worker.answered(later) and worker.newest is not answer, 'a tick')
+        assert worker.newest.sequence == 1 and worker.audited_solution is answer
+        worker.reset()
+        assert worker.audited_solution is None
+
+
 def test_live_options_reach_the_processes(increments):
     with SolverWorker(config(audit=QUIET)) as worker:
         for one in increments[:3]:
