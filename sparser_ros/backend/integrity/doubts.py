@@ -23,6 +23,8 @@ REJECTED_WEIGHT = 0.1
 """Below it a measurement counts as rejected (the default of `backend.rejected_weight`)."""
 TOLERATED_SHARE = 0.2
 """Share of ranges without line of sight that is ordinary for one radio."""
+_DENIED = 0.01
+"""Probability that ranges of a sound source are taken for faulty ones by their number alone."""
 _STEADY = 0.5
 """A spread below this share of the median makes an offset one that words may state."""
 
@@ -61,6 +63,11 @@ def exceeds(count: int, total: int, share: float, false_alarm: float) -> bool:
     if total == 0 or count <= share * total:
         return False
     return bool(1.0 - bdtr(count - 1, total, share) < false_alarm)
+
+
+def ordinary(far: int, total: int) -> bool:
+    """Whether no more ranges of a source do not fit than line of sight explains."""
+    return not exceeds(far, total, TOLERATED_SHARE, _DENIED)
 
 
 def upper_share(count: int, total: int, false_alarm: float) -> float:

@@ -148,7 +148,7 @@ class AuditorLoop:
         options = self._config.calibration
         biases = self._calibration.biases if options.live and options.mode == 'apply' else {}
         least = options.bias_floor_m if biases else 0.0
-        if radio_biases.differ(biases, self._auditor.biases, least):
+        if radio_biases.differ(biases, self._auditor.calibrated, least):
             self._auditor.calibrate(biases)
 
     def _bounded(self) -> bool:

@@ -137,15 +137,13 @@ class Auditor:
 
     def calibrate(self, biases: Mapping[str, float]) -> None:
         """Take biases of radios (m, by robot or landmark) off their ranges, from now on."""
-        if dict(biases) != self._store.biases:
-            # Faults are looked for anew: their lengths were measured with other biases.
-            self._faults.forget()
-            self._store.calibrate(biases)
+        if dict(biases) != self._faults.calibrated:
+            self._faults.calibrate(biases)
 
     @property
-    def biases(self) -> dict[str, float]:
-        """What is taken off the ranges of radios, m, by robot or landmark."""
-        return self._store.biases
+    def calibrated(self) -> dict[str, float]:
+        """What a calibration takes off the ranges of radios, m, by robot or landmark."""
+        return self._faults.calibrated
 
     @property
     def retold(self) -> str:
@@ -207,6 +205,7 @@ class Auditor:
     def _completed(self, verdict: Verdict, request: int, begin_s: float) -> Verdict:
         """A verdict with what is left out of the graph, and what it answers."""
         excluded = self._store.excluded
+        self._due.audited(self._store)
         verdict = self._faults.noted(verdict, self._store.whole, self.config.backend.integrity)
         return replace(
             verdict, request=request, final=not self.postponed,

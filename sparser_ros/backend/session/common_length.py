@@ -10,11 +10,13 @@ is there; where length and map cannot be told apart, the ranges count for nothin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
-from ...array_types import Index
-from ..integrity.linear_model import linear_model
+from ...array_types import Array, Index
+from ..integrity.linear_model import Scores, linear_model
 from ..integrity.selection import DETERMINED
 from .contest import Contest
 
@@ -25,18 +27,38 @@ def common_length(contest: Contest, rows: Index, factor: float) -> tuple[float, 
     `rows` are ranges of the contest's subgraph, whose variance is `factor` times the claimed one
     there. None where the map leaves nothing to tell of the length.
     """
-    subgraph, best = contest.frame.subgraph, contest.best
-    graph, weights = subgraph.graph, best.result.stats.weights
-    model = linear_model(graph, subgraph.of(best.whole), weights)
-    precision = graph.ranges.precision[rows]
-    if 'ranges' in weights:
-        precision = precision * weights['ranges'][rows]
-    column = sp.csc_matrix(
-        (np.sqrt(precision), (model.starts['ranges'] + rows, np.zeros(len(rows), dtype=np.int64))),
-        shape=(len(model.residual), 1))
-    scores = model.scores(column)
+    scores = _scores(contest, [rows])
     information, bare = float(scores.information[0, 0]), float(scores.bare[0])
     if not information > DETERMINED * bare > 0:
         return None
     # With all of their weight they would say more of the length, and pull the map as much more.
     return -float(scores.score[0]) / information, 2.0 + factor * (bare / information - 1.0)
+
+
+def lengths_left(contest: Contest, groups: Sequence[Index]) -> tuple[Array, Array] | None:
+    """(k,), (k,): metres by which k groups of ranges are still too long, standard deviations.
+
+    At the best map of a contest, each length beside the others; rows of its subgraph. None where
+    the map leaves nothing to tell of them.
+    """
+    scores = _scores(contest, groups)
+    if not np.linalg.eigvalsh(scores.information)[0] > DETERMINED * np.min(scores.bare) > 0:
+        return None
+    covariance = np.linalg.inv(scores.information)
+    return -covariance @ scores.score, np.sqrt(np.diag(covariance))
+
+
+def _scores(contest: Contest, groups: Sequence[Index]) -> Scores:
+    """Of one length for each group of ranges, under robust weights and with the map free."""
+    subgraph, best = contest.frame.subgraph, contest.best
+    graph, weights = subgraph.graph, best.result.stats.weights
+    model = linear_model(graph, subgraph.of(best.whole), weights)
+    precision = graph.ranges.precision
+    if 'ranges' in weights:
+        precision = precision * weights['ranges']
+    rows = np.concatenate(groups)
+    owner = np.repeat(np.arange(len(groups)), [len(own) for own in groups])
+    columns = sp.csc_matrix(
+        (np.sqrt(precision[rows]), (model.starts['ranges'] + rows, owner)),
+        shape=(len(model.residual), len(groups)))
+    return model.scores(columns)

@@ -60,6 +60,10 @@ class DueRule:
         self._rulings, self._biases = store.rulings, store.biases
         return before
 
+    def audited(self, store: GraphStore) -> None:
+        """The audit ends: what it has taken off ranges itself is no news."""
+        self._biases = store.biases
+
     def failed(self, before: int) -> None:
         """The audit ended with an error: another try may succeed."""
         self.sequence = before

@@ -92,6 +92,8 @@ class GraphStore:
         self._corrections = RangeCorrections()
         self._widened: dict[str, float] = {}
         self._biases: dict[str, float] = {}
+        self._unbiased: tuple[Graph, Graph] | None = None
+        """`whole` as it was, and without biases."""
         self._rulings = Rulings()
         self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
@@ -195,6 +197,17 @@ class GraphStore:
             self._waiting, self._graph = [], None
         return self._whole
 
+    @property
+    def unbiased(self) -> Graph:
+        """The sum of all increments with the biases of radios taken off its ranges."""
+        whole = self.whole
+        if not self._biases:
+            return whole
+        if self._unbiased is None or self._unbiased[0] is not whole:
+            self._unbiased = whole, whole.replaced(
+                ranges=radio_biases.without(self._biases, whole, whole.ranges))
+        return self._unbiased[1]
+
     def exclude(self, levels: Mapping[int, int]) -> None:
         """Leave out these increments, and no others, from now on."""
         if dict(levels) != self._excluded:
@@ -224,6 +237,7 @@ class GraphStore:
         """Take these biases (m) off the ranges of radios, and no others, from now on."""
         if dict(biases) != self._biases:
             self._biases, self._graph, self._rows = dict(biases), None, {}
+            self._unbiased = None
 
     def rule(self, rulings: Rulings) -> None:
         """Leave out, or trust less, what the operator says, and nothing else from now on."""

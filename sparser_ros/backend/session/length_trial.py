@@ -41,7 +41,7 @@ class LengthTrial:
 
     def partner(self, group: RangeDoubt, estimate: Estimate) -> str:
         """The radio at the other ends of a group's ranges that has most of their misfit, or ''."""
-        graph = self.store.whole
+        graph = self.store.unbiased
         ends = range_ends(graph)
         own = ends.names.index(group.finding.subject)
         other = np.where(
@@ -59,6 +59,17 @@ class LengthTrial:
 
         Infinite where there is no such length.
         """
+        found = self.measured(name, contest)
+        if found is None:
+            return np.inf
+        other = self._solved(replace(found[0], factor=1.0), found[1])
+        return np.inf if other is None else other.best.value
+
+    def measured(self, name: str, contest: Contest) -> tuple[RangeDoubt, Contest] | None:
+        """All ranges of a radio with the length that they are too long by, and the map beside it.
+
+        None where there is no such length.
+        """
         taken: Index = reduce(
             np.union1d, (one.rows for one in self.believed), np.zeros(0, dtype=np.int64))
         rows = np.setdiff1d(of_sources(self.store.whole, (name,), 0), taken)
@@ -67,18 +78,15 @@ class LengthTrial:
         for _ in range(_ROUNDS):
             other = self._solved(one, contest)
             if other is None:
-                return np.inf
+                return None
             contest = other
             solved = self.store.original('ranges', contest.frame.subgraph.rows['ranges'])
             # Beside ranges that all of them together count as one, the map is free to follow.
             found = common_length(contest, np.flatnonzero(np.isin(solved, rows)), one.factor)
             if found is None:
-                return np.inf
+                return None
             one = replace(one, length_m=one.length_m + found[0])
-        if not possible(one, self.store.whole):
-            return np.inf
-        other = self._solved(replace(one, factor=1.0), contest)
-        return np.inf if other is None else other.best.value
+        return (one, contest) if possible(one, self.store.unbiased) else None
 
     def _solved(self, one: RangeDoubt, contest: Contest) -> Contest | None:
         self.doubt([*self.believed, one])

@@ -16,11 +16,9 @@ from scipy.special import chdtri
 from ...array_types import Array
 from ...graph import Estimate, Graph, range_vectors
 from ..integrity.beacon_steps import LEAST_TELLING
-from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds
+from ..integrity.doubts import FAR_SIGMA, ordinary
 from .range_doubts import RangeDoubt, of_sources
 
-_DENIED = 0.01
-"""Probability that ranges of a beacon that was moved are taken for others: the next ones decide."""
 _RINGS = (1.0, 2.0, 4.0)
 """Distances of starts from the old position, over the median error of the ranges: the error is at
 most the way of the move, and a quarter of it or less for few directions of view only."""
@@ -102,7 +100,7 @@ class BeaconRanges:
         """Whether there is a place where the ranges fit as often as others do."""
         best = self.minima[0]
         far = int(np.sum(np.abs(best.fun) >= FAR_SIGMA))
-        return not exceeds(far, len(best.fun), TOLERATED_SHARE, _DENIED)
+        return ordinary(far, len(best.fun))
 
     @property
     def length_cost(self) -> float:

@@ -52,7 +52,7 @@ class OdometryTrial:
         suspects = [one for one in self.odometry.all_failed if not any(
             np.array_equal(one.edges, old.edges) for old in known)]
         limit = found[1] + self._margin
-        if (not all(fits_since(one, self.store.whole, found[0]) for one in suspects)
+        if (not all(fits_since(one, self.store.unbiased, found[0]) for one in suspects)
                 or limit > self._cost(base, start)
                 or limit > self._cost_without(known, suspects, base)):
             self.odometry.leave_out(known)
@@ -86,7 +86,7 @@ class OdometryTrial:
 
         From its begin on, or until its end; each for itself, or all of a robot by the same length.
         """
-        graph, now = self.store.whole, self.odometry.all_failed
+        graph, now = self.store.unbiased, self.odometry.all_failed
         costs = [np.inf]
         self.odometry.leave_out(known)
         for lasts in (True, False):

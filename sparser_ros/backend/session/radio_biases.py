@@ -11,6 +11,9 @@ from ...graph import Graph, Ranges
 from ...graph.owners import owners
 from .range_corrections import SHORTEST_M
 
+BIAS = 'radio_bias'
+"""Kind of findings whose value is to be added to `bias_m` of a robot's or beacon's radio, m."""
+
 
 def pair_bias(biases: Mapping[str, float], graph: Graph, ranges: Ranges) -> Array:
     """(k,): what ranges are too long by, m: the sum over their two radios.

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from ...calibrate.radio_table import radio_rows
 from ...calibrate.radio_words import lateness, moved
 from ...graph.finding import Finding
+from .radio_biases import BIAS
 
 if TYPE_CHECKING:
     from ...calibrate.antennas_and_clocks import AntennasAndClocks
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from ...config.calibration_config import CalibrationConfig
     from ...graph import Graph
 
-BIAS = 'radio_bias'
-"""Of findings whose value is to be added to `bias_m` of a robot's or beacon's radio, m."""
 ANTENNA = tuple(f'antenna_{axis}' for axis in 'xyz')
 """Of findings whose value is to be added to that axis of a robot's lever arms, m."""
 CLOCK = 'range_stamps_late'

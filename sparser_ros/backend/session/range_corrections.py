@@ -34,6 +34,14 @@ class RangeCorrections:
             np.concatenate([getattr(self, name), getattr(later, name)])
             for name in ('rows', 'length_m', 'factor')))
 
+    def beside(self, other: RangeCorrections) -> RangeCorrections:
+        """With those of another one that are of other rows."""
+        new = ~np.isin(other.rows, self.rows)
+        both = self.followed_by(RangeCorrections(
+            other.rows[new], other.length_m[new], other.factor[new]))
+        order = np.argsort(both.rows, kind='stable')
+        return RangeCorrections(both.rows[order], both.length_m[order], both.factor[order])
+
     def same(self, other: RangeCorrections) -> bool:
         """Whether the other one corrects the same ranges by the same lengths."""
         return all(

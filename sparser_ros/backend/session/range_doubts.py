@@ -23,7 +23,14 @@ from ...graph import Estimate, Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ..integrity.beacon_steps import LEAST_TELLING
-from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, in_stretch, too_long
+from ..integrity.doubts import (
+    BURST_TIMES,
+    FAR_SIGMA,
+    TOLERATED_SHARE,
+    in_stretch,
+    ordinary,
+    too_long,
+)
 from .range_corrections import RangeCorrections
 
 
@@ -147,6 +154,11 @@ def _fitted(rows: Index, graph: Graph, estimate: Estimate) -> bool:
     """Whether these ranges are enough to tell, and fit as often as others do."""
     return (len(rows) >= LEAST_TELLING
             and _far(graph, rows, estimate) <= TOLERATED_SHARE * len(rows))
+
+
+def as_others_fit(rows: Index, graph: Graph, estimate: Estimate) -> bool:
+    """Whether these ranges fit an estimate as often as ranges of sound sources do."""
+    return ordinary(_far(graph, rows, estimate), len(rows))
 
 
 def grown(one: RangeDoubt, graph: Graph) -> RangeDoubt:

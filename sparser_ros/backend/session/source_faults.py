@@ -1,13 +1,14 @@
 """Sources at fault: what of them is left out of an auditor's graph, or has less weight there.
 
 Ranges that are faulty together are left out as a group (range_doubts.py), or count with the length
-taken off that they are all too long by (common_length.py). Odometry: odometry_faults.py.
+taken off that they are all too long by (common_length.py). Where all ranges of a radio are, it is
+taken off by name (lasting_biases.py). Odometry: odometry_faults.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,13 @@ from .common_length import common_length
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
+from .lasting_biases import LastingBiases
 from .length_trial import LengthTrial
 from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, far_fetched
 from .odometry_trial import OdometryTrial
 from .other_causes import other_causes
+from .range_corrections import RangeCorrections
 from .range_doubts import (
     LEAST_EXPLAINED,
     MOVED,
@@ -67,11 +70,13 @@ class SourceFaults:
         self._doubts: list[RangeDoubt] = []
         self._odometry = OdometryFaults(store)
         self._retry = Retry()
+        self._biases = LastingBiases(store)
 
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
         self._store = store
         self._odometry.thinned(store, to)
+        self._biases.thinned(store, to)
         self._doubt([
             replace(one, rows=np.sort(to.measurements('ranges', one.rows)),
                     corrected=np.sort(to.measurements('ranges', one.corrected)))
@@ -80,7 +85,18 @@ class SourceFaults:
     def forget(self) -> None:
         """Everything counts again as it came."""
         self._odometry.forget()
+        self._biases.forget()
         self._doubt([])
+
+    @property
+    def calibrated(self) -> dict[str, float]:
+        """What a calibration takes off the ranges of radios, m, by robot or landmark."""
+        return self._biases.calibrated
+
+    def calibrate(self, biases: Mapping[str, float]) -> None:
+        """Take this off; faults are looked for anew: their lengths were measured otherwise."""
+        self._biases.calibrated = dict(biases)
+        self.forget()
 
     def hold_back(self) -> None:
         """Leave out what sources whose fault goes on have measured since."""
@@ -96,13 +112,17 @@ class SourceFaults:
         """
         judgement, doubting = judge(contest), config.backend.integrity.doubt_ranges
         kept = revived([
-            closed(one, self._store.whole, contest.best.whole, _placed(one, judgement))
-            for one in self._doubts], self._store.whole, contest.best.whole)
-        if self._doubt(kept if doubting else []):
+            closed(one, self._store.unbiased, contest.best.whole, _placed(one, judgement))
+            for one in self._doubts], self._store.unbiased, contest.best.whole)
+        changed = self._doubt(kept if doubting else [])
+        if not doubting:
+            changed |= self._biases.forget()
+        if changed:
             other = again(contest, contest.best.whole)
             if other is not None:
                 contest, judgement = other, judge(other)
         if doubting:
+            contest, judgement = self._with_biases(contest, judgement, judge, again, config)
             contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
             contest, judgement = self._with_moves(contest, judgement, judge, again, config)
@@ -128,11 +148,12 @@ class SourceFaults:
         found = tuple(
             one for one in verdict.findings if (one.kind, one.subject) not in groups)
         said = {(one.kind, one.subject) for one in found}
-        lasting = [*groups.values(), *self._odometry.findings(newest - config.memory_s)]
+        lasting = [*self._biases.findings(newest - config.memory_s), *groups.values(),
+                   *self._odometry.findings(newest - config.memory_s)]
         return replace(
             verdict, widened=self._odometry.factors, doubted_ranges=self._left_out,
             left_out_odometry=self._store.left_out_odometry,
-            corrections=corrections_of(self._doubts),
+            corrections=self._corrections,
             held_sources=tuple(sorted({
                 one.finding.subject for one in self._doubts if one.open})),
             held_lengths={
@@ -143,6 +164,23 @@ class SourceFaults:
             gate_robots=verdict.gate_robots + tuple(
                 (one.finding.subject, one.finding.text) for one in self._doubts
                 if one.unresolved and newest - one.end_s <= config.window_s))
+
+    def _with_biases(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Again, config: SparserConfig,
+    ) -> tuple[Contest, Judgement]:
+        """A length that all ranges of a radio are too long by is taken off all of them."""
+        other = self._biases.renewed(contest, again, config)
+        if other is not None:
+            contest, judgement = other, judge(other)
+        other = self._biases.ended(
+            contest, judgement, self._doubts, self._doubt, again, config)
+        if other is not None:
+            contest, judgement = other, judge(other)
+        while (other := self._biases.with_another(
+                contest, judgement, self._doubts, self._doubt, again, config)) is not None:
+            contest, judgement = other, judge(other)
+        return contest, judgement
 
     def _without_odometry(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
@@ -231,7 +269,7 @@ class SourceFaults:
                     or self._noisy({one.finding.subject}, judgement, floor)):
                 continue
             before, other = self._doubts, None
-            if not may_have_moved(one, self._store.whole, contest.best.whole):
+            if not may_have_moved(one, self._store.unbiased, contest.best.whole):
                 other = self._with_length(number, contest, again)
             if other is None:
                 # What a known length does not explain may be what follows the end of the fault.
@@ -253,9 +291,9 @@ class SourceFaults:
         one, new = replace(before, corrected=before.rows), not len(before.corrected)
         if new:
             one = replace(one, factor=float(len(one.rows)), length_m=median_error(
-                one, self._store.whole, contest.best.whole))
+                one, self._store.unbiased, contest.best.whole))
         for _ in range(2 if new else 1):
-            if not possible(one, self._store.whole):
+            if not possible(one, self._store.unbiased):
                 return None
             self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
             other = again(contest, contest.best.whole)
@@ -265,11 +303,11 @@ class SourceFaults:
                 return None
             contest = other
             if not new and not explained(
-                    replace(one, rows=before.left_out), self._store.whole, other.best.whole):
+                    replace(one, rows=before.left_out), self._store.unbiased, other.best.whole):
                 return None
             one = replace(one, length_m=one.length_m + found[0], factor=found[1])
-        if not (possible(one, self._store.whole) and explained(
-                one, self._store.whole, contest.best.whole)):
+        if not (possible(one, self._store.unbiased) and explained(
+                one, self._store.unbiased, contest.best.whole)):
             return None
         self._doubt([*self._doubts[:number], one, *self._doubts[number + 1:]])
         return contest
@@ -282,7 +320,7 @@ class SourceFaults:
 
         A known beacon keeps its place, and its ranges stay left out: only the words are new.
         """
-        graph, flip_cost = self._store.whole, config.backend.observability.flip_cost
+        graph, flip_cost = self._store.unbiased, config.backend.observability.flip_cost
         for one in list(self._doubts):
             if (one.finding.kind == MOVED or not one.open
                     or len(one.rows) < _GROWN * one.unmoved
@@ -328,7 +366,7 @@ class SourceFaults:
         the frame by the others. Where one other place explains both, it never stood where it is
         configured, or another one did not.
         """
-        graph, flip_cost = self._store.whole, config.backend.observability.flip_cost
+        graph, flip_cost = self._store.unbiased, config.backend.observability.flip_cost
         known = {graph.landmarks.names[number] for number in known_beacons(graph)}
         suspects = [one for one in self._doubts if one.finding.subject in known]
         reason = frame_reason(graph, [replace(
@@ -368,10 +406,16 @@ class SourceFaults:
         """Ranges that do not count, rows of the sum of all increments."""
         return np.union1d(rows_of(self._doubts), self._odometry.ranges)
 
+    @property
+    def _corrections(self) -> RangeCorrections:
+        """What is taken off ranges, by rows of the sum of all increments."""
+        return corrections_of(self._doubts).beside(self._biases.corrections)
+
     def _doubt(self, doubts: list[RangeDoubt]) -> bool:
         """Leave out and correct these groups, and no others; whether that changes the graph."""
         self._doubts = doubts
-        rows, corrections, store = self._left_out, corrections_of(doubts), self._store
+        rows, store = self._left_out, self._store
+        corrections = self._corrections
         same = np.array_equal(rows, store.doubted) and corrections.same(store.corrections)
         store.doubt(rows)
         store.correct(corrections)

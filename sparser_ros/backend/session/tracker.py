@@ -22,7 +22,7 @@ from ...graph.finding import Finding
 from ...graph.odometry_segments import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
-from . import quarantine, renumbered, trust
+from . import quarantine, radio_biases, renumbered, trust
 from .frame import Frame, frame_of
 from .graph_store import GraphStore, merged
 from .map_costs import costs_of
@@ -221,6 +221,7 @@ class Tracker:
         if not verdict.held_sources:
             return verdict.doubted_ranges, verdict.corrections
         graph, estimate = self._store.whole, verdict.estimate
+        graph = graph.replaced(ranges=radio_biases.without(verdict.biases, graph, graph.ranges))
         if verdict.held_lengths:
             # By odometry alone: the ranges in question have no say in where their source is.
             estimate = continued(graph, find_segments(graph), estimate)

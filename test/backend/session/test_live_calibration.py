@@ -10,7 +10,8 @@ from radio_world import at_changing_speed, radio_world, with_antennas, with_late
 
 from sparser_ros.backend.session import radio_biases
 from sparser_ros.backend.session.live_calibration import LiveCalibration
-from sparser_ros.backend.session.radio_findings import BIAS, bias_findings, biases_of
+from sparser_ros.backend.session.radio_biases import BIAS
+from sparser_ros.backend.session.radio_findings import bias_findings, biases_of
 from sparser_ros.backend.session.solved_map import SolvedMap
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config.calibration_config import CalibrationConfig

@@ -59,3 +59,15 @@ def test_a_range_in_two_groups_is_left_out():
     corrections = corrections_of([first, second])
     assert corrections.rows.tolist() == [1, 5] and corrections.length_m.tolist() == [1.0, 4.0]
     assert not len(corrections_of([])) and not len(rows_of([]))
+
+
+@given(st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)))
+def test_of_two_corrections_of_a_range_the_first_one_counts(first, second):
+    one, other = (
+        RangeCorrections(np.array(sorted(rows), dtype=np.int64), np.full(len(rows), length),
+                         np.full(len(rows), 1.0 + length))
+        for rows, length in ((first, 1.0), (second, 2.0)))
+    both = one.beside(other)
+    assert both.rows.tolist() == sorted(first | second)
+    assert both.length_m.tolist() == [1.0 if row in first else 2.0 for row in both.rows]
+    assert np.array_equal(both.factor, 1.0 + both.length_m)

@@ -1,0 +1,277 @@
+"""Radios whose ranges are all too long, or too short, by one length: it is taken off all of them.
+
+Like a calibrated bias (radio_biases.py) the length is taken off by name, so it also holds for what
+the radio measures next, and its ranges keep their weight. It must be known for that: nothing else
+explains the ranges about as well, and the data that it is measured with determine it. Once ranges
+fit better without it, it is over: then it is taken off the ranges before, by their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...array_types import Index
+from ...graph import range_residuals
+from ...graph.finding import Finding
+from ...graph.range_ends import range_ends
+from ...graph.thinning import Renumbering
+from ..integrity.doubts import FAR_SIGMA, too_long
+from ..integrity.known_beacons import known_beacons
+from ..integrity.undetected import HiddenFaults
+from .common_length import lengths_left
+from .contest import Contest
+from .graph_store import GraphStore
+from .judgement import Judgement
+from .length_trial import LengthTrial
+from .odometry_faults import Again
+from .radio_biases import BIAS
+from .range_corrections import RangeCorrections
+from .range_doubts import RangeDoubt, as_others_fit, faulty_together, of_sources
+from .retry import Retry
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+_SUSPECTED = 'range_bias'
+"""Kind of the findings that a length is looked for of."""
+_TROUBLES = ('range_burst', 'ranges_rejected', 'odometry_jump', 'beacon_moved')
+"""Kinds of findings that a length which is over looks like."""
+_END_ROUNDS = 2
+"""Solves that find the end of a length: from where all was well, and from its place in that map."""
+
+
+@dataclass(frozen=True)
+class PastLength:
+    """A length that a radio no longer has."""
+
+    name: str
+    length_m: float
+    rows: Index
+    """Its ranges until then, rows of the sum of all increments."""
+    end_s: float
+    """Time of the last of them since the first pose."""
+
+    @property
+    def finding(self) -> Finding:
+        """For an operator."""
+        return Finding(
+            'range_burst', self.name, f'ranges of radio {self.name} were '
+            f'{too_long(self.length_m)} until {self.end_s:.0f} s of the data; that is taken off',
+            self.length_m, 'm')
+
+
+class LastingBiases:
+    """The lengths found so far; the store takes them off beside what is calibrated."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+        self.calibrated: dict[str, float] = {}
+        """What a calibration takes off, m, by robot or landmark."""
+        self._lengths: dict[str, float] = {}
+        self._past: list[PastLength] = []
+        self._well: dict[str, int] = {}
+        """Ranges of the sum of all increments when a radio with a length last gave no trouble."""
+        self._retries: dict[str, Retry] = {}
+
+    def thinned(self, store: GraphStore, to: Renumbering) -> None:
+        """Go on with the store of a thinned graph."""
+        self._store = store
+        self._past = [
+            replace(one, rows=np.sort(to.measurements('ranges', one.rows))) for one in self._past]
+        self._well = {
+            name: int(np.count_nonzero(to.rows['ranges'][:count] >= 0))
+            for name, count in self._well.items()}
+
+    def forget(self) -> bool:
+        """Ranges count as they are calibrated; whether that changes the graph."""
+        self._retries, self._well, known = {}, {}, bool(self._past)
+        self._past = []
+        return self._take_off({}) or known
+
+    @property
+    def corrections(self) -> RangeCorrections:
+        """What lengths that are over take off."""
+        found = RangeCorrections()
+        for one in reversed(self._past):
+            found = found.beside(RangeCorrections(
+                one.rows, np.full(len(one.rows), one.length_m), np.ones(len(one.rows))))
+        return found
+
+    def findings(self, since_s: float) -> tuple[Finding, ...]:
+        """One for each radio, with all that is taken off; what was over by a time is left out."""
+        taken = self._store.biases
+        return tuple(one.finding for one in self._past if one.end_s >= since_s) + tuple(
+            Finding(BIAS, name, f'ranges of {name} are {abs(length):.2f} m too '
+                    f'{"long" if length > 0 else "short"}: that is taken off; set the bias_m of '
+                    'its radio', taken[name], 'm')
+            for name, length in self._lengths.items())
+
+    def renewed(
+        self, contest: Contest, again: Again, config: SparserConfig
+    ) -> Contest | None:
+        """The contest with the lengths as all data tell them; None where these are the same.
+
+        What no longer explains the ranges of its radio is no longer taken off.
+        """
+        kept = {
+            name: length for name, length in self._lengths.items()
+            if as_others_fit(
+                of_sources(self._store.whole, (name,), 0), self._store.unbiased,
+                contest.best.whole)}
+        for name, (more, sigma) in self._left(contest, kept).items():
+            if abs(kept[name] + more) < config.backend.integrity.bias_floor_m:
+                del kept[name]
+            elif abs(more) > sigma:
+                kept[name] += more
+        return again(contest, contest.best.whole) if self._take_off(kept) else None
+
+    def ended(
+        self, contest: Contest, judgement: Judgement, doubts: list[RangeDoubt],
+        doubt: Callable[[list[RangeDoubt]], bool], again: Again, config: SparserConfig,
+    ) -> Contest | None:
+        """The contest with one length taken off earlier ranges only; None where none is over.
+
+        Looked for where a radio gives trouble, from the last time on that it gave none.
+        """
+        troubled = {name for name, _ in judgement.gate_robots} | {
+            one.subject for one in judgement.findings if one.kind in _TROUBLES}
+        count = len(self._store.whole.ranges)
+        for name in self._lengths:
+            if not self._retries.setdefault(name, Retry()).due(
+                    name in troubled, self._store.n_measurements):
+                if name not in troubled:
+                    self._well[name] = count
+                continue
+            lengths, past = dict(self._lengths), list(self._past)
+            own = of_sources(self._store.whole, (name,), 0)
+            others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
+            other, end = contest, self._well.get(name, count)
+            for _ in range(_END_ROUNDS):
+                self._end(name, lengths, past, own[own < end])
+                doubt(others)
+                found = again(other, other.best.whole)
+                if found is None:
+                    break
+                other, end = found, self._last(own, lengths[name], found)
+            if faulty_together(contest.best.value - other.best.value, 1,
+                               config.backend.observability.flip_cost):
+                return other
+            self._past = past
+            self._take_off(lengths)
+            doubt(doubts)
+        return None
+
+    def _end(
+        self, name: str, lengths: Mapping[str, float], past: list[PastLength], rows: Index
+    ) -> None:
+        """Take a length off these ranges only."""
+        seconds = range_ends(self._store.whole).seconds
+        end_s = float(seconds[rows[-1]]) if len(rows) else 0.0
+        self._past = [*past, PastLength(name, lengths[name], rows, end_s)]
+        self._take_off({one: length for one, length in lengths.items() if one != name})
+
+    def _last(self, own: Index, length_m: float, contest: Contest) -> int:
+        """The first row of a radio's ranges that fit a map better without its length."""
+        graph = self._store.unbiased
+        ranges = graph.ranges.take(own)
+        error = range_residuals(graph.replaced(ranges=ranges), contest.best.whole)
+        root = np.sqrt(ranges.precision)
+        square, without = (
+            np.minimum((one * root) ** 2, FAR_SIGMA**2) for one in (error + length_m, error))
+        cost = np.concatenate([[0.0], np.cumsum(square - without)])
+        return int(np.append(own, len(graph.ranges))[int(np.argmin(cost))])
+
+    def with_another(
+        self, contest: Contest, judgement: Judgement, doubts: list[RangeDoubt],
+        doubt: Callable[[list[RangeDoubt]], bool], again: Again, config: SparserConfig,
+    ) -> Contest | None:
+        """The contest with one more length taken off; None where none is known.
+
+        A group of ranges in doubt that the radio takes part in counts again then: `doubt` leaves
+        groups out of the store, at first `doubts`. Not the length of a known beacon: a place that
+        is configured wrongly looks like that from one side.
+        """
+        graph = self._store.whole
+        names = {*graph.robots, *graph.landmarks.names}
+        names -= {graph.landmarks.names[number] for number in known_beacons(graph)}
+        for finding in judgement.findings:
+            name = finding.subject
+            if (finding.kind != _SUSPECTED or name not in names - set(self._lengths)
+                    or not stands_out(judgement.undetected, f'{_SUSPECTED} of {name}',
+                                      config.backend.observability.flip_cost)
+                    or not self._retries.setdefault(name, Retry()).due(
+                        True, self._store.n_measurements)):
+                continue
+            own = of_sources(graph, (name,), 0)
+            others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
+            before = dict(self._lengths)
+            other = self._with_length(name, contest, LengthTrial(
+                self._store, doubt, others, again), config)
+            if other is not None:
+                return other
+            self._take_off(before)
+            doubt(doubts)
+        return None
+
+    def _with_length(
+        self, name: str, contest: Contest, trial: LengthTrial, config: SparserConfig
+    ) -> Contest | None:
+        """The contest with the best length off all ranges of a radio; None if that is not known."""
+        found = trial.measured(name, contest)
+        if found is None:
+            return None
+        length = found[0].length_m
+        trial.doubt(trial.believed)
+        self._take_off({**self._lengths, name: length})
+        other = trial.again(found[1], found[1].best.whole)
+        left = {} if other is None else self._left(other, (name,))
+        if other is None or not left:
+            return None
+        known = (abs(length) >= config.backend.integrity.bias_floor_m
+                 and abs(length) > FAR_SIGMA * left[name][1])
+        rows = of_sources(self._store.whole, (name,), 0)
+        return other if known and faulty_together(
+            contest.best.value - other.best.value, 1, config.backend.observability.flip_cost
+        ) and as_others_fit(rows, self._store.unbiased, other.best.whole) else None
+
+    def _left(
+        self, contest: Contest, names: Mapping[str, float] | tuple[str, ...]
+    ) -> dict[str, tuple[float, float]]:
+        """By how much ranges of radios are still too long, m, and the standard deviation of that.
+
+        Of radios that the contest does not solve, nothing.
+        """
+        if not names:
+            return {}
+        ends = range_ends(contest.frame.subgraph.graph)
+        rows = {name: np.flatnonzero(ends.at(ends.names.index(name)))
+                for name in names if name in ends.names}
+        rows = {name: own for name, own in rows.items() if len(own)}
+        found = lengths_left(contest, list(rows.values())) if rows else None
+        if found is None:
+            return {}
+        return dict(zip(rows, zip(*(part.tolist() for part in found), strict=True), strict=True))
+
+    def _take_off(self, lengths: Mapping[str, float]) -> bool:
+        """Take these lengths off, and no others; whether that changes the graph."""
+        before, self._lengths = self._store.biases, dict(lengths)
+        self._store.calibrate({
+            name: self.calibrated.get(name, 0.0) + lengths.get(name, 0.0)
+            for name in {**self.calibrated, **lengths}})
+        return self._store.biases != before
+
+
+def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:
+    """Whether one lasting fault explains the residuals, and neither another one nor none does.
+
+    By the Bayes factors of all of them: `flip_cost` of chi-square is half of that in logarithms.
+    """
+    if hidden is None or cause not in hidden.causes:
+        return False
+    own = hidden.causes.index(cause)
+    others = np.append(np.delete(hidden.evidence, own), 0.0)
+    return bool(hidden.evidence[own] - np.max(others) >= flip_cost / 2)

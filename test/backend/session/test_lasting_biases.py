@@ -1,0 +1,225 @@
+"""A length that all ranges of a radio are too long by is taken off all of them."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from backend_world import World, config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.graph_store import GraphStore
+from sparser_ros.backend.session.lasting_biases import LastingBiases, stands_out
+from sparser_ros.backend.session.radio_biases import BIAS
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.graph.owners import owners
+
+LENGTH_M = 0.8
+BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
+
+
+def options(**integrity):
+    return config(
+        robots=('A', 'B'), solver=SolverConfig(robust=RobustConfig(kernel='gm')),
+        integrity=IntegrityConfig(**integrity))
+
+
+def long_ranges(one, graph, name, length_m):
+    """An increment with the ranges of a robot or beacon too long."""
+    number = (*graph.robots, *graph.landmarks.names).index(name)
+    ranges = one.ranges
+    own = (owners(graph, ranges.source) == number) | (owners(graph, ranges.target) == number)
+    return dataclasses.replace(one, ranges=ranges.replaced(
+        distance_m=ranges.distance_m + length_m * own))
+
+
+def world_of(steps=40, known=range(4), seed=3):
+    return World(['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)], BEACONS, seed=seed,
+                 known=known, steps=steps)
+
+
+def told(world, name, length_m, parts=1, end=None):
+    """Increments of a world, those before `end` with a radio that is too long."""
+    whole = GraphStore(2)
+    for one in world.increments(parts):
+        whole.add(one)
+        faulty = end is None or one.sequence < end
+        yield long_ranges(one, whole.graph, name, length_m) if faulty else one
+
+
+def audited(world, auditor, name='B', length_m=LENGTH_M):
+    """The verdict on all of a world."""
+    for one in told(world, name, length_m):
+        auditor.add(one)
+    return auditor.audit()
+
+
+def error_m(world, verdict):
+    """Root mean square of the errors of all positions, in a map that known beacons fix."""
+    found = verdict.estimate.translation
+    return float(np.sqrt(np.mean(np.sum(
+        (found - world.truth.translation[:len(found)]) ** 2, axis=1))))
+
+
+@pytest.mark.parametrize('length_m', [LENGTH_M, -0.5])
+def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(length_m):
+    world, auditor = world_of(), Auditor(options())
+    verdict = audited(world, auditor, length_m=length_m)
+    assert verdict.biases == {'B': pytest.approx(length_m, abs=0.05)}
+    found = [one for one in verdict.findings if one.kind == BIAS]
+    assert [one.subject for one in found] == ['B']
+    assert found[0].value == verdict.biases['B']
+    assert 'm too ' + ('long' if length_m > 0 else 'short') in found[0].text
+    assert all(one.location is Location.LOCATED for one in verdict.segments)
+    assert error_m(world, verdict) < 0.05
+    assert not len(verdict.doubted_ranges) and not len(verdict.corrections)
+
+
+def test_the_same_data_give_the_same_length_and_no_further_audit():
+    auditor = Auditor(options())
+    first = audited(world_of(), auditor)
+    assert auditor.retold == ''
+    again = auditor.audit()
+    assert again.biases == {'B': pytest.approx(first.biases['B'], abs=0.02)}
+
+
+def test_what_is_reported_only_is_not_taken_off():
+    verdict = audited(world_of(), Auditor(options(doubt_ranges=False)))
+    assert not verdict.biases
+    assert any(one.kind == 'range_bias' and one.subject == 'B' for one in verdict.findings)
+
+
+def test_a_switch_puts_the_length_back():
+    auditor = Auditor(options())
+    assert audited(world_of(), auditor).biases
+    auditor.config = options(doubt_ranges=False)
+    assert not auditor.audit().biases
+
+
+def test_a_known_beacon_keeps_its_ranges():
+    verdict = audited(world_of(), Auditor(options()), name='L0')
+    assert not verdict.biases
+    assert any(one.subject == 'L0' for one in verdict.findings)
+
+
+def test_the_length_of_a_beacon_that_nobody_surveyed_is_found_among_known_ones():
+    verdict = audited(world_of(steps=80, known=range(3)), Auditor(options()), name='L3')
+    assert verdict.biases == {'L3': pytest.approx(LENGTH_M, abs=0.1)}
+
+
+def test_no_length_is_taken_off_radios_that_are_right():
+    for seed in range(5):
+        assert not audited(world_of(seed=seed), Auditor(options()), length_m=0.0).biases
+
+
+@pytest.fixture(scope='module')
+def over():
+    """(world, auditor, verdicts): ranges of B are too long for 20 of 80 s."""
+    world, auditor, verdicts = world_of(steps=160), Auditor(options()), []
+    for one in told(world, 'B', LENGTH_M, parts=16, end=4):
+        auditor.add(one)
+        verdicts.append(auditor.audit())
+    return world, auditor, verdicts
+
+
+def test_a_length_that_is_over_is_taken_off_the_ranges_before(over):
+    world, _, verdicts = over
+    for verdict in verdicts[:4]:
+        assert verdict.biases == {'B': pytest.approx(LENGTH_M, abs=0.05)}
+    faulty = sum(len(one.ranges) for one in world.increments(16)[:4])
+    for verdict in verdicts[4:]:
+        assert not verdict.biases
+        assert np.all(verdict.corrections.rows < faulty)
+        assert verdict.corrections.length_m == pytest.approx(LENGTH_M, abs=0.05)
+        assert np.all(verdict.corrections.factor == 1.0)
+        assert all(one.location is Location.LOCATED for one in verdict.segments)
+        assert error_m(world, verdict) < 0.05
+        (found,) = verdict.findings
+        assert found.kind == 'range_burst' and found.subject == 'B'
+        assert 'until 20 s' in found.text
+    # Of the 5 ranges of B at each step, hardly any is on the wrong side of the end.
+    assert len(verdicts[-1].corrections) == pytest.approx(5 * 40, abs=5)
+
+
+def test_what_is_over_is_named_for_as_long_as_other_faults(over):
+    _, auditor, _ = over
+    biases = auditor._faults._biases
+    assert biases.findings(19.0) and not biases.findings(21.0)
+
+
+def test_a_thinned_graph_has_the_same_lengths(over):
+    _, auditor, _ = over
+    whole, biases = auditor._store.whole, auditor._faults._biases
+    keep = np.arange(len(whole.ranges)) % 3 > 0
+    rows = np.where(keep, np.cumsum(keep) - 1, -1)
+    to = SimpleNamespace(
+        rows={'ranges': rows}, measurements=lambda _, own: rows[own][rows[own] >= 0])
+    other = LastingBiases(auditor._store)
+    other._past, other._well = list(biases._past), {'A': 30}
+    other.thinned(auditor._store, to)
+    assert len(other.corrections) == np.count_nonzero(keep[biases.corrections.rows])
+    assert np.array_equal(
+        np.flatnonzero(keep)[other.corrections.rows],
+        [row for row in biases.corrections.rows if keep[row]])
+    assert other._well == {'A': 20}
+
+
+def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
+    auditor = Auditor(options())
+    assert audited(world_of(), auditor).biases
+    auditor.calibrate({'B': LENGTH_M, 'A': 0.01})
+    assert auditor.retold
+    verdict = auditor.audit()
+    assert verdict.biases == {'B': LENGTH_M, 'A': 0.01} == auditor.calibrated
+    assert not any(one.kind == BIAS for one in verdict.findings)
+
+
+def test_a_length_beside_a_calibration_is_the_rest():
+    auditor = Auditor(options())
+    auditor.calibrate({'B': 0.3})
+    verdict = audited(world_of(), auditor)
+    assert verdict.biases == {'B': pytest.approx(LENGTH_M, abs=0.05)}
+    assert auditor.calibrated == {'B': 0.3}
+    (found,) = [one for one in verdict.findings if one.kind == BIAS]
+    # What ~/save writes is added to what is configured, not to what is calibrated.
+    assert found.value == verdict.biases['B']
+
+
+def test_ranges_without_biases_are_those_of_the_sum_of_all_increments():
+    store = GraphStore(2)
+    for one in world_of().increments(1):
+        store.add(one)
+    assert store.unbiased is store.whole
+    store.calibrate({'B': 0.2})
+    before, after = store.whole.ranges.distance_m, store.unbiased.ranges.distance_m
+    assert set(np.round(before - after, 9)) == {0.0, 0.2}
+    assert store.unbiased is store.unbiased
+    store.calibrate({})
+    assert store.unbiased is store.whole
+
+
+@given(st.lists(st.floats(-50, 200), min_size=1, max_size=6), st.floats(0.0, 50))
+def test_one_cause_at_most_stands_out(evidence, flip_cost):
+    causes = tuple(f'range_bias of {k}' for k in range(len(evidence)))
+    hidden = SimpleNamespace(causes=causes, evidence=np.array(evidence))
+    out = [one for one in causes if stands_out(hidden, one, flip_cost)]
+    best = sorted([*evidence, 0.0])
+    if best[-1] - best[-2] > flip_cost / 2 and best[-1] > 0:
+        assert out == [causes[int(np.argmax(evidence))]]
+    else:
+        assert not out or best[-1] - best[-2] == pytest.approx(flip_cost / 2)
+    assert not stands_out(hidden, 'range_bias of nobody', flip_cost)
+    assert not stands_out(None, causes[0], flip_cost)
+
+
+def test_a_radio_that_is_not_solved_has_no_length():
+    auditor = Auditor(options())
+    audited(world_of(), auditor, length_m=0.0)
+    contest, _ = auditor._attempt(None)
+    biases = LastingBiases(auditor._store)
+    assert biases._left(contest, ('nobody',)) == {}
+    assert set(biases._left(contest, ('nobody', 'A', 'B'))) == {'A', 'B'}
