@@ -134,11 +134,15 @@ def found_radios(
     That is biases and places of antennas; {} where it has found nothing.
     """
     # The calibration takes 0.1 s to load, which the node need not wait for.
+    from ..backend.integrity.hypotheses import ALL_RADIOS
     from ..backend.session.radio_biases import BIAS
     from ..backend.session.radio_findings import ANTENNA
     from ..calibrate.radio_settings import moved_lever_arm, radios_of
 
     bias = {one.subject: one.value for one in solution.findings if one.kind == BIAS}
+    if ALL_RADIOS in bias:
+        common = bias.pop(ALL_RADIOS)
+        bias = {name: bias.get(name, common) for name in (*graph.robots, *graph.landmarks.names)}
     moved: dict[str, Array] = {}
     for one in solution.findings:
         if one.kind in ANTENNA:

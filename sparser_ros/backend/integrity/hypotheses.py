@@ -15,6 +15,9 @@ from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
 
+ALL_RADIOS = 'all radios'
+"""Subject of a length that all ranges share."""
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -116,7 +119,7 @@ def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> lis
         one(name, f'radio {name}', np.flatnonzero(sources.at(number)))
         for number, name in enumerate(sources.names)]
     if len(build.graph.ranges):
-        parts.append(one('all radios', 'all radios', np.arange(len(root))))
+        parts.append(one(ALL_RADIOS, ALL_RADIOS, np.arange(len(root))))
     return [part for part in parts if part.columns.nnz]
 
 
@@ -200,6 +203,19 @@ def _odometry_rows(build: _Columns) -> _OdometryRows:
     return _OdometryRows(
         root_tau[:, None] * step, (root_kappa * seconds)[:, None] * axis, steps,
         np.asarray((stamps[rel.j] - stamps.min(initial=1 << 62)) * 1e-9, dtype=float))
+
+
+def odometry_scales(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel
+) -> sp.csc_matrix:
+    """(rows, r): derivatives by the share that the odometry of each robot is too long by."""
+    build = _Columns(model, graph, estimate, weights)
+    rel, d = graph.relative_poses, graph.dimension
+    moves = np.where(rel.odometry[:, None], _odometry_rows(build).moves, 0.0)
+    at_moves = model.starts['moves'] + np.arange(len(rel))[:, None] * d + np.arange(d)
+    robot = np.repeat(graph.poses.robot[rel.i], d)
+    return sp.csc_matrix((moves.ravel(), (at_moves.ravel(), robot)),
+                         shape=(len(model.residual), len(graph.robots)))
 
 
 def _odometry(build: _Columns, config: IntegrityConfig) -> list[Hypothesis]:

@@ -20,6 +20,7 @@ from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import FAR_SIGMA, too_long
+from ..integrity.hypotheses import ALL_RADIOS
 from ..integrity.known_beacons import known_beacons
 from ..integrity.undetected import HiddenFaults
 from .common_length import lengths_left
@@ -40,6 +41,8 @@ _SUSPECTED = 'range_bias'
 """Kind of the findings that a length is looked for of."""
 _TROUBLES = ('range_burst', 'ranges_rejected', 'odometry_jump', 'beacon_moved')
 """Kinds of findings that a length which is over looks like."""
+_ROUNDS = 3
+"""Solves that find the length of all radios: what is left gets smaller by far each time."""
 _END_ROUNDS = 2
 """Solves that find the end of a length: from where all was well, and from its place in that map."""
 
@@ -103,12 +106,18 @@ class LastingBiases:
 
     def findings(self, since_s: float) -> tuple[Finding, ...]:
         """One for each radio, with all that is taken off; what was over by a time is left out."""
-        taken = self._store.biases
         return tuple(one.finding for one in self._past if one.end_s >= since_s) + tuple(
-            Finding(BIAS, name, f'ranges of {name} are {abs(length):.2f} m too '
-                    f'{"long" if length > 0 else "short"}: that is taken off; set the bias_m of '
-                    'its radio', taken[name], 'm')
-            for name, length in self._lengths.items())
+            self._finding(name, length) for name, length in self._lengths.items())
+
+    def _finding(self, name: str, length: float) -> Finding:
+        every = name == ALL_RADIOS
+        # A range has two radios.
+        own = length / 2 if every else self._store.biases[name]
+        words = (f'ranges of {name} are {abs(length):.2f} m too {"long" if length > 0 else "short"}'
+                 ': that is taken off; ')
+        return Finding(BIAS, name, words + (
+            f'add {own:.2f} m to the bias_m of every radio' if every
+            else 'set the bias_m of its radio'), own, 'm')
 
     def renewed(
         self, contest: Contest, again: Again, config: SparserConfig
@@ -120,9 +129,9 @@ class LastingBiases:
         kept = {
             name: length for name, length in self._lengths.items()
             if as_others_fit(
-                of_sources(self._store.whole, (name,), 0), self._store.unbiased,
+                self._ranges(name), self._store.unbiased,
                 contest.best.whole)}
-        for name, (more, sigma) in self._left(contest, kept).items():
+        for name, (more, sigma) in self._left(contest, kept, config).items():
             if abs(kept[name] + more) < config.backend.integrity.bias_floor_m:
                 del kept[name]
             elif abs(more) > sigma:
@@ -147,7 +156,7 @@ class LastingBiases:
                     self._well[name] = count
                 continue
             lengths, past = dict(self._lengths), list(self._past)
-            own = of_sources(self._store.whole, (name,), 0)
+            own = self._ranges(name)
             others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
             other, end = contest, self._well.get(name, count)
             for _ in range(_END_ROUNDS):
@@ -174,6 +183,12 @@ class LastingBiases:
         self._past = [*past, PastLength(name, lengths[name], rows, end_s)]
         self._take_off({one: length for one, length in lengths.items() if one != name})
 
+    def _ranges(self, name: str) -> Index:
+        """Rows of the sum of all increments that a length is taken off."""
+        if name == ALL_RADIOS:
+            return np.arange(len(self._store.whole.ranges))
+        return of_sources(self._store.whole, (name,), 0)
+
     def _last(self, own: Index, length_m: float, contest: Contest) -> int:
         """The first row of a radio's ranges that fit a map better without its length."""
         graph = self._store.unbiased
@@ -198,6 +213,7 @@ class LastingBiases:
         graph = self._store.whole
         names = {*graph.robots, *graph.landmarks.names}
         names -= {graph.landmarks.names[number] for number in known_beacons(graph)}
+        names.add(ALL_RADIOS)
         for finding in judgement.findings:
             name = finding.subject
             if (finding.kind != _SUSPECTED or name not in names - set(self._lengths)
@@ -206,7 +222,7 @@ class LastingBiases:
                     or not self._retries.setdefault(name, Retry()).due(
                         True, self._store.n_measurements)):
                 continue
-            own = of_sources(graph, (name,), 0)
+            own = self._ranges(name)
             others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
             before = dict(self._lengths)
             other = self._with_length(name, contest, LengthTrial(
@@ -221,25 +237,47 @@ class LastingBiases:
         self, name: str, contest: Contest, trial: LengthTrial, config: SparserConfig
     ) -> Contest | None:
         """The contest with the best length off all ranges of a radio; None if that is not known."""
-        found = trial.measured(name, contest)
+        before, found = dict(self._lengths), self._measured(name, contest, trial, config)
         if found is None:
             return None
-        length = found[0].length_m
-        trial.doubt(trial.believed)
-        self._take_off({**self._lengths, name: length})
-        other = trial.again(found[1], found[1].best.whole)
-        left = {} if other is None else self._left(other, (name,))
-        if other is None or not left:
-            return None
-        known = (abs(length) >= config.backend.integrity.bias_floor_m
+        length, other = found
+        self._take_off({**before, name: length})
+        other = trial.again(other, other.best.whole) or other
+        left = self._left(other, (name,), config)
+        known = (name in left and abs(length) >= config.backend.integrity.bias_floor_m
                  and abs(length) > FAR_SIGMA * left[name][1])
-        rows = of_sources(self._store.whole, (name,), 0)
         return other if known and faulty_together(
             contest.best.value - other.best.value, 1, config.backend.observability.flip_cost
-        ) and as_others_fit(rows, self._store.unbiased, other.best.whole) else None
+        ) and as_others_fit(self._ranges(name), self._store.unbiased, other.best.whole) else None
+
+    def _measured(
+        self, name: str, contest: Contest, trial: LengthTrial, config: SparserConfig
+    ) -> tuple[float, Contest] | None:
+        """The best length of a radio and the map beside it; None where there is none.
+
+        Of all radios the map is never free: it has no other ranges.
+        """
+        if name != ALL_RADIOS:
+            found = trial.measured(name, contest)
+            trial.doubt(trial.believed)
+            return None if found is None else (found[0].length_m, found[1])
+        before, length = dict(self._lengths), 0.0
+        trial.doubt(trial.believed)
+        for _ in range(_ROUNDS):
+            left = self._left(contest, (name,), config)
+            if name not in left:
+                return None
+            length += left[name][0]
+            self._take_off({**before, name: length})
+            other = trial.again(contest, contest.best.whole)
+            if other is None:
+                return None
+            contest = other
+        return length, contest
 
     def _left(
-        self, contest: Contest, names: Mapping[str, float] | tuple[str, ...]
+        self, contest: Contest, names: Mapping[str, float] | tuple[str, ...],
+        config: SparserConfig,
     ) -> dict[str, tuple[float, float]]:
         """By how much ranges of radios are still too long, m, and the standard deviation of that.
 
@@ -247,11 +285,15 @@ class LastingBiases:
         """
         if not names:
             return {}
-        ends = range_ends(contest.frame.subgraph.graph)
+        graph = contest.frame.subgraph.graph
+        ends = range_ends(graph)
         rows = {name: np.flatnonzero(ends.at(ends.names.index(name)))
                 for name in names if name in ends.names}
+        if ALL_RADIOS in names:
+            rows[ALL_RADIOS] = np.arange(len(graph.ranges))
         rows = {name: own for name, own in rows.items() if len(own)}
-        found = lengths_left(contest, list(rows.values())) if rows else None
+        found = lengths_left(
+            contest, list(rows.values()), config.backend.integrity.scale_floor) if rows else None
         if found is None:
             return {}
         return dict(zip(rows, zip(*(part.tolist() for part in found), strict=True), strict=True))
@@ -259,9 +301,15 @@ class LastingBiases:
     def _take_off(self, lengths: Mapping[str, float]) -> bool:
         """Take these lengths off, and no others; whether that changes the graph."""
         before, self._lengths = self._store.biases, dict(lengths)
-        self._store.calibrate({
-            name: self.calibrated.get(name, 0.0) + lengths.get(name, 0.0)
-            for name in {**self.calibrated, **lengths}})
+        graph, common = self._store.whole, lengths.get(ALL_RADIOS, 0.0) / 2
+        biases = {**self.calibrated}
+        if common:
+            biases = {name: biases.get(name, 0.0) + common
+                      for name in (*graph.robots, *graph.landmarks.names)}
+        for name, length in lengths.items():
+            if name != ALL_RADIOS:
+                biases[name] = biases.get(name, 0.0) + length
+        self._store.calibrate(biases)
         return self._store.biases != before
 
 

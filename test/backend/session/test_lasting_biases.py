@@ -221,5 +221,5 @@ def test_a_radio_that_is_not_solved_has_no_length():
     audited(world_of(), auditor, length_m=0.0)
     contest, _ = auditor._attempt(None)
     biases = LastingBiases(auditor._store)
-    assert biases._left(contest, ('nobody',)) == {}
-    assert set(biases._left(contest, ('nobody', 'A', 'B'))) == {'A', 'B'}
+    assert biases._left(contest, ('nobody',), auditor.config) == {}
+    assert set(biases._left(contest, ('nobody', 'A', 'B'), auditor.config)) == {'A', 'B'}
