@@ -55,7 +55,8 @@ class IntegrityConfig:
         'reported', live=True)
     doubt_ranges: bool = option(
         True, 'ranges of one source that are faulty together for a while are left out, or count '
-        'with the length taken off that all of them are too long; false: only reported', live=True)
+        'with the length taken off that all of them are too long; so do all ranges of a radio, or '
+        'of all radios, that are long all the time; false: only reported', live=True)
     doubt_odometry: bool = option(
         True, 'odometry that the ranges deny for a while, as when wheels slip, is left out there, '
         'and its robot placed anew; false: only reported', live=True)

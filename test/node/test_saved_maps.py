@@ -76,6 +76,18 @@ def test_biases_that_were_found_are_saved_on_top_of_the_configured_ones():
     assert found_radios(config, graph, SimpleNamespace(findings=())) == {}
 
 
+def test_a_length_of_all_radios_is_saved_for_those_that_have_no_bias_of_their_own():
+    config = SparserConfig.from_mapping({
+        'robots': ['A', 'B'], 'radios': {'7': {'robot': 'A', 'bias_m': 0.1}}})
+    graph = SimpleNamespace(
+        robots=('A', 'B'), landmarks=SimpleNamespace(names=('L0',)), dimension=2)
+    findings = (Finding('radio_bias', 'all radios', '', 0.15, 'm'),
+                Finding('radio_bias', 'B', '', 0.4, 'm'))
+    assert found_radios(config, graph, SimpleNamespace(findings=findings)) == {
+        '7': {'robot': 'A', 'bias_m': 0.25}, 'B': {'robot': 'B', 'bias_m': 0.4},
+        'L0': {'beacon': 'L0', 'bias_m': 0.15}}
+
+
 def test_antennas_that_were_found_elsewhere_are_saved_on_top_of_the_configured_lever_arms():
     config = SparserConfig.from_mapping({
         'robots': ['A', 'B'],

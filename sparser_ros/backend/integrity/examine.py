@@ -33,7 +33,7 @@ from .doubts import (
     lasting,
 )
 from .gate import Gate, gate_of
-from .hypotheses import SharedError, hypotheses_of
+from .hypotheses import SharedError, common_hypotheses, hypotheses_of
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
@@ -206,9 +206,10 @@ def _explained(
             one.tests, one.source - sources.robots if isinstance(one, BeaconStep) else None)
         for one in stretches]
     tested = hypotheses_of(graph, estimate, kept, model, sources, shared, config)
-    scores = scores_of(model, tested)
+    every = [*tested, *common_hypotheses(graph, estimate, kept, model, config)]
+    scores = scores_of(model, every)
     undetected = hidden_faults(
-        graph, estimate, scores, tested, gauge, config, _noise(model, scores))
+        graph, estimate, scores, every, gauge, config, _noise(model, scores))
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
         (one, theta) for one, theta, _ in selected(scores, tested, false_alarm)

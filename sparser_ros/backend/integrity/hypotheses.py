@@ -17,6 +17,8 @@ from .linear_model import LinearModel
 
 ALL_RADIOS = 'all radios'
 """Subject of a length that all ranges share."""
+ALL_ROBOTS = 'all robots'
+"""Subject of a share that all odometry is too long by."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,23 @@ def hypotheses_of(
         *(_shared(build, sources, one, config) for one in shared),
         *_biases(build, sources, config), *_places(build, sources, config),
         *_odometry(build, config)]
+
+
+def common_hypotheses(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
+    config: IntegrityConfig,
+) -> list[Hypothesis]:
+    """What may be wrong with all sources of a kind in the same way, and is found one by one.
+
+    Robots with the same wheels on the same floor have odometry that is too long by the same share:
+    a larger map bears that, and each robot by itself shows little of it.
+    """
+    robots = np.unique(graph.poses.robot[graph.relative_poses.i[graph.relative_poses.odometry]])
+    if len(robots) < 2:
+        return []
+    columns = odometry_scales(graph, estimate, weights, model).sum(axis=1)
+    return [Hypothesis('odometry_scale', ALL_ROBOTS, sp.csc_matrix(columns),
+                       config.scale_floor, _scaled(ALL_ROBOTS))]
 
 
 def _shared(

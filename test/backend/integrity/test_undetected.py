@@ -4,10 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from faulty_world import graph, odometry_scaled, solved, world
+from backend_world import World
+from faulty_world import BEACONS, graph, odometry_scaled, solved, world
 from scipy.stats import multivariate_normal
 
-from sparser_ros.backend.integrity.hypotheses import hypotheses_of
+from sparser_ros.backend.integrity.hypotheses import common_hypotheses, hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.backend.integrity.undetected import (
@@ -16,6 +17,7 @@ from sparser_ros.backend.integrity.undetected import (
     _moved,
     _separations,
     hidden_faults,
+    in_words,
 )
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.integrity import IntegrityConfig
@@ -172,3 +174,30 @@ def test_noise_beyond_the_claimed_one_makes_residuals_less_evidence():
     fault = plain.causes.index('odometry_scale of B')
     assert plain.evidence[fault] > 2 * noisy.evidence[fault] > 0
     assert np.argmax(plain.evidence) == np.argmax(noisy.evidence) == fault
+
+
+def test_odometry_that_is_too_long_on_every_robot_is_one_fault():
+    place = world(3)
+    made = graph(place, 3)
+    for robot in range(3):
+        made = odometry_scaled(made, robot, 1.015)
+    estimate, weights = solved(made, place.truth)
+    model = linear_model(made, estimate, weights)
+    sources = range_ends(made)
+    every = [*hypotheses_of(made, estimate, weights, model, sources, [], CONFIG),
+             *common_hypotheses(made, estimate, weights, model, CONFIG)]
+    found = hidden_faults(made, estimate, scores_of(model, every), every, 0, CONFIG)
+    assert found.causes[int(np.argmax(found.evidence))] == 'odometry_scale of all robots'
+    assert in_words('odometry_scale of all robots').startswith('the odometry of all robots')
+    # It is the sum of the columns of the single robots.
+    columns = {one.subject: one.columns.toarray() for one in every if one.kind == 'odometry_scale'}
+    common = columns.pop('all robots')
+    np.testing.assert_allclose(common, sum(columns.values()), atol=1e-12)
+
+
+def test_of_one_robot_there_is_no_common_fault():
+    place = World(['curved'], [(0, 0)], BEACONS[2], 60)
+    made = graph(place)
+    estimate, weights = solved(made, place.truth)
+    model = linear_model(made, estimate, weights)
+    assert common_hypotheses(made, estimate, weights, model, CONFIG) == []

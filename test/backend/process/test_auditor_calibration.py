@@ -11,6 +11,7 @@ from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.backend.session.radio_biases import BIAS
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
+from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.config.solver_config import LiveSolverConfig
 
 BIAS_M, PATIENCE_S = 0.4, 300
@@ -34,7 +35,9 @@ def test_a_bias_is_told_with_a_verdict_and_applied_where_asked_for(monkeypatch, 
     monkeypatch.setattr(auditor_process, '_REST_OF_CALIBRATION', 0.0)
     options = dataclasses.replace(
         config(robots=('A', 'B', 'C'), solver=LiveSolverConfig(), worker='thread',
-               audit=AuditConfig(period_s=0.0)),
+               audit=AuditConfig(period_s=0.0),
+               # Else the bias is taken off as a fault, without a calibration.
+               integrity=IntegrityConfig(doubt_ranges=False)),
         calibration=CalibrationConfig(live=True, mode=mode))
     found, end = {}, time.monotonic() + PATIENCE_S
     with SolverWorker(options) as worker:

@@ -9,7 +9,9 @@ from backend_world import World, config
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparser_ros.backend.integrity.hypotheses import ALL_RADIOS
 from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.common_length import common_length, lengths_left
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.lasting_biases import LastingBiases, stands_out
 from sparser_ros.backend.session.radio_biases import BIAS
@@ -200,6 +202,43 @@ def test_ranges_without_biases_are_those_of_the_sum_of_all_increments():
     assert store.unbiased is store.unbiased
     store.calibrate({})
     assert store.unbiased is store.whole
+
+
+def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
+    auditor = Auditor(options())
+    for one in world_of().increments(1):
+        auditor.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + 0.4)))
+    verdict = auditor.audit()
+    assert set(verdict.biases) == {'A', 'B', 'L0', 'L1', 'L2', 'L3'}
+    assert all(bias == pytest.approx(0.2, abs=0.02) for bias in verdict.biases.values())
+    (found,) = verdict.findings
+    assert (found.kind, found.subject) == (BIAS, ALL_RADIOS)
+    assert found.value == verdict.biases['A']
+    assert 'add 0.20 m to the bias_m of every radio' in found.text
+    assert error_m(world_of(), verdict) < 0.05
+
+
+@pytest.mark.parametrize('factor', [0.98, 1.02])
+def test_odometry_of_another_size_is_no_length_of_all_ranges(factor):
+    for seed in range(4):
+        world, auditor = world_of(steps=80, known=(), seed=seed), Auditor(options())
+        for one in world.increments(1):
+            rel = one.relative_poses
+            auditor.add(dataclasses.replace(
+                one, relative_poses=rel.replaced(translation=factor * rel.translation)))
+        assert not auditor.audit().biases
+
+
+def test_the_size_of_the_map_is_known_as_well_as_the_odometry(over):
+    _, auditor, _ = over
+    contest, _ = auditor._attempt(None)
+    rows = [np.arange(len(contest.frame.subgraph.graph.ranges))]
+    sigma = [lengths_left(contest, rows, scale)[1][0] for scale in (1e-6, 0.02, 0.2)]
+    assert sigma[0] < sigma[1] < sigma[2]
+    # With an odometry that is right, it is the score of the length alone.
+    alone = common_length(contest, rows[0], 1.0)
+    assert lengths_left(contest, rows, 1e-6)[0][0] == pytest.approx(alone[0], abs=1e-6)
 
 
 @given(st.lists(st.floats(-50, 200), min_size=1, max_size=6), st.floats(0.0, 50))
