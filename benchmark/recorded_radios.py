@@ -67,7 +67,7 @@ def recorded(bag: Path, config: SparserConfig) -> tuple[Graph, Array, Mask]:
     state = replay.run(bag, config, None)
     if state.solution is None:
         raise SystemExit(f'{bag}: there is no map')
-    graph = heard_part(state.graph, state.solution)
+    graph = heard_part(state.measured, state.solution)
     return graph, *reference_positions(graph, state.tracks)
 
 

@@ -127,7 +127,7 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
         state = replay.run(args.data, config, progress)
     if state.solution is None:
         raise ConfigError(f'{args.data}: no odometry was usable: there is no map')
-    graph = heard_part(state.graph, state.solution)
+    graph = heard_part(state.measured, state.solution)
     if args.truth:
         graph = held_to(graph, *reference_positions(graph, state.tracks), args.truth_sigma)
     return config, graph

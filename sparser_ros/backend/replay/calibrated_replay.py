@@ -28,7 +28,7 @@ def run_calibrated(
     state = run(path, config, progress)
     if config.calibration.mode == 'none' or state.solution is None:
         return state, None
-    graph = heard_part(state.graph, state.solution)
+    graph = heard_part(state.measured, state.solution)
     if not len(graph.ranges):
         return state, None
     # From scratch: beacons that are not located have no place to start from.

@@ -64,8 +64,7 @@ class LiveCalibration:
 
         # A bias is one number per radio that people can set; a scale would change all of them.
         options = replace(config.calibration, scale_sigma=0.0)
-        graph, biases = solved.graph, {name: -bias for name, bias in solved.biases.items()}
-        measured = graph.replaced(ranges=radio_biases.without(biases, graph, graph.ranges))
+        measured = radio_biases.measured(solved.biases, solved.graph)
         sigmas = significance(options, measured)
         end: tuple[SelfCalibration, AntennasAndClocks] | None = None
         for end in calibration_with_places(

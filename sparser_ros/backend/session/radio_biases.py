@@ -32,6 +32,12 @@ def without(biases: Mapping[str, float], graph: Graph, ranges: Ranges) -> Ranges
         ranges.distance_m - pair_bias(biases, graph, ranges), SHORTEST_M))
 
 
+def measured(biases: Mapping[str, float], graph: Graph) -> Graph:
+    """A graph off whose ranges biases are taken, with the ranges as they came."""
+    back = {name: -bias for name, bias in biases.items()}
+    return graph.replaced(ranges=without(back, graph, graph.ranges))
+
+
 def differ(one: Mapping[str, float], other: Mapping[str, float], by_m: float) -> bool:
     """Whether the bias of a pair may differ by more than `by_m`."""
     names = {*one, *other}

@@ -48,6 +48,11 @@ class Session:
         return self.tracker.graph
 
     @property
+    def biases(self) -> dict[str, float]:
+        """What is taken off the ranges of radios in `graph`, m, by robot or landmark."""
+        return self.tracker.biases
+
+    @property
     def sequence(self) -> int:
         """Newest increment included; -1 = none."""
         return self.tracker.sequence

@@ -97,6 +97,11 @@ class Tracker:
         return self._store.whole
 
     @property
+    def biases(self) -> dict[str, float]:
+        """What is taken off the ranges of radios in `graph`, m, by robot or landmark."""
+        return self._store.biases
+
+    @property
     def sequence(self) -> int:
         """Newest increment included; -1 = none."""
         return self._store.sequence

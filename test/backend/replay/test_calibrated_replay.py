@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sparser_ros.backend.replay.calibrated_replay import run_calibrated
@@ -24,6 +25,14 @@ def recording(tmp_path_factory):
     config = SparserConfig.from_yaml(folder / 's.yaml')
     radios = {**config.radios, 'A': {'robot': 'A', 'bias_m': -LONG_M}}
     return folder / 's.mcap', replace(config, radios=radios)
+
+
+def test_a_calibration_begins_with_ranges_as_they_were_measured(recording):
+    bag, config = recording
+    state = run_calibrated(bag, config)[0]
+    state.session.tracker._store.calibrate({'A': 0.3})
+    ranges = state.measured.ranges.distance_m
+    np.testing.assert_allclose(ranges - state.graph.ranges.distance_m, 0.3, atol=1e-9)
 
 
 def test_the_second_run_has_the_biases_of_the_first(recording):

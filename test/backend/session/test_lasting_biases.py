@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparser_ros.backend.integrity.hypotheses import ALL_RADIOS
+from sparser_ros.backend.session import radio_biases
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.common_length import common_length, lengths_left
 from sparser_ros.backend.session.graph_store import GraphStore
@@ -200,6 +201,9 @@ def test_ranges_without_biases_are_those_of_the_sum_of_all_increments():
     before, after = store.whole.ranges.distance_m, store.unbiased.ranges.distance_m
     assert set(np.round(before - after, 9)) == {0.0, 0.2}
     assert store.unbiased is store.unbiased
+    # A calibration begins with ranges as they were measured.
+    measured = radio_biases.measured(store.biases, store.graph)
+    np.testing.assert_allclose(measured.ranges.distance_m, before, atol=1e-12)
     store.calibrate({})
     assert store.unbiased is store.whole
 
