@@ -209,7 +209,8 @@ def summary(result: dict[str, Any], out: Path) -> str:
         f'  cost         {text(result.get("cost_final"))}'
         + (f', on the file {text(result["cost_on_file"])} {result.get("cost_on_file_note", "")}'
            if 'cost_on_file_note' in result else ''),
-        f'  ranges       median residual {text(result["range_residual_median_m"], " m")}',
+        f'  ranges       median residual {text(result["range_residual_median_m"], " m")} as '
+        'measured',
         f'  position     RMSE {text(result.get("ate_rmse_m"), " m")}, '
         f'mean {text(result.get("ate_m"), " m")}',
         f'  map -> odom  longest gap '

@@ -236,7 +236,7 @@ LIVE = ReportSection(
         callbacks.* | | times of each callback
         cost_on_file | sigma² | cost over all measurements of the graph file that was given
         cost_on_file_note | | why there is none
-        range_residual_median_m | m | median absolute residual
+        range_residual_median_m | m | median absolute residual of ranges as they were measured
         node_exit_code | - | of the node after Ctrl-C
         """))
 SECTIONS = (GRAPH, ROBOT_NAMES, SOLVE, WARNINGS, COVARIANCE, CALIBRATION, REPLAY, CALIBRATE, LIVE)
