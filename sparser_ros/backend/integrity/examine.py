@@ -124,7 +124,7 @@ def examine(
         gate = replace(gate, passed=False, reasons=(*gate.reasons, frame))
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
     faulty = _faulty(
-        sources, found, stretches, named_bursts, _bent_edges(graph, estimate)
+        sources, found, stretches, named_bursts, bent_edges(graph, estimate)
     ) if named_bursts else ()
     return Examination(tuple(findings), gate, faulty, undetected, factors)
 
@@ -149,7 +149,7 @@ def _faulty(
     return tuple(result)
 
 
-def _bent_edges(graph: Graph, estimate: Estimate) -> dict[str, int]:
+def bent_edges(graph: Graph, estimate: Estimate) -> dict[str, int]:
     """The odometry edge of each robot that the estimate bends most: where it may have jumped."""
     rel = graph.relative_poses
     square = np.where(rel.odometry, squared_residuals(graph, estimate)['relative_poses'], -1.0)

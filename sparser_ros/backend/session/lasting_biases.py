@@ -3,7 +3,8 @@
 Like a calibrated bias (radio_biases.py) the length is taken off by name, so it also holds for what
 the radio measures next, and its ranges keep their weight. It must be known for that: nothing else
 explains the ranges about as well, and the data that it is measured with determine it. Once ranges
-fit better without it, it is over: then it is taken off the ranges before, by their rows.
+fit better without it, it is over: then it is taken off the ranges before, by their rows. One that
+began later is put back there, by their rows as well.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import FAR_SIGMA, too_long
+from ..integrity.examine import bent_edges
 from ..integrity.hypotheses import ALL_RADIOS
 from ..integrity.known_beacons import known_beacons
 from ..integrity.undetected import HiddenFaults
@@ -28,7 +30,9 @@ from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
 from .length_trial import LengthTrial
+from .moved_beacons import may_have_moved
 from .odometry_faults import Again
+from .other_causes import with_jump
 from .radio_biases import BIAS
 from .range_corrections import RangeCorrections
 from .range_doubts import RangeDoubt, as_others_fit, faulty_together, of_sources
@@ -43,8 +47,9 @@ _TROUBLES = ('range_burst', 'ranges_rejected', 'odometry_jump', 'beacon_moved')
 """Kinds of findings that a length which is over looks like."""
 _ROUNDS = 3
 """Solves that find the length of all radios: what is left gets smaller by far each time."""
-_END_ROUNDS = 2
-"""Solves that find the end of a length: from where all was well, and from its place in that map."""
+_TIME_ROUNDS = 2
+"""Solves that find when a length began or ended: from where all was well, and from its place in
+that map."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,11 @@ class LastingBiases:
         self.calibrated: dict[str, float] = {}
         """What a calibration takes off, m, by robot or landmark."""
         self._lengths: dict[str, float] = {}
+        self._before: dict[str, Index] = {}
+        """Ranges from before a length began, rows of the sum of all increments."""
         self._past: list[PastLength] = []
         self._well: dict[str, int] = {}
-        """Ranges of the sum of all increments when a radio with a length last gave no trouble."""
+        """Ranges of the sum of all increments when a radio last gave no trouble."""
         self._retries: dict[str, Retry] = {}
 
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
@@ -85,6 +92,8 @@ class LastingBiases:
         self._store = store
         self._past = [
             replace(one, rows=np.sort(to.measurements('ranges', one.rows))) for one in self._past]
+        self._before = {name: np.sort(to.measurements('ranges', rows))
+                        for name, rows in self._before.items()}
         self._well = {
             name: int(np.count_nonzero(to.rows['ranges'][:count] >= 0))
             for name, count in self._well.items()}
@@ -97,11 +106,13 @@ class LastingBiases:
 
     @property
     def corrections(self) -> RangeCorrections:
-        """What lengths that are over take off."""
+        """What lengths that are over take off, and what is put back from before they began."""
         found = RangeCorrections()
-        for one in reversed(self._past):
+        parts = [(one.rows, one.length_m) for one in reversed(self._past)]
+        parts += [(rows, -self._lengths[name]) for name, rows in self._before.items()]
+        for rows, length_m in parts:
             found = found.beside(RangeCorrections(
-                one.rows, np.full(len(one.rows), one.length_m), np.ones(len(one.rows))))
+                rows, np.full(len(rows), length_m), np.ones(len(rows))))
         return found
 
     def findings(self, since_s: float) -> tuple[Finding, ...]:
@@ -113,8 +124,12 @@ class LastingBiases:
         every = name == ALL_RADIOS
         # A range has two radios.
         own = length / 2 if every else self._store.biases[name]
+        since = ''
+        if name in self._before:
+            begin = range_ends(self._store.whole).seconds[self._before[name][-1]]
+            since = f' since {begin:.0f} s of the data'
         words = (f'ranges of {name} are {abs(length):.2f} m too {"long" if length > 0 else "short"}'
-                 ': that is taken off; ')
+                 f'{since}: that is taken off; ')
         return Finding(BIAS, name, words + (
             f'add {own:.2f} m to the bias_m of every radio' if every
             else 'set the bias_m of its radio'), own, 'm')
@@ -146,33 +161,111 @@ class LastingBiases:
 
         Looked for where a radio gives trouble, from the last time on that it gave none.
         """
-        troubled = {name for name, _ in judgement.gate_robots} | {
-            one.subject for one in judgement.findings if one.kind in _TROUBLES}
-        count = len(self._store.whole.ranges)
+        troubled = self._troubled(judgement)
         for name in self._lengths:
-            if not self._retries.setdefault(name, Retry()).due(
-                    name in troubled, self._store.n_measurements):
-                if name not in troubled:
-                    self._well[name] = count
+            if not self._due(f'end of {name}', name in troubled):
                 continue
-            lengths, past = dict(self._lengths), list(self._past)
+            lengths, past, before = dict(self._lengths), list(self._past), dict(self._before)
             own = self._ranges(name)
             others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
-            other, end = contest, self._well.get(name, count)
-            for _ in range(_END_ROUNDS):
+            other, end = contest, self._well.get(name, len(self._store.whole.ranges))
+            for _ in range(_TIME_ROUNDS):
                 self._end(name, lengths, past, own[own < end])
                 doubt(others)
                 found = again(other, other.best.whole)
                 if found is None:
                     break
-                other, end = found, self._last(own, lengths[name], found)
+                other, end = found, self._change(own, lengths[name], found)
             if faulty_together(contest.best.value - other.best.value, 1,
                                config.backend.observability.flip_cost):
                 return other
-            self._past = past
+            self._past, self._before = past, before
             self._take_off(lengths)
             doubt(doubts)
         return None
+
+    def begun(
+        self, contest: Contest, judgement: Judgement, doubts: list[RangeDoubt],
+        doubt: Callable[[list[RangeDoubt]], bool], again: Again, config: SparserConfig,
+    ) -> Contest | None:
+        """The contest with a length taken off that began a while ago; None where none is known.
+
+        For `window_s` a fault may be a burst (range_doubts.py). A jump of the radio's odometry, or
+        a move of the beacon, must not explain the ranges as well.
+        """
+        graph = self._store.whole
+        troubled, seconds = self._troubled(judgement), range_ends(graph).seconds
+        names = {*troubled} & self._suspects() - set(self._lengths)
+        flip_cost = config.backend.observability.flip_cost
+        for name in sorted(names):
+            first, own = self._well.get(name, 0), self._ranges(name)
+            if (not first or seconds[-1] - seconds[first - 1] < config.backend.integrity.window_s
+                    or any(one.open and one.finding.subject == name for one in doubts)
+                    or not self._due(f'begin of {name}', True)):
+                continue
+            others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
+            trial, lengths, other = (
+                LengthTrial(self._store, doubt, others, again), dict(self._lengths), contest)
+            for _ in range(_TIME_ROUNDS):
+                found = self._since(name, first, own, other, trial)
+                if found is None:
+                    break
+                other, first = found, self._change(own, -self._lengths[name], found)
+            left = {} if other is contest else self._left(other, (name,), config)
+            length, later = self._lengths.get(name, 0.0), own[own >= first]
+            if (name in left and abs(length) > max(
+                    FAR_SIGMA * left[name][1], config.backend.integrity.bias_floor_m)
+                    and faulty_together(self._otherwise(name, later, contest, config)
+                                        - other.best.value, 1, flip_cost)
+                    and as_others_fit(later, self._store.unbiased, other.best.whole)):
+                return other
+            self._take_off(lengths)
+            doubt(doubts)
+        return None
+
+    def _since(
+        self, name: str, first: int, own: Index, contest: Contest, trial: LengthTrial
+    ) -> Contest | None:
+        """The contest with the best length off a radio's ranges from a row on; None if none is."""
+        self._take_off({one: length for one, length in self._lengths.items() if one != name})
+        earlier = own[own < first]
+        found = trial.measured(name, contest, first) if len(earlier) else None
+        if found is None:
+            return None
+        self._before[name] = earlier
+        self._take_off({**self._lengths, name: found[0].length_m})
+        trial.doubt(trial.believed)
+        return trial.again(found[1], found[1].best.whole)
+
+    def _otherwise(
+        self, name: str, rows: Index, contest: Contest, config: SparserConfig
+    ) -> float:
+        """Least robust cost of a map in which something else explains these ranges of a radio."""
+        whole, subgraph = contest.best.whole, contest.frame.subgraph
+        one = RangeDoubt(Finding(_SUSPECTED, name, ''), rows, 0.0)
+        if may_have_moved(one, self._store.unbiased, whole):
+            return -np.inf
+        edge = bent_edges(subgraph.graph, subgraph.of(whole)).get(name)
+        return min(contest.best.value, with_jump(contest, edge, config))
+
+    def _troubled(self, judgement: Judgement) -> set[str]:
+        """Radios that give trouble; of the others, that they do not is remembered."""
+        troubled = {name for name, _ in judgement.gate_robots} | {
+            one.subject for one in judgement.findings if one.kind in _TROUBLES}
+        graph = self._store.whole
+        self._well |= dict.fromkeys(
+            {*graph.robots, *graph.landmarks.names} - troubled, len(graph.ranges))
+        return troubled
+
+    def _due(self, trial: str, wrong: bool) -> bool:
+        """Whether something costly may be tried now."""
+        return self._retries.setdefault(trial, Retry()).due(wrong, self._store.n_measurements)
+
+    def _suspects(self) -> set[str]:
+        """Radios whose length may be taken off: not those of known beacons."""
+        graph = self._store.whole
+        known = {graph.landmarks.names[number] for number in known_beacons(graph)}
+        return {*graph.robots, *graph.landmarks.names, ALL_RADIOS} - known
 
     def _end(
         self, name: str, lengths: Mapping[str, float], past: list[PastLength], rows: Index
@@ -187,16 +280,20 @@ class LastingBiases:
         """Rows of the sum of all increments that a length is taken off."""
         if name == ALL_RADIOS:
             return np.arange(len(self._store.whole.ranges))
-        return of_sources(self._store.whole, (name,), 0)
+        own = of_sources(self._store.whole, (name,), 0)
+        return np.setdiff1d(own, self._before[name]) if name in self._before else own
 
-    def _last(self, own: Index, length_m: float, contest: Contest) -> int:
-        """The first row of a radio's ranges that fit a map better without its length."""
+    def _change(self, own: Index, more_m: float, contest: Contest) -> int:
+        """The row of a radio's ranges before which they fit a map best with so much more off them.
+
+        From there on they count as they are, with the lengths that are taken off by name.
+        """
         graph = self._store.unbiased
         ranges = graph.ranges.take(own)
         error = range_residuals(graph.replaced(ranges=ranges), contest.best.whole)
         root = np.sqrt(ranges.precision)
         square, without = (
-            np.minimum((one * root) ** 2, FAR_SIGMA**2) for one in (error + length_m, error))
+            np.minimum((one * root) ** 2, FAR_SIGMA**2) for one in (error + more_m, error))
         cost = np.concatenate([[0.0], np.cumsum(square - without)])
         return int(np.append(own, len(graph.ranges))[int(np.argmin(cost))])
 
@@ -210,17 +307,13 @@ class LastingBiases:
         groups out of the store, at first `doubts`. Not the length of a known beacon: a place that
         is configured wrongly looks like that from one side.
         """
-        graph = self._store.whole
-        names = {*graph.robots, *graph.landmarks.names}
-        names -= {graph.landmarks.names[number] for number in known_beacons(graph)}
-        names.add(ALL_RADIOS)
+        names = self._suspects() - set(self._lengths)
         for finding in judgement.findings:
             name = finding.subject
-            if (finding.kind != _SUSPECTED or name not in names - set(self._lengths)
+            if (finding.kind != _SUSPECTED or name not in names
                     or not stands_out(judgement.undetected, f'{_SUSPECTED} of {name}',
                                       config.backend.observability.flip_cost)
-                    or not self._retries.setdefault(name, Retry()).due(
-                        True, self._store.n_measurements)):
+                    or not self._due(name, True)):
                 continue
             own = self._ranges(name)
             others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
@@ -285,12 +378,8 @@ class LastingBiases:
         """
         if not names:
             return {}
-        graph = contest.frame.subgraph.graph
-        ends = range_ends(graph)
-        rows = {name: np.flatnonzero(ends.at(ends.names.index(name)))
-                for name in names if name in ends.names}
-        if ALL_RADIOS in names:
-            rows[ALL_RADIOS] = np.arange(len(graph.ranges))
+        solved = self._store.original('ranges', contest.frame.subgraph.rows['ranges'])
+        rows = {name: np.flatnonzero(np.isin(solved, self._ranges(name))) for name in names}
         rows = {name: own for name, own in rows.items() if len(own)}
         found = lengths_left(
             contest, list(rows.values()), config.backend.integrity.scale_floor) if rows else None
@@ -301,6 +390,7 @@ class LastingBiases:
     def _take_off(self, lengths: Mapping[str, float]) -> bool:
         """Take these lengths off, and no others; whether that changes the graph."""
         before, self._lengths = self._store.biases, dict(lengths)
+        self._before = {name: rows for name, rows in self._before.items() if name in lengths}
         graph, common = self._store.whole, lengths.get(ALL_RADIOS, 0.0) / 2
         biases = {**self.calibrated}
         if common:

@@ -65,14 +65,16 @@ class LengthTrial:
         other = self._solved(replace(found[0], factor=1.0), found[1])
         return np.inf if other is None else other.best.value
 
-    def measured(self, name: str, contest: Contest) -> tuple[RangeDoubt, Contest] | None:
-        """All ranges of a radio with the length that they are too long by, and the map beside it.
+    def measured(
+        self, name: str, contest: Contest, since: int = 0
+    ) -> tuple[RangeDoubt, Contest] | None:
+        """The ranges of a radio with the length that they are too long by, and the map beside it.
 
-        None where there is no such length.
+        Those from row `since` on, in the sum of all increments. None where there is no such length.
         """
         taken: Index = reduce(
             np.union1d, (one.rows for one in self.believed), np.zeros(0, dtype=np.int64))
-        rows = np.setdiff1d(of_sources(self.store.whole, (name,), 0), taken)
+        rows = np.setdiff1d(of_sources(self.store.whole, (name,), since), taken)
         one = RangeDoubt(Finding('range_bias', name, ''), rows, 0.0, open=False, corrected=rows,
                          factor=float(len(rows)))
         for _ in range(_ROUNDS):

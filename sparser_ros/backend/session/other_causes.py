@@ -36,7 +36,7 @@ def other_causes(
 
     found = [
         (one.finding.subject, f'{one.finding.text}, or its odometry jumped')
-        for one in bursts if not excluded(_with_jump(contest, one.jump, config))]
+        for one in bursts if not excluded(with_jump(contest, one.jump, config))]
     for group in groups:
         partner = trial.partner(group, contest.best.whole)
         if partner and not excluded(trial.value(partner, contest)):
@@ -46,7 +46,7 @@ def other_causes(
     return tuple(found)
 
 
-def _with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:
+def with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:
     """Robust cost of the best map if one relative pose of the solved subgraph says nothing."""
     if edge is None:
         return contest.best.value

@@ -173,10 +173,10 @@ class SourceFaults:
         other = self._biases.renewed(contest, again, config)
         if other is not None:
             contest, judgement = other, judge(other)
-        other = self._biases.ended(
-            contest, judgement, self._doubts, self._doubt, again, config)
-        if other is not None:
-            contest, judgement = other, judge(other)
+        for looked_for in (self._biases.ended, self._biases.begun):
+            other = looked_for(contest, judgement, self._doubts, self._doubt, again, config)
+            if other is not None:
+                contest, judgement = other, judge(other)
         while (other := self._biases.with_another(
                 contest, judgement, self._doubts, self._doubt, again, config)) is not None:
             contest, judgement = other, judge(other)

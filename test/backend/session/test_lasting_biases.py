@@ -45,12 +45,12 @@ def world_of(steps=40, known=range(4), seed=3):
                  known=known, steps=steps)
 
 
-def told(world, name, length_m, parts=1, end=None):
-    """Increments of a world, those before `end` with a radio that is too long."""
+def told(world, name, length_m, parts=1, begin=0, end=None):
+    """Increments of a world, those from `begin` on and before `end` with a radio too long."""
     whole = GraphStore(2)
     for one in world.increments(parts):
         whole.add(one)
-        faulty = end is None or one.sequence < end
+        faulty = begin <= one.sequence and (end is None or one.sequence < end)
         yield long_ranges(one, whole.graph, name, length_m) if faulty else one
 
 
@@ -146,6 +146,40 @@ def test_a_length_that_is_over_is_taken_off_the_ranges_before(over):
         assert 'until 20 s' in found.text
     # Of the 5 ranges of B at each step, hardly any is on the wrong side of the end.
     assert len(verdicts[-1].corrections) == pytest.approx(5 * 40, abs=5)
+
+
+@pytest.mark.parametrize('length_m', [LENGTH_M, -0.3])
+def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
+    world, auditor, verdicts = world_of(steps=160), Auditor(options()), []
+    for one in told(world, 'B', length_m, parts=16, begin=4):
+        auditor.add(one)
+        verdicts.append(auditor.audit())
+    # For half a minute it looks like a jump of odometry, and may be a burst.
+    for verdict in verdicts[4:9]:
+        assert any(robot == 'B' for robot, _ in verdict.gate_robots)
+    honest = sum(len(one.ranges) for one in world.increments(16)[:4])
+    for verdict in verdicts[10:]:
+        assert verdict.biases == {'B': pytest.approx(length_m, abs=0.05)}
+        assert not verdict.gate_robots
+        assert np.all(verdict.corrections.rows < honest)
+        assert np.all(verdict.corrections.length_m == -verdict.biases['B'])
+        assert error_m(world, verdict) < 0.05
+        (found,) = verdict.findings
+        assert found.kind == BIAS and 'since 20 s of the data' in found.text
+
+
+def test_odometry_that_jumps_is_no_length_that_began():
+    world, auditor, verdict = world_of(steps=160), Auditor(options()), None
+    for one in world.increments(16):
+        rel = one.relative_poses
+        if one.sequence == 4:
+            jumped = rel.translation.copy()
+            jumped[world.names.index('B')] += [0.8, 0.0]
+            one = dataclasses.replace(one, relative_poses=rel.replaced(translation=jumped))
+        auditor.add(one)
+        verdict = auditor.audit()
+        assert not verdict.biases
+    assert any(one.kind.startswith('odometry') for one in verdict.findings)
 
 
 def test_what_is_over_is_named_for_as_long_as_other_faults(over):
