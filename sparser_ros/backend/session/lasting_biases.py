@@ -135,11 +135,12 @@ class LastingBiases:
             else 'set the bias_m of its radio'), own, 'm')
 
     def renewed(
-        self, contest: Contest, again: Again, config: SparserConfig
+        self, contest: Contest, refresh: Callable[[], bool], again: Again, config: SparserConfig
     ) -> Contest | None:
         """The contest with the lengths as all data tell them; None where these are the same.
 
-        What no longer explains the ranges of its radio is no longer taken off.
+        What no longer explains the ranges of its radio is no longer taken off. `refresh` sets
+        `corrections` in the store.
         """
         kept = {
             name: length for name, length in self._lengths.items()
@@ -151,7 +152,11 @@ class LastingBiases:
                 del kept[name]
             elif abs(more) > sigma:
                 kept[name] += more
-        return again(contest, contest.best.whole) if self._take_off(kept) else None
+        if not self._take_off(kept):
+            return None
+        # What is put back from before a length began has another length as well.
+        refresh()
+        return again(contest, contest.best.whole)
 
     def ended(
         self, contest: Contest, judgement: Judgement, doubts: list[RangeDoubt],

@@ -114,10 +114,8 @@ class SourceFaults:
         kept = revived([
             closed(one, self._store.unbiased, contest.best.whole, _placed(one, judgement))
             for one in self._doubts], self._store.unbiased, contest.best.whole)
-        changed = self._doubt(kept if doubting else [])
-        if not doubting:
-            changed |= self._biases.forget()
-        if changed:
+        changed = not doubting and self._biases.forget()
+        if self._doubt(kept if doubting else []) or changed:
             other = again(contest, contest.best.whole)
             if other is not None:
                 contest, judgement = other, judge(other)
@@ -170,7 +168,8 @@ class SourceFaults:
         again: Again, config: SparserConfig,
     ) -> tuple[Contest, Judgement]:
         """A length that all ranges of a radio are too long by is taken off all of them."""
-        other = self._biases.renewed(contest, again, config)
+        other = self._biases.renewed(
+            contest, lambda: self._doubt(self._doubts), again, config)
         if other is not None:
             contest, judgement = other, judge(other)
         for looked_for in (self._biases.ended, self._biases.begun):

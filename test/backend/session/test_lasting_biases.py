@@ -154,6 +154,7 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
     for one in told(world, 'B', length_m, parts=16, begin=4):
         auditor.add(one)
         verdicts.append(auditor.audit())
+        assert auditor._store.corrections.same(verdicts[-1].corrections)
     # For half a minute it looks like a jump of odometry, and may be a burst.
     for verdict in verdicts[4:9]:
         assert any(robot == 'B' for robot, _ in verdict.gate_robots)
@@ -166,6 +167,33 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
         assert error_m(world, verdict) < 0.05
         (found,) = verdict.findings
         assert found.kind == BIAS and 'since 20 s of the data' in found.text
+
+
+def test_what_is_put_back_follows_its_length():
+    auditor = Auditor(options())
+    for one in told(world_of(steps=160), 'B', LENGTH_M, parts=16, begin=4):
+        auditor.add(one)
+        auditor.audit()
+    biases = auditor._faults._biases
+    rows = biases._before['B']
+    biases._lengths['B'] += 0.2
+    biases._take_off(biases._lengths)
+    auditor._faults._doubt(auditor._faults._doubts)
+    contest, _ = auditor._attempt(None)
+    other = biases.renewed(
+        contest, lambda: auditor._faults._doubt([]), auditor._again, auditor.config)
+    assert other is not None and biases._lengths['B'] == pytest.approx(LENGTH_M, abs=0.05)
+    taken = auditor._store.corrections
+    assert np.array_equal(taken.rows, rows)
+    assert np.all(taken.length_m == -biases._lengths['B'])
+    # One that is dropped leaves nothing behind.
+    biases._lengths['B'] = 5.0
+    biases._take_off(biases._lengths)
+    auditor._faults._doubt([])
+    contest, _ = auditor._attempt(None)
+    assert biases.renewed(
+        contest, lambda: auditor._faults._doubt([]), auditor._again, auditor.config) is not None
+    assert not auditor._store.biases and not len(auditor._store.corrections)
 
 
 def test_odometry_that_jumps_is_no_length_that_began():
