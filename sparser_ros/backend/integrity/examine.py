@@ -206,7 +206,7 @@ def _explained(
             one.tests, one.source - sources.robots if isinstance(one, BeaconStep) else None)
         for one in stretches]
     tested = hypotheses_of(graph, estimate, kept, model, sources, shared, config)
-    every = [*tested, *common_hypotheses(graph, estimate, kept, model, config)]
+    every = [*tested, *common_hypotheses(tested)]
     scores = scores_of(model, every)
     undetected = hidden_faults(
         graph, estimate, scores, every, gauge, config, _noise(model, scores))

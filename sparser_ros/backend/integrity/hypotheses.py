@@ -88,21 +88,17 @@ def hypotheses_of(
         *_odometry(build, config)]
 
 
-def common_hypotheses(
-    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    config: IntegrityConfig,
-) -> list[Hypothesis]:
+def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
     """What may be wrong with all sources of a kind in the same way, and is found one by one.
 
     Robots with the same wheels on the same floor have odometry that is too long by the same share:
     a larger map bears that, and each robot by itself shows little of it.
     """
-    robots = np.unique(graph.poses.robot[graph.relative_poses.i[graph.relative_poses.odometry]])
-    if len(robots) < 2:
+    single = [one for one in tested if one.kind == 'odometry_scale']
+    if len(single) < 2:
         return []
-    columns = odometry_scales(graph, estimate, weights, model).sum(axis=1)
-    return [Hypothesis('odometry_scale', ALL_ROBOTS, sp.csc_matrix(columns),
-                       config.scale_floor, _scaled(ALL_ROBOTS))]
+    return [Hypothesis('odometry_scale', ALL_ROBOTS, sum(one.columns for one in single),
+                       single[0].floor, _scaled(ALL_ROBOTS))]
 
 
 def _shared(
@@ -195,8 +191,6 @@ def misplaced(name: str) -> Callable[[Array], Finding]:
 class _OdometryRows:
     """Derivatives of the odometry's residuals, edge by edge."""
 
-    moves: Array
-    """(k, d): by a share of the length."""
     turns: Array
     """(k, turns): by a rate of turning."""
     steps: Array
@@ -211,7 +205,6 @@ def _odometry_rows(build: _Columns) -> _OdometryRows:
     root_tau = build.root('relative_poses', rel.tau)
     root_kappa = build.root('relative_poses', rel.kappa * (1.0 if d == 2 else 2.0))
     rotation = build.estimate.rotation[rel.i]
-    step = np.einsum('kij,kj->ki', rotation, rel.translation)
     stamps = graph.poses.stamp_ns
     seconds = (stamps[rel.j] - stamps[rel.i]) * 1e-9
     turns = 1 if d == 2 else 3
@@ -220,7 +213,7 @@ def _odometry_rows(build: _Columns) -> _OdometryRows:
     steps[:, :d, :d] = -root_tau[:, None, None] * rotation
     steps[:, d:, d:] = -root_kappa[:, None, None] * (np.ones((1, 1)) if d == 2 else rotation)
     return _OdometryRows(
-        root_tau[:, None] * step, (root_kappa * seconds)[:, None] * axis, steps,
+        (root_kappa * seconds)[:, None] * axis, steps,
         np.asarray((stamps[rel.j] - stamps.min(initial=1 << 62)) * 1e-9, dtype=float))
 
 
@@ -230,7 +223,8 @@ def odometry_scales(
     """(rows, r): derivatives by the share that the odometry of each robot is too long by."""
     build = _Columns(model, graph, estimate, weights)
     rel, d = graph.relative_poses, graph.dimension
-    moves = np.where(rel.odometry[:, None], _odometry_rows(build).moves, 0.0)
+    root = build.root('relative_poses', rel.tau) * rel.odometry
+    moves = root[:, None] * np.einsum('kij,kj->ki', estimate.rotation[rel.i], rel.translation)
     at_moves = model.starts['moves'] + np.arange(len(rel))[:, None] * d + np.arange(d)
     robot = np.repeat(graph.poses.robot[rel.i], d)
     return sp.csc_matrix((moves.ravel(), (at_moves.ravel(), robot)),
@@ -249,14 +243,14 @@ def _odometry(build: _Columns, config: IntegrityConfig) -> list[Hypothesis]:
     at_moves = model.starts['moves'] + np.arange(len(rel))[:, None] * d + np.arange(d)
     at_turns = model.starts['turns'] + np.arange(len(rel))[:, None] * turns + np.arange(turns)
     square = np.sum(model.residual[at_moves] ** 2, 1) + np.sum(model.residual[at_turns] ** 2, 1)
+    scales = odometry_scales(graph, build.estimate, build.weights, model)
     found = []
     for number, name in enumerate(graph.robots):
         edges = np.flatnonzero(own == number)
         if not len(edges):
             continue
-        found.append(Hypothesis('odometry_scale', name, build.matrix(
-            at_moves[edges].ravel(), rows.moves[edges].reshape(-1, 1)),
-            config.scale_floor, _scaled(name)))
+        found.append(Hypothesis(
+            'odometry_scale', name, scales[:, [number]], config.scale_floor, _scaled(name)))
         found.append(Hypothesis('odometry_turn', name, build.matrix(
             at_turns[edges].ravel(), rows.turns[edges].reshape(-1, 1)),
             config.turn_floor_rad_s, _turning(name)))

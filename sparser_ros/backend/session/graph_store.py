@@ -201,11 +201,8 @@ class GraphStore:
     def unbiased(self) -> Graph:
         """The sum of all increments with the biases of radios taken off its ranges."""
         whole = self.whole
-        if not self._biases:
-            return whole
         if self._unbiased is None or self._unbiased[0] is not whole:
-            self._unbiased = whole, whole.replaced(
-                ranges=radio_biases.without(self._biases, whole, whole.ranges))
+            self._unbiased = whole, radio_biases.unbiased(self._biases, whole)
         return self._unbiased[1]
 
     def exclude(self, levels: Mapping[int, int]) -> None:

@@ -32,10 +32,14 @@ def without(biases: Mapping[str, float], graph: Graph, ranges: Ranges) -> Ranges
         ranges.distance_m - pair_bias(biases, graph, ranges), SHORTEST_M))
 
 
+def unbiased(biases: Mapping[str, float], graph: Graph) -> Graph:
+    """A graph with the biases taken off its ranges; itself where there are none."""
+    return graph.replaced(ranges=without(biases, graph, graph.ranges)) if biases else graph
+
+
 def measured(biases: Mapping[str, float], graph: Graph) -> Graph:
     """A graph off whose ranges biases are taken, with the ranges as they came."""
-    back = {name: -bias for name, bias in biases.items()}
-    return graph.replaced(ranges=without(back, graph, graph.ranges))
+    return unbiased({name: -bias for name, bias in biases.items()}, graph)
 
 
 def differ(one: Mapping[str, float], other: Mapping[str, float], by_m: float) -> bool:

@@ -413,8 +413,7 @@ class SourceFaults:
     def _doubt(self, doubts: list[RangeDoubt]) -> bool:
         """Leave out and correct these groups, and no others; whether that changes the graph."""
         self._doubts = doubts
-        rows, store = self._left_out, self._store
-        corrections = self._corrections
+        rows, corrections, store = self._left_out, self._corrections, self._store
         same = np.array_equal(rows, store.doubted) and corrections.same(store.corrections)
         store.doubt(rows)
         store.correct(corrections)

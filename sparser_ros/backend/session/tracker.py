@@ -225,8 +225,8 @@ class Tracker:
         """
         if not verdict.held_sources:
             return verdict.doubted_ranges, verdict.corrections
-        graph, estimate = self._store.whole, verdict.estimate
-        graph = graph.replaced(ranges=radio_biases.without(verdict.biases, graph, graph.ranges))
+        graph = radio_biases.unbiased(verdict.biases, self._store.whole)
+        estimate = verdict.estimate
         if verdict.held_lengths:
             # By odometry alone: the ranges in question have no say in where their source is.
             estimate = continued(graph, find_segments(graph), estimate)
