@@ -1,16 +1,13 @@
 """Radios whose ranges are all too long, or too short, by one length: it is taken off all of them.
 
-Like a calibrated bias (radio_biases.py) the length is taken off by name, so it also holds for what
-the radio measures next, and its ranges keep their weight. It must be known for that: nothing else
-explains the ranges about as well, and the data that it is measured with determine it. Once ranges
-fit better without it, it is over: then it is taken off the ranges before, by their rows. One that
-began later is put back there, by their rows as well.
+Its ranges keep their weight (taken_lengths.py). So the length must be known: nothing else explains
+the ranges about as well, and the data that it is measured with determine it. When it began, or that
+it is over, is found by the map that fits best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +17,7 @@ from ...graph import range_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ...graph.thinning import Renumbering
-from ..integrity.doubts import FAR_SIGMA, too_long
+from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
 from ..integrity.hypotheses import ALL_RADIOS
 from ..integrity.known_beacons import known_beacons
@@ -33,10 +30,9 @@ from .length_trial import LengthTrial
 from .moved_beacons import may_have_moved
 from .odometry_faults import Again
 from .other_causes import with_jump
-from .radio_biases import BIAS
-from .range_corrections import RangeCorrections
-from .range_doubts import RangeDoubt, as_others_fit, faulty_together, of_sources
+from .range_doubts import RangeDoubt, as_others_fit, faulty_together
 from .retry import Retry
+from .taken_lengths import TakenLengths
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -52,37 +48,12 @@ _TIME_ROUNDS = 2
 that map."""
 
 
-@dataclass(frozen=True)
-class PastLength:
-    """A length that a radio no longer has."""
-
-    name: str
-    length_m: float
-    rows: Index
-    """Its ranges until then, rows of the sum of all increments."""
-    end_s: float
-    """Time of the last of them since the first pose."""
-
-    @property
-    def finding(self) -> Finding:
-        """For an operator."""
-        return Finding(
-            'range_burst', self.name, f'ranges of radio {self.name} were '
-            f'{too_long(self.length_m)} until {self.end_s:.0f} s of the data; that is taken off',
-            self.length_m, 'm')
-
-
 class LastingBiases:
-    """The lengths found so far; the store takes them off beside what is calibrated."""
+    """Looks for lengths, measures them again, and sees when they began or are over."""
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store
-        self.calibrated: dict[str, float] = {}
-        """What a calibration takes off, m, by robot or landmark."""
-        self._lengths: dict[str, float] = {}
-        self._before: dict[str, Index] = {}
-        """Ranges from before a length began, rows of the sum of all increments."""
-        self._past: list[PastLength] = []
+        self.taken = TakenLengths(store)
         self._well: dict[str, int] = {}
         """Ranges of the sum of all increments when a radio last gave no trouble."""
         self._retries: dict[str, Retry] = {}
@@ -90,49 +61,15 @@ class LastingBiases:
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
         self._store = store
-        self._past = [
-            replace(one, rows=np.sort(to.measurements('ranges', one.rows))) for one in self._past]
-        self._before = {name: np.sort(to.measurements('ranges', rows))
-                        for name, rows in self._before.items()}
+        self.taken.thinned(store, to)
         self._well = {
             name: int(np.count_nonzero(to.rows['ranges'][:count] >= 0))
             for name, count in self._well.items()}
 
     def forget(self) -> bool:
         """Ranges count as they are calibrated; whether that changes the graph."""
-        self._retries, self._well, known = {}, {}, bool(self._past)
-        self._past = []
-        return self._take_off({}) or known
-
-    @property
-    def corrections(self) -> RangeCorrections:
-        """What lengths that are over take off, and what is put back from before they began."""
-        found = RangeCorrections()
-        parts = [(one.rows, one.length_m) for one in reversed(self._past)]
-        parts += [(rows, -self._lengths[name]) for name, rows in self._before.items()]
-        for rows, length_m in parts:
-            found = found.beside(RangeCorrections(
-                rows, np.full(len(rows), length_m), np.ones(len(rows))))
-        return found
-
-    def findings(self, since_s: float) -> tuple[Finding, ...]:
-        """One for each radio, with all that is taken off; what was over by a time is left out."""
-        return tuple(one.finding for one in self._past if one.end_s >= since_s) + tuple(
-            self._finding(name, length) for name, length in self._lengths.items())
-
-    def _finding(self, name: str, length: float) -> Finding:
-        every = name == ALL_RADIOS
-        # A range has two radios.
-        own = length / 2 if every else self._store.biases[name]
-        since = ''
-        if name in self._before:
-            begin = range_ends(self._store.whole).seconds[self._before[name][-1]]
-            since = f' since {begin:.0f} s of the data'
-        words = (f'ranges of {name} are {abs(length):.2f} m too {"long" if length > 0 else "short"}'
-                 f'{since}: that is taken off; ')
-        return Finding(BIAS, name, words + (
-            f'add {own:.2f} m to the bias_m of every radio' if every
-            else 'set the bias_m of its radio'), own, 'm')
+        self._retries, self._well = {}, {}
+        return self.taken.forget()
 
     def renewed(
         self, contest: Contest, refresh: Callable[[], bool], again: Again, config: SparserConfig
@@ -140,19 +77,18 @@ class LastingBiases:
         """The contest with the lengths as all data tell them; None where these are the same.
 
         What no longer explains the ranges of its radio is no longer taken off. `refresh` sets
-        `corrections` in the store.
+        `taken.corrections` in the store.
         """
         kept = {
-            name: length for name, length in self._lengths.items()
+            name: length for name, length in self.taken.lengths.items()
             if as_others_fit(
-                self._ranges(name), self._store.unbiased,
-                contest.best.whole)}
+                self.taken.ranges(name), self._store.unbiased, contest.best.whole)}
         for name, (more, sigma) in self._left(contest, kept, config).items():
             if abs(kept[name] + more) < config.backend.integrity.bias_floor_m:
                 del kept[name]
             elif abs(more) > sigma:
                 kept[name] += more
-        if not self._take_off(kept):
+        if not self.taken.take_off(kept):
             return None
         # What is put back from before a length began has another length as well.
         refresh()
@@ -167,25 +103,25 @@ class LastingBiases:
         Looked for where a radio gives trouble, from the last time on that it gave none.
         """
         troubled = self._troubled(judgement)
-        for name in self._lengths:
+        for name in self.taken.lengths:
             if not self._due(f'end of {name}', name in troubled):
                 continue
-            lengths, past, before = dict(self._lengths), list(self._past), dict(self._before)
-            own = self._ranges(name)
-            others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
+            state, length = self.taken.state, self.taken.lengths[name]
+            own = self.taken.ranges(name)
+            others = _beside(doubts, own)
             other, end = contest, self._well.get(name, len(self._store.whole.ranges))
             for _ in range(_TIME_ROUNDS):
-                self._end(name, lengths, past, own[own < end])
+                self.taken.restore(state)
+                self.taken.end(name, own[own < end])
                 doubt(others)
                 found = again(other, other.best.whole)
                 if found is None:
                     break
-                other, end = found, self._change(own, lengths[name], found)
+                other, end = found, self._change(own, length, found)
             if faulty_together(contest.best.value - other.best.value, 1,
                                config.backend.observability.flip_cost):
                 return other
-            self._past, self._before = past, before
-            self._take_off(lengths)
+            self.taken.restore(state)
             doubt(doubts)
         return None
 
@@ -200,31 +136,31 @@ class LastingBiases:
         """
         graph = self._store.whole
         troubled, seconds = self._troubled(judgement), range_ends(graph).seconds
-        names = {*troubled} & self._suspects() - set(self._lengths)
+        names = {*troubled} & self._suspects() - set(self.taken.lengths)
         flip_cost = config.backend.observability.flip_cost
         for name in sorted(names):
-            first, own = self._well.get(name, 0), self._ranges(name)
+            first, own = self._well.get(name, 0), self.taken.ranges(name)
             if (not first or seconds[-1] - seconds[first - 1] < config.backend.integrity.window_s
                     or any(one.open and one.finding.subject == name for one in doubts)
                     or not self._due(f'begin of {name}', True)):
                 continue
-            others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
-            trial, lengths, other = (
-                LengthTrial(self._store, doubt, others, again), dict(self._lengths), contest)
+            others = _beside(doubts, own)
+            trial, state, other = (
+                LengthTrial(self._store, doubt, others, again), self.taken.state, contest)
             for _ in range(_TIME_ROUNDS):
                 found = self._since(name, first, own, other, trial)
                 if found is None:
                     break
-                other, first = found, self._change(own, -self._lengths[name], found)
+                other, first = found, self._change(own, -self.taken.lengths[name], found)
             left = {} if other is contest else self._left(other, (name,), config)
-            length, later = self._lengths.get(name, 0.0), own[own >= first]
+            length, later = self.taken.lengths.get(name, 0.0), own[own >= first]
             if (name in left and abs(length) > max(
                     FAR_SIGMA * left[name][1], config.backend.integrity.bias_floor_m)
                     and faulty_together(self._otherwise(name, later, contest, config)
                                         - other.best.value, 1, flip_cost)
                     and as_others_fit(later, self._store.unbiased, other.best.whole)):
                 return other
-            self._take_off(lengths)
+            self.taken.restore(state)
             doubt(doubts)
         return None
 
@@ -232,13 +168,12 @@ class LastingBiases:
         self, name: str, first: int, own: Index, contest: Contest, trial: LengthTrial
     ) -> Contest | None:
         """The contest with the best length off a radio's ranges from a row on; None if none is."""
-        self._take_off({one: length for one, length in self._lengths.items() if one != name})
+        self.taken.take_off(self.taken.without(name))
         earlier = own[own < first]
         found = trial.measured(name, contest, first) if len(earlier) else None
         if found is None:
             return None
-        self._before[name] = earlier
-        self._take_off({**self._lengths, name: found[0].length_m})
+        self.taken.begin(name, found[0].length_m, earlier)
         trial.doubt(trial.believed)
         return trial.again(found[1], found[1].best.whole)
 
@@ -272,22 +207,6 @@ class LastingBiases:
         known = {graph.landmarks.names[number] for number in known_beacons(graph)}
         return {*graph.robots, *graph.landmarks.names, ALL_RADIOS} - known
 
-    def _end(
-        self, name: str, lengths: Mapping[str, float], past: list[PastLength], rows: Index
-    ) -> None:
-        """Take a length off these ranges only."""
-        seconds = range_ends(self._store.whole).seconds
-        end_s = float(seconds[rows[-1]]) if len(rows) else 0.0
-        self._past = [*past, PastLength(name, lengths[name], rows, end_s)]
-        self._take_off({one: length for one, length in lengths.items() if one != name})
-
-    def _ranges(self, name: str) -> Index:
-        """Rows of the sum of all increments that a length is taken off."""
-        if name == ALL_RADIOS:
-            return np.arange(len(self._store.whole.ranges))
-        own = of_sources(self._store.whole, (name,), 0)
-        return np.setdiff1d(own, self._before[name]) if name in self._before else own
-
     def _change(self, own: Index, more_m: float, contest: Contest) -> int:
         """The row of a radio's ranges before which they fit a map best with so much more off them.
 
@@ -312,7 +231,7 @@ class LastingBiases:
         groups out of the store, at first `doubts`. Not the length of a known beacon: a place that
         is configured wrongly looks like that from one side.
         """
-        names = self._suspects() - set(self._lengths)
+        names = self._suspects() - set(self.taken.lengths)
         for finding in judgement.findings:
             name = finding.subject
             if (finding.kind != _SUSPECTED or name not in names
@@ -320,14 +239,14 @@ class LastingBiases:
                                       config.backend.observability.flip_cost)
                     or not self._due(name, True)):
                 continue
-            own = self._ranges(name)
-            others = [one for one in doubts if not len(np.intersect1d(one.rows, own))]
-            before = dict(self._lengths)
+            own = self.taken.ranges(name)
+            others = _beside(doubts, own)
+            state = self.taken.state
             other = self._with_length(name, contest, LengthTrial(
                 self._store, doubt, others, again), config)
             if other is not None:
                 return other
-            self._take_off(before)
+            self.taken.restore(state)
             doubt(doubts)
         return None
 
@@ -335,18 +254,20 @@ class LastingBiases:
         self, name: str, contest: Contest, trial: LengthTrial, config: SparserConfig
     ) -> Contest | None:
         """The contest with the best length off all ranges of a radio; None if that is not known."""
-        before, found = dict(self._lengths), self._measured(name, contest, trial, config)
+        before, found = dict(self.taken.lengths), self._measured(name, contest, trial, config)
         if found is None:
             return None
         length, other = found
-        self._take_off({**before, name: length})
+        self.taken.take_off({**before, name: length})
         other = trial.again(other, other.best.whole) or other
         left = self._left(other, (name,), config)
         known = (name in left and abs(length) >= config.backend.integrity.bias_floor_m
                  and abs(length) > FAR_SIGMA * left[name][1])
-        return other if known and faulty_together(
+        if known and faulty_together(
             contest.best.value - other.best.value, 1, config.backend.observability.flip_cost
-        ) and as_others_fit(self._ranges(name), self._store.unbiased, other.best.whole) else None
+        ) and as_others_fit(self.taken.ranges(name), self._store.unbiased, other.best.whole):
+            return other
+        return None
 
     def _measured(
         self, name: str, contest: Contest, trial: LengthTrial, config: SparserConfig
@@ -359,14 +280,14 @@ class LastingBiases:
             found = trial.measured(name, contest)
             trial.doubt(trial.believed)
             return None if found is None else (found[0].length_m, found[1])
-        before, length = dict(self._lengths), 0.0
+        before, length = dict(self.taken.lengths), 0.0
         trial.doubt(trial.believed)
         for _ in range(_ROUNDS):
             left = self._left(contest, (name,), config)
             if name not in left:
                 return None
             length += left[name][0]
-            self._take_off({**before, name: length})
+            self.taken.take_off({**before, name: length})
             other = trial.again(contest, contest.best.whole)
             if other is None:
                 return None
@@ -384,7 +305,7 @@ class LastingBiases:
         if not names:
             return {}
         solved = self._store.original('ranges', contest.frame.subgraph.rows['ranges'])
-        rows = {name: np.flatnonzero(np.isin(solved, self._ranges(name))) for name in names}
+        rows = {name: np.flatnonzero(np.isin(solved, self.taken.ranges(name))) for name in names}
         rows = {name: own for name, own in rows.items() if len(own)}
         found = lengths_left(
             contest, list(rows.values()), config.backend.integrity.scale_floor) if rows else None
@@ -392,20 +313,10 @@ class LastingBiases:
             return {}
         return dict(zip(rows, zip(*(part.tolist() for part in found), strict=True), strict=True))
 
-    def _take_off(self, lengths: Mapping[str, float]) -> bool:
-        """Take these lengths off, and no others; whether that changes the graph."""
-        before, self._lengths = self._store.biases, dict(lengths)
-        self._before = {name: rows for name, rows in self._before.items() if name in lengths}
-        graph, common = self._store.whole, lengths.get(ALL_RADIOS, 0.0) / 2
-        biases = {**self.calibrated}
-        if common:
-            biases = {name: biases.get(name, 0.0) + common
-                      for name in (*graph.robots, *graph.landmarks.names)}
-        for name, length in lengths.items():
-            if name != ALL_RADIOS:
-                biases[name] = biases.get(name, 0.0) + length
-        self._store.calibrate(biases)
-        return self._store.biases != before
+
+def _beside(doubts: list[RangeDoubt], own: Index) -> list[RangeDoubt]:
+    """Groups that have none of these rows."""
+    return [one for one in doubts if not len(np.intersect1d(one.rows, own))]
 
 
 def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:

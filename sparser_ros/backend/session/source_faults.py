@@ -91,11 +91,11 @@ class SourceFaults:
     @property
     def calibrated(self) -> dict[str, float]:
         """What a calibration takes off the ranges of radios, m, by robot or landmark."""
-        return self._biases.calibrated
+        return self._biases.taken.calibrated
 
     def calibrate(self, biases: Mapping[str, float]) -> None:
         """Take this off; faults are looked for anew: their lengths were measured otherwise."""
-        self._biases.calibrated = dict(biases)
+        self._biases.taken.calibrated = dict(biases)
         self.forget()
 
     def hold_back(self) -> None:
@@ -146,7 +146,7 @@ class SourceFaults:
         found = tuple(
             one for one in verdict.findings if (one.kind, one.subject) not in groups)
         said = {(one.kind, one.subject) for one in found}
-        lasting = [*self._biases.findings(newest - config.memory_s), *groups.values(),
+        lasting = [*self._biases.taken.findings(newest - config.memory_s), *groups.values(),
                    *self._odometry.findings(newest - config.memory_s)]
         return replace(
             verdict, widened=self._odometry.factors, doubted_ranges=self._left_out,
@@ -408,7 +408,7 @@ class SourceFaults:
     @property
     def _corrections(self) -> RangeCorrections:
         """What is taken off ranges, by rows of the sum of all increments."""
-        return corrections_of(self._doubts).beside(self._biases.corrections)
+        return corrections_of(self._doubts).beside(self._biases.taken.corrections)
 
     def _doubt(self, doubts: list[RangeDoubt]) -> bool:
         """Leave out and correct these groups, and no others; whether that changes the graph."""

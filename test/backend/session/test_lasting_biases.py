@@ -175,20 +175,20 @@ def test_what_is_put_back_follows_its_length():
         auditor.add(one)
         auditor.audit()
     biases = auditor._faults._biases
-    rows = biases._before['B']
-    biases._lengths['B'] += 0.2
-    biases._take_off(biases._lengths)
+    rows = biases.taken._before['B']
+    biases.taken.lengths['B'] += 0.2
+    biases.taken.take_off(biases.taken.lengths)
     auditor._faults._doubt(auditor._faults._doubts)
     contest, _ = auditor._attempt(None)
     other = biases.renewed(
         contest, lambda: auditor._faults._doubt([]), auditor._again, auditor.config)
-    assert other is not None and biases._lengths['B'] == pytest.approx(LENGTH_M, abs=0.05)
+    assert other is not None and biases.taken.lengths['B'] == pytest.approx(LENGTH_M, abs=0.05)
     taken = auditor._store.corrections
     assert np.array_equal(taken.rows, rows)
-    assert np.all(taken.length_m == -biases._lengths['B'])
+    assert np.all(taken.length_m == -biases.taken.lengths['B'])
     # One that is dropped leaves nothing behind.
-    biases._lengths['B'] = 5.0
-    biases._take_off(biases._lengths)
+    biases.taken.lengths['B'] = 5.0
+    biases.taken.take_off(biases.taken.lengths)
     auditor._faults._doubt([])
     contest, _ = auditor._attempt(None)
     assert biases.renewed(
@@ -213,7 +213,7 @@ def test_odometry_that_jumps_is_no_length_that_began():
 def test_what_is_over_is_named_for_as_long_as_other_faults(over):
     _, auditor, _ = over
     biases = auditor._faults._biases
-    assert biases.findings(19.0) and not biases.findings(21.0)
+    assert biases.taken.findings(19.0) and not biases.taken.findings(21.0)
 
 
 def test_a_thinned_graph_has_the_same_lengths(over):
@@ -224,12 +224,12 @@ def test_a_thinned_graph_has_the_same_lengths(over):
     to = SimpleNamespace(
         rows={'ranges': rows}, measurements=lambda _, own: rows[own][rows[own] >= 0])
     other = LastingBiases(auditor._store)
-    other._past, other._well = list(biases._past), {'A': 30}
+    other.taken._past, other._well = list(biases.taken._past), {'A': 30}
     other.thinned(auditor._store, to)
-    assert len(other.corrections) == np.count_nonzero(keep[biases.corrections.rows])
+    assert len(other.taken.corrections) == np.count_nonzero(keep[biases.taken.corrections.rows])
     assert np.array_equal(
-        np.flatnonzero(keep)[other.corrections.rows],
-        [row for row in biases.corrections.rows if keep[row]])
+        np.flatnonzero(keep)[other.taken.corrections.rows],
+        [row for row in biases.taken.corrections.rows if keep[row]])
     assert other._well == {'A': 20}
 
 
