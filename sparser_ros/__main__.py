@@ -3,6 +3,6 @@
 import sys
 
 if __name__ == '__main__':
-    from sparser_ros.cli.main import main
+    from sparser_ros.cli.main import command
 
-    sys.exit(main())
+    sys.exit(command())

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import os
 import platform
 import time
 from collections.abc import Iterator
 
-from .compile_kernels import cache_folders, compile_kernels, compiled_functions
 from .exit_codes import NOT_CONVERGED, SOLVED
 
 REQUIRED = ('numpy', 'scipy', 'numba', 'threadpoolctl', 'PyYAML', 'rosbags', 'rich')
@@ -40,6 +38,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one line per subject; 0 nothing required is missing."""
     if args.compile:
+        from .compile_kernels import compile_kernels
+
         compile_kernels()
     lines = list(examined())
     width = max(len(subject) for _, subject, _ in lines)
@@ -71,9 +71,11 @@ def _packages() -> Iterator[Line]:
 
 
 def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
+        return version(name)
+    except PackageNotFoundError:
         return ''
 
 
@@ -102,6 +104,8 @@ def _cholmod() -> Line:
 
 def _kernels() -> Line:
     """Whether numba's cache holds compiled kernels of this checkout."""
+    from .compile_kernels import cache_folders, compiled_functions
+
     count, where = compiled_functions(), ', '.join(map(str, cache_folders()))
     if count:
         return 'ok', 'kernels', f'{count} compiled functions in {where}'

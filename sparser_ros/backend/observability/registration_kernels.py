@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba import njit
 
-_compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
+from ...linalg.compiled import compiled
+
+_compiled = compiled(error_model='numpy')
 
 
 @_compiled

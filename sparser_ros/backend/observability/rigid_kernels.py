@@ -7,15 +7,14 @@ in metres in map; the last variable is the ground. The formulas are those of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ...array_types import Array, Index, Mask
+from ...linalg.compiled import compiled
 
-_compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
+_compiled = compiled(error_model='numpy')
 
 
 class CarriedPairs(NamedTuple):

@@ -13,5 +13,5 @@ from ...solver import warm_up  # noqa: F401
 from ..observability import comparison_warm_up  # noqa: F401
 from . import auditor_process, tracker_process  # noqa: F401
 
-# The first function of a process makes numba read its tables of types: half a second.
+# Kernels refer to parts of the tables of types that numba reads for the first function it compiles.
 numba.njit(lambda: 0)()

@@ -7,16 +7,16 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ...array_types import Array, Index
-from ..dense.manifold_kernels import FAST, inlined
+from ..compiled import REORDERED, compiled
+from ..dense.manifold_kernels import inlined
 
 CHUNK_COLUMNS = 48
 """Scalar columns that are applied to all others of a front while they stay in the cache (48 of
 650 rows take 250 kB)."""
-_compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
+_compiled = compiled(fastmath=REORDERED, error_model='numpy')
 
 
 class LowerBlocks(NamedTuple):

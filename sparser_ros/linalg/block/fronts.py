@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ...array_types import Index, Mask
+from ..compiled import compiled
 from ..linalg_numbers import linalg_numbers
 
-_compiled = njit(cache=True, nogil=True)
+_compiled = compiled()
 
 
 class Fronts(NamedTuple):

@@ -7,18 +7,15 @@ were when its right-hand side was formed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ...array_types import Array, Index
+from ..compiled import REORDERED, compiled
 from ..dense.manifold_kernels import inlined
 
-_compiled: Callable[..., Any] = njit(
-    cache=True, nogil=True, fastmath={'reassoc', 'contract', 'nsz', 'arcp'},
-    error_model='numpy')
+_compiled = compiled(fastmath=REORDERED, error_model='numpy')
 
 
 class TreeArrays(NamedTuple):

@@ -12,18 +12,17 @@ are compiled. Closures over d would do that too, but numba caches none that call
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ...array_types import Array, Index, Mask
+from ..compiled import compiled
 from .clique_kernels import eliminate_front
 
-_compiled: Callable[..., Any] = njit(cache=True, nogil=True, error_model='numpy')
+_compiled = compiled(error_model='numpy')
 _LEAST_LENGTH_M = 1e-9
 """Distance between antennas below which a bearing has no direction: `bearing_least_length_m` of
 the solver, as compiled loops take it."""

@@ -6,15 +6,13 @@ a scalar, and steps after the end change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-from numba import njit
 
-_compiled: Callable[..., Any] = njit(
-    cache=True, nogil=True, fastmath={'reassoc', 'contract', 'nsz', 'arcp'}, error_model='numpy')
+from ..compiled import REORDERED, compiled
+
+_compiled = compiled(fastmath=REORDERED, error_model='numpy')
 
 
 class State(IntEnum):

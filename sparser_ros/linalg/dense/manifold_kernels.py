@@ -9,23 +9,20 @@ d rows (rotations), k single rows (bearings), then rows that are held fixed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-from numba import njit
+
+from ..compiled import REORDERED, compiled
 
 _MOST_NEWTON_STEPS = 30
 """A bound on an iteration that converges quadratically."""
 _ORTHONORMAL, _NEARLY_ORTHONORMAL = 2e-15, 1e-8
 """Sums of deviations of a Gram matrix from the identity: the rounding error of six entries, and
 its square root, from which one more step of quadratic convergence reaches it."""
-FAST = {'reassoc', 'contract', 'nsz', 'arcp'}
-_compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
-inlined: Callable[..., Any] = njit(
-    cache=True, nogil=True, fastmath=FAST, error_model='numpy', forceinline=True)
+_compiled = compiled(fastmath=REORDERED, error_model='numpy')
+inlined = compiled(fastmath=REORDERED, error_model='numpy', forceinline=True)
 """For functions that kernels call. Sums may be reordered, so the last bits depend on how a function
 was optimised. Each kernel carries a copy of what it calls, and any of the copies may run: another
 one in a process that compiles kernels than in one that loads them from numba's cache."""

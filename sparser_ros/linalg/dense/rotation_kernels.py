@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from ..compiled import compiled
 
 _ROUNDING_OF_ENTRIES = 1e-13
 """Change of an entry of an orthonormal matrix that counts as rounding."""
@@ -16,7 +17,7 @@ _MOST_NEWTON_STEPS = 30
 """An upper bound; scaled Newton iterations converge quadratically (Higham 1986)."""
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled()
 def nearest_by_newton(matrix: Any, out: Any) -> Any:
     """Polar factors of (m, 3, 3) by scaled Newton iteration (Higham); mask (m,) of those found.
 

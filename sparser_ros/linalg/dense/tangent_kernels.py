@@ -8,18 +8,16 @@ fills nothing. What is assembled is the formula `tangent_hessian` of solver/mani
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ...array_types import Array, Index
+from ..compiled import REORDERED, compiled
 
-_compiled: Callable[..., Any] = njit(
-    cache=True, nogil=True, fastmath={'reassoc', 'contract', 'nsz', 'arcp'}, error_model='numpy')
+_compiled = compiled(fastmath=REORDERED, error_model='numpy')
 
 
 class Bearings(NamedTuple):

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from ...array_types import Array, Index
+from ..compiled import compiled
 from ..linalg_numbers import linalg_numbers
 from ..sparse.cholesky import CholeskyFactor
 from ..sparse.sparse_kernels import sparse_kernels
@@ -214,7 +214,7 @@ def _dense_subtrees(
     return [(int(a), int(b) + 1) for a, b in zip(first[chosen], last[chosen], strict=True)]
 
 
-_compiled = njit(cache=True, nogil=True)
+_compiled = compiled()
 
 
 @_compiled

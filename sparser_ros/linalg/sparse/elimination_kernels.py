@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-_compiled = njit(cache=True, nogil=True)
+from ..compiled import compiled
+
+_compiled = compiled()
 
 
 class Lists(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..compiled import compiled
 
 CHAIN_ENTRIES = 3
 """Entries in the column of a node with two neighbours, its diagonal included."""
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def independent_stars(indptr, indices):  # type: ignore[no-untyped-def]
     """(n,): nodes with at most three neighbours, no two of them next to each other."""
     n = len(indptr) - 1
@@ -22,7 +23,7 @@ def independent_stars(indptr, indices):  # type: ignore[no-untyped-def]
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def chains_of(indptr, indices):  # type: ignore[no-untyped-def]
     """Nodes with at most two neighbours, chain by chain; the others; pairs of those at ends.
 

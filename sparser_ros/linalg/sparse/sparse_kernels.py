@@ -12,16 +12,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.cpython.unsafe.tuple import tuple_setitem
 
-from ..dense.manifold_kernels import FAST, inlined
+from ..compiled import REORDERED, compiled
+from ..dense.manifold_kernels import inlined
 
 _REGISTERS = 15
 """Numbers that a loop keeps in registers, of the 16 vector registers of x86-64 all but one: as a
 tuple, since an array would go through memory."""
 _with_item: Callable[..., Any] = tuple_setitem
-_compiled: Callable[..., Any] = njit(cache=True, nogil=True, fastmath=FAST, error_model='numpy')
+_compiled = compiled(fastmath=REORDERED, error_model='numpy')
 
 
 @cache

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_compiled = njit(cache=True, nogil=True)
+from ..compiled import compiled
+
+_compiled = compiled()
 
 
 @_compiled

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from scipy.sparse.csgraph import connected_components
 
 from ...array_types import Index, Mask
+from ...linalg.compiled import compiled
 from ...linalg.sparse.cholesky import factorize
 from .. import thresholds
 
@@ -82,7 +82,7 @@ def independent_columns(A: sp.csr_matrix) -> Index:
     return np.sort(order[independent]).astype(np.int64)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled()
 def _triangular_diagonal(indptr: Any, indices: Any, data: Any, n: int, small: float) -> Any:
     """(n,) mask: columns with a diagonal entry in R of the sparse QR of a CSR matrix."""
     filled = np.zeros(n, dtype=np.bool_)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri, dawsn, erfc
 
 from ...array_types import Array
 from ...config import RobustConfig
@@ -92,9 +91,11 @@ def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = Fal
     probability = config.threshold_probability
     if probability <= 0:
         return config.threshold**2
+    # These modules load about as long as a small solve takes, and not every solve needs them.
     if not plane_turn:
+        from scipy.special import chdtri
+
         return float(chdtri(degrees, 1.0 - probability))
-    # scipy.optimize loads as long as a small solve takes, and only this case needs it.
     from scipy.optimize import brentq
 
     return float(brentq(lambda s: _plane_tail(s) - (1 - probability), 0, 1e4))
@@ -102,6 +103,8 @@ def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = Fal
 
 def _plane_tail(s: float) -> float:
     """P(2 a + b > s) for a ~ chi^2_1 and b ~ chi^2_2, by the convolution in closed form."""
+    from scipy.special import dawsn, erfc
+
     root = np.sqrt(s) / 2
     return float(erfc(root) + 2 / np.sqrt(np.pi) * np.exp(-s / 4) * dawsn(root))
 

@@ -1,0 +1,40 @@
+"""`compiled`: numba's `njit` for kernels that are kept on disk and quick to load.
+
+Before numba loads a kept kernel it reads its tables of types and implementations: 0.15 s of
+processor time in each process. Only compiling needs them, and reads them by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
+
+REORDERED = {'reassoc', 'contract', 'nsz', 'arcp'}
+"""`fastmath` of kernels whose sums may be taken in any order; NaN and infinity stay as they are."""
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator like `numba.njit(cache=True, nogil=True, **options)`."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        kernel = njit(cache=True, nogil=True, **options)(function)
+        if kernel is not function:  # NUMBA_DISABLE_JIT=1 returns the function itself.
+            kernel._cache = _KernelCache(function)
+        return kernel
+
+    return decorate
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """numba's own, files and keys included, but for the tables."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kept kernel of a signature, or None."""
+        # Kernels that make arrays call numba's allocator; the tables would have named it to LLVM.
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
