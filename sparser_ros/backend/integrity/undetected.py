@@ -18,12 +18,15 @@ The same for one faulty source among others that do not err at all: W_i = (A_ii 
 much likelier the data are with that fault than with none (Bayes factor, unknowns integrated out):
 
     log B_i = (s_i^T W_i s_i + log det(L_i W_i)) / 2.
+
+A robot drives on after the audit, and a fault takes it further off: by the heading that the fault
+has turned, by the odometry that goes on turning, by the odometry that goes on being too long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +35,7 @@ from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import rotation_jacobian
-from .hypotheses import Hypothesis
+from .hypotheses import ALL_ROBOTS, Hypothesis
 from .linear_model import Scores
 
 LASTING = frozenset({
@@ -71,6 +74,14 @@ class HiddenFaults:
     """(b, d, k): as `added`, of each fault where all other sources are without error."""
     lone_shift: Array
     """(b, d, h): to the estimate with each fault where no other source errs, metres."""
+    later: Array
+    """(r, q, k): as `lone`, of what displaces robots that drive on: the turn of the newest pose
+    about the axes of the frame, rad, the rate of further turns, rad/s, and the share by which
+    further ways are longer."""
+    later_shift: Array
+    """(r, q, h): the same of `lone_shift`."""
+    stamp_ns: Index
+    """(r,): of the newest pose of each robot."""
     evidence: Array
     """(h,): log of how much likelier the data are with that fault than without any error."""
     causes: tuple[str, ...]
@@ -84,6 +95,18 @@ class HiddenFaults:
     def log_odds(self, prior: float) -> Array:
         """(1 + h,): of no fault, which has 0, and of each one of that prior probability."""
         return np.append(0.0, np.log(prior) + self.evidence)
+
+    def driven_on(self, way: Array, seconds: Array) -> HiddenFaults:
+        """Each fault alone once the robots have driven on, (r, d) metres in (r,) seconds.
+
+        By odometry along straight lines: ranges since then would hold the error back.
+        """
+        arm = rotation_jacobian(way)
+        by = np.concatenate([arm, seconds[:, None, None] / 2 * arm, way[:, :, None]], axis=2)
+        lone, shift = self.lone.copy(), self.lone_shift.copy()
+        lone[:len(way)] += by @ self.later
+        shift[:len(way)] += by @ self.later_shift
+        return replace(self, lone=lone, lone_shift=shift)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HiddenFaults) and all(
@@ -115,16 +138,21 @@ def hidden_faults(
     b, d, k = moved.shape
     M = moved.reshape(b * d, k)
     common, added, shift = _separations(M, A, s, owner, count, config.fault_size)
+    later = _later(graph, scores.step, rows, gauge)[:, :, own] * floor
+    later += _growth(graph, estimate, rows, list(newest), kept, owner)
     lone, lone_shift, evidence = _lone(
-        M, A / variance_factor, s / variance_factor, owner, count, config.fault_size)
+        np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, owner,
+        count, config.fault_size)
+    r, q = later.shape[:2]
     # One of several times was picked for its residuals; each of them is as likely beforehand.
     evidence -= np.log([one.tests for one in kept])
     return HiddenFaults(
         tuple(newest), tuple(graph.landmarks.names),
         np.concatenate([estimate.translation[rows], estimate.landmarks]),
         common.reshape(b, d, k), added.reshape(b, d, k), owner.astype(np.int64),
-        shift.reshape(b, d, len(kept) + 1), lone.reshape(b, d, k),
-        lone_shift.reshape(b, d, len(kept)), evidence,
+        shift.reshape(b, d, len(kept) + 1), lone[:b * d].reshape(b, d, k),
+        lone_shift[:b * d].reshape(b, d, len(kept)), lone[b * d:].reshape(r, q, k),
+        lone_shift[b * d:].reshape(r, q, len(kept)), graph.poses.stamp_ns[rows], evidence,
         tuple(f'{one.kind} of {one.subject}' for one in kept))
 
 
@@ -205,3 +233,36 @@ def _moved(
     arm = np.concatenate([
         estimate.translation[rows], estimate.landmarks]) - estimate.translation[gauge]
     return np.asarray(moved - blocks[gauge, :d] - rotation_jacobian(arm) @ blocks[gauge, d:])
+
+
+def _later(graph: Graph, step: Array, rows: Index, gauge: int | None) -> Array:
+    """(r, q, k): by how much poses `rows` turn by each parameter, in the layout of `later`."""
+    d = graph.dimension
+    turns = 1 if d == 2 else 3
+    blocks = step[: graph.n_poses * (d + turns)].reshape(graph.n_poses, d + turns, step.shape[1])
+    later = np.zeros((len(rows), 2 * turns + 1, step.shape[1]))
+    later[:, :turns] = blocks[rows, d:] - (0.0 if gauge is None else blocks[gauge, d:])
+    return later
+
+
+def _growth(
+    graph: Graph, estimate: Estimate, rows: Index, robots: Sequence[str],
+    kept: Sequence[Hypothesis], owner: Index,
+) -> Array:
+    """(r, q, k): what faults of odometry go on to do, in the layout of `later`.
+
+    A residual r + theta g is zero where the odometry is corrected by -theta, and W s is -theta.
+    """
+    turns = 1 if graph.dimension == 2 else 3
+    growth = np.zeros((len(rows), 2 * turns + 1, len(owner)))
+    for column, number in enumerate(owner.tolist()):
+        fault = kept[number]
+        for robot, (name, row) in enumerate(zip(robots, rows.tolist(), strict=True)):
+            if fault.subject not in (name, ALL_ROBOTS):
+                continue
+            if fault.kind == 'odometry_turn':
+                axis = np.ones(1) if turns == 1 else estimate.rotation[row][:, 2]
+                growth[robot, turns:2 * turns, column] = fault.floor * axis
+            elif fault.kind == 'odometry_scale':
+                growth[robot, -1, column] = fault.floor
+    return growth

@@ -32,7 +32,8 @@ _PLAIN = (
 _HIDDEN_NAMES = ('robots', 'landmarks', 'causes')
 _CORRECTED = ('rows', 'length_m', 'factor')
 _HIDDEN_ARRAYS = (
-    'position', 'common', 'added', 'owner', 'shift', 'lone', 'lone_shift', 'evidence')
+    'position', 'common', 'added', 'owner', 'shift', 'lone', 'lone_shift', 'later', 'later_shift',
+    'stamp_ns', 'evidence')
 
 
 def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
@@ -111,8 +112,8 @@ def _corrections(packet: Packet) -> RangeCorrections:
 
 def _hidden(packet: Packet) -> HiddenFaults | None:
     names = packet.values.get('hidden')
-    if names is None or 'hidden.evidence' not in packet.arrays:
-        # None, or written before faults had evidence.
+    if names is None or 'hidden.later' not in packet.arrays:
+        # None, or written before robots were taken to drive on.
         return None
     robots, landmarks, causes = (tuple(names[name]) for name in _HIDDEN_NAMES)
     return HiddenFaults(

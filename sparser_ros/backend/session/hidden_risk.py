@@ -20,11 +20,11 @@ import numpy as np
 from scipy.special import chndtr, ndtr, softmax
 
 from ...array_types import Array
-from ..integrity.undetected import in_words
+from ...graph import Estimate, Graph
+from ..integrity.undetected import HiddenFaults, in_words
 from .covariances import Covariances
 from .protection_frame import Scene, view_of
 from .solution import Location, RobotLocation
-from .verdict import Verdict
 
 if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig
@@ -36,12 +36,26 @@ _FLAT = 50.0
 """A limit of so many standard deviations is as good as a plane, not a sphere."""
 
 
+def driven_on(hidden: HiddenFaults, graph: Graph, estimate: Estimate) -> HiddenFaults:
+    """The faults of an audit, for robots that have driven on along an estimate since."""
+    way, seconds = np.zeros((len(hidden.robots), graph.dimension)), np.zeros(len(hidden.robots))
+    for row, name in enumerate(hidden.robots):
+        own = np.flatnonzero(graph.poses.robot == graph.robots.index(name))
+        stamps = graph.poses.stamp_ns[own]
+        at = int(np.searchsorted(stamps, hidden.stamp_ns[row], side='right')) - 1
+        # A thinned graph may have dropped what the audit knew.
+        if at >= 0:
+            way[row] = estimate.translation[own[-1]] - estimate.translation[own[at]]
+            seconds[row] = (stamps[-1] - stamps[at]) * 1e-9
+    return hidden.driven_on(way, seconds)
+
+
 def without_the_doubtful(
-    scene: Scene, covariances: Covariances | None, verdict: Verdict | None,
+    scene: Scene, covariances: Covariances | None, hidden: HiddenFaults | None,
     config: BackendConfig,
 ) -> tuple[RobotLocation, ...]:
     """The robots of a scene; those at risk are withdrawn, with the likeliest cause in words."""
-    integrity, hidden = config.integrity, None if verdict is None else verdict.undetected
+    integrity = config.integrity
     if hidden is None or not integrity.gate or not len(hidden.causes):
         return tuple(scene.robots)
     likely = softmax(hidden.log_odds(integrity.fault_probability))[1:]

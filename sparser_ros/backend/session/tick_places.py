@@ -16,7 +16,7 @@ from . import trust
 from .covariances import Covariances, JointCovariance, covariances
 from .frame import pinned, pins_of
 from .graph_store import GraphStore
-from .hidden_risk import without_the_doubtful
+from .hidden_risk import driven_on, without_the_doubtful
 from .newest_evidence import since_audit
 from .placed_map import PlacedMap
 from .protection import Protection
@@ -86,7 +86,9 @@ def tick_places(
         if joint is not None:
             known = _covariances(joint, store, located, estimate, frame, config)
             scene = scene_of(graph, estimate, robots, located, joint)
-            robots = without_the_doubtful(scene, known, verdict, config.backend)
+            hidden = None if verdict is None or verdict.undetected is None else driven_on(
+                verdict.undetected, graph, estimate)
+            robots = without_the_doubtful(scene, known, hidden, config.backend)
             protection = protection_levels(
                 replace(scene, robots=robots), known, verdict, config.backend.integrity)
     return TickPlaces(

@@ -5,7 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 from backend_world import World
-from faulty_world import BEACONS, graph, odometry_scaled, solved, world
+from faulty_world import (
+    BEACONS,
+    CENTRES,
+    graph,
+    lengthened,
+    odometry_scaled,
+    radio_rows,
+    solved,
+    world,
+)
 from scipy.stats import multivariate_normal
 
 from sparser_ros.backend.integrity.hypotheses import common_hypotheses, hypotheses_of
@@ -203,3 +212,40 @@ def test_of_one_robot_there_is_no_common_fault():
     tested = hypotheses_of(made, estimate, weights, model, range_ends(made), [], CONFIG)
     assert any(one.kind == 'odometry_scale' for one in tested)
     assert common_hypotheses(tested) == []
+
+
+# In space a straight path leaves its roll open, and with it what is relative to the path.
+@pytest.mark.parametrize('dimension, known', [(2, ()), (2, range(6)), (3, range(6))])
+def test_robots_that_drive_on_are_as_far_off_as_an_audit_without_new_ranges_has_them(
+        dimension, known):
+    place = World(['straight'] * 3, CENTRES[dimension], BEACONS[dimension], 140, 5,
+                  range_sigma=0.1, dimension=dimension, known=known)
+    whole = exact(graph(place, 5, share=0.0), place.truth)
+    whole = lengthened(whole, radio_rows(whole, 'B'), 0.003)
+    count = 100 * 3
+    heard = np.maximum(whole.ranges.source, whole.ranges.target) < count
+    late = whole.replaced(ranges=whole.ranges.take(heard))
+    early = late.replaced(
+        poses=late.poses.take(slice(count)),
+        relative_poses=late.relative_poses.take(late.relative_poses.j < count))
+    gauge = None if late.anchored else 0
+
+    def hidden(made):
+        rows = slice(made.n_poses)
+        estimate = dataclasses.replace(
+            place.truth, rotation=place.truth.rotation[rows],
+            translation=place.truth.translation[rows])
+        tested, scores = scored(made, estimate, {})
+        return hidden_faults(made, estimate, scores, tested, gauge, CONFIG)
+
+    before, after = hidden(early), hidden(late)
+    assert np.all(after.stamp_ns - before.stamp_ns == 20 * 10**9)
+    now = before.driven_on(
+        after.position[:3] - before.position[:3], (after.stamp_ns - before.stamp_ns) * 1e-9)
+    assert now.causes == after.causes
+    # Turns are taken to go on without steps: one in forty of these.
+    for name in ('lone', 'lone_shift'):
+        old, found, wanted = (getattr(one, name) for one in (before, now, after))
+        largest = np.max(np.abs(wanted), axis=(0, 1))
+        assert np.max(np.abs(old - wanted)[:3] / largest) > 0.3
+        np.testing.assert_array_less(np.abs(found - wanted) / largest, 0.03)

@@ -8,7 +8,7 @@ from backend_world import World, config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparser_ros.backend.session.hidden_risk import beyond, without_the_doubtful
+from sparser_ros.backend.session.hidden_risk import beyond, driven_on, without_the_doubtful
 from sparser_ros.backend.session.protection_frame import scene_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
@@ -60,15 +60,15 @@ def withdrawn(session, solution, evidence, metres, position_sigma_m=0.33, axis=0
     fault = hidden.causes.index('odometry_scale of B')
     found, shift = np.full(len(hidden.causes), -9.0), np.zeros_like(hidden.lone_shift)
     found[fault], shift[1, axis, fault] = evidence, metres
-    verdict = dataclasses.replace(verdict, undetected=dataclasses.replace(
-        hidden, evidence=found, lone_shift=shift, lone=0.1 * hidden.lone))
+    hidden = dataclasses.replace(
+        hidden, evidence=found, lone_shift=shift, lone=0.1 * hidden.lone)
     scene = scene_of(
         session.tracker.graph, solution.estimate, solution.robots, solution.landmark_located,
         session.tracker._map.covariance(session.tracker.graph))
     backend = dataclasses.replace(
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
         observability=ObservabilityConfig(position_sigma_m=position_sigma_m))
-    robots = without_the_doubtful(scene, solution.covariances, verdict, backend)
+    robots = without_the_doubtful(scene, solution.covariances, hidden, backend)
     assert [one.robot for one in robots] == ['A', 'B']
     return {one.robot: one.missing for one in robots if one.location is not Location.LOCATED}
 
@@ -123,3 +123,22 @@ def test_odometry_that_is_too_long_is_suspected_before_it_is_proved():
     before = [alone(seed, 1.15, hidden_fault_risk=1.0)[1] for seed in (1, 2)]
     after = [alone(seed, 1.15)[1] for seed in (1, 2)]
     assert sum(after) <= sum(before) / 2 > 2
+
+
+def test_robots_have_driven_on_since_the_audit():
+    session, solution = lived()
+    hidden = session.auditor.audit(tracked_map(solution)).undetected
+    graph, estimate = session.tracker.graph, solution.estimate
+    assert driven_on(hidden, graph, estimate) == hidden
+    rows = [np.flatnonzero(graph.poses.robot == robot) for robot in range(2)]
+    ago = np.array([own[-1 - steps] for own, steps in zip(rows, (3, 8), strict=True)])
+    newest = np.array([own[-1] for own in rows])
+    earlier = dataclasses.replace(hidden, stamp_ns=graph.poses.stamp_ns[ago] + 1)
+    expected = earlier.driven_on(
+        estimate.translation[newest] - estimate.translation[ago],
+        (graph.poses.stamp_ns[newest] - graph.poses.stamp_ns[ago]) * 1e-9)
+    assert driven_on(earlier, graph, estimate) == expected
+    assert np.max(np.abs(expected.lone - hidden.lone)) > 0.01
+    # What the audit knew is no longer in the graph.
+    assert driven_on(dataclasses.replace(hidden, stamp_ns=np.zeros(2, dtype=np.int64)),
+                     graph, estimate).lone.tolist() == hidden.lone.tolist()
