@@ -15,6 +15,9 @@ from numba.core.runtime import rtsys
 
 REORDERED = {'reassoc', 'contract', 'nsz', 'arcp'}
 """`fastmath` of kernels whose sums may be taken in any order; NaN and infinity stay as they are."""
+_KNOWN = all(hasattr(FunctionCache, name) for name in (
+    'load_overload', '_load_overload', '_guard_against_spurious_io_errors'))
+"""Whether this version of numba loads kernels as below; with another one it takes longer."""
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -22,7 +25,8 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = njit(cache=True, nogil=True, **options)(function)
-        if kernel is not function:  # NUMBA_DISABLE_JIT=1 returns the function itself.
+        # NUMBA_DISABLE_JIT=1 returns the function itself.
+        if kernel is not function and _KNOWN:
             kernel._cache = _KernelCache(function)
         return kernel
 
