@@ -1,6 +1,6 @@
 """`compiled`: numba's `njit` for kernels that are kept on disk and quick to load.
 
-Before numba loads a kept kernel it reads its tables of types and implementations: 0.15 s of
+Before numba loads a kept kernel it reads its tables of types and implementations: 0.12 s of
 processor time in each process. Only compiling needs them, and reads them by itself.
 """
 
