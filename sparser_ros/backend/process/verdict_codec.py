@@ -55,6 +55,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'held_lengths': {name: list(pair) for name, pair in verdict.held_lengths.items()},
         'quarantined': [list(one) for one in verdict.quarantined],
         'biases': verdict.biases,
+        'released': list(verdict.released),
         'rulings': verdict.rulings.values(),
     })
     arrays = estimate_arrays(verdict.estimate)
@@ -98,6 +99,7 @@ def decode_verdict(packet: Packet) -> Verdict:
             for name, (length, factor) in values.get('held_lengths', {}).items()},
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
         biases=values.get('biases', {}),
+        released=tuple(values.get('released', ())),
         rulings=Rulings.from_values(values.get('rulings')),
         **{name: values[name] for name in _PLAIN})
 

@@ -210,7 +210,7 @@ class Auditor:
         return replace(
             verdict, request=request, final=not self.postponed,
             quarantined=tuple(sorted(excluded.items())), rulings=self._store.rulings,
-            biases=self._store.biases,
+            biases=self._store.biases, released=self._store.released,
             findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
             seconds=time.perf_counter() - begin_s)
 

@@ -14,6 +14,7 @@ from ...graph import (
     Graph,
     Increment,
     Landmarks,
+    PointPriors,
     Poses,
     Ranges,
     RelativePoses,
@@ -75,7 +76,8 @@ class GraphStore:
     out of `graph`; `original` gives the rows that the others have in the sum of all increments.
     Ranges that are long by a known length are corrected there (range_corrections.py), those of
     radios with a known bias as well (radio_biases.py). The odometry of robots that is worse than it
-    claims, and what the operator doubts, has a smaller weight there.
+    claims, and what the operator doubts, has a smaller weight there. Beacons that were moved away
+    from their known place have none there.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -95,6 +97,7 @@ class GraphStore:
         self._unbiased: tuple[Graph, Graph] | None = None
         """`whole` as it was, and without biases."""
         self._rulings = Rulings()
+        self._released: tuple[str, ...] = ()
         self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
         self.newest_stamp_ns = 0
@@ -145,7 +148,7 @@ class GraphStore:
         other._doubted = np.sort(to.measurements('ranges', self._doubted))
         other._cut = to.odometry(self._cut)
         other._corrections = self._corrections.thinned(to)
-        other._rulings = self._rulings
+        other._rulings, other._released = self._rulings, self._released
         return other
 
     @property
@@ -184,10 +187,15 @@ class GraphStore:
         return self._rulings
 
     @property
+    def released(self) -> tuple[str, ...]:
+        """Beacons that stand at their known place no longer."""
+        return self._released
+
+    @property
     def _partial(self) -> bool:
         return bool(
             self._excluded or len(self._doubted) or len(self._cut) or len(self._corrections)
-            or self._widened or self._biases or self._rulings.entries)
+            or self._widened or self._biases or self._rulings.entries or self._released)
 
     @property
     def whole(self) -> Graph:
@@ -240,6 +248,11 @@ class GraphStore:
         """Leave out, or trust less, what the operator says, and nothing else from now on."""
         if rulings != self._rulings:
             self._rulings, self._graph, self._rows = rulings, None, {}
+
+    def release(self, beacons: Collection[str]) -> None:
+        """Take the known places of these beacons for unknown, and of no others, from now on."""
+        if tuple(sorted(beacons)) != self._released:
+            self._released, self._graph, self._rows = tuple(sorted(beacons)), None, {}
 
     def newest(self, news: Increment) -> Increment:
         """The newest increments, merged, as they are in `graph`; none of them is quarantined."""
@@ -307,7 +320,10 @@ class GraphStore:
             self._rows[name] = np.flatnonzero(keep & self._counted(name, table, 0))
             tables[name] = self._weighed(
                 name, table.take(self._rows[name]), self._rows[name])
-        return self._whole.replaced(**tables)
+        marks = self._whole.landmarks
+        known = marks.fixed & ~np.isin(marks.names, self._released)
+        return self._whole.replaced(
+            landmarks=Landmarks(marks.names, marks.position, known), **tables)
 
     def _counted(self, name: str, table: Table, first: int) -> Mask:
         """(k,): rows of a part of a table, from row `first` of it on, that are not left out."""
@@ -316,6 +332,9 @@ class GraphStore:
             keep &= ~np.isin(first + np.arange(len(table)), self._doubted)
         if name == 'relative_poses' and len(self._cut):
             keep &= ~np.isin(first + np.arange(len(table)), self._cut)
+        if isinstance(table, PointPriors) and self._released:
+            moved = np.flatnonzero(np.isin(self._whole.landmarks.names, self._released))
+            keep &= ~np.isin(table.point, ~moved)
         return keep
 
     def _weighed(self, name: str, table: Table, rows: Index) -> Table:

@@ -48,12 +48,13 @@ class Move:
         landmarks[self.landmark] = self.after
         return replace(estimate, landmarks=landmarks)
 
-    def words(self, name: str, seconds: float) -> str:
-        """For an operator."""
+    def words(self, name: str, seconds: float, *, known: bool = False) -> str:
+        """For an operator; `known`: its place is configured."""
         places = ['(' + ', '.join(f'{value:.1f}' for value in place) + ')'
                   for place in (self.before, self.after)]
         return (f'beacon {name} was moved by {self.way_m:.1f} m at {seconds:.0f} s of the data or '
-                f'before, from {places[0]} to {places[1]}')
+                f'before, from {places[0]} to {places[1]}'
+                + ('; set the position of its radio' if known else ''))
 
 
 class BeaconRanges:

@@ -145,9 +145,19 @@ def revived(doubts: list[RangeDoubt], graph: Graph, estimate: Estimate) -> list[
                 one.finding.subject in graph.landmarks.names
                 and _fitted(own[own < one.rows[0]], graph, estimate)):
             continue
-        if one.open or (len(one.rows) and 2 * _far(graph, one.rows, estimate) >= len(one.rows)):
+        if one.open or (len(one.rows) and not _fits_again(one, graph, estimate)):
             kept.append(one)
     return kept
+
+
+def _fits_again(one: RangeDoubt, graph: Graph, estimate: Estimate) -> bool:
+    """Whether most ranges of a group fit; those of a beacon that was moved, as often as others.
+
+    By a move of a few standard deviations, from some sides, most ranges fit both places.
+    """
+    if one.moved:
+        return as_others_fit(one.rows, graph, estimate)
+    return 2 * _far(graph, one.rows, estimate) < len(one.rows)
 
 
 def _fitted(rows: Index, graph: Graph, estimate: Estimate) -> bool:

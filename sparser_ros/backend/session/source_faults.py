@@ -27,6 +27,7 @@ from .graph_store import GraphStore
 from .judgement import Judgement
 from .lasting_biases import LastingBiases
 from .length_trial import LengthTrial
+from .move_trial import MoveTrial
 from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, far_fetched
 from .odometry_trial import OdometryTrial
@@ -141,7 +142,8 @@ class SourceFaults:
         """
         stamps = graph.poses.stamp_ns
         newest = float(np.ptp(stamps)) * 1e-9 if len(stamps) else 0.0
-        ranges = [one for one in self._doubts if newest - one.end_s <= config.memory_s]
+        ranges = [one for one in self._doubts if newest - one.end_s <= config.memory_s
+                  or one.finding.subject in self._store.released]
         groups = {(one.finding.kind, one.finding.subject): finding_of(one, graph) for one in ranges}
         found = tuple(
             one for one in verdict.findings if (one.kind, one.subject) not in groups)
@@ -317,43 +319,38 @@ class SourceFaults:
     ) -> tuple[Contest, Judgement]:
         """Where another position of a beacon explains a group, the ranges before it are left out.
 
-        A known beacon keeps its place, and its ranges stay left out: only the words are new.
+        Where those of a known beacon are needed to place the map or a robot, it keeps its place and
+        the ranges of the group stay left out: only the words are new.
         """
         graph, flip_cost = self._store.unbiased, config.backend.observability.flip_cost
+        known = {graph.landmarks.names[number] for number in known_beacons(graph)}
         for one in list(self._doubts):
-            if (one.finding.kind == MOVED or not one.open
-                    or len(one.rows) < _GROWN * one.unmoved
+            if (not one.open or len(one.rows) < _GROWN * one.unmoved
                     or self._noisy({one.finding.subject}, judgement,
                                    config.backend.integrity.variance_floor)):
                 continue
-            number = self._doubts.index(one)
-            before, whole = self._doubts, contest.best.whole
-            move = move_of(one, graph, whole, flip_cost)
+            move = move_of(one, graph, contest.best.whole, flip_cost)
+            number, name = self._doubts.index(one), one.finding.subject
+            earlier, later = self._doubts[:number], self._doubts[number + 1:]
             tried = replace(one, unmoved=len(one.rows))
-            after = [*before[:number], tried, *before[number + 1:]]
             if move is None:
-                self._doubt(after)
+                self._doubt([*earlier, tried, *later])
                 continue
             words = replace(one.finding, kind=MOVED, text=move.words(
-                one.finding.subject, one.begin_s(graph)), value=move.way_m, unit='m')
-            if graph.landmarks.fixed[move.landmark]:
-                after[number] = replace(
+                name, one.begin_s(graph), known=name in known), value=move.way_m, unit='m')
+            found = MoveTrial(self._store, self._doubt, again, judge).at_new_place(
+                replace(one, length_m=0.0), move, words, [*earlier, *later], contest, judgement)
+            if found is not None:
+                contest, judgement = found
+                continue
+            if name in known:
+                tried = replace(
                     tried, finding=words, corrected=one.rows[:0], refused=len(one.rows))
-                other = again(contest, whole) if self._doubt(after) else None
+            self._doubt([*earlier, tried, *later])
+            if name in known and len(one.corrected):
+                other = again(contest, contest.best.whole)
                 if other is not None:
                     contest, judgement = other, judge(other)
-                continue
-            own = of_sources(graph, (one.finding.subject,), 0)
-            earlier = RangeDoubt(words, own[own < one.rows[0]], one.begin_s(graph), open=False,
-                                 moved=True)
-            self._doubt([earlier, *(old for old in before if old is not one and not (
-                old.moved and old.finding.subject == one.finding.subject))])
-            other = again(contest, move.of(whole))
-            if other is None or not explained(
-                    replace(one, length_m=0.0), graph, other.best.whole):
-                self._doubt(after)
-                continue
-            contest, judgement = other, judge(other)
         return contest, judgement
 
     def _with_frame(
@@ -415,8 +412,12 @@ class SourceFaults:
         self._doubts = doubts
         rows, corrections, store = self._left_out, self._corrections, self._store
         same = np.array_equal(rows, store.doubted) and corrections.same(store.corrections)
+        known = {store.whole.landmarks.names[number] for number in known_beacons(store.whole)}
+        released = {one.finding.subject for one in doubts if one.moved} & known
+        same = same and released == set(store.released)
         store.doubt(rows)
         store.correct(corrections)
+        store.release(released)
         return not same
 
 

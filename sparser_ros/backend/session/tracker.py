@@ -156,6 +156,7 @@ class Tracker:
             and corrections.same(self._store.corrections)
             and verdict.widened == self._widened
             and verdict.biases == self._store.biases
+            and verdict.released == self._store.released
             and verdict.rulings == self._store.rulings
             and set(verdict.placed) <= set(self._names)
             and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
@@ -175,6 +176,7 @@ class Tracker:
         self._widened = verdict.widened
         self._store.widen(verdict.widened)
         self._store.calibrate(verdict.biases)
+        self._store.release(verdict.released)
         self._store.rule(verdict.rulings)
         before = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):

@@ -97,6 +97,8 @@ class Verdict:
     """Factors by which the variance of a robot's odometry is multiplied in every solve."""
     biases: dict[str, float] = field(default_factory=dict)
     """What is taken off the ranges of radios in every solve, m, by robot or landmark."""
+    released: tuple[str, ...] = ()
+    """Beacons that were moved away from their known place: it does not count in any solve."""
     rulings: Rulings = Rulings()
     """What the operator has said, as far as the audit knew."""
     final: bool = True

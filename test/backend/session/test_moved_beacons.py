@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from backend_world import World, config, graph_of
 
+from sparser_ros.backend.integrity.doubts import FAR_SIGMA, ordinary
 from sparser_ros.backend.session.moved_beacons import BeaconRanges, move_of, stands_still
 from sparser_ros.backend.session.range_doubts import (
     LEAST_TELLING,
@@ -19,7 +20,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
-from sparser_ros.graph import range_residuals
+from sparser_ros.graph import Landmarks, PointPriors, range_residuals
 from sparser_ros.graph.finding import Finding
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
@@ -127,9 +128,14 @@ def test_few_ranges_and_radios_of_robots_tell_no_move():
 
 def lived(true, change):
     """A session that audits each tenth of the data; its solutions."""
+    return lived_through(with_lengths(true.increments(16), true, change))
+
+
+def lived_through(increments):
+    """The same of any increments."""
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.1)))
     found = []
-    for one in with_lengths(true.increments(16), true, change):
+    for one in increments:
         session.add(one)
         found.append(session.solve())
     return session, found
@@ -157,13 +163,50 @@ def test_the_map_goes_on_with_the_new_place_and_says_so():
     assert 'L0' not in verdict.held_sources
 
 
-def test_a_known_beacon_keeps_its_place_and_its_ranges_stay_left_out():
+@pytest.mark.parametrize('sigma_m', [0.0, 0.02], ids=['exact', 'with a prior'])
+def test_a_known_beacon_goes_on_at_its_new_place_where_others_hold_the_map(sigma_m):
     true = world(known=(0, 1, 2, 3))
-    _, found = lived(true, moved(true, WAY[2]))
-    np.testing.assert_allclose(found[-1].estimate.landmarks, true.beacons, atol=1e-9)
+    increments = with_lengths(true.increments(16), true, moved(true, WAY[2]))
+    if sigma_m:
+        increments[0] = with_priors(increments[0], sigma_m)
+    session, found = lived_through(increments)
+    last = found[-1]
+    places = true.beacons + np.eye(4)[:, :1] * WAY[2]
+    np.testing.assert_allclose(last.estimate.landmarks, places, atol=0.15 if sigma_m else 0.1)
+    if not sigma_m:
+        np.testing.assert_allclose(last.estimate.landmarks[1:], places[1:], atol=1e-9)
+    said = [one for one in last.findings if one.subject == 'L0']
+    assert [one.kind for one in said] == [MOVED]
+    assert said[0].value == pytest.approx(np.linalg.norm(WAY[2]), abs=0.2)
+    assert said[0].text.endswith('; set the position of its radio')
+    assert last.anchored and last.landmark_located[0]
+    assert all(one.location is Location.LOCATED for one in last.robots)
+    assert session.auditor.audit().released == ('L0',)
+    # Back to its configured place for an operator who says that nothing is at fault.
+    session.auditor._faults.forget()
+    assert session.auditor._store.graph.landmarks.fixed[0] == (not sigma_m)
+
+
+def with_priors(increment, sigma_m):
+    """The increment with its known landmarks held by priors."""
+    marks = increment.landmarks
+    rows = np.arange(len(marks.names))
+    priors = PointPriors(
+        ~rows, np.zeros_like(marks.position), marks.position.copy(),
+        np.full(len(rows), sigma_m**-2), np.zeros(len(rows), dtype=np.int64))
+    return increment.replaced(
+        landmarks=Landmarks(marks.names, marks.position, np.zeros(len(rows), dtype=bool)),
+        point_priors=priors)
+
+
+def test_one_of_two_known_beacons_keeps_its_place_and_its_ranges_stay_left_out():
+    true = world(known=(0, 1))
+    session, found = lived(true, moved(true, WAY[2]))
+    np.testing.assert_allclose(found[-1].estimate.landmarks[:2], true.beacons[:2], atol=1e-9)
     said = [one for one in found[-1].findings if one.subject == 'L0']
     assert [one.kind for one in said] == [MOVED]
     assert said[0].value == pytest.approx(np.linalg.norm(WAY[2]), abs=0.2)
+    assert session.auditor.audit().released == ()
     for one in found[-1].robots:
         assert one.location is Location.LOCATED
 
@@ -205,3 +248,21 @@ def test_groups_from_before_a_move_stay_by_themselves():
     now = dataclasses.replace(true.truth, landmarks=landmarks)
     assert len(revived([early], graph, now)) == 1
     assert not revived([early], graph, true.truth)
+
+
+def test_ranges_from_before_a_short_move_stay_left_out_although_most_of_them_fit():
+    true = world()
+    graph = graph_of(true.increments(4))
+    rows = of_sources(graph, ('L0',), 0)
+    early = RangeDoubt(Finding(MOVED, 'L0', ''), rows[: len(rows) // 2], 40.0, open=False,
+                       moved=True)
+    part = graph.replaced(ranges=graph.ranges.take(early.rows))
+    most_fit = 0
+    for way in np.linspace(0.05, 1.0, 20):
+        landmarks = true.truth.landmarks + np.eye(4)[:, :1] * way * WAY[2]
+        now = dataclasses.replace(true.truth, landmarks=landmarks)
+        whitened = range_residuals(part, now) * np.sqrt(part.ranges.precision)
+        far = np.count_nonzero(np.abs(whitened) >= FAR_SIGMA)
+        assert bool(revived([early], graph, now)) == (not ordinary(far, len(whitened)))
+        most_fit += not ordinary(far, len(whitened)) and 2 * far < len(whitened)
+    assert most_fit > 0
