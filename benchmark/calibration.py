@@ -47,6 +47,9 @@ class Outcome:
     raw_m: float
     true_m: float
     found_m: float
+    aligned: float
+    """`ate_m` of the calibrated trajectory, aligned by a rigid motion as in every report, over that
+    with the true radios."""
     shape: float
     """Error of the calibrated trajectory over that with the true radios, both aligned by all that
     ranges and odometry leave open: place, heading, and size where ranges have a scale."""
@@ -75,8 +78,9 @@ def main(argv: list[str] | None = None) -> int:
     table = Table('calibration', 'Radios found with the map, on simulation', {
         'family': 'family', 'runs': 'runs', 'applied': 'applied', 'nees': 'NEES', 'low': 'from',
         'high': 'to', 'common': 'common rms', 'raw': 'raw m', 'true': 'true radios m',
-        'found': 'calibrated m', 'near': f'within {RATIO}',
-        'shape': f'shape within {RATIO}', 'sources': 'odometry found', 'log': 'log sigma off',
+        'found': 'calibrated m', 'near': f'in map within {RATIO}',
+        'aligned': f'ATE within {RATIO}', 'shape': f'shape within {RATIO}',
+        'sources': 'odometry found', 'log': 'log sigma off',
         'log_nees': 'its NEES', 'log_low': 'from', 'log_high': 'to'}, args.out)
     for family in families:
         table.add(summary(family, [outcome(family, seed) for seed in seeds]))
@@ -97,6 +101,7 @@ def outcome(family: Family, seed: int) -> Outcome:
         float(error @ np.linalg.solve(covariance, error)), len(error),
         float(one @ error[:len(one)] / np.sqrt(one @ biases @ one)), found.applied,
         *(ate(family, estimate, world.truth) for estimate in (raw, best, found.estimate)),
+        aligned(found.estimate, world.truth) / aligned(best, world.truth),
         shape(family, found.estimate, world.truth) / shape(family, best, world.truth),
         *sources(world, found))
 
@@ -130,8 +135,14 @@ def errors(
 def ate(family: Family, estimate: Estimate, truth: Estimate) -> float:
     """Mean error of positions, aligned unless known beacons fix the frame."""
     if family.known < 2:
-        estimate = estimate.moved(*align(estimate.translation, truth.translation))
+        return aligned(estimate, truth)
     return float(np.mean(np.linalg.norm(estimate.translation - truth.translation, axis=1)))
+
+
+def aligned(estimate: Estimate, truth: Estimate) -> float:
+    """Mean error of positions after alignment by a rigid motion."""
+    points = estimate.moved(*align(estimate.translation, truth.translation)).translation
+    return float(np.mean(np.linalg.norm(points - truth.translation, axis=1)))
 
 
 def shape(family: Family, estimate: Estimate, truth: Estimate) -> float:
@@ -161,6 +172,7 @@ def summary(family: Family, outcomes: list[Outcome]) -> dict[str, object]:
         'true': float(np.median([one.true_m for one in outcomes])),
         'found': float(np.median([one.found_m for one in outcomes])),
         'near': f'{100 * np.mean([o.found_m <= RATIO * o.true_m for o in outcomes]):.0f} %',
+        'aligned': f'{100 * np.mean([o.aligned <= RATIO for o in outcomes]):.0f} %',
         'shape': f'{100 * np.mean([o.shape <= RATIO for o in outcomes]):.0f} %',
         'sources': used, 'log': float(np.median([one.sources_rms for one in outcomes])),
         'log_nees': sum(one.sources_nees for one in outcomes) / used if used else None,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmark.calibration import Outcome, outcome, shape, summary
+from benchmark.calibration import Outcome, aligned, outcome, shape, summary
 from benchmark.calibration_world import BLOCKED, FAMILIES, radio_world
 from sparser_ros.graph import Estimate, range_residuals
 from sparser_ros.graph.range_ends import range_ends
@@ -45,12 +45,12 @@ def test_few_ranges_of_unknown_noise_change_nothing():
 
 
 def test_a_row_says_whether_errors_fit_their_covariances():
-    one = Outcome(9.0, 9, 1.0, True, 1.0, 0.1, 0.11, 1.2, 2, 2.0, 0.5)
+    one = Outcome(9.0, 9, 1.0, True, 1.0, 0.1, 0.11, 1.1, 1.2, 2, 2.0, 0.5)
     row = summary(FAMILY['6 known beacons'], [one, one])
     assert row['sources'] == 4 and row['log_nees'] == pytest.approx(1.0)
     assert row['log_low'] < 1 < row['log_high']
     assert row['nees'] == pytest.approx(1.0) and row['near'] == '100 %'
-    assert row['shape'] == '0 %'
+    assert row['aligned'] == '100 %' and row['shape'] == '0 %'
     assert row['low'] < 1 < row['high']
 
 
@@ -59,3 +59,4 @@ def test_size_counts_in_the_shape_where_it_can_be_known():
     larger = Estimate(truth.rotation, 1.01 * truth.translation + 5.0, truth.landmarks)
     assert shape(FAMILY['no known beacons, scale'], larger, truth) == pytest.approx(0.0, abs=1e-9)
     assert shape(FAMILY['no known beacons'], larger, truth) > 0.01
+    assert aligned(larger, truth) == shape(FAMILY['no known beacons'], larger, truth)
