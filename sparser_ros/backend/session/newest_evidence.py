@@ -47,8 +47,11 @@ class SinceAudit:
     """Distance between where the newest pose is estimated and where odometry alone has it."""
     odometry_sigma_m: Array
     """Standard deviation of the latter, relative to the pose at the audit."""
-    distance_m: Array
-    """Between the newest pose and that at the audit."""
+    alone_sigma_m: Array
+    """Standard deviation of the odometry since the last measurement that has counted, or since the
+    audit if that was later."""
+    alone_m: Array
+    """Distance between the newest pose and that one."""
 
     @property
     def fit(self) -> Array:
@@ -79,10 +82,10 @@ def since_audit(
     bent, bent_degrees = _bent(
         graph, edges, squares['relative_poses'], recent | (np.arange(len(stamps)) >= known),
         _freedom(graph)['relative_poses'])
-    moved, sigma, distance = _against_odometry(graph, segments, estimate, known)
     return SinceAudit(
         tally.measurements[2].astype(np.int64), total.astype(np.int64), out.astype(np.int64),
-        cost / usual, degrees.astype(np.int64), bent, bent_degrees, moved, sigma, distance)
+        cost / usual, degrees.astype(np.int64), bent, bent_degrees,
+        *_against_odometry(graph, segments, estimate, known, tally.last))
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class _Tally:
     cost: Array
     """Sum of their squares, clipped."""
     degrees: Array
+    last: Index
+    """(r,): newest pose of a measurement that counts, -1 = there is none."""
 
 
 def _freedom(graph: Graph) -> dict[str, int]:
@@ -107,6 +112,7 @@ def _tally(
     """Count ranges, closures and sightings by robot; `recent` (n,) marks the newest poses."""
     count, freedom = len(graph.robots), _freedom(graph)
     total, out, cost, degrees = np.zeros((4, 3, count))
+    last = np.full(count, -1)
     ends = {
         'relative_poses': (graph.relative_poses.i, graph.relative_poses.j),
         'sightings': (graph.sightings.i, graph.sightings.i),
@@ -125,15 +131,17 @@ def _tally(
         robots = [np.where(end[chosen] >= 0, graph.poses.robot[np.maximum(end[chosen], 0)], -1)
                   for end in (first, second)]
         robots[1] = np.where(robots[1] == robots[0], -1, robots[1])
-        for robot in robots:
+        for robot, end in zip(robots, (first, second), strict=True):
             own = robot >= 0
+            good = own & (weight >= rejected_weight)
+            np.maximum.at(last, robot[good], end[chosen][good])
             cell = time[own] * count + robot[own]
             many, costs, refused = (
                 np.bincount(cell, one, minlength=3 * count).reshape(3, count)
                 for one in (None, value[own], weight[own] < rejected_weight))
             total, out, cost = total + many, out + refused, cost + costs
             degrees = degrees + freedom[name] * many
-    return _Tally(total, out, cost, degrees)
+    return _Tally(total, out, cost, degrees, last)
 
 
 def _bent(
@@ -150,17 +158,17 @@ def _bent(
 
 
 def _against_odometry(
-    graph: Graph, segments: OdometrySegments, estimate: Estimate, known: int
-) -> tuple[Array, Array, Array]:
+    graph: Graph, segments: OdometrySegments, estimate: Estimate, known: int, measured: Index
+) -> tuple[Array, Array, Array, Array]:
     """How far robots have moved, since an audit of `known` poses, otherwise than odometry says.
 
-    With the standard deviation of odometry since then, and the distance from the pose then.
+    With the standard deviation of odometry since then. The same, and the distance, since the last
+    pose that was `measured` (r,), if that is newer.
     """
     count, poses = len(graph.robots), graph.poses
-    moved, sigma, distance = np.zeros((3, count))
+    moved, sigma, alone, distance = np.zeros((4, count))
     table = graph.relative_poses
     recent = np.flatnonzero(table.odometry & (table.j >= known))
-    kappa = chi_square_kappa(table.kappa[recent], graph.dimension)
     for robot in range(count):
         newest = segments.newest(robot)
         if newest < 0 or segments.first[newest] >= known:
@@ -172,10 +180,17 @@ def _against_odometry(
         estimated = estimate.rotation[since].T @ (
             estimate.translation[last] - estimate.translation[since])
         moved[robot] = np.linalg.norm(estimated - by_odometry)
-        distance[robot] = np.linalg.norm(by_odometry)
-        edges = segments.of_pose[table.j[recent]] == newest
-        way = float(np.sum(np.linalg.norm(table.translation[recent][edges], axis=1)))
-        variance = np.sum(1 / table.tau[recent][edges]) * graph.dimension
-        turn = np.sum(1 / kappa[edges])
-        sigma[robot] = math.sqrt(float(variance + way**2 * turn))
-    return moved, sigma, distance
+        edges = recent[segments.of_pose[table.j[recent]] == newest]
+        sigma[robot] = _sigma(graph, edges)
+        begin = max(since, int(measured[robot]))
+        alone[robot] = _sigma(graph, edges[table.j[edges] > begin])
+        distance[robot] = np.linalg.norm(poses.translation[last] - poses.translation[begin])
+    return moved, sigma, alone, distance
+
+
+def _sigma(graph: Graph, edges: Index) -> float:
+    """Standard deviation of the way along these edges of odometry, m, heading error included."""
+    table = graph.relative_poses.take(edges)
+    way = float(np.sum(np.linalg.norm(table.translation, axis=1)))
+    turn = np.sum(1 / chi_square_kappa(table.kappa, graph.dimension))
+    return math.sqrt(float(np.sum(1 / table.tau) * graph.dimension + way**2 * turn))

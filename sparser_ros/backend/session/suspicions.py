@@ -1,4 +1,4 @@
-"""Robots that data have denied a moment ago, and nothing has explained it since."""
+"""Robots that data have denied a moment ago, or that were lost, and nothing has told more since."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ class Suspicions:
 
     def __init__(self) -> None:
         self._last_ns: dict[str, int] = {}
+        self._lost: dict[str, str] = {}
+        self._audited = -1
+
+    def lost(self, adrift: Mapping[str, str], audited: int) -> dict[str, str]:
+        """{robot: why} of robots that are adrift, or were since the newest audit, of a sequence.
+
+        The first ranges after that tell one direction; whether they tell enough is for an audit.
+        """
+        if audited != self._audited:
+            self._lost, self._audited = {}, audited
+        self._lost.update(adrift)
+        return dict(self._lost)
 
     def held(
         self, contradictions: Mapping[str, str], explained: Collection[str],

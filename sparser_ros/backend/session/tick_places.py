@@ -62,7 +62,9 @@ def tick_places(
         since = since_audit(
             graph, segments, estimate, verdict, current.rows(), current.squares(), stats.weights,
             store.rows_until(verdict.sequence), config)
-        contradictions = trust.contradictions(since, verdict, graph.robots, config)
+        contradictions = suspicions.lost(
+            trust.adrift(since, verdict, graph.robots, config), verdict.sequence
+        ) | trust.contradictions(since, verdict, graph.robots, config)
         fit = dict(zip(graph.robots, since.fit.tolist(), strict=True))
         if config.backend.integrity.gate:
             contradictions = unconfirmed(

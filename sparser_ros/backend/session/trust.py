@@ -38,10 +38,7 @@ def contradictions(
     found, floor = {}, config.backend.integrity.variance_floor
     for number, robot in enumerate(robots):
         count, out = int(since.measurements[number]), int(since.rejected[number])
-        own, usual = newest_of(verdict, robot), usual_share(verdict, robot)
-        by_odometry = math.hypot(
-            since.odometry_sigma_m[number], *((
-                own.sigma_m, own.sigma_rad * since.distance_m[number]) if own else ()))
+        usual = usual_share(verdict, robot)
         limit = config.backend.observability.position_sigma_m + (
             _SIGMAS * since.odometry_sigma_m[number])
         if out and bdtrc(out - 1, count, min(usual, 1.0)) < UNUSUAL:
@@ -62,11 +59,30 @@ def contradictions(
             found[robot] = (
                 f'the map has {robot} {since.moved_m[number]:.1f} m from where its odometry '
                 'alone takes it')
-        elif not since.audited[number] and (
-                by_odometry >= config.backend.observability.position_sigma_m):
+    return found
+
+
+def adrift(
+    since: SinceAudit, verdict: Verdict, robots: Sequence[str], config: SparserConfig
+) -> dict[str, str]:
+    """{robot: why it is lost} of robots that have driven too far by odometry alone.
+
+    That is where most of their uncertainty comes from it: robots that are located just so, between
+    two ranges, are not meant.
+    """
+    found, limit = {}, config.backend.observability.position_sigma_m
+    for number, robot in enumerate(robots):
+        own = newest_of(verdict, robot)
+        if own is None or (own.location is not Location.LOCATED and since.audited[number]):
+            # Without a heading every step is a drift, which the next range makes good.
+            continue
+        drift = math.hypot(
+            since.alone_sigma_m[number], own.sigma_rad * since.alone_m[number])
+        sigma = math.hypot(own.sigma_m, drift)
+        if sigma >= limit and drift >= own.sigma_m:
             found[robot] = (
-                f'no measurement of {robot} but odometry has counted since the newest audit: its '
-                f'position has become uncertain by {by_odometry:.1f} m')
+                f'no measurement of {robot} but odometry has counted for a while: its position has '
+                f'become uncertain by {sigma:.1f} m')
     return found
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sparser_ros.backend.session.newest_evidence import SinceAudit
-from sparser_ros.backend.session.trust import contradictions
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.suspicions import Suspicions
+from sparser_ros.backend.session.trust import adrift, contradictions
 from sparser_ros.config.sparser import SparserConfig
 
 
@@ -14,8 +16,7 @@ def said(count, ratio, rejected=0):
     """What is said of a robot whose new measurements cost `ratio` times what is usual."""
     since = SinceAudit(
         np.array([count]), np.array([count]), np.array([rejected]), np.array([ratio * count]),
-        np.array([count]), np.zeros(1), np.zeros(1, dtype=int), np.zeros(1), np.zeros(1),
-        np.zeros(1))
+        np.array([count]), np.zeros(1), np.zeros(1, dtype=int), *np.zeros((4, 1)))
     return contradictions(since, SimpleNamespace(segments=()), ['A'], SparserConfig()).get('A')
 
 
@@ -42,10 +43,38 @@ def test_odometry_that_the_map_bends_contradicts():
         one, none = np.ones(1), np.zeros(1)
         since = SinceAudit(
             10 * one, 10 * one, none, 5 * one, 10 * one, np.array([square]),
-            np.array([degrees]), none, none, none)
+            np.array([degrees]), none, none, none, none)
         return contradictions(
             since, SimpleNamespace(segments=()), ['A'], SparserConfig()).get('A')
 
     assert bent(30.0, 30) is None and bent(60.0, 30) is None
     assert 'bends the newest odometry of A by 2.0 times' in bent(120.0, 30)
     assert bent(0.0, 0) is None
+
+
+def drifted(sigma_m, alone_sigma_m, alone_m, location=Location.LOCATED, audited=3):
+    """What is said of a robot that has driven by odometry alone since its last range."""
+    one, none = np.ones(1), np.zeros(1)
+    since = SinceAudit(
+        np.array([audited]), 10 * one, none, 5 * one, 10 * one, none, none.astype(int), none,
+        none, alone_sigma_m * one, alone_m * one)
+    own = SimpleNamespace(robot='A', location=location, sigma_m=sigma_m, sigma_rad=0.01)
+    return adrift(since, SimpleNamespace(segments=(own,)), ['A'], SparserConfig()).get('A')
+
+
+def test_a_robot_is_lost_where_odometry_alone_has_taken_it_too_far():
+    assert 'uncertain by 0.4 m' in drifted(0.1, 0.35, 10.0)
+    assert 'uncertain by 0.4 m' in drifted(0.1, 0.05, 40.0), 'by its heading'
+    assert drifted(0.1, 0.2, 10.0) is None
+    # Located just so, between two ranges.
+    assert drifted(0.32, 0.1, 1.0) is None
+    # Where the heading is not known.
+    assert drifted(0.1, 0.35, 10.0, Location.POSITION_ONLY) is None
+    assert drifted(0.1, 0.35, 10.0, Location.POSITION_ONLY, audited=0)
+
+
+def test_a_robot_that_was_lost_stays_so_until_the_next_audit():
+    memory = Suspicions()
+    assert memory.lost({}, 5) == {}
+    assert memory.lost({'B': 'drifted'}, 5) == {'B': 'drifted'} == memory.lost({}, 5)
+    assert memory.lost({}, 9) == {}
