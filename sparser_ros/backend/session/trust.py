@@ -73,7 +73,9 @@ def adrift(
     found, limit = {}, config.backend.observability.position_sigma_m
     for number, robot in enumerate(robots):
         own = newest_of(verdict, robot)
-        if own is None or (own.location is not Location.LOCATED and since.audited[number]):
+        if own is None or not own.location.placed:
+            continue
+        if own.location is Location.POSITION_ONLY and since.audited[number]:
             # Without a heading every step is a drift, which the next range makes good.
             continue
         drift = math.hypot(

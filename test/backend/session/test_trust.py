@@ -71,6 +71,7 @@ def test_a_robot_is_lost_where_odometry_alone_has_taken_it_too_far():
     # Where the heading is not known.
     assert drifted(0.1, 0.35, 10.0, Location.POSITION_ONLY) is None
     assert drifted(0.1, 0.35, 10.0, Location.POSITION_ONLY, audited=0)
+    assert drifted(0.1, 0.35, 10.0, Location.UNLOCATED, audited=0) is None
 
 
 def test_a_robot_that_was_lost_stays_so_until_the_next_audit():
