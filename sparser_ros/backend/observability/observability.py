@@ -28,9 +28,9 @@ from .uncertainty import Uncertainty, uncertainty
 MOST_REJECTED = 0.5
 """Share of a robot's measurements that may contradict its place: with more, another place of
 equal right may be theirs."""
-SEEN_SHARE = 1.5
+SEEN_SHARE = 1.16
 """A robot's own place may be uncertain by a third of the alert limit, the gauge robot's place as
-seen from there by half of it: 95 % of such errors are within the limit."""
+seen from there by 1 / 2.58 of it: 99 % of such errors are within the limit."""
 MISFIT = 2.0
 """Variance factor from which better placements are sought although nothing is determined."""
 UNDETERMINED_M = 100.0

@@ -131,7 +131,7 @@ def test_what_is_left_out_stays_left_out_of_a_thinned_graph():
                       & (stamps[rel.j[store.left_out_odometry]] >= b)) for a, b in old]
     assert np.all(covered)
     again = session.solve(True)
-    assert again.robots[1].location is Location.LOCATED
+    assert again.robots[1].location.placed
     assert np.max(np.abs(after.estimate.translation[-4:] - found[-1].estimate.translation[-4:])
                   ) < 0.3
 
