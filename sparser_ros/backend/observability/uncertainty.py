@@ -47,7 +47,8 @@ def uncertainty(
 
     Without absolute data the frame is the one in which the gauge robot's path as a whole is at
     rest (an S-transformation, Baarda 1981): an error of its first heading turns all of `map`,
-    which nothing inside it can tell and which harms nothing inside it.
+    which nothing inside it can tell and which harms nothing inside it. Where the odometry of that
+    robot began anew, the path is all its segments, unless the newer ones are too loose to help.
     """
     d, count = problem.dimension, problem.pieces
     residual, jacobian = problem.linearised(problem.identity())
@@ -61,17 +62,27 @@ def uncertainty(
     scaled = scale[:, None] * (normal + np.diag(weak)) * scale
     factor = _variance_factor(problem, residual) if variance_factor is None else variance_factor
     covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
-    if gauge is not None:
-        motion, rest = _frame(problem, pieces.segment == gauge)
-        covariance = _aligned(covariance, motion @ rest)
     newest = pieces.last
-    blocks = np.array([
-        covariance[problem.columns(int(v)), problem.columns(int(v))] for v in newest
-    ]).reshape(len(newest), size, size)
     arm = estimate.translation[segments.last] - problem.centers[newest]
     carry = np.concatenate(
         [np.broadcast_to(np.eye(d), (len(newest), d, d)), rotation_jacobian(arm)], axis=2)
-    position = _largest(carry @ blocks @ np.swapaxes(carry, 1, 2))
+
+    def of_newest(covariance: Array) -> tuple[Array, Array]:
+        blocks = np.array([
+            covariance[problem.columns(int(v)), problem.columns(int(v))] for v in newest
+        ]).reshape(len(newest), size, size)
+        return blocks, _largest(carry @ blocks @ np.swapaxes(carry, 1, 2))
+
+    if gauge is not None:
+        own = segments.robot == segments.robot[gauge]
+        paths = [pieces.segment == gauge]
+        if np.sum(own) > 1:
+            paths.append(own[pieces.segment])
+        frames = [_frame(problem, path) for path in paths]
+        covariance = min(
+            (_aligned(covariance, motion @ rest) for motion, rest in frames),
+            key=lambda aligned: float(np.sum(of_newest(aligned)[1]**2)))
+    blocks, position = of_newest(covariance)
     marks = np.array([
         covariance[problem.columns(v), problem.columns(v)]
         for v in range(count, problem.variables)]).reshape(-1, d, d)

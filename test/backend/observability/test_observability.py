@@ -1,5 +1,7 @@
 """What ranges determine, and what they do not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from backend_world import World, config, graph_of
@@ -223,3 +225,39 @@ def test_how_a_robot_sees_the_gauge_robot_is_what_it_would_find_as_the_gauge(dim
         assert of(0).gauge_seen[other] < 1.001 * of(other).position[0], 'or by its newest piece'
     assert np.any(of(0).gauge_seen[1:] > 0.999 * np.array(
         [of(other).position[0] for other in (1, 2)]))
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_a_gauge_robot_whose_odometry_began_anew_is_the_frame_with_its_whole_path(dimension):
+    """A second stretch that is tied to the first one as by odometry changes nothing."""
+    world = World(['curved', 'curved'], [[0, 0, 0][:dimension], [5, 2, 1][:dimension]],
+                  dimension=dimension, steps=100)
+    graph = graph_of(world.increments(1), dimension)
+    edges = graph.relative_poses
+    tied = replace(edges, odometry=edges.j != world.row(0, 25))
+
+    def newest(table):
+        one = graph.replaced(relative_poses=table)
+        segments = find_segments(one)
+        pieces = cut(one, world.truth, segments, 0.1)
+        problem = rigid_problem(one, world.truth, pieces.parts, 0.1, joints=pieces.joints)
+        seen = uncertainty(problem, pieces, world.truth, segments, 0, variance_factor=1.0)
+        return seen.position[[segments.newest(0), segments.newest(1)]]
+
+    np.testing.assert_allclose(newest(tied), newest(edges), rtol=0.15)
+    if dimension == 2:
+        loose = edges.take(np.flatnonzero(tied.odometry))
+        np.testing.assert_array_less(newest(loose), 1.5 * newest(edges), 'ranges tie it as well')
+
+
+def test_a_second_stretch_that_nothing_ties_does_not_blur_the_frame():
+    world = World(['curved', 'curved'], [[0, 0], [5, 2]], steps=60)
+    graph = graph_of(world.increments(1))
+    edges, ranges = graph.relative_poses, graph.ranges
+    before = world.row(0, 25)
+    graph = graph.replaced(
+        relative_poses=edges.take(np.flatnonzero(edges.j != before)),
+        ranges=ranges.take(np.flatnonzero(ranges.source < before)))
+    seen = judged(world, graph=graph)
+    assert seen.position_sigma_m[find_segments(graph).newest(0)] > 100
+    assert seen.position_sigma_m[find_segments(graph).newest(1)] < 1
