@@ -27,7 +27,8 @@ class Believed:
 
     reading: Reading
     new_segment: bool = False
-    """True when nothing is known of the motion before it."""
+    """True when nothing is known of the motion before it. Not even that the robot goes on with its
+    velocity: a simulator may have set it elsewhere. Tied by that, robots were up to 36 s wrong."""
     gap: Gap | None = None
 
 
