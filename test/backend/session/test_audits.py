@@ -246,7 +246,10 @@ def test_verdicts_survive_encoding():
     auditor = Auditor(config(solver=ROBUST))
     for one in increments:
         auditor.add(one)
-    verdict = auditor.audit(request=3)
+    # What defaults would hide.
+    verdict = dataclasses.replace(
+        auditor.audit(request=3), released=('L0',), biases={'A': 0.1}, widened={'B': 4.0},
+        held_sources=('A',), held_lengths={'A': (0.3, 5.0)})
     packet = decode(encode_verdict(verdict, Answer(2, 3)))
     again = decode_verdict(packet)
     assert packet.values['answer'] == {'generation': 2, 'request': 3, 'audit': -1}
