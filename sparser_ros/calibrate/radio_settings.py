@@ -74,10 +74,11 @@ def moved_lever_arm(lever_arm: list[float], error_m: Array) -> list[float]:
 
 
 def calibrated_config(
-    config: SparserConfig, found: SelfCalibration, *, noise: bool
+    config: SparserConfig, found: SelfCalibration, *, noise: bool,
+    levers: Sequence[LeverRow] = (),
 ) -> SparserConfig:
     """The configuration with the calibration in it."""
-    settings = radio_settings(config, found, noise=noise)
+    settings = radio_settings(config, found, noise=noise, levers=levers)
     radios: Mapping[str, Any] = settings['radios']
     return replace(
         config, radios=dict(radios), ranges=replace(config.ranges, **settings['ranges']))

@@ -67,13 +67,7 @@ def run(args: argparse.Namespace) -> int:
         if row.determined:
             print(f'  clock of {row.source}: stamps {row.late_s * 1e3:+.0f} +- '
                   f'{row.sigma_s * 1e3:.0f} ms late')
-    for lever in shown.antennas:
-        by = ', '.join(f'{error:+.3f} +- {sigma:.3f}' for error, sigma in zip(
-            lever.error_m, lever.sigma_m, strict=True))
-        verdict = ('not determined, drive curves' if not lever.determined
-                   else 'move it by that much' if lever.significant(SIGNIFICANT)
-                   else 'agrees with the configuration')
-        print(f'  lever arm of {lever.robot}: off by ({by}) m: {verdict}')
+    calibration_options.show_levers(shown.antennas)
     for one in either:
         print(f'  {one.robot}: stamps {lateness(one.late_s)}, or the antenna '
               f'{abs(one.error_m):.3f} m {moved(one.axis, one.error_m)}: drive at different '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..config import SolverConfig, build
@@ -10,6 +11,7 @@ from ..config.calibration_config import CalibrationConfig
 from ..config.option import walk
 
 if TYPE_CHECKING:
+    from ..calibrate.lever_arms import LeverRow
     from ..calibrate.self_calibration import SelfCalibration
     from ..graph import Graph
     from ..solver.result import SolveResult
@@ -62,6 +64,19 @@ def fields(found: SelfCalibration | None) -> dict[str, Any]:
     from ..calibrate.radio_table import as_dict
 
     return {'calibration': as_dict(found)}
+
+
+def show_levers(antennas: Iterable[LeverRow]) -> None:
+    """Print by how much lever arms are off, and what to do about it."""
+    from ..calibrate.antennas_and_clocks import SIGNIFICANT
+
+    for lever in antennas:
+        by = ', '.join(f'{error:+.3f} +- {sigma:.3f}' for error, sigma in zip(
+            lever.error_m, lever.sigma_m, strict=True))
+        verdict = ('not determined, drive curves' if not lever.determined
+                   else 'move it by that much' if lever.significant(SIGNIFICANT)
+                   else 'agrees with the configuration')
+        print(f'  lever arm of {lever.robot}: off by ({by}) m: {verdict}')
 
 
 def show(found: SelfCalibration | None) -> None:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.calibrate:
         config = replace(config, calibration=replace(config.calibration, mode='apply'))
     with replay_progress() as progress:
-        state, found = run_calibrated(args.bag, config, progress)
+        state, found, moved = run_calibrated(args.bag, config, progress)
     warnings = [one.text for one in replay_findings.findings_of(state)]
     show_warnings(warnings)
     lost = replay_findings.undetermined_robots(state)
@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     written = _write(args, state, result)
     _summary(result, args.verbose)
     calibration_options.show(found)
+    calibration_options.show_levers(moved)
     if written:
         print(f'written: {", ".join(map(str, written))}')
     show_undetermined(lost)

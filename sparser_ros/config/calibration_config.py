@@ -12,14 +12,15 @@ class CalibrationConfig:
     """What is estimated of the radios, from which priors, and when it is applied."""
 
     mode: str = option(
-        'none', 'biases of radios that are significant are only reported (report), or applied '
-        '(apply). `sparser replay` estimates them with the map of a first run and applies them in '
-        'a second one; the running node does so while it runs, with `calibration.live`',
+        'none', 'biases of radios, and antennas that stand elsewhere than configured, are only '
+        'reported (report), or applied (apply), where they are significant. `sparser replay` '
+        'estimates them with the map of a first run and applies them in a second one; the running '
+        'node does so while it runs, with `calibration.live`',
         choices=('none', 'report', 'apply'))
     live: bool = option(
         False, 'the running node calibrates its radios in the auditor process, with a tenth of '
         'its time; biases, lever arms and late stamps that are significant are reported in '
-        '~/status, biases and lever arms written by ~/save, and biases taken off all ranges where '
+        '~/status, biases and lever arms written by ~/save, and applied to all ranges where '
         '`calibration.mode` is apply', live=True)
     type_bias_sigma_m: float = option(
         0.5, 'prior standard deviation of the bias that all radios of one type share, about their '

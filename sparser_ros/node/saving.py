@@ -135,19 +135,15 @@ def found_radios(
     """
     # The calibration takes 0.1 s to load, which the node need not wait for.
     from ..backend.integrity.hypotheses import ALL_RADIOS
-    from ..backend.session.radio_biases import BIAS
-    from ..backend.session.radio_findings import ANTENNA
+    from ..backend.session.radio_errors import BIAS
+    from ..backend.session.radio_findings import antennas_of
     from ..calibrate.radio_settings import moved_lever_arm, radios_of
 
     bias = {one.subject: one.value for one in solution.findings if one.kind == BIAS}
     if ALL_RADIOS in bias:
         common = bias.pop(ALL_RADIOS)
         bias = {name: bias.get(name, common) for name in (*graph.robots, *graph.landmarks.names)}
-    moved: dict[str, Array] = {}
-    for one in solution.findings:
-        if one.kind in ANTENNA:
-            moved.setdefault(one.subject, np.zeros(graph.dimension))[
-                ANTENNA.index(one.kind)] = one.value
+    moved = antennas_of(solution.findings, graph.dimension)
     radios = {name: dict(radio) for name, radio in config.radios.items()}
     specs = config.radio_specs()
     for name in {**bias, **moved}:
@@ -158,7 +154,8 @@ def found_radios(
                 before = specs[radio].bias_m if radio in specs else 0.0
                 entry['bias_m'] = round(before + bias[name], 4)
             if name in moved:
-                entry['lever_arm'] = moved_lever_arm(entry.get('lever_arm', []), moved[name])
+                entry['lever_arm'] = moved_lever_arm(
+                    entry.get('lever_arm', []), np.array(moved[name]))
     return radios if bias or moved else {}
 
 

@@ -10,10 +10,10 @@ import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
-from ..session import radio_biases
 from ..session.auditor import Auditor
 from ..session.live_bound import MOST_ROUNDS
 from ..session.live_calibration import LiveCalibration
+from ..session.radio_errors import RadioErrors
 from ..session.renumbered import tracked_of
 from ..session.rulings import Rulings
 from ..session.tracked_map import TrackedMap, tracked_map
@@ -112,7 +112,7 @@ class AuditorLoop:
         elif packet.kind == protocol.CONFIGURE:
             self._config = protocol.config_from(values['config'])
             self._auditor.config = self._config
-            self._apply_biases()
+            self._apply_calibration()
         elif packet.kind == protocol.PAUSE:
             self._paused = values['paused']
         elif packet.kind == protocol.CLOSE:
@@ -137,19 +137,21 @@ class AuditorLoop:
         if begin < self._calibrate_from_s or not self._calibration.step(
                 self._auditor.solved, self._config):
             return False
-        self._apply_biases()
+        self._apply_calibration()
         now = time.monotonic()
         self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
         self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
         return True
 
-    def _apply_biases(self) -> None:
-        """Apply the biases of the last calibration, where they are to be applied and are new."""
+    def _apply_calibration(self) -> None:
+        """Take off what the last calibration has found, where that is to be and is new."""
         options = self._config.calibration
-        biases = self._calibration.biases if options.live and options.mode == 'apply' else {}
-        least = options.bias_floor_m if biases else 0.0
-        if radio_biases.differ(biases, self._auditor.calibrated, least):
-            self._auditor.calibrate(biases)
+        errors = RadioErrors()
+        if options.live and options.mode == 'apply':
+            errors = self._calibration.errors
+        least = options.bias_floor_m if errors else 0.0
+        if errors.may_differ(self._auditor.calibrated, least):
+            self._auditor.calibrate(errors)
 
     def _bounded(self) -> bool:
         """Whether a step of the bound was due, and made; a sharper bound is sent."""

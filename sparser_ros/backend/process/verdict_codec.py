@@ -10,6 +10,7 @@ import numpy as np
 from ...graph.finding import Finding
 from ...solver.result import SolveStatus
 from ..integrity.undetected import HiddenFaults
+from ..session.radio_errors import RadioErrors
 from ..session.range_corrections import RangeCorrections
 from ..session.rulings import Rulings
 from ..session.solution import Location
@@ -54,7 +55,7 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'held_sources': list(verdict.held_sources),
         'held_lengths': {name: list(pair) for name, pair in verdict.held_lengths.items()},
         'quarantined': [list(one) for one in verdict.quarantined],
-        'biases': verdict.biases,
+        'radio_errors': verdict.radio_errors.values(),
         'released': list(verdict.released),
         'rulings': verdict.rulings.values(),
     })
@@ -98,10 +99,17 @@ def decode_verdict(packet: Packet) -> Verdict:
             name: (length, factor)
             for name, (length, factor) in values.get('held_lengths', {}).items()},
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
-        biases=values.get('biases', {}),
+        radio_errors=_radio_errors(values),
         released=tuple(values.get('released', ())),
         rulings=Rulings.from_values(values.get('rulings')),
         **{name: values[name] for name in _PLAIN})
+
+
+def _radio_errors(values: dict[str, Any]) -> RadioErrors:
+    if 'radio_errors' not in values:
+        # Written before places of antennas were corrected.
+        return RadioErrors(values.get('biases', {}))
+    return RadioErrors.from_values(values['radio_errors'])
 
 
 def _corrections(packet: Packet) -> RangeCorrections:

@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from ...array_types import Array, Mask
+from ...calibrate.antennas_and_clocks import calibration_with_places
+from ...calibrate.lever_arms import LeverRow
 from ...calibrate.radio_settings import calibrated_config
-from ...calibrate.self_calibration import SelfCalibration, self_calibrate
+from ...calibrate.self_calibration import SelfCalibration
 from ...config.sparser import SparserConfig
 from ...graph import Graph
 from ...graph.subgraph import extract
+from ..session.radio_findings import significance
 from ..session.solution import Location, Solution
 from .replay import Progress, Replay, run
 from .truth import TruthTrack
@@ -20,23 +23,30 @@ from .truth import TruthTrack
 
 def run_calibrated(
     path: Path | str, config: SparserConfig, progress: Progress | None = None
-) -> tuple[Replay, SelfCalibration | None]:
+) -> tuple[Replay, SelfCalibration | None, tuple[LeverRow, ...]]:
     """Replay a bag as `calibration.mode` says: once, or again with the radios calibrated.
 
-    The second run has the biases in its configuration, as the node would after a calibration.
+    The second run has the biases in its configuration, and the lever arms of the robots in the last
+    result, whose antennas stand elsewhere, as the node would after a calibration.
     """
     state = run(path, config, progress)
     if config.calibration.mode == 'none' or state.solution is None:
-        return state, None
+        return state, None, ()
     graph = heard_part(state.measured, state.solution)
     if not len(graph.ranges):
-        return state, None
+        return state, None, ()
+    sigmas = significance(config.calibration, graph)
     # From scratch: beacons that are not located have no place to start from.
-    found = self_calibrate(graph, None, config.calibration, config.solver)
+    *_, end = calibration_with_places(graph, None, config.calibration, config.solver, sigmas)
+    assert end is not None
+    found, places = end
+    moved = () if found.doubted else tuple(
+        row for row in places.antennas if row.significant(sigmas))
     noisy = config.calibration.sigma == 'estimate' and found.noise is not None
-    if config.calibration.mode == 'report' or not (found.applied or noisy):
-        return state, found
-    return run(path, calibrated_config(config, found, noise=noisy), progress), found
+    if config.calibration.mode == 'report' or not (found.applied or noisy or moved):
+        return state, found, moved
+    calibrated = calibrated_config(config, found, noise=noisy, levers=moved)
+    return run(path, calibrated, progress), found, moved
 
 
 def heard_part(graph: Graph, solution: Solution) -> Graph:

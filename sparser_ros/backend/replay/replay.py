@@ -20,7 +20,6 @@ from ...frontend import Frontend, Inputs
 from ...graph import Graph, Increment, range_residuals
 from ...io import report
 from ...io.bag import BagReader
-from ..session import radio_biases
 from ..session.bound import NOTHING
 from ..session.session import Session
 from ..session.solution import Location, Solution
@@ -56,7 +55,7 @@ class Replay:
     @property
     def measured(self) -> Graph:
         """`graph`, with ranges from which no bias of a radio is taken."""
-        return radio_biases.measured(self.session.biases, self.session.graph)
+        return self.session.radio_errors.put_back(self.session.graph)
 
     def solve(self, data_s: float, *, full: bool | None = None, flush: bool = False) -> None:
         """Hand over what the front-end has and solve; nothing happens without new data."""

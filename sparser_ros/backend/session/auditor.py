@@ -10,7 +10,7 @@ alone, so that a replay gives the same result every time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from .judgement import Judgement, against_rivals, determined, judged, seen_in, t
 from .live_bound import ROUNDS, LiveBound
 from .map_comparison import SAME_CHI_SQUARE, has_left, is_worse
 from .quarantine import FAILURES
+from .radio_errors import RadioErrors
 from .rulings import Rulings
 from .runner import run
 from .scratch_rule import ScratchRule, Situation
@@ -135,14 +136,14 @@ class Auditor:
             self._faults.forget()
         self._store.rule(rulings)
 
-    def calibrate(self, biases: Mapping[str, float]) -> None:
-        """Take biases of radios (m, by robot or landmark) off their ranges, from now on."""
-        if dict(biases) != self._faults.calibrated:
-            self._faults.calibrate(biases)
+    def calibrate(self, errors: RadioErrors) -> None:
+        """Take these errors of radios off their ranges, and no others, from now on."""
+        if errors != self._faults.calibrated:
+            self._faults.calibrate(errors)
 
     @property
-    def calibrated(self) -> dict[str, float]:
-        """What a calibration takes off the ranges of radios, m, by robot or landmark."""
+    def calibrated(self) -> RadioErrors:
+        """What a calibration takes off the ranges of radios."""
         return self._faults.calibrated
 
     @property
@@ -210,7 +211,7 @@ class Auditor:
         return replace(
             verdict, request=request, final=not self.postponed,
             quarantined=tuple(sorted(excluded.items())), rulings=self._store.rulings,
-            biases=self._store.biases, released=self._store.released,
+            radio_errors=self._store.radio_errors, released=self._store.released,
             findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
             seconds=time.perf_counter() - begin_s)
 
@@ -367,7 +368,7 @@ class Auditor:
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
             best.result.stats.weights, own.poses,
-            self._store.original('ranges', own.rows['ranges']), self._store.biases)
+            self._store.original('ranges', own.rows['ranges']), self._store.radio_errors)
         self._due.end(self._store, frame.graph, found)
         stats = best.result.stats
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates

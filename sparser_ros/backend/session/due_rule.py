@@ -11,6 +11,7 @@ from ...config.backend_config import AuditConfig
 from ...graph import Graph
 from .graph_store import GraphStore
 from .judgement import Judgement, ties_of
+from .radio_errors import RadioErrors
 from .rulings import Rulings
 from .scratch_rule import DOUBT_GROWTH
 from .solution import Location
@@ -39,7 +40,7 @@ class DueRule:
     def __init__(self) -> None:
         self._last: _Counts | None = None
         self._rulings = Rulings()
-        self._biases: dict[str, float] = {}
+        self._errors = RadioErrors()
         self.sequence = -1
         """Newest increment of the last audit, also of one that could not tell; -1 = none."""
 
@@ -52,17 +53,17 @@ class DueRule:
         """What else than data is new since the last audit, or ''."""
         if store.rulings != self._rulings:
             return RULED
-        return CALIBRATED if store.biases != self._biases else ''
+        return CALIBRATED if store.radio_errors != self._errors else ''
 
     def begin(self, store: GraphStore) -> int:
         """An audit of the graph begins; returns `sequence` of the one before."""
         before, self.sequence = self.sequence, store.sequence
-        self._rulings, self._biases = store.rulings, store.biases
+        self._rulings, self._errors = store.rulings, store.radio_errors
         return before
 
     def audited(self, store: GraphStore) -> None:
         """The audit ends: what it has taken off ranges itself is no news."""
-        self._biases = store.biases
+        self._errors = store.radio_errors
 
     def failed(self, before: int) -> None:
         """The audit ended with an error: another try may succeed."""

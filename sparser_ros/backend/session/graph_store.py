@@ -23,8 +23,8 @@ from ...graph import (
     empty_graph,
 )
 from ...graph.thinning import Renumbering
-from . import radio_biases
 from .quarantine import ODOMETRY
+from .radio_errors import RadioErrors
 from .range_corrections import RangeCorrections
 from .rulings import Rulings
 
@@ -75,7 +75,7 @@ class GraphStore:
     odometry that failed (failed_odometry.py) and what the operator ignores (rulings.py) are left
     out of `graph`; `original` gives the rows that the others have in the sum of all increments.
     Ranges that are long by a known length are corrected there (range_corrections.py), those of
-    radios with a known bias as well (radio_biases.py). The odometry of robots that is worse than it
+    radios with known errors as well (radio_errors.py). The odometry of robots that is worse than it
     claims, and what the operator doubts, has a smaller weight there. Beacons that were moved away
     from their known place have none there.
     """
@@ -93,9 +93,9 @@ class GraphStore:
         self._cut: Index = np.zeros(0, dtype=np.int64)
         self._corrections = RangeCorrections()
         self._widened: dict[str, float] = {}
-        self._biases: dict[str, float] = {}
+        self._radio_errors = RadioErrors()
         self._unbiased: tuple[Graph, Graph] | None = None
-        """`whole` as it was, and without biases."""
+        """`whole` as it was, and without errors of radios."""
         self._rulings = Rulings()
         self._released: tuple[str, ...] = ()
         self._robots: dict[int, tuple[int, ...]] = {}
@@ -144,7 +144,7 @@ class GraphStore:
             left = np.concatenate([[0], np.cumsum(to.rows[name] >= 0)])
             other._ends[name] = [
                 (number, int(left[end])) for number, end in _remembered(ends, marks)]
-        other._widened, other._biases = dict(self._widened), dict(self._biases)
+        other._widened, other._radio_errors = dict(self._widened), self._radio_errors
         other._doubted = np.sort(to.measurements('ranges', self._doubted))
         other._cut = to.odometry(self._cut)
         other._corrections = self._corrections.thinned(to)
@@ -177,9 +177,9 @@ class GraphStore:
         return self._corrections
 
     @property
-    def biases(self) -> dict[str, float]:
-        """What is taken off the ranges of radios, m, by robot or landmark."""
-        return dict(self._biases)
+    def radio_errors(self) -> RadioErrors:
+        """What is taken off the ranges of radios."""
+        return self._radio_errors
 
     @property
     def rulings(self) -> Rulings:
@@ -195,7 +195,7 @@ class GraphStore:
     def _partial(self) -> bool:
         return bool(
             self._excluded or len(self._doubted) or len(self._cut) or len(self._corrections)
-            or self._widened or self._biases or self._rulings.entries or self._released)
+            or self._widened or self._radio_errors or self._rulings.entries or self._released)
 
     @property
     def whole(self) -> Graph:
@@ -207,10 +207,10 @@ class GraphStore:
 
     @property
     def unbiased(self) -> Graph:
-        """The sum of all increments with the biases of radios taken off its ranges."""
+        """The sum of all increments with the errors of radios taken off its ranges."""
         whole = self.whole
         if self._unbiased is None or self._unbiased[0] is not whole:
-            self._unbiased = whole, radio_biases.unbiased(self._biases, whole)
+            self._unbiased = whole, self._radio_errors.off_all(whole)
         return self._unbiased[1]
 
     def exclude(self, levels: Mapping[int, int]) -> None:
@@ -238,10 +238,10 @@ class GraphStore:
         if dict(factors) != self._widened:
             self._widened, self._graph, self._rows = dict(factors), None, {}
 
-    def calibrate(self, biases: Mapping[str, float]) -> None:
-        """Take these biases (m) off the ranges of radios, and no others, from now on."""
-        if dict(biases) != self._biases:
-            self._biases, self._graph, self._rows = dict(biases), None, {}
+    def calibrate(self, errors: RadioErrors) -> None:
+        """Take these errors off the ranges of radios, and no others, from now on."""
+        if errors != self._radio_errors:
+            self._radio_errors, self._graph, self._rows = errors, None, {}
             self._unbiased = None
 
     def rule(self, rulings: Rulings) -> None:
@@ -340,7 +340,7 @@ class GraphStore:
     def _weighed(self, name: str, table: Table, rows: Index) -> Table:
         """Measurements as `graph` has them; `rows` are theirs in the sum of all increments."""
         if isinstance(table, Ranges):
-            table = radio_biases.without(self._biases, self._whole, table)
+            table = self._radio_errors.off(self._whole, table)
             table = self._corrections.applied(table, rows)
         factor = self._rulings.factors(self._whole, name, table)
         if self._widened and isinstance(table, RelativePoses):

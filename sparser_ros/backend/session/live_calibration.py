@@ -1,7 +1,8 @@
 """Radios calibrated beside the audits, one solve at a time: what is found becomes findings.
 
-Each calibration begins with the ranges as they were measured, so what it finds replaces what the
-last one has found. Where antennas stand and how late stamps are is looked at once biases are known.
+Each calibration begins with the ranges as they were measured and the configured lever arms, so
+what it finds replaces what the last one has found. Where antennas stand and how late stamps are is
+looked at once biases are known; how late stamps are is only told.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...graph.finding import Finding
-from . import radio_biases
 from .quarantine import FAILURES
+from .radio_errors import RadioErrors
 from .solved_map import SolvedMap
 
 if TYPE_CHECKING:
@@ -31,15 +32,15 @@ class LiveCalibration:
     def __init__(self) -> None:
         self.findings: tuple[Finding, ...] = ()
         """Of the last calibration that has ended."""
-        self.biases: dict[str, float] = {}
-        """What it would take off the ranges of radios, m, by robot or landmark."""
+        self.errors = RadioErrors()
+        """What it would take off the ranges of radios."""
         self._steps: Iterator[None] | None = None
         self._ranges = 0
 
     def step(self, solved: SolvedMap | None, config: SparserConfig) -> bool:
         """One solve; False where there was nothing to do."""
         if not config.calibration.live:
-            self.findings, self.biases, self._steps, self._ranges = (), {}, None, 0
+            self.findings, self.errors, self._steps, self._ranges = (), RadioErrors(), None, 0
             return False
         if self._steps is None:
             if solved is None or len(solved.graph.ranges) < max(1.0, _GROWTH * self._ranges):
@@ -60,11 +61,17 @@ class LiveCalibration:
     def _calibration(self, solved: SolvedMap, config: SparserConfig) -> Iterator[None]:
         """One calibration, solve by solve, with the options that hold when it begins."""
         from ...calibrate.antennas_and_clocks import calibration_with_places
-        from .radio_findings import bias_findings, biases_of, place_findings, significance
+        from .radio_findings import (
+            antennas_of,
+            bias_findings,
+            biases_of,
+            place_findings,
+            significance,
+        )
 
         # A bias is one number per radio that people can set; a scale would change all of them.
         options = replace(config.calibration, scale_sigma=0.0)
-        measured = radio_biases.measured(solved.biases, solved.graph)
+        measured = solved.radio_errors.put_back(solved.graph)
         sigmas = significance(options, measured)
         end: tuple[SelfCalibration, AntennasAndClocks] | None = None
         for end in calibration_with_places(
@@ -73,6 +80,8 @@ class LiveCalibration:
                 yield
         assert end is not None
         found, told = end
-        places = () if found.doubted else place_findings(told, sigmas, options.bias_floor_m)
-        self.findings = (*bias_findings(found, options.mode == 'apply'), *places)
-        self.biases = biases_of(found)
+        applied = options.mode == 'apply'
+        places = () if found.doubted else place_findings(
+            told, sigmas, options.bias_floor_m, applied)
+        self.findings = (*bias_findings(found, applied), *places)
+        self.errors = RadioErrors(biases_of(found), antennas_of(places, measured.dimension))

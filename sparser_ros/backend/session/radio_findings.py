@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from ...calibrate.radio_table import radio_rows
 from ...calibrate.radio_words import lateness, moved
 from ...graph.finding import Finding
-from .radio_biases import BIAS
+from .radio_errors import BIAS
 
 if TYPE_CHECKING:
     from ...calibrate.antennas_and_clocks import AntennasAndClocks
@@ -54,6 +54,17 @@ def bias_findings(found: SelfCalibration, applied: bool) -> tuple[Finding, ...]:
         for row in sorted(rows, key=lambda row: -abs(bias[row.name])))
 
 
+def antennas_of(
+    findings: tuple[Finding, ...], dimension: int
+) -> dict[str, tuple[float, ...]]:
+    """By how much antennas of robots stand elsewhere than configured, (d,) metres."""
+    found: dict[str, list[float]] = {}
+    for one in findings:
+        if one.kind in ANTENNA:
+            found.setdefault(one.subject, [0.0] * dimension)[ANTENNA.index(one.kind)] = one.value
+    return {robot: tuple(error) for robot, error in found.items()}
+
+
 def significance(options: CalibrationConfig, graph: Graph) -> float:
     """Standard deviations of antennas and clocks that count.
 
@@ -64,16 +75,18 @@ def significance(options: CalibrationConfig, graph: Graph) -> float:
 
 
 def place_findings(
-    told: AntennasAndClocks, sigmas: float, floor_m: float
+    told: AntennasAndClocks, sigmas: float, floor_m: float, applied: bool
 ) -> tuple[Finding, ...]:
     """Antennas that stand elsewhere than configured, an axis each, and stamps that are late.
 
-    What is off by `sigmas` standard deviations and moves ranges by more than `floor_m`.
+    What is off by `sigmas` standard deviations and moves ranges by more than `floor_m`. `applied`:
+    whether the running node moves these antennas itself.
     """
     antennas = [
         Finding(ANTENNA[axis], row.robot,
                 f'the antenna of {row.robot} is {abs(error):.2f} m {moved(axis, error)} '
-                f'than its lever_arm says (sigma {sigma:.2f} m)', error, 'm')
+                f'than its lever_arm says (sigma {sigma:.2f} m)'
+                + (': that is allowed for' if applied else ''), error, 'm')
         for row in told.antennas if row.determined
         for axis, (error, sigma) in enumerate(zip(row.error_m, row.sigma_m, strict=True))
         if abs(error) > max(sigmas * sigma, floor_m)]

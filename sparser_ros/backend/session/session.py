@@ -13,6 +13,7 @@ from ...graph.thinning import Renumbering
 from ...linalg.blas import single_threaded_blas
 from .auditor import Auditor
 from .bound import Bound
+from .radio_errors import RadioErrors
 from .rulings import Rulings
 from .solution import Solution
 from .tracked_map import tracked_map
@@ -48,9 +49,9 @@ class Session:
         return self.tracker.graph
 
     @property
-    def biases(self) -> dict[str, float]:
-        """What is taken off the ranges of radios in `graph`, m, by robot or landmark."""
-        return self.tracker.biases
+    def radio_errors(self) -> RadioErrors:
+        """What is taken off the ranges of radios in `graph`."""
+        return self.tracker.radio_errors
 
     @property
     def sequence(self) -> int:

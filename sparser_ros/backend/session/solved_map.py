@@ -13,6 +13,7 @@ from ...graph.subgraph import extract
 from ...solver.model.problem import QuadraticProblem
 from ...solver.model.schur import SchurOperator
 from ...solver.robust.kernels import floored
+from .radio_errors import RadioErrors
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class SolvedMap:
     """(n,): ascending rows of its poses in the sum of all increments."""
     ranges: Index
     """(k,): the same of its ranges."""
-    biases: dict[str, float] = field(default_factory=dict)
-    """What was taken off the ranges of radios, m."""
+    radio_errors: RadioErrors = field(default_factory=RadioErrors)
+    """What was taken off the ranges of radios."""
 
     def part(self, poses: Mask) -> SolvedMap:
         """The largest connected part of the masked poses, or the part that is tied to the map."""

@@ -8,7 +8,7 @@ taken off by name (lasting_biases.py). Odometry: odometry_faults.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, far_fetched
 from .odometry_trial import OdometryTrial
 from .other_causes import other_causes
+from .radio_errors import RadioErrors
 from .range_corrections import RangeCorrections
 from .range_doubts import (
     LEAST_EXPLAINED,
@@ -90,13 +91,13 @@ class SourceFaults:
         self._doubt([])
 
     @property
-    def calibrated(self) -> dict[str, float]:
-        """What a calibration takes off the ranges of radios, m, by robot or landmark."""
+    def calibrated(self) -> RadioErrors:
+        """What a calibration takes off the ranges of radios."""
         return self._biases.taken.calibrated
 
-    def calibrate(self, biases: Mapping[str, float]) -> None:
+    def calibrate(self, errors: RadioErrors) -> None:
         """Take this off; faults are looked for anew: their lengths were measured otherwise."""
-        self._biases.taken.calibrated = dict(biases)
+        self._biases.taken.calibrated = errors
         self.forget()
 
     def hold_back(self) -> None:

@@ -1,6 +1,6 @@
 """Lengths that are taken off the ranges of radios, from when to when, and what an operator reads.
 
-By name where a length goes on (radio_biases.py), which also holds for what the radio measures next.
+By name where a length goes on (radio_errors.py), which also holds for what the radio measures next.
 By rows (range_corrections.py) where it is over, and to put it back from before it began.
 """
 
@@ -18,7 +18,7 @@ from ...graph.thinning import Renumbering
 from ..integrity.doubts import too_long
 from ..integrity.hypotheses import ALL_RADIOS
 from .graph_store import GraphStore
-from .radio_biases import BIAS
+from .radio_errors import BIAS, RadioErrors
 from .range_corrections import RangeCorrections
 from .range_doubts import of_sources
 
@@ -47,15 +47,15 @@ class PastLength:
 
 
 class TakenLengths:
-    """What is taken off now, beside what is calibrated; biases of the store follow at once.
+    """What is taken off now, beside what is calibrated; those of the store follow at once.
 
     `corrections` are for their owner to set in the store.
     """
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store
-        self.calibrated: dict[str, float] = {}
-        """What a calibration takes off, m, by robot or landmark."""
+        self.calibrated = RadioErrors()
+        """What a calibration takes off."""
         self.lengths: dict[str, float] = {}
         """Those that go on, m."""
         self._before: dict[str, Index] = {}
@@ -104,7 +104,7 @@ class TakenLengths:
     def _finding(self, name: str, length: float) -> Finding:
         every = name == ALL_RADIOS
         # A range has two radios.
-        own = length / 2 if every else self._store.biases[name]
+        own = length / 2 if every else self._store.radio_errors.bias_m[name]
         since = ''
         if name in self._before:
             begin = range_ends(self._store.whole).seconds[self._before[name][-1]]
@@ -140,15 +140,15 @@ class TakenLengths:
 
     def take_off(self, lengths: Mapping[str, float]) -> bool:
         """Take these lengths off, and no others; whether that changes the graph."""
-        before, self.lengths = self._store.biases, dict(lengths)
+        before, self.lengths = self._store.radio_errors, dict(lengths)
         self._before = {name: rows for name, rows in self._before.items() if name in lengths}
         graph, common = self._store.whole, lengths.get(ALL_RADIOS, 0.0) / 2
-        biases = {**self.calibrated}
+        biases = {**self.calibrated.bias_m}
         if common:
             biases = {name: biases.get(name, 0.0) + common
                       for name in (*graph.robots, *graph.landmarks.names)}
         for name, length in lengths.items():
             if name != ALL_RADIOS:
                 biases[name] = biases.get(name, 0.0) + length
-        self._store.calibrate(biases)
-        return self._store.biases != before
+        self._store.calibrate(replace(self.calibrated, bias_m=biases))
+        return self._store.radio_errors != before

@@ -22,12 +22,13 @@ from ...graph.finding import Finding
 from ...graph.odometry_segments import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
-from . import quarantine, radio_biases, renumbered, trust
+from . import quarantine, renumbered, trust
 from .frame import Frame, frame_of
 from .graph_store import GraphStore, merged
 from .map_costs import costs_of
 from .placed_map import PlacedMap, placed_map
 from .quarantine import FAILURES
+from .radio_errors import RadioErrors
 from .range_corrections import RangeCorrections
 from .range_doubts import corrections_of, held_since, rows_of
 from .rejected import rejected_of
@@ -97,9 +98,9 @@ class Tracker:
         return self._store.whole
 
     @property
-    def biases(self) -> dict[str, float]:
-        """What is taken off the ranges of radios in `graph`, m, by robot or landmark."""
-        return self._store.biases
+    def radio_errors(self) -> RadioErrors:
+        """What is taken off the ranges of radios in `graph`."""
+        return self._store.radio_errors
 
     @property
     def sequence(self) -> int:
@@ -155,7 +156,7 @@ class Tracker:
             and np.array_equal(verdict.left_out_odometry, self._store.left_out_odometry)
             and corrections.same(self._store.corrections)
             and verdict.widened == self._widened
-            and verdict.biases == self._store.biases
+            and verdict.radio_errors == self._store.radio_errors
             and verdict.released == self._store.released
             and verdict.rulings == self._store.rulings
             and set(verdict.placed) <= set(self._names)
@@ -175,7 +176,7 @@ class Tracker:
         self._store.correct(corrections)
         self._widened = verdict.widened
         self._store.widen(verdict.widened)
-        self._store.calibrate(verdict.biases)
+        self._store.calibrate(verdict.radio_errors)
         self._store.release(verdict.released)
         self._store.rule(verdict.rulings)
         before = None if self._good is None else self._good[1]
@@ -227,7 +228,7 @@ class Tracker:
         """
         if not verdict.held_sources:
             return verdict.doubted_ranges, verdict.corrections
-        graph = radio_biases.unbiased(verdict.biases, self._store.whole)
+        graph = verdict.radio_errors.off_all(self._store.whole)
         estimate = verdict.estimate
         if verdict.held_lengths:
             # By odometry alone: the ranges in question have no say in where their source is.

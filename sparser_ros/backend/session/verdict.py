@@ -12,6 +12,7 @@ from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.undetected import HiddenFaults
+from .radio_errors import RadioErrors
 from .range_corrections import RangeCorrections
 from .rulings import Rulings
 from .solution import Location
@@ -95,8 +96,8 @@ class Verdict:
     """(length in metres, variance factor) of those whose next ranges are corrected."""
     widened: dict[str, float] = field(default_factory=dict)
     """Factors by which the variance of a robot's odometry is multiplied in every solve."""
-    biases: dict[str, float] = field(default_factory=dict)
-    """What is taken off the ranges of radios in every solve, m, by robot or landmark."""
+    radio_errors: RadioErrors = field(default_factory=RadioErrors)
+    """What is taken off the ranges of radios in every solve."""
     released: tuple[str, ...] = ()
     """Beacons that were moved away from their known place: it does not count in any solve."""
     rulings: Rulings = Rulings()

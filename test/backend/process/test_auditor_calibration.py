@@ -8,7 +8,7 @@ from backend_world import World, config
 
 from sparser_ros.backend.process import auditor_process
 from sparser_ros.backend.process.worker import SolverWorker
-from sparser_ros.backend.session.radio_biases import BIAS
+from sparser_ros.backend.session.radio_errors import BIAS
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.integrity import IntegrityConfig

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.backend.replay.calibrated_replay import run_calibrated
+from sparser_ros.backend.session.radio_errors import RadioErrors
 from sparser_ros.cli.main import main
 from sparser_ros.config import SparserConfig
 
@@ -30,7 +31,7 @@ def recording(tmp_path_factory):
 def test_a_calibration_begins_with_ranges_as_they_were_measured(recording):
     bag, config = recording
     state = run_calibrated(bag, config)[0]
-    state.session.tracker._store.calibrate({'A': 0.3})
+    state.session.tracker._store.calibrate(RadioErrors({'A': 0.3}))
     ranges = state.measured.ranges.distance_m
     np.testing.assert_allclose(ranges - state.graph.ranges.distance_m, 0.3, atol=1e-9)
 
@@ -38,13 +39,13 @@ def test_a_calibration_begins_with_ranges_as_they_were_measured(recording):
 def test_the_second_run_has_the_biases_of_the_first(recording):
     bag, config = recording
     mode = replace(config.calibration, mode='apply')
-    state, found = run_calibrated(bag, replace(config, calibration=mode))
+    state, found, _ = run_calibrated(bag, replace(config, calibration=mode))
     assert found is not None and found.applied
     specs = state.config.radio_specs()
     # One robot: only sums of its bias and a beacon's are determined.
     left = [specs['A'].bias_m + specs[name].bias_m for name in found.ends.names[1:]]
     assert left == pytest.approx([0.0] * 4, abs=0.2)
     assert sum(left) / 4 == pytest.approx(0.0, abs=0.15)
-    before, none = run_calibrated(bag, config)
+    before, none, _ = run_calibrated(bag, config)
     assert none is None
     assert state.solution.stats.cost_final < before.solution.stats.cost_final

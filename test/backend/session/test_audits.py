@@ -15,6 +15,7 @@ from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.judgement import Judgement
 from sparser_ros.backend.session.map_costs import robust_cost
 from sparser_ros.backend.session.odometry_faults import far_fetched
+from sparser_ros.backend.session.radio_errors import RadioErrors
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.source_faults import SourceFaults
@@ -248,7 +249,8 @@ def test_verdicts_survive_encoding():
         auditor.add(one)
     # What defaults would hide.
     verdict = dataclasses.replace(
-        auditor.audit(request=3), released=('L0',), biases={'A': 0.1}, widened={'B': 4.0},
+        auditor.audit(request=3), released=('L0',),
+        radio_errors=RadioErrors({'A': 0.1}, {'B': (0.2, -0.1)}), widened={'B': 4.0},
         held_sources=('A',), held_lengths={'A': (0.3, 5.0)})
     packet = decode(encode_verdict(verdict, Answer(2, 3)))
     again = decode_verdict(packet)

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparser_ros.backend.integrity.hypotheses import ALL_RADIOS
-from sparser_ros.backend.session import radio_biases
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.common_length import common_length, lengths_left
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.lasting_biases import LastingBiases, stands_out
-from sparser_ros.backend.session.radio_biases import BIAS
+from sparser_ros.backend.session.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.integrity import IntegrityConfig
@@ -72,10 +71,10 @@ def error_m(world, verdict):
 def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(length_m):
     world, auditor = world_of(), Auditor(options())
     verdict = audited(world, auditor, length_m=length_m)
-    assert verdict.biases == {'B': pytest.approx(length_m, abs=0.05)}
+    assert verdict.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
     found = [one for one in verdict.findings if one.kind == BIAS]
     assert [one.subject for one in found] == ['B']
-    assert found[0].value == verdict.biases['B']
+    assert found[0].value == verdict.radio_errors.bias_m['B']
     assert 'm too ' + ('long' if length_m > 0 else 'short') in found[0].text
     assert all(one.location is Location.LOCATED for one in verdict.segments)
     assert error_m(world, verdict) < 0.05
@@ -87,36 +86,37 @@ def test_the_same_data_give_the_same_length_and_no_further_audit():
     first = audited(world_of(), auditor)
     assert auditor.retold == ''
     again = auditor.audit()
-    assert again.biases == {'B': pytest.approx(first.biases['B'], abs=0.02)}
+    assert again.radio_errors.bias_m == {
+        'B': pytest.approx(first.radio_errors.bias_m['B'], abs=0.02)}
 
 
 def test_what_is_reported_only_is_not_taken_off():
     verdict = audited(world_of(), Auditor(options(doubt_ranges=False)))
-    assert not verdict.biases
+    assert not verdict.radio_errors.bias_m
     assert any(one.kind == 'range_bias' and one.subject == 'B' for one in verdict.findings)
 
 
 def test_a_switch_puts_the_length_back():
     auditor = Auditor(options())
-    assert audited(world_of(), auditor).biases
+    assert audited(world_of(), auditor).radio_errors
     auditor.config = options(doubt_ranges=False)
-    assert not auditor.audit().biases
+    assert not auditor.audit().radio_errors
 
 
 def test_a_known_beacon_keeps_its_ranges():
     verdict = audited(world_of(), Auditor(options()), name='L0')
-    assert not verdict.biases
+    assert not verdict.radio_errors.bias_m
     assert any(one.subject == 'L0' for one in verdict.findings)
 
 
 def test_the_length_of_a_beacon_that_nobody_surveyed_is_found_among_known_ones():
     verdict = audited(world_of(steps=80, known=range(3)), Auditor(options()), name='L3')
-    assert verdict.biases == {'L3': pytest.approx(LENGTH_M, abs=0.1)}
+    assert verdict.radio_errors.bias_m == {'L3': pytest.approx(LENGTH_M, abs=0.1)}
 
 
 def test_no_length_is_taken_off_radios_that_are_right():
     for seed in range(5):
-        assert not audited(world_of(seed=seed), Auditor(options()), length_m=0.0).biases
+        assert not audited(world_of(seed=seed), Auditor(options()), length_m=0.0).radio_errors
 
 
 @pytest.fixture(scope='module')
@@ -132,10 +132,10 @@ def over():
 def test_a_length_that_is_over_is_taken_off_the_ranges_before(over):
     world, _, verdicts = over
     for verdict in verdicts[:4]:
-        assert verdict.biases == {'B': pytest.approx(LENGTH_M, abs=0.05)}
+        assert verdict.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
     faulty = sum(len(one.ranges) for one in world.increments(16)[:4])
     for verdict in verdicts[4:]:
-        assert not verdict.biases
+        assert not verdict.radio_errors.bias_m
         assert np.all(verdict.corrections.rows < faulty)
         assert verdict.corrections.length_m == pytest.approx(LENGTH_M, abs=0.05)
         assert np.all(verdict.corrections.factor == 1.0)
@@ -160,10 +160,10 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
         assert any(robot == 'B' for robot, _ in verdict.gate_robots)
     honest = sum(len(one.ranges) for one in world.increments(16)[:4])
     for verdict in verdicts[10:]:
-        assert verdict.biases == {'B': pytest.approx(length_m, abs=0.05)}
+        assert verdict.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
         assert not verdict.gate_robots
         assert np.all(verdict.corrections.rows < honest)
-        assert np.all(verdict.corrections.length_m == -verdict.biases['B'])
+        assert np.all(verdict.corrections.length_m == -verdict.radio_errors.bias_m['B'])
         assert error_m(world, verdict) < 0.05
         (found,) = verdict.findings
         assert found.kind == BIAS and 'since 20 s of the data' in found.text
@@ -193,7 +193,7 @@ def test_what_is_put_back_follows_its_length():
     contest, _ = auditor._attempt(None)
     assert biases.renewed(
         contest, lambda: auditor._faults._doubt([]), auditor._again, auditor.config) is not None
-    assert not auditor._store.biases and not len(auditor._store.corrections)
+    assert not auditor._store.radio_errors and not len(auditor._store.corrections)
 
 
 def test_odometry_that_jumps_is_no_length_that_began():
@@ -206,7 +206,7 @@ def test_odometry_that_jumps_is_no_length_that_began():
             one = dataclasses.replace(one, relative_poses=rel.replaced(translation=jumped))
         auditor.add(one)
         verdict = auditor.audit()
-        assert not verdict.biases
+        assert not verdict.radio_errors.bias_m
     assert any(one.kind.startswith('odometry') for one in verdict.findings)
 
 
@@ -235,23 +235,23 @@ def test_a_thinned_graph_has_the_same_lengths(over):
 
 def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
     auditor = Auditor(options())
-    assert audited(world_of(), auditor).biases
-    auditor.calibrate({'B': LENGTH_M, 'A': 0.01})
+    assert audited(world_of(), auditor).radio_errors
+    auditor.calibrate(RadioErrors({'B': LENGTH_M, 'A': 0.01}))
     assert auditor.retold
     verdict = auditor.audit()
-    assert verdict.biases == {'B': LENGTH_M, 'A': 0.01} == auditor.calibrated
+    assert verdict.radio_errors.bias_m == {'B': LENGTH_M, 'A': 0.01} == auditor.calibrated.bias_m
     assert not any(one.kind == BIAS for one in verdict.findings)
 
 
 def test_a_length_beside_a_calibration_is_the_rest():
     auditor = Auditor(options())
-    auditor.calibrate({'B': 0.3})
+    auditor.calibrate(RadioErrors({'B': 0.3}))
     verdict = audited(world_of(), auditor)
-    assert verdict.biases == {'B': pytest.approx(LENGTH_M, abs=0.05)}
-    assert auditor.calibrated == {'B': 0.3}
+    assert verdict.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
+    assert auditor.calibrated == RadioErrors({'B': 0.3})
     (found,) = [one for one in verdict.findings if one.kind == BIAS]
     # What ~/save writes is added to what is configured, not to what is calibrated.
-    assert found.value == verdict.biases['B']
+    assert found.value == verdict.radio_errors.bias_m['B']
 
 
 def test_ranges_without_biases_are_those_of_the_sum_of_all_increments():
@@ -259,14 +259,14 @@ def test_ranges_without_biases_are_those_of_the_sum_of_all_increments():
     for one in world_of().increments(1):
         store.add(one)
     assert store.unbiased is store.whole
-    store.calibrate({'B': 0.2})
+    store.calibrate(RadioErrors({'B': 0.2}))
     before, after = store.whole.ranges.distance_m, store.unbiased.ranges.distance_m
     assert set(np.round(before - after, 9)) == {0.0, 0.2}
     assert store.unbiased is store.unbiased
     # A calibration begins with ranges as they were measured.
-    measured = radio_biases.measured(store.biases, store.graph)
+    measured = store.radio_errors.put_back(store.graph)
     np.testing.assert_allclose(measured.ranges.distance_m, before, atol=1e-12)
-    store.calibrate({})
+    store.calibrate(RadioErrors())
     assert store.unbiased is store.whole
 
 
@@ -276,11 +276,11 @@ def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
         auditor.add(dataclasses.replace(one, ranges=one.ranges.replaced(
             distance_m=one.ranges.distance_m + 0.4)))
     verdict = auditor.audit()
-    assert set(verdict.biases) == {'A', 'B', 'L0', 'L1', 'L2', 'L3'}
-    assert all(bias == pytest.approx(0.2, abs=0.02) for bias in verdict.biases.values())
+    assert verdict.radio_errors.bias_m == {
+        name: pytest.approx(0.2, abs=0.02) for name in ('A', 'B', 'L0', 'L1', 'L2', 'L3')}
     (found,) = verdict.findings
     assert (found.kind, found.subject) == (BIAS, ALL_RADIOS)
-    assert found.value == verdict.biases['A']
+    assert found.value == verdict.radio_errors.bias_m['A']
     assert 'add 0.20 m to the bias_m of every radio' in found.text
     assert error_m(world_of(), verdict) < 0.05
 
@@ -293,7 +293,7 @@ def test_odometry_of_another_size_is_no_length_of_all_ranges(factor):
             rel = one.relative_poses
             auditor.add(dataclasses.replace(
                 one, relative_poses=rel.replaced(translation=factor * rel.translation)))
-        assert not auditor.audit().biases
+        assert not auditor.audit().radio_errors
 
 
 def test_the_size_of_the_map_is_known_as_well_as_the_odometry(over):

@@ -8,14 +8,14 @@ import pytest
 from backend_world import config
 from radio_world import at_changing_speed, radio_world, with_antennas, with_late_stamps
 
-from sparser_ros.backend.session import radio_biases
 from sparser_ros.backend.session.live_calibration import LiveCalibration
-from sparser_ros.backend.session.radio_biases import BIAS
+from sparser_ros.backend.session.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session.radio_findings import bias_findings, biases_of
 from sparser_ros.backend.session.solved_map import SolvedMap
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LiveSolverConfig
+from sparser_ros.graph import range_residuals
 
 
 @pytest.fixture(scope='module')
@@ -29,13 +29,12 @@ def live_config(**options):
         calibration=CalibrationConfig(**options))
 
 
-def solved_map(world, biases=None):
-    """The true map of the measured ranges without some biases."""
-    graph, biases = world.measured, biases or {}
-    ranges = radio_biases.without(biases, graph, graph.ranges)
+def solved_map(world, errors=RadioErrors()):  # noqa: B008 - it is frozen
+    """The true map of the measured ranges without some errors."""
+    graph = world.measured
     return SolvedMap(
-        0, 0, graph.replaced(ranges=ranges), world.truth, {}, np.arange(graph.n_poses),
-        np.arange(len(graph.ranges)), biases)
+        0, 0, errors.off_all(graph), world.truth, {}, np.arange(graph.n_poses),
+        np.arange(len(graph.ranges)), errors)
 
 
 def run(solved, options):
@@ -55,7 +54,7 @@ def test_steps_end_with_the_findings_of_a_calibration(world):
     at_once = self_calibrate(
         world.measured, world.truth, options.calibration, options.solver)
     assert calibration.findings == bias_findings(at_once, applied=False)
-    assert calibration.biases == biases_of(at_once)
+    assert calibration.errors == RadioErrors(biases_of(at_once))
     found = {one.subject: one.value for one in calibration.findings}
     large = np.flatnonzero(world.bias_m > 0.1)
     names = at_once.ends.names
@@ -82,13 +81,13 @@ def test_what_is_applied_already_changes_nothing(world):
     """Each calibration begins with the ranges as measured: applied biases are not found again."""
     options = live_config(live=True, mode='apply')
     first = run(solved_map(world), options)
-    again = run(solved_map(world, first.biases), options)
-    assert first.biases and set(again.biases) == set(first.biases)
-    for name, bias in first.biases.items():
-        assert again.biases[name] == pytest.approx(bias, abs=1e-6)
+    again = run(solved_map(world, first.errors), options)
+    assert first.errors.bias_m and set(again.errors.bias_m) == set(first.errors.bias_m)
+    for name, bias in first.errors.bias_m.items():
+        assert again.errors.bias_m[name] == pytest.approx(bias, abs=1e-6)
     assert all('that is taken off' in one.text for one in first.findings)
-    assert not radio_biases.differ(first.biases, again.biases, 1e-5)
-    assert radio_biases.differ(first.biases, {}, 0.02)
+    assert not first.errors.may_differ(again.errors, 1e-5)
+    assert first.errors.may_differ(RadioErrors(), 0.02)
 
 
 def test_antennas_and_clocks_that_are_off_are_told_with_what_to_do():
@@ -109,6 +108,30 @@ def test_antennas_and_clocks_that_are_off_are_told_with_what_to_do():
         by_kind['antenna_y', 'B'].text)
     assert re.match(
         r'stamps of ranges of C are 0\.\d\d s late .* lower its ranges.time_offsets', late.text)
+
+
+def test_an_antenna_that_stands_elsewhere_is_moved_where_that_is_asked_for():
+    world = radio_world(8, (0, 1, 2, 3, 4, 5), sigma_factor=1.0, blocked=0.0, biased=False)
+    place = (0.4, -0.25)
+    measured = with_antennas(
+        world, [[0.0, 0.0], place, [0.0, 0.0]], at_changing_speed(world.measured))
+    elsewhere = replace(world, measured=measured)
+    told = run(solved_map(elsewhere), live_config(live=True))
+    first = run(solved_map(elsewhere), live_config(live=True, mode='apply'))
+    for found in (told, first):
+        assert found.errors.antenna_m == {'B': pytest.approx(place, abs=0.05)}
+    assert all(('that is allowed for' in one.text) == (found is first)
+               for found in (told, first) for one in found.findings)
+    # Each calibration begins with the configured lever arms: it finds the same once they are moved.
+    moved = solved_map(elsewhere, first.errors)
+    again = run(moved, live_config(live=True, mode='apply'))
+    assert again.errors.antenna_m == {
+        'B': pytest.approx(first.errors.antenna_m['B'], abs=1e-6)}
+    # The ranges then fit the true map as they did with that antenna where it is configured.
+    def misfit(graph):
+        return np.std(range_residuals(graph, world.truth))
+    assert misfit(measured) > 1.2 * misfit(world.measured)
+    assert misfit(moved.graph) < 1.01 * misfit(world.measured)
 
 
 def test_late_stamps_at_constant_speed_are_told_as_alternatives():

@@ -1,0 +1,96 @@
+"""Errors of radios that the running node has found: taken off every range, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...array_types import Array, Index
+from ...graph import Graph, Ranges
+from ...graph.owners import owners
+from .range_corrections import SHORTEST_M
+
+BIAS = 'radio_bias'
+"""Kind of findings whose value is to be added to `bias_m` of a robot's or beacon's radio, m."""
+
+
+@dataclass(frozen=True)
+class RadioErrors:
+    """What ranges are too long by, and by how much antennas stand elsewhere than configured."""
+
+    bias_m: Mapping[str, float] = field(default_factory=dict)
+    """Of the radios of robots and landmarks; a range has the sum of those of its two radios."""
+    antenna_m: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """(d,) of robots: true less configured lever arm, in the frame of the robot."""
+
+    def __bool__(self) -> bool:
+        return bool(self.bias_m or self.antenna_m)
+
+    @property
+    def negative(self) -> RadioErrors:
+        """What puts back what this takes off."""
+        return RadioErrors(
+            {name: -bias for name, bias in self.bias_m.items()},
+            {name: tuple(-one for one in error) for name, error in self.antenna_m.items()})
+
+    def off(self, graph: Graph, ranges: Ranges) -> Ranges:
+        """Ranges with the errors taken off.
+
+        `graph` holds the poses and landmarks that the endpoints of `ranges` number. A range that
+        acts between keyframes has its antenna moved along the axes of the keyframe: robots turn
+        little between two.
+        """
+        if not self or not len(ranges):
+            return ranges
+        ends = owners(graph, ranges.source), owners(graph, ranges.target)
+        own = np.array([
+            self.bias_m.get(name, 0.0) for name in (*graph.robots, *graph.landmarks.names)])
+        moved = self._moved(graph, ends)
+        return ranges.replaced(
+            distance_m=np.maximum(ranges.distance_m - own[ends[0]] - own[ends[1]], SHORTEST_M),
+            lever_source=ranges.lever_source + moved[0],
+            lever_target=ranges.lever_target + moved[1])
+
+    def off_all(self, graph: Graph) -> Graph:
+        """A graph with the errors taken off its ranges; itself where there are none."""
+        return graph.replaced(ranges=self.off(graph, graph.ranges)) if self else graph
+
+    def put_back(self, graph: Graph) -> Graph:
+        """A graph off whose ranges these errors are taken, with the ranges as they came."""
+        return self.negative.off_all(graph)
+
+    def may_differ(self, other: RadioErrors, by_m: float) -> bool:
+        """Whether the ranges of a pair may differ by more than `by_m`."""
+        steps = sorted((self._step(other, name) for name in {
+            *self.bias_m, *self.antenna_m, *other.bias_m, *other.antenna_m}), reverse=True)
+        return sum(steps[:2]) > by_m
+
+    def _step(self, other: RadioErrors, name: str) -> float:
+        """How much the end of a range at a radio may differ, m."""
+        one, two = self.antenna_m.get(name, ()), other.antenna_m.get(name, ())
+        axes = np.zeros(max(len(one), len(two)))
+        axes[:len(one)] += one
+        axes[:len(two)] -= two
+        return float(
+            abs(self.bias_m.get(name, 0.0) - other.bias_m.get(name, 0.0)) + np.linalg.norm(axes))
+
+    def _moved(self, graph: Graph, ends: tuple[Index, Index]) -> tuple[Array, Array]:
+        """(k, d) of both ends: what is added to lever arms; those of landmarks are zero."""
+        place = np.zeros((len(graph.robots) + graph.n_landmarks, graph.dimension))
+        for number, robot in enumerate(graph.robots):
+            place[number] = self.antenna_m.get(robot, 0.0)
+        return place[ends[0]], place[ends[1]]
+
+    def values(self) -> dict[str, Any]:
+        """As plain values, for `from_values`."""
+        return {'bias_m': dict(self.bias_m), 'antenna_m': {
+            name: list(error) for name, error in self.antenna_m.items()}}
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> RadioErrors:
+        """Errors from `values`."""
+        return cls(dict(values['bias_m']), {
+            name: tuple(error) for name, error in values['antenna_m'].items()})
