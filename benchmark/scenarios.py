@@ -342,6 +342,15 @@ def misplaced_beacon(samples: Samples, draw: Draw) -> Faulty:
     return samples, (name,)
 
 
+def misplaced_antenna(samples: Samples, draw: Draw) -> Faulty:
+    """The configured lever arm of a robot's radio is 0.3 to 1 m off, level."""
+    robot = draw.robot()
+    bearing, metres = draw.random.uniform(0, 2 * np.pi), draw.random.uniform(0.3, 1.0)
+    place = [metres * float(np.cos(bearing)), metres * float(np.sin(bearing)), 0.0]
+    draw.parameters.setdefault('radios', {})[robot] = {'robot': robot, 'lever_arm': place}
+    return samples, (robot,)
+
+
 def moved_beacon(samples: Samples, draw: Draw) -> Faulty:
     """Somebody moves a beacon by 1 to 5 m."""
     if not draw.run.beacon_names:
@@ -395,7 +404,8 @@ FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
     one.__name__: one for one in (
         clean, gross, biased_radio, burst, swapped_radios, restarted, slipped, scaled, vanished,
         late_ranges, wrong_clock, misplaced_beacon, false_closure, turning, moved_beacon,
-        biased_beacon, two_faults, stuck_odometry, stuck_ranges, hidden_robot, boastful_ranges)}
+        biased_beacon, two_faults, stuck_odometry, stuck_ranges, hidden_robot, boastful_ranges,
+        misplaced_antenna)}
 
 
 def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array_types import Array
-from ..graph import range_directions
+from ..graph import range_lever_derivatives
 from .self_calibration import SelfCalibration
 
 _USEFUL_M = 0.1
@@ -35,24 +35,13 @@ class LeverRow:
 
 
 def lever_columns(found: SelfCalibration) -> tuple[list[int], Array]:
-    """Robots (r,) that have ranges, and derivatives (k, r d) of residuals by their lever arms.
-
-    With v the vector between the antennas and u = v / |v|, a lever arm that is short by e at the
-    end of v on pose R_j makes the residual (predicted minus measured) u^T R_j e too small, at its
-    beginning too large. Ranges that act between keyframes are taken for those of the keyframe's
-    heading: robots turn little between two.
-    """
+    """Robots (r,) that have ranges, and derivatives (k, r d) of residuals by their lever arms."""
     graph, ends, d = found.graph, found.ends, found.graph.dimension
-    ranges = graph.ranges
     robots = [int(k) for k in np.unique(np.concatenate([ends.first, ends.second]))
               if ends.is_robot(int(k))]
-    unit = range_directions(graph, found.estimate)
-    columns = np.zeros((len(ranges), len(robots) * d))
-    for sign, endpoint, owner in ((1.0, ranges.target, ends.second),
-                                  (-1.0, ranges.source, ends.first)):
-        turned = np.einsum(
-            'ki,kij->kj', unit, found.estimate.rotation[np.maximum(endpoint, 0)])
+    by_end = range_lever_derivatives(graph, found.estimate)
+    columns = np.zeros((len(graph.ranges), len(robots) * d))
+    for by_lever, owner in zip(by_end, (ends.first, ends.second), strict=True):
         for at, robot in enumerate(robots):
-            columns[:, at * d:(at + 1) * d] += np.where(
-                (owner == robot)[:, None], sign * turned, 0.0)
+            columns[:, at * d:(at + 1) * d] += np.where((owner == robot)[:, None], by_lever, 0.0)
     return robots, columns

@@ -37,6 +37,26 @@ def range_residuals(graph: Graph, estimate: Estimate) -> Array:
     return np.linalg.norm(range_vectors(graph, estimate), axis=1) - graph.ranges.distance_m
 
 
+def range_lever_derivatives(graph: Graph, estimate: Estimate) -> tuple[Array, Array]:
+    """(k, d) twice: `range_residuals` by the lever arms of source and target, 1; zero of landmarks.
+
+    With v the vector between the antennas and u = v / |v|, a lever arm that is short by e at the
+    end of v on pose R_j makes the residual u^T R_j e too small, at its beginning too large. Ranges
+    that act between keyframes are taken for those of the keyframe's heading: robots turn little
+    between two.
+    """
+    unit = range_directions(graph, estimate)
+    zero = np.zeros((1, *estimate.rotation.shape[1:]))
+    rotation = np.concatenate([estimate.rotation, zero])
+
+    def turned(endpoint: Index) -> Array:
+        # Landmarks have negative endpoints: the zero matrix, behind the poses.
+        rows = np.where(endpoint >= 0, endpoint, len(rotation) - 1)
+        return np.asarray(np.einsum('ki,kij->kj', unit, rotation[rows]))
+
+    return -turned(graph.ranges.source), turned(graph.ranges.target)
+
+
 def squared_residuals(graph: Graph, estimate: Estimate) -> dict[str, Array]:
     """Weighted squared residuals per measurement table, bearings of ranges eliminated.
 

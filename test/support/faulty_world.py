@@ -61,6 +61,16 @@ def lengthened(made, rows, metres):
         distance_m=made.ranges.distance_m + np.where(rows, metres, 0.0)))
 
 
+def antenna_elsewhere(made, name, error_m):
+    """The configured lever arm of a robot lacks `error_m` (d,), in its own frame."""
+    number, ranges = made.robots.index(name), made.ranges
+    levers = {
+        lever: getattr(ranges, lever) - np.outer(
+            (end >= 0) & (made.poses.robot[np.maximum(end, 0)] == number), error_m)
+        for lever, end in (('lever_source', ranges.source), ('lever_target', ranges.target))}
+    return made.replaced(ranges=ranges.replaced(**levers))
+
+
 def robots_exchanged(made, one, other):
     """The radios of two robots (numbers) bear each other's name."""
     count = len(made.robots)

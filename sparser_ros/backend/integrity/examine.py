@@ -33,7 +33,7 @@ from .doubts import (
     lasting,
 )
 from .gate import Gate, gate_of
-from .hypotheses import SharedError, common_hypotheses, hypotheses_of
+from .hypotheses import ANTENNA, SharedError, common_hypotheses, hypotheses_of
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_windows import OdometryWindows, odometry_windows
@@ -41,7 +41,7 @@ from .selection import DETERMINED, scores_of, selected
 from .shifts import shifts
 from .stretch import Stretch
 from .swapped_robots import swapped_robots
-from .undetected import HiddenFaults, hidden_faults
+from .undetected import HiddenFaults, hidden_faults, stands_out
 
 LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
 """Faults of odometry that go on: by a share of the length, by a rate of turning."""
@@ -210,9 +210,13 @@ def _explained(
     scores = scores_of(model, every)
     undetected = hidden_faults(
         graph, estimate, scores, every, gauge, config, _noise(model, scores))
+    # Beside other faults an antenna explains a bit of everything: it must be the likeliest alone.
+    unlikely = [number for number, one in enumerate(tested) if one.kind == ANTENNA
+                and not stands_out(
+                    undetected, f'{ANTENNA} of {one.subject}', -2 * np.log(false_alarm))]
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
-        (one, theta) for one, theta, _ in selected(scores, tested, false_alarm)
+        (one, theta) for one, theta, _ in selected(scores, tested, false_alarm, unlikely)
         # What is left of a source of which most is rejected says nothing of it.
         if one.kind == 'beacon_misplaced' or one.subject not in most]
     known = known_beacons(graph)

@@ -10,13 +10,15 @@ import scipy.sparse as sp
 
 from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
-from ...graph import Estimate, Graph, range_directions
+from ...graph import Estimate, Graph, range_directions, range_lever_derivatives
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
 
 ALL_RADIOS = 'all radios'
 """Subject of a length that all ranges share."""
+ANTENNA = 'antenna_misplaced'
+"""Kind of an antenna that stands elsewhere than configured."""
 ALL_ROBOTS = 'all robots'
 """Subject of a share that all odometry is too long by."""
 
@@ -85,7 +87,7 @@ def hypotheses_of(
     return [
         *(_shared(build, sources, one, config) for one in shared),
         *_biases(build, sources, config), *_places(build, sources, config),
-        *_odometry(build, config)]
+        *_antennas(build, sources, config), *_odometry(build, config)]
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -183,6 +185,42 @@ def misplaced(name: str) -> Callable[[Array], Finding]:
         return Finding(
             'beacon_misplaced', name,
             f'beacon {name} does not fit its configured place by {size:.1f} m ({offset})',
+            size, 'm')
+    return finding
+
+
+def antenna_places(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
+    sources: RangeEnds,
+) -> dict[str, sp.csc_matrix]:
+    """(rows, d) of each robot that has ranges: derivatives by where its antenna is on it."""
+    build = _Columns(model, graph, estimate, weights)
+    root = build.root('ranges', graph.ranges.precision)[:, None]
+    by_source, by_target = range_lever_derivatives(graph, estimate)
+    found = {}
+    for number, name in enumerate(sources.names[:sources.robots]):
+        rows = np.flatnonzero(sources.at(number))
+        own = (by_source * (sources.first == number)[:, None]
+               + by_target * (sources.second == number)[:, None])[rows]
+        if len(rows):
+            found[name] = build.matrix(model.starts['ranges'] + rows, root[rows] * own)
+    return found
+
+
+def _antennas(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
+    """The antenna of a robot stands elsewhere than its lever arm says."""
+    places = antenna_places(build.graph, build.estimate, build.weights, build.model, sources)
+    return [Hypothesis(ANTENNA, name, columns, config.bias_floor_m, _antenna(name))
+            for name, columns in places.items()]
+
+
+def _antenna(name: str) -> Callable[[Array], Finding]:
+    def finding(theta: Array) -> Finding:
+        size = float(np.linalg.norm(theta))
+        offset = ', '.join(f'{value:+.2f}' for value in theta)
+        return Finding(
+            ANTENNA, name,
+            f'the antenna of {name} stands {size:.2f} m from where its lever_arm says ({offset})',
             size, 'm')
     return finding
 

@@ -7,7 +7,7 @@ exclusion of satellite navigation, with estimation in place of exclusion).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,12 +30,13 @@ def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
 
 
 def selected(
-    scores: Scores, hypotheses: Sequence[Hypothesis], false_alarm: float
+    scores: Scores, hypotheses: Sequence[Hypothesis], false_alarm: float,
+    unlikely: Collection[int] = (),
 ) -> list[tuple[Hypothesis, Array, float]]:
     """(fault, its estimated parameters, chi-square explained), most explaining first.
 
     `scores` are those of `scores_of`; `false_alarm` is the probability that one hypothesis of a
-    faultless source passes.
+    faultless source passes. `unlikely` are numbers of hypotheses that are not to be taken.
     """
     if not hypotheses:
         return []
@@ -45,7 +46,8 @@ def selected(
     chosen: list[int] = []
     gains: list[float] = []
     while len(chosen) < _MOST:
-        best, gain = _next(information, score, bare, parts, hypotheses, chosen, false_alarm)
+        best, gain = _next(
+            information, score, bare, parts, hypotheses, chosen, unlikely, false_alarm)
         if best < 0:
             break
         chosen.append(best)
@@ -61,14 +63,15 @@ def selected(
 
 def _next(
     information: Array, score: Array, bare: Array, parts: Sequence[Index],
-    hypotheses: Sequence[Hypothesis], chosen: Sequence[int], false_alarm: float,
+    hypotheses: Sequence[Hypothesis], chosen: Sequence[int], unlikely: Collection[int],
+    false_alarm: float,
 ) -> tuple[int, float]:
     """The significant fault that explains most beside the chosen ones; -1 = none."""
     held = np.concatenate([parts[k] for k in chosen]) if chosen else np.zeros(0, dtype=np.int64)
     S = information[np.ix_(held, held)]
     best, most = -1, 0.0
     for k, (own, one) in enumerate(zip(parts, hypotheses, strict=True)):
-        if k in chosen:
+        if k in chosen or k in unlikely:
             continue
         cross = information[np.ix_(own, held)]
         A, s = information[np.ix_(own, own)], score[own]

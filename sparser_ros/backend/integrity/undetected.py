@@ -30,23 +30,28 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import scipy.linalg
+from scipy.special import softmax
 
 from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import rotation_jacobian
-from .hypotheses import ALL_ROBOTS, Hypothesis
+from .hypotheses import ALL_ROBOTS, ANTENNA, Hypothesis
 from .linear_model import Scores
 
 LASTING = frozenset({
-    'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn'})
+    'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn', ANTENNA})
 """Faults that go on. A jump or a burst is tested where a residual shows it."""
+_NOT_IN_LEVELS = frozenset({ANTENNA})
+"""Faults that count as soon as data speak for them: who measured a lever arm is not off by half a
+metre once in a hundred times, and a robot that hardly turns does not show it."""
 _WORDS = {
     'range_bias': 'ranges of {} are all too long or too short',
     'beacon_moved': 'beacon {} was moved',
     'beacon_misplaced': 'beacon {} does not stand where it is configured',
     'odometry_scale': 'the odometry of {} is too long or too short',
     'odometry_turn': 'the odometry of {} turns by itself',
+    ANTENNA: 'the antenna of {} does not stand where its lever_arm says',
 }
 
 
@@ -69,7 +74,8 @@ class HiddenFaults:
     owner: Index
     """(k,): the hypothesis of each column of `added`, 0 ... h - 1."""
     shift: Array
-    """(b, d, 1 + h): to the estimate without a fault, and with each of them, metres."""
+    """(b, d, 1 + h): to the estimate without a fault, and with each of them, metres. Of faults
+    that levels leave out, as without one, and they add nothing."""
     lone: Array
     """(b, d, k): as `added`, of each fault where all other sources are without error."""
     lone_shift: Array
@@ -95,6 +101,19 @@ class HiddenFaults:
     def log_odds(self, prior: float) -> Array:
         """(1 + h,): of no fault, which has 0, and of each one of that prior probability."""
         return np.append(0.0, np.log(prior) + self.evidence)
+
+    def likely(self, prior: float) -> Array:
+        """(h,): probability of each fault, where at most one source errs.
+
+        Of those that levels do not count the others know nothing: an antenna, which explains a bit
+        of everything, must not reassure about an odometry. The sum may be above one.
+        """
+        odds = self.log_odds(prior)
+        counted = np.array([
+            cause.split(' of ', 1)[0] not in _NOT_IN_LEVELS for cause in self.causes], dtype=bool)
+        found = softmax(odds)[1:]
+        found[counted] = softmax(odds[np.append(True, counted)])[1:]
+        return np.asarray(found)
 
     def driven_on(self, way: Array, seconds: Array) -> HiddenFaults:
         """Each fault alone once the robots have driven on, (r, d) metres in (r,) seconds.
@@ -137,7 +156,13 @@ def hidden_faults(
     s = scores.score[own] * floor
     b, d, k = moved.shape
     M = moved.reshape(b * d, k)
-    common, added, shift = _separations(M, A, s, owner, count, config.fault_size)
+    common, added, shift = np.zeros_like(M), np.zeros_like(M), np.zeros((b * d, 1 + len(kept)))
+    told = np.array([one.kind not in _NOT_IN_LEVELS for one in kept], dtype=bool)
+    part = np.flatnonzero(told[owner])
+    common[:, part], added[:, part], shift[:, np.append(True, told)] = _separations(
+        M[:, part], A[np.ix_(part, part)], s[part], np.repeat(
+            np.arange(np.sum(told)), count[told]), count[told], config.fault_size)
+    shift[:, np.append(False, ~told)] = shift[:, :1]
     later = _later(graph, scores.step, rows, gauge)[:, :, own] * floor
     later += _growth(graph, estimate, rows, list(newest), kept, owner)
     lone, lone_shift, evidence = _lone(
@@ -154,6 +179,18 @@ def hidden_faults(
         lone_shift[:b * d].reshape(b, d, len(kept)), lone[b * d:].reshape(r, q, k),
         lone_shift[b * d:].reshape(r, q, len(kept)), graph.poses.stamp_ns[rows], evidence,
         tuple(f'{one.kind} of {one.subject}' for one in kept))
+
+
+def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:
+    """Whether one lasting fault explains the residuals, and neither another one nor none does.
+
+    By the Bayes factors of all of them: `flip_cost` of chi-square is half of that in logarithms.
+    """
+    if hidden is None or cause not in hidden.causes:
+        return False
+    own = hidden.causes.index(cause)
+    others = np.append(np.delete(hidden.evidence, own), 0.0)
+    return bool(hidden.evidence[own] - np.max(others) >= flip_cost / 2)
 
 
 def in_words(cause: str) -> str:

@@ -8,7 +8,8 @@ the position is normal about the estimate that allows for it, so that
 
     risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > limit),   p_i = P B_i / (1 + sum P B_j).
 
-Errors of noise alone are not in it: `observability.position_sigma_m` bounds these.
+An antenna that stands elsewhere than configured counts in its own p_i only, not in the sums of the
+others. Errors of noise alone are not in the risk: `observability.position_sigma_m` bounds these.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chndtr, ndtr, softmax
+from scipy.special import chndtr, ndtr
 
 from ...array_types import Array
 from ...graph import Estimate, Graph
@@ -58,7 +59,7 @@ def without_the_doubtful(
     integrity = config.integrity
     if hidden is None or not integrity.gate or not len(hidden.causes):
         return tuple(scene.robots)
-    likely = softmax(hidden.log_odds(integrity.fault_probability))[1:]
+    likely = hidden.likely(integrity.fault_probability)
     accepted = config.observability
     limit = max(accepted.alert_limit_m, _LIMIT_SIGMAS * accepted.position_sigma_m)
     found = []

@@ -21,7 +21,7 @@ from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
 from ..integrity.hypotheses import ALL_RADIOS
 from ..integrity.known_beacons import known_beacons
-from ..integrity.undetected import HiddenFaults
+from ..integrity.undetected import stands_out
 from .common_length import lengths_left
 from .contest import Contest
 from .graph_store import GraphStore
@@ -317,15 +317,3 @@ class LastingBiases:
 def _beside(doubts: list[RangeDoubt], own: Index) -> list[RangeDoubt]:
     """Groups that have none of these rows."""
     return [one for one in doubts if not len(np.intersect1d(one.rows, own))]
-
-
-def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:
-    """Whether one lasting fault explains the residuals, and neither another one nor none does.
-
-    By the Bayes factors of all of them: `flip_cost` of chi-square is half of that in logarithms.
-    """
-    if hidden is None or cause not in hidden.causes:
-        return False
-    own = hidden.causes.index(cause)
-    others = np.append(np.delete(hidden.evidence, own), 0.0)
-    return bool(hidden.evidence[own] - np.max(others) >= flip_cost / 2)

@@ -16,6 +16,9 @@ from .range_corrections import SHORTEST_M
 BIAS = 'radio_bias'
 """Kind of findings whose value is to be added to `bias_m` of a robot's or beacon's radio, m."""
 
+ANTENNA_AXES = tuple(f'antenna_{axis}' for axis in 'xyz')
+"""Of findings whose value is to be added to that axis of a robot's lever arms, m."""
+
 
 @dataclass(frozen=True)
 class RadioErrors:

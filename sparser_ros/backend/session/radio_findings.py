@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from ...calibrate.radio_table import radio_rows
 from ...calibrate.radio_words import lateness, moved
 from ...graph.finding import Finding
-from .radio_errors import BIAS
+from .radio_errors import ANTENNA_AXES, BIAS
 
 if TYPE_CHECKING:
     from ...calibrate.antennas_and_clocks import AntennasAndClocks
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ...config.calibration_config import CalibrationConfig
     from ...graph import Graph
 
-ANTENNA = tuple(f'antenna_{axis}' for axis in 'xyz')
-"""Of findings whose value is to be added to that axis of a robot's lever arms, m."""
 CLOCK = 'range_stamps_late'
 """Of findings whose value is to be taken off the stamps of a robot's or beacon's ranges, s."""
 EITHER = 'antenna_or_clock'
@@ -60,8 +58,9 @@ def antennas_of(
     """By how much antennas of robots stand elsewhere than configured, (d,) metres."""
     found: dict[str, list[float]] = {}
     for one in findings:
-        if one.kind in ANTENNA:
-            found.setdefault(one.subject, [0.0] * dimension)[ANTENNA.index(one.kind)] = one.value
+        if one.kind in ANTENNA_AXES:
+            axis = ANTENNA_AXES.index(one.kind)
+            found.setdefault(one.subject, [0.0] * dimension)[axis] = one.value
     return {robot: tuple(error) for robot, error in found.items()}
 
 
@@ -83,7 +82,7 @@ def place_findings(
     whether the running node moves these antennas itself.
     """
     antennas = [
-        Finding(ANTENNA[axis], row.robot,
+        Finding(ANTENNA_AXES[axis], row.robot,
                 f'the antenna of {row.robot} is {abs(error):.2f} m {moved(axis, error)} '
                 f'than its lever_arm says (sigma {sigma:.2f} m)'
                 + (': that is allowed for' if applied else ''), error, 'm')

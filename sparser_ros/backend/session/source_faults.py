@@ -27,6 +27,7 @@ from .graph_store import GraphStore
 from .judgement import Judgement
 from .lasting_biases import LastingBiases
 from .length_trial import LengthTrial
+from .misplaced_antennas import MisplacedAntennas
 from .move_trial import MoveTrial
 from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, far_fetched
@@ -73,12 +74,14 @@ class SourceFaults:
         self._odometry = OdometryFaults(store)
         self._retry = Retry()
         self._biases = LastingBiases(store)
+        self._antennas = MisplacedAntennas(store, self._biases.taken)
 
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
         self._store = store
         self._odometry.thinned(store, to)
         self._biases.thinned(store, to)
+        self._antennas.thinned(store)
         self._doubt([
             replace(one, rows=np.sort(to.measurements('ranges', one.rows)),
                     corrected=np.sort(to.measurements('ranges', one.corrected)))
@@ -87,6 +90,7 @@ class SourceFaults:
     def forget(self) -> None:
         """Everything counts again as it came."""
         self._odometry.forget()
+        self._antennas.forget()
         self._biases.forget()
         self._doubt([])
 
@@ -116,12 +120,13 @@ class SourceFaults:
         kept = revived([
             closed(one, self._store.unbiased, contest.best.whole, _placed(one, judgement))
             for one in self._doubts], self._store.unbiased, contest.best.whole)
-        changed = not doubting and self._biases.forget()
+        changed = not doubting and (self._antennas.forget() | self._biases.forget())
         if self._doubt(kept if doubting else []) or changed:
             other = again(contest, contest.best.whole)
             if other is not None:
                 contest, judgement = other, judge(other)
         if doubting:
+            contest, judgement = self._with_antennas(contest, judgement, judge, again, config)
             contest, judgement = self._with_biases(contest, judgement, judge, again, config)
             contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
@@ -149,7 +154,8 @@ class SourceFaults:
         found = tuple(
             one for one in verdict.findings if (one.kind, one.subject) not in groups)
         said = {(one.kind, one.subject) for one in found}
-        lasting = [*self._biases.taken.findings(newest - config.memory_s), *groups.values(),
+        lasting = [*self._antennas.findings(), *groups.values(),
+                   *self._biases.taken.findings(newest - config.memory_s),
                    *self._odometry.findings(newest - config.memory_s)]
         return replace(
             verdict, widened=self._odometry.factors, doubted_ranges=self._left_out,
@@ -181,6 +187,19 @@ class SourceFaults:
                 contest, judgement = other, judge(other)
         while (other := self._biases.with_another(
                 contest, judgement, self._doubts, self._doubt, again, config)) is not None:
+            contest, judgement = other, judge(other)
+        return contest, judgement
+
+    def _with_antennas(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Again, config: SparserConfig,
+    ) -> tuple[Contest, Judgement]:
+        """Antennas that are known to stand elsewhere than configured are moved there."""
+        other = self._antennas.renewed(contest, again, config)
+        if other is not None:
+            contest, judgement = other, judge(other)
+        while (other := self._antennas.with_another(
+                contest, judgement, again, config)) is not None:
             contest, judgement = other, judge(other)
         return contest, judgement
 

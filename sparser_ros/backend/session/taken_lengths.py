@@ -1,5 +1,7 @@
 """Lengths that are taken off the ranges of radios, from when to when, and what an operator reads.
 
+Also where antennas are that stand elsewhere than configured.
+
 By name where a length goes on (radio_errors.py), which also holds for what the radio measures next.
 By rows (range_corrections.py) where it is over, and to put it back from before it began.
 """
@@ -12,16 +14,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...array_types import Index
+from ...calibrate.radio_words import moved
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import too_long
 from ..integrity.hypotheses import ALL_RADIOS
 from .graph_store import GraphStore
-from .radio_errors import BIAS, RadioErrors
+from .radio_errors import ANTENNA_AXES, BIAS, RadioErrors
 from .range_corrections import RangeCorrections
 from .range_doubts import of_sources
 
+_TOLD_M = 0.01
+"""Of an antenna that is moved, axes along which it is moved by less are not told."""
 State = tuple[dict[str, float], dict[str, Index], list['PastLength']]
 """Of `TakenLengths`, to go back to."""
 
@@ -58,6 +63,8 @@ class TakenLengths:
         """What a calibration takes off."""
         self.lengths: dict[str, float] = {}
         """Those that go on, m."""
+        self.antennas: dict[str, tuple[float, ...]] = {}
+        """Beside what is calibrated: by how much lever arms of robots are off, (d,) m."""
         self._before: dict[str, Index] = {}
         """Ranges from before a length began, rows of the sum of all increments."""
         self._past: list[PastLength] = []
@@ -140,15 +147,37 @@ class TakenLengths:
 
     def take_off(self, lengths: Mapping[str, float]) -> bool:
         """Take these lengths off, and no others; whether that changes the graph."""
-        before, self.lengths = self._store.radio_errors, dict(lengths)
+        self.lengths = dict(lengths)
         self._before = {name: rows for name, rows in self._before.items() if name in lengths}
+        return self._set()
+
+    def move(self, antennas: Mapping[str, tuple[float, ...]]) -> bool:
+        """Move the antennas of these robots, and of no others; whether that changes the graph."""
+        self.antennas = dict(antennas)
+        return self._set()
+
+    def antenna_findings(self) -> tuple[Finding, ...]:
+        """Where antennas are that stand elsewhere than configured, an axis each."""
+        return tuple(
+            Finding(ANTENNA_AXES[axis], name, f'the antenna of {name} is {abs(error):.2f} m '
+                    f'{moved(axis, error)} than its lever_arm says: that is allowed for; '
+                    'set its lever_arm', error, 'm')
+            for name in self.antennas
+            for axis, error in enumerate(self._store.radio_errors.antenna_m[name])
+            if abs(error) >= _TOLD_M)
+
+    def _set(self) -> bool:
+        """The store takes off what is calibrated and what is known beside it."""
+        before, lengths = self._store.radio_errors, self.lengths
         graph, common = self._store.whole, lengths.get(ALL_RADIOS, 0.0) / 2
-        biases = {**self.calibrated.bias_m}
+        biases, places = {**self.calibrated.bias_m}, {**self.calibrated.antenna_m}
+        for name, place in self.antennas.items():
+            places[name] = tuple((np.array(place) + places.get(name, 0.0)).tolist())
         if common:
             biases = {name: biases.get(name, 0.0) + common
                       for name in (*graph.robots, *graph.landmarks.names)}
         for name, length in lengths.items():
             if name != ALL_RADIOS:
                 biases[name] = biases.get(name, 0.0) + length
-        self._store.calibrate(replace(self.calibrated, bias_m=biases))
+        self._store.calibrate(RadioErrors(biases, places))
         return self._store.radio_errors != before

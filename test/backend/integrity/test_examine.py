@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from faulty_world import (
+    antenna_elsewhere,
     graph,
     lengthened,
     odometry_scaled,
@@ -47,6 +48,16 @@ def test_a_radio_whose_ranges_are_off_by_a_length_is_named_with_it(dimension, si
     assert found.findings[0].value == pytest.approx(size, abs=0.1)
     assert ('long' if size > 0 else 'short') in found.findings[0].text
     assert 'B' not in found.gate.robots, 'the estimate bears half a metre'
+
+
+@pytest.mark.parametrize('error_m', [(0.6, -0.3), (-0.4, 0.2, 0.3)])
+def test_an_antenna_that_stands_elsewhere_is_named_with_the_distance(error_m):
+    place = world(3, len(error_m), KNOWN)
+    made = graph(place, 3)
+    found = examined(antenna_elsewhere(made, 'B', error_m), place.truth)
+    assert kinds(found) == [('antenna_misplaced', 'B')]
+    assert found.findings[0].value == pytest.approx(np.linalg.norm(error_m), abs=0.1)
+    assert 'the antenna of B stands 0.' in found.findings[0].text
 
 
 @pytest.mark.parametrize('metres', [1.0, 5.0, 20.0])

@@ -17,7 +17,7 @@ from faulty_world import (
 )
 from scipy.stats import multivariate_normal
 
-from sparser_ros.backend.integrity.hypotheses import common_hypotheses, hypotheses_of
+from sparser_ros.backend.integrity.hypotheses import ANTENNA, common_hypotheses, hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.backend.integrity.undetected import (
@@ -243,9 +243,45 @@ def test_robots_that_drive_on_are_as_far_off_as_an_audit_without_new_ranges_has_
     now = before.driven_on(
         after.position[:3] - before.position[:3], (after.stamp_ns - before.stamp_ns) * 1e-9)
     assert now.causes == after.causes
+    # A straight path shows next to nothing of where the antenna is: its shift is that of rounding.
+    shown = np.array([not cause.startswith(ANTENNA) for cause in now.causes])
     # Turns are taken to go on without steps: one in forty of these.
-    for name in ('lone', 'lone_shift'):
-        old, found, wanted = (getattr(one, name) for one in (before, now, after))
+    for old, found, wanted in (
+            [one.lone_shift[:, :, shown] for one in (before, now, after)],
+            [covariances(one) for one in (before, now, after)]):
         largest = np.max(np.abs(wanted), axis=(0, 1))
         assert np.max(np.abs(old - wanted)[:3] / largest) > 0.3
         np.testing.assert_array_less(np.abs(found - wanted) / largest, 0.03)
+
+
+def covariances(hidden):
+    """(b, d * d, h): of what each fault alone adds; the root of one is not unique."""
+    b, d, _ = hidden.lone.shape
+    parts = [hidden.lone[:, :, hidden.owner == k] for k in range(len(hidden.causes))]
+    return np.stack([np.einsum('bik,bjk->bij', one, one).reshape(b, d * d) for one in parts], 2)
+
+
+def test_an_antenna_reassures_about_no_other_fault():
+    """And counts in no level: its hypotheses leave all others as they are."""
+    place = world(2, 2, range(6), 60)
+    made = graph(place, 2)
+    estimate, weights = solved(made, place.truth)
+    model = linear_model(made, estimate, weights)
+    tested = hypotheses_of(made, estimate, weights, model, range_ends(made), [], CONFIG)
+    others = [one for one in tested if one.kind != ANTENNA]
+    every, less = (hidden_faults(
+        made, estimate, scores_of(model, part), part, None, CONFIG) for part in (tested, others))
+    kept = np.array([not cause.startswith(ANTENNA) for cause in every.causes])
+    columns = kept[every.owner]
+    assert not np.all(kept) and tuple(np.array(every.causes)[kept]) == less.causes
+    for name in ('common', 'added'):
+        np.testing.assert_allclose(getattr(every, name)[:, :, columns], getattr(less, name))
+        assert not np.any(getattr(every, name)[:, :, ~columns])
+    np.testing.assert_allclose(every.shift[:, :, np.append(True, kept)], less.shift)
+    np.testing.assert_array_equal(
+        every.shift[:, :, np.append(False, ~kept)], np.repeat(every.shift[:, :, :1], 3, axis=2))
+    sure = dataclasses.replace(every, evidence=np.where(kept, 2.0, 20.0))
+    likely = sure.likely(0.01)
+    np.testing.assert_allclose(
+        likely[kept], dataclasses.replace(less, evidence=sure.evidence[kept]).likely(0.01))
+    assert np.all(likely[~kept] > 0.3)

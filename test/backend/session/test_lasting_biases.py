@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparser_ros.backend.integrity.hypotheses import ALL_RADIOS
+from sparser_ros.backend.integrity.undetected import stands_out
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.common_length import common_length, lengths_left
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.lasting_biases import LastingBiases, stands_out
+from sparser_ros.backend.session.lasting_biases import LastingBiases
 from sparser_ros.backend.session.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
