@@ -56,7 +56,8 @@ class IntegrityConfig:
     doubt_ranges: bool = option(
         True, 'ranges of one source that are faulty together for a while are left out, or count '
         'with the length taken off that all of them are too long; so do all ranges of a radio, or '
-        'of all radios, that are long all the time; false: only reported', live=True)
+        'of all radios, that are long all the time, and those of a robot whose antenna stands '
+        'elsewhere than configured count from there; false: only reported', live=True)
     doubt_odometry: bool = option(
         True, 'odometry that the ranges deny for a while, as when wheels slip, is left out there, '
         'and its robot placed anew; false: only reported', live=True)
