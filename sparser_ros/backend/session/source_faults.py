@@ -1,8 +1,8 @@
 """Sources at fault: what of them is left out of an auditor's graph, or has less weight there.
 
 Ranges that are faulty together are left out as a group (range_doubts.py), or count with the length
-taken off that they are all too long by (common_length.py). Where all ranges of a radio are, it is
-taken off by name (lasting_biases.py). Odometry: odometry_faults.py.
+taken off that they are all too long by (common_length.py). What a radio errs by all the time is
+taken off by name (radio_faults.py). Odometry: odometry_faults.py.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from .common_length import common_length
 from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
-from .lasting_biases import LastingBiases
 from .length_trial import LengthTrial
-from .misplaced_antennas import MisplacedAntennas
 from .move_trial import MoveTrial
 from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, far_fetched
 from .odometry_trial import OdometryTrial
 from .other_causes import other_causes
 from .radio_errors import RadioErrors
+from .radio_faults import RadioFaults
 from .range_corrections import RangeCorrections
 from .range_doubts import (
     LEAST_EXPLAINED,
@@ -73,15 +72,13 @@ class SourceFaults:
         self._doubts: list[RangeDoubt] = []
         self._odometry = OdometryFaults(store)
         self._retry = Retry()
-        self._biases = LastingBiases(store)
-        self._antennas = MisplacedAntennas(store, self._biases.taken)
+        self._radios = RadioFaults(store)
 
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
         self._store = store
         self._odometry.thinned(store, to)
-        self._biases.thinned(store, to)
-        self._antennas.thinned(store)
+        self._radios.thinned(store, to)
         self._doubt([
             replace(one, rows=np.sort(to.measurements('ranges', one.rows)),
                     corrected=np.sort(to.measurements('ranges', one.corrected)))
@@ -90,18 +87,17 @@ class SourceFaults:
     def forget(self) -> None:
         """Everything counts again as it came."""
         self._odometry.forget()
-        self._antennas.forget()
-        self._biases.forget()
+        self._radios.forget()
         self._doubt([])
 
     @property
     def calibrated(self) -> RadioErrors:
         """What a calibration takes off the ranges of radios."""
-        return self._biases.taken.calibrated
+        return self._radios.calibrated
 
     def calibrate(self, errors: RadioErrors) -> None:
         """Take this off; faults are looked for anew: their lengths were measured otherwise."""
-        self._biases.taken.calibrated = errors
+        self._radios.calibrated = errors
         self.forget()
 
     def hold_back(self) -> None:
@@ -120,14 +116,14 @@ class SourceFaults:
         kept = revived([
             closed(one, self._store.unbiased, contest.best.whole, _placed(one, judgement))
             for one in self._doubts], self._store.unbiased, contest.best.whole)
-        changed = not doubting and (self._antennas.forget() | self._biases.forget())
+        changed = not doubting and self._radios.forget()
         if self._doubt(kept if doubting else []) or changed:
             other = again(contest, contest.best.whole)
             if other is not None:
                 contest, judgement = other, judge(other)
         if doubting:
-            contest, judgement = self._with_antennas(contest, judgement, judge, again, config)
-            contest, judgement = self._with_biases(contest, judgement, judge, again, config)
+            contest, judgement = self._radios.treated(
+                contest, judgement, judge, lambda: self._doubts, self._doubt, again, config)
             contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
             contest, judgement = self._with_moves(contest, judgement, judge, again, config)
@@ -154,8 +150,7 @@ class SourceFaults:
         found = tuple(
             one for one in verdict.findings if (one.kind, one.subject) not in groups)
         said = {(one.kind, one.subject) for one in found}
-        lasting = [*self._antennas.findings(), *groups.values(),
-                   *self._biases.taken.findings(newest - config.memory_s),
+        lasting = [*self._radios.findings(newest - config.memory_s), *groups.values(),
                    *self._odometry.findings(newest - config.memory_s)]
         return replace(
             verdict, widened=self._odometry.factors, doubted_ranges=self._left_out,
@@ -171,37 +166,6 @@ class SourceFaults:
             gate_robots=verdict.gate_robots + tuple(
                 (one.finding.subject, one.finding.text) for one in self._doubts
                 if one.unresolved and newest - one.end_s <= config.window_s))
-
-    def _with_biases(
-        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Again, config: SparserConfig,
-    ) -> tuple[Contest, Judgement]:
-        """A length that all ranges of a radio are too long by is taken off all of them."""
-        other = self._biases.renewed(
-            contest, lambda: self._doubt(self._doubts), again, config)
-        if other is not None:
-            contest, judgement = other, judge(other)
-        for looked_for in (self._biases.ended, self._biases.begun):
-            other = looked_for(contest, judgement, self._doubts, self._doubt, again, config)
-            if other is not None:
-                contest, judgement = other, judge(other)
-        while (other := self._biases.with_another(
-                contest, judgement, self._doubts, self._doubt, again, config)) is not None:
-            contest, judgement = other, judge(other)
-        return contest, judgement
-
-    def _with_antennas(
-        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Again, config: SparserConfig,
-    ) -> tuple[Contest, Judgement]:
-        """Antennas that are known to stand elsewhere than configured are moved there."""
-        other = self._antennas.renewed(contest, again, config)
-        if other is not None:
-            contest, judgement = other, judge(other)
-        while (other := self._antennas.with_another(
-                contest, judgement, again, config)) is not None:
-            contest, judgement = other, judge(other)
-        return contest, judgement
 
     def _without_odometry(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
@@ -425,7 +389,7 @@ class SourceFaults:
     @property
     def _corrections(self) -> RangeCorrections:
         """What is taken off ranges, by rows of the sum of all increments."""
-        return corrections_of(self._doubts).beside(self._biases.taken.corrections)
+        return corrections_of(self._doubts).beside(self._radios.corrections)
 
     def _doubt(self, doubts: list[RangeDoubt]) -> bool:
         """Leave out and correct these groups, and no others; whether that changes the graph."""

@@ -175,7 +175,7 @@ def test_what_is_put_back_follows_its_length():
     for one in told(world_of(steps=160), 'B', LENGTH_M, parts=16, begin=4):
         auditor.add(one)
         auditor.audit()
-    biases = auditor._faults._biases
+    biases = auditor._faults._radios._biases
     rows = biases.taken._before['B']
     biases.taken.lengths['B'] += 0.2
     biases.taken.take_off(biases.taken.lengths)
@@ -213,13 +213,13 @@ def test_odometry_that_jumps_is_no_length_that_began():
 
 def test_what_is_over_is_named_for_as_long_as_other_faults(over):
     _, auditor, _ = over
-    biases = auditor._faults._biases
+    biases = auditor._faults._radios._biases
     assert biases.taken.findings(19.0) and not biases.taken.findings(21.0)
 
 
 def test_a_thinned_graph_has_the_same_lengths(over):
     _, auditor, _ = over
-    whole, biases = auditor._store.whole, auditor._faults._biases
+    whole, biases = auditor._store.whole, auditor._faults._radios._biases
     keep = np.arange(len(whole.ranges)) % 3 > 0
     rows = np.where(keep, np.cumsum(keep) - 1, -1)
     to = SimpleNamespace(

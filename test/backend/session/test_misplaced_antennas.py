@@ -119,7 +119,7 @@ def test_one_that_no_longer_explains_the_ranges_is_where_it_is_configured():
     """The operator's lever arm was right: half a metre at this place is another fault's work."""
     auditor = Auditor(options())
     audited(world_of(), auditor, (0.0, 0.0))
-    antennas = auditor._faults._antennas
+    antennas = auditor._faults._radios._antennas
     antennas._taken.move({'B': (0.5, 0.5)})
     assert not auditor.audit().radio_errors
 
