@@ -178,8 +178,9 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
     """Probability of a false alarm that one test may have."""
     length = float(np.ptp(graph.poses.stamp_ns)) * 1e-9
     windows = max(1.0, length / config.window_s)
-    # Per source: share, bias, place, each window; per robot: scale, turn, two of the gate.
-    tests = len(sources) * (3 + 2 * windows) + sources.robots * 5 + 2
+    # Per source: share, bias, place, each window; per robot: scale, turn, jump, antenna, two of
+    # the gate.
+    tests = len(sources) * (3 + 2 * windows) + sources.robots * 6 + 2
     return min(0.01, config.false_alarms_per_hour * config.window_s / 3600 / tests)
 
 

@@ -32,7 +32,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import softmax
 
-from ...array_types import Array, Index
+from ...array_types import Array, Index, Mask
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import rotation_jacobian
@@ -74,8 +74,8 @@ class HiddenFaults:
     owner: Index
     """(k,): the hypothesis of each column of `added`, 0 ... h - 1."""
     shift: Array
-    """(b, d, 1 + h): to the estimate without a fault, and with each of them, metres. Of faults
-    that levels leave out, as without one, and they add nothing."""
+    """(b, d, 1 + h): to the estimate without a fault, and with each of them, metres. Zero, as
+    `common` and `added`, of faults that levels leave out."""
     lone: Array
     """(b, d, k): as `added`, of each fault where all other sources are without error."""
     lone_shift: Array
@@ -108,12 +108,16 @@ class HiddenFaults:
         Of those that levels do not count the others know nothing: an antenna, which explains a bit
         of everything, must not reassure about an odometry. The sum may be above one.
         """
-        odds = self.log_odds(prior)
-        counted = np.array([
-            cause.split(' of ', 1)[0] not in _NOT_IN_LEVELS for cause in self.causes], dtype=bool)
+        odds, others = self.log_odds(prior), self.in_levels
         found = softmax(odds)[1:]
-        found[counted] = softmax(odds[np.append(True, counted)])[1:]
+        found[others] = softmax(odds[np.append(True, others)])[1:]
         return np.asarray(found)
+
+    @property
+    def in_levels(self) -> Mask:
+        """(h,): faults that protection levels allow for."""
+        return np.array([
+            cause.split(' of ', 1)[0] not in _NOT_IN_LEVELS for cause in self.causes], dtype=bool)
 
     def driven_on(self, way: Array, seconds: Array) -> HiddenFaults:
         """Each fault alone once the robots have driven on, (r, d) metres in (r,) seconds.
@@ -162,7 +166,6 @@ def hidden_faults(
     common[:, part], added[:, part], shift[:, np.append(True, told)] = _separations(
         M[:, part], A[np.ix_(part, part)], s[part], np.repeat(
             np.arange(np.sum(told)), count[told]), count[told], config.fault_size)
-    shift[:, np.append(False, ~told)] = shift[:, :1]
     later = _later(graph, scores.step, rows, gauge)[:, :, own] * floor
     later += _growth(graph, estimate, rows, list(newest), kept, owner)
     lone, lone_shift, evidence = _lone(

@@ -75,12 +75,16 @@ def level(covariance: Array, shift: Array, config: IntegrityConfig) -> float:
 def _errors(
     robot: str, scene: Scene, covariances: Covariances | None, hidden: HiddenFaults
 ) -> tuple[Array, Array] | None:
-    """Covariances (1 + h, d, d) and shifts (1 + h, d) of a robot's position; None = not known."""
+    """Covariances (1 + h, d, d) and shifts (1 + h, d) of a robot's position; None = not known.
+
+    Without a fault, and with each that levels allow for.
+    """
     view = view_of(robot, scene, covariances, hidden)
     if view is None:
         return None
     common = view.of(hidden.common)
     # The audit has weighed errors against noise as claimed: more noise widens all of it at most.
     sound = view.noise + scene.factor * common @ common.T
-    return view.with_faults(sound, hidden.added, hidden.owner, scene.factor), view.of(
-        hidden.shift).T
+    counted = np.append(True, hidden.in_levels)
+    faulty = view.with_faults(sound, hidden.added, hidden.owner, scene.factor)
+    return faulty[counted], view.of(hidden.shift).T[counted]

@@ -49,3 +49,19 @@ def test_the_second_run_has_the_biases_of_the_first(recording):
     before, none, _ = run_calibrated(bag, config)
     assert none is None
     assert state.solution.stats.cost_final < before.solution.stats.cost_final
+
+
+def test_the_second_run_has_lever_arms_that_fit(tmp_path):
+    assert main([
+        'simulate', '-o', str(tmp_path / 's.mcap'), '--minutes', '1.5', '--robots', '1',
+        '--beacons', '4', '--known-beacons', '4', '--seed', '4', '--outliers', '0', '--radius',
+        '12', '--config', str(tmp_path / 's.yaml')]) == 0
+    config = SparserConfig.from_yaml(tmp_path / 's.yaml')
+    wrong = {**config.radios, 'A': {'robot': 'A', 'lever_arm': [0.5, -0.4, 0.0]}}
+    state, found, (moved,) = run_calibrated(tmp_path / 's.mcap', replace(
+        config, radios=wrong, calibration=replace(config.calibration, mode='apply')))
+    assert found is not None and not found.applied, 'antennas do not wait for biases'
+    assert moved.robot == 'A' and moved.error_m == pytest.approx((-0.5, 0.4), abs=0.1)
+    assert state.config.radio_specs()['A'].lever_arm == pytest.approx([0.0] * 3, abs=0.1)
+    assert not state.solution.findings
+    assert all(one.location.placed for one in state.solution.robots)
