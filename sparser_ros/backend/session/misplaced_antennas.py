@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.linalg import block_diag
 
 from ...array_types import Array
+from ...calibrate.radio_words import antenna_moved
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ..integrity.doubts import FAR_SIGMA
@@ -26,6 +27,7 @@ from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
 from .odometry_faults import Again
+from .radio_errors import ANTENNA_AXES
 from .range_doubts import as_others_fit, of_sources
 from .retry import Retry
 from .taken_lengths import TakenLengths
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 _ROUNDS = 3
 """Solves that find a place: ranges that were rejected at the first count again at the next."""
+
+_TOLD_M = 0.01
+"""Axes along which an antenna is moved by less are not told."""
 
 
 class MisplacedAntennas:
@@ -91,8 +96,13 @@ class MisplacedAntennas:
         return None
 
     def findings(self) -> tuple[Finding, ...]:
-        """Each antenna that is moved, for an operator."""
-        return self._taken.antenna_findings()
+        """Each antenna that is moved, an axis each, for an operator."""
+        return tuple(
+            Finding(ANTENNA_AXES[axis], name, f'{antenna_moved(name, axis, error)}: '
+                    'that is allowed for; set its lever_arm', error, 'm')
+            for name in self._taken.antennas
+            for axis, error in enumerate(self._store.radio_errors.antenna_m[name])
+            if abs(error) >= _TOLD_M)
 
     def _moved(
         self, name: str, contest: Contest, again: Again, config: SparserConfig

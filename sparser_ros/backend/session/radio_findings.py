@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scipy.special import ndtri
 
 from ...calibrate.radio_table import radio_rows
-from ...calibrate.radio_words import lateness, moved
+from ...calibrate.radio_words import antenna_moved, lateness, moved
 from ...graph.finding import Finding
 from .radio_errors import ANTENNA_AXES, BIAS
 
@@ -83,8 +83,7 @@ def place_findings(
     """
     antennas = [
         Finding(ANTENNA_AXES[axis], row.robot,
-                f'the antenna of {row.robot} is {abs(error):.2f} m {moved(axis, error)} '
-                f'than its lever_arm says (sigma {sigma:.2f} m)'
+                f'{antenna_moved(row.robot, axis, error)} (sigma {sigma:.2f} m)'
                 + (': that is allowed for' if applied else ''), error, 'm')
         for row in told.antennas if row.determined
         for axis, (error, sigma) in enumerate(zip(row.error_m, row.sigma_m, strict=True))

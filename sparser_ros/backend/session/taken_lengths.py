@@ -14,19 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...array_types import Index
-from ...calibrate.radio_words import moved
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import too_long
 from ..integrity.hypotheses import ALL_RADIOS
 from .graph_store import GraphStore
-from .radio_errors import ANTENNA_AXES, BIAS, RadioErrors
+from .radio_errors import BIAS, RadioErrors
 from .range_corrections import RangeCorrections
 from .range_doubts import of_sources
 
-_TOLD_M = 0.01
-"""Of an antenna that is moved, axes along which it is moved by less are not told."""
 State = tuple[dict[str, float], dict[str, Index], list['PastLength']]
 """Of `TakenLengths`, to go back to."""
 
@@ -155,16 +152,6 @@ class TakenLengths:
         """Move the antennas of these robots, and of no others; whether that changes the graph."""
         self.antennas = dict(antennas)
         return self._set()
-
-    def antenna_findings(self) -> tuple[Finding, ...]:
-        """Where antennas are that stand elsewhere than configured, an axis each."""
-        return tuple(
-            Finding(ANTENNA_AXES[axis], name, f'the antenna of {name} is {abs(error):.2f} m '
-                    f'{moved(axis, error)} than its lever_arm says: that is allowed for; '
-                    'set its lever_arm', error, 'm')
-            for name in self.antennas
-            for axis, error in enumerate(self._store.radio_errors.antenna_m[name])
-            if abs(error) >= _TOLD_M)
 
     def _set(self) -> bool:
         """The store takes off what is calibrated and what is known beside it."""
