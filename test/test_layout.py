@@ -35,10 +35,6 @@ AGAINST_THE_ORDER = {
 }
 # Modules that import each other, with the same rule.
 CIRCLES: set[frozenset[str]] = set()
-# Names of modules and classes that stand for two things, with the same rule. `main` is not among
-# them: both start a program.
-TWICE: set[str] = set()
-MOST_LINES = 60
 
 ROS = re.compile(
     r'(rclpy|rclcpp|rosidl\w*|builtin_interfaces|\w+_interfaces|\w+_msgs|std_srvs|tf2_\w+|launch\w*'
@@ -212,36 +208,10 @@ def test_subpackages_import_those_after_them():
     assert against == AGAINST_THE_ORDER
 
 
-def test_every_name_has_one_meaning():
-    """A reader who searches for a module or a class finds one."""
-    names = [path.stem for path in MODULES if not path.stem.startswith('__')]
-    names += [
-        node.name for path in MODULES for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ClassDef)]
-    assert {name for name in names if names.count(name) > 1} - {'main'} == TWICE
-
-
-def long_functions(path: Path) -> list[str]:
-    """Functions of more than MOST_LINES lines, decorators left out."""
-    return [
-        f'{path.relative_to(ROOT)}:{node.lineno} {node.name}'
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None and node.end_lineno - node.lineno >= MOST_LINES]
-
-
 @pytest.mark.parametrize('kind', ['float64', 'int64', 'bool_'])
 def test_array_types_are_named_once(kind):
     users = {path.name for path in MODULES if f'NDArray[np.{kind}]' in path.read_text()}
     assert users == {'array_types.py'}
-
-
-def test_functions_are_short():
-    """Compiled kernels are loops over blocks that call nothing, and may be longer."""
-    folders = ('sparser_ros', 'benchmark', 'dev', 'launch')
-    sources = [path for folder in folders for path in sorted((ROOT / folder).rglob('*.py'))]
-    assert [name for path in sources if not path.stem.endswith('_kernels')
-            for name in long_functions(path)] == []
 
 
 # Numeric constants of solver/ and linalg/ whose size is no choice, and why. All others are declared
