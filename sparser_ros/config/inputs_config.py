@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from .errors import ConfigError
-from .option import build, option
+from .option import build, dotted, option
 
 T = TypeVar('T')
 
@@ -119,13 +119,14 @@ FIELD_NAMES = (
 def named(cls: type[T], entries: Mapping[Any, Any], prefix: str) -> dict[str, T]:
     """Build every entry of a mapping; errors name the entry, as in `radios.17.lever_arm`."""
     result: dict[str, T] = {}
-    allowed = ', '.join(f.name for f in fields(cls))  # type: ignore[arg-type]
-    for key, value in entries.items():
+    options = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+    allowed = ', '.join(options)
+    for key, value in dotted(entries, frozenset(options)):
         name = f'{prefix}.{key}'
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a mapping with some of {allowed}; got {value!r}')
         try:
-            result[str(key)] = build(cls, value, f'{name}.')
+            result[key] = build(cls, value, f'{name}.')
         except ConfigError as error:
             text = str(error)
             raise ConfigError(text if f'{name}.' in text else f'{name}.{text}') from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -115,8 +115,23 @@ def _checked_mapping(option_: FlatOption, value: Any) -> dict[str, Any]:
     inner = arguments[1] if arguments else dict
     if inner in (dict, Any):
         return dict(value)
-    return {str(key): check(FlatOption(f'{name}.{key}', inner, None, option_.info), item)
-            for key, item in value.items()}
+    return {key: check(FlatOption(f'{name}.{key}', inner, None, option_.info), item)
+            for key, item in dotted(value)}
+
+
+def dotted(
+    entries: Mapping[Any, Any], fields_: Collection[str] = frozenset(), prefix: str = ''
+) -> Iterator[tuple[str, Any]]:
+    """Entries by name; a name with dots, as `10.0.0.7`, was unfolded like that of a parameter.
+
+    An entry is no mapping, or a mapping with one of `fields_`.
+    """
+    for key, value in entries.items():
+        if isinstance(value, Mapping) and value and not value.keys() & fields_ and all(
+                isinstance(inner, Mapping) or not fields_ for inner in value.values()):
+            yield from dotted(value, fields_, f'{prefix}{key}.')
+        else:
+            yield f'{prefix}{key}', value
 
 
 def _scalar(name: str, accepted: tuple[Any, ...], value: Any) -> Any:
@@ -124,6 +139,8 @@ def _scalar(name: str, accepted: tuple[Any, ...], value: Any) -> Any:
     if isinstance(value, bool) and bool in accepted:
         return value
     wrong = ConfigError(f'{name}: expected {_spell(accepted)}, got {value!r}')
+    if str in accepted and isinstance(value, (bool, int, float)):
+        return _name(name, value)
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise wrong
     if float in accepted and not isinstance(value, str):
@@ -132,7 +149,17 @@ def _scalar(name: str, accepted: tuple[Any, ...], value: Any) -> Any:
         return float(value)
     if not isinstance(value, tuple(t for t in accepted if t is not bool)):
         raise wrong
-    return value
+    return int(value) if isinstance(value, int) else value
+
+
+def _name(name: str, value: bool | float) -> str:
+    """A number where a name belongs, as it was written in a file."""
+    text: str = getattr(value, 'text', '')
+    if text:
+        return text
+    also = f', as which YAML and ROS read {value:#x} as well' if type(value) is int else ''
+    raise ConfigError(
+        f'{name}: expected text, got {value!r}{also}: write the name in quotes, as it is sent')
 
 
 def _check_bounds(info: OptionInfo, name: str, value: Any) -> None:

@@ -9,11 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from .backend_config import BackendConfig
 from .calibration_config import CalibrationConfig
-from .errors import ConfigError
+from .errors import ConfigError, FormatError
 from .frontend_config import (
     BoundsConfig,
     ClosuresConfig,
@@ -35,8 +33,9 @@ from .inputs_config import (
     named,
 )
 from .node_config import NodeConfig
-from .option import build, option, section
+from .option import build, option, section, walk
 from .solver_config import LiveSolverConfig, SolverConfig
+from .yaml_file import NODE, YamlFile, merged
 
 ROS_OWN = ('use_sim_time', 'qos_overrides', 'start_type_description_service')
 """Parameters that rclpy itself owns; they may stand in the same file."""
@@ -228,30 +227,40 @@ def _check_fields(spec: RangeInput, where: str) -> None:
 
 
 def load_yaml(path: str | Path) -> dict[str, Any]:
-    """The parameters in a YAML file, whichever of the two forms it has."""
+    """The parameters in a YAML file, in the ROS form or plain.
+
+    Of a file in the ROS form these are the blocks of a node `sparser`, in any namespace, and of
+    wildcards, in the order of the file; those of other nodes are not looked at.
+    """
     try:
-        with open(path, encoding='utf-8') as stream:
-            data = yaml.safe_load(stream)
-    except OSError as error:
-        raise ConfigError(f'{path}: cannot be read: {error.strerror}') from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, 'problem_mark', None)
-        where = f'{path}:{mark.line + 1}' if mark else f'{path}'
-        raise ConfigError(f'{where}: not YAML: {getattr(error, "problem", error)}') from None
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise ConfigError(f'{path}: expected a mapping of parameters')
-    blocks = [v['ros__parameters'] for v in data.values()
-              if isinstance(v, dict) and 'ros__parameters' in v]
+        file = YamlFile(path)
+        blocks = file.blocks()
+        values = {} if blocks else file.value
+    except FormatError as error:
+        raise ConfigError(str(error)) from None
     if not blocks:
-        return data
-    merged: dict[str, Any] = {}
-    for block in blocks:
-        if not isinstance(block, dict):
-            raise ConfigError(f'{path}: ros__parameters must be a mapping')
-        merged.update(block)
-    return merged
+        if values is not None and not isinstance(values, dict):
+            raise ConfigError(f'{path}: expected a mapping of parameters, got {values!r:.40}')
+        return values or {}
+    ours = [block for block in blocks if block.is_for('')]
+    nodes = {block.name for block in ours if '*' not in block.name}
+    if not ours:
+        raise ConfigError(
+            f'{path}: nothing in it is for the node {NODE}: it names '
+            f'{", ".join(block.name for block in blocks)}; call the block of its parameters '
+            f'/** or {NODE}')
+    if len(nodes) > 1:
+        raise ConfigError(
+            f'{path}: it holds parameters of several nodes, {", ".join(sorted(nodes))}: give a '
+            'file with those of one')
+    outside = sorted({key.split('.')[0] for key in file.names()} & {
+        option.name.split('.')[0] for option in walk(SparserConfig)})
+    if outside:
+        raise ConfigError(
+            f'{path}: {", ".join(outside)} must stand below `ros__parameters:` like the rest')
+    for block in ours:
+        values = merged(values, block.values)
+    return values
 
 
 def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from ..config import FormatError
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
+from ..config.yaml_file import merged
 from ..graph import Graph
 from ..io import graph_bag, graph_file, ros_yaml, simulation_output
 from ..io.bag import BagReader, is_bag
@@ -77,16 +78,6 @@ def robots_in(bag: Path) -> list[str]:
             bag, None, 'no topic /<robot>/odom of nav_msgs/Odometry; pass --config with `robots` '
             f'and the topics. It has: {", ".join(sorted(topics))}')
     return robots
-
-
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings merged; values of `over` replace those of `base`."""
-    result = dict(base)
-    for key, value in over.items():
-        old = result.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
-    return result
 
 
 def write_parameters(path: Path, parameters: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -80,6 +81,10 @@ class Misspelt:
                 self._texts[name] = (
                     f'{self._noun} {name!r} is not configured and becomes a beacon of its own; was '
                     f'{other!r} meant?')
+                if same_number(name, other):
+                    self._texts[name] += (
+                        ' Both are spellings of one number, and programs that read YAML turn one '
+                        'into the other: write the name in quotes, as it is sent')
                 return
 
     @property
@@ -173,12 +178,29 @@ class Strangers(Generic[C]):
 
 def similar(name: str, other: str) -> bool:
     """True for names that differ in case, padding or one letter, but not in their number."""
-    if _plain(name) == _plain(other):
+    if _plain(name) == _plain(other) or same_number(name, other):
         return True
     if min(len(name), len(other)) < LEAST_NAME_LENGTH or _digits(name) != _digits(other):
         return False
     alike = difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio()
     return alike >= SIMILAR_NAMES_RATIO
+
+
+def same_number(name: str, other: str) -> bool:
+    """True for 0x6958, 6958 and 26968, or 81:00 and 4860 (81 times 60)."""
+    return bool(_numbers(name) & _numbers(other)) and name != other
+
+
+def _numbers(name: str) -> set[str]:
+    """Decimal numbers that a name may be turned into, and itself; of a hexadecimal one, digits."""
+    if re.fullmatch(r'0[xX][0-9a-fA-F]+', name):
+        return {str(int(name, 16)), name[2:].lower()}
+    if re.fullmatch(r'[0-9]+(:[0-5]?[0-9])+', name):
+        total = 0
+        for part in name.split(':'):
+            total = 60 * total + int(part)
+        return {str(total), name}
+    return {name.lower()}
 
 
 def _plain(name: str) -> str:

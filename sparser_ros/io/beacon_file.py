@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ..array_types import Array
 from ..config import FormatError
+from ..config.yaml_file import YamlFile
 from . import atomic, ros_yaml
 
 NAME = 'beacons.yaml'
@@ -64,14 +64,9 @@ def read(path: Path | str, dimension: int) -> dict[str, dict[str, Any]]:
     file = Path(path).expanduser()
     if file.is_dir():
         file = file / NAME
-    try:
-        text = file.read_text(encoding='utf-8')
-        document = yaml.safe_load(text)
-    except OSError as error:
-        raise FormatError(file, None, f'cannot be read: {error.strerror}') from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise FormatError(file, None, f'no YAML: {error}') from None
-    radios = _radios(document)
+    source = YamlFile(file)
+    text = source.text
+    radios = _radios(source.value)
     if radios is None:
         raise FormatError(file, None, 'no map: expected /**: ros__parameters: radios: …')
     saved = _CHECKSUM_LINE.search(text)

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ..config import yaml_file
 from . import atomic
 
 
@@ -17,7 +16,7 @@ def write(
 ) -> None:
     """Write parameters for any node name and namespace, atomically; comments go to the top."""
     document = {'/**': {'ros__parameters': dict(parameters)}}
-    text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
+    text = yaml_file.text_of(document)
     head = ''.join(f'{textwrap.fill(one, 96, initial_indent="# ", subsequent_indent="#   ")}\n'
                    for one in comments)
     atomic.write_text(path, head + text)

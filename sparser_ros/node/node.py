@@ -103,7 +103,7 @@ class SparserNode(Node):
             self.inputs = Subscriptions(self, config, self.pipeline, self.times)
             self._commands = Services(self, self.pipeline, self.times, self.reset)
             self._controls = Controls(self, self.pipeline, self.times, self.reset)
-            self._watch = Watch(self, self.pipeline, self.inputs)
+            self._watch = Watch(self, self.pipeline, self.inputs, self.parameters.hints)
             self.alarms = Alarms(self.pipeline, self._watch, self.times)
             self._status = self.create_publisher(
                 SolverStatus, '~/status', STATUS, event_callbacks=NO_EVENTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from rclpy.parameter import Parameter
 
 from ..config import ConfigError, FlatOption, build, check, walk
 from ..config.sparser import SparserConfig
+from . import params_files
 
 OURS_TOO = ('use_sim_time', 'start_type_description_service')
 OF_ROS = ('qos_overrides.',)
@@ -37,6 +39,10 @@ class Parameters:
         self._node = node
         self._options = {option.name: option for option in walk(SparserConfig)}
         self._listeners: list[Callable[[SparserConfig], None]] = []
+        files = params_files.read(sys.argv, node.get_fully_qualified_name(), self._options)
+        self.hints = files.hints
+        """Parameter files of the command line in which nothing is for this node."""
+        self._written = files.written
         overrides = dict(node._parameter_overrides)
         refuse_unknown(overrides, self._options)
         self._values: dict[str, Any] = {}
@@ -63,7 +69,9 @@ class Parameters:
             override = None
         if override is not None:
             _refuse_whole_number(option, override)
-            check(option, _plain(override.value))
+            value = check(option, self._as_written(option, option.name, override.value))
+            if option.type in (str, list[str]):
+                self._node._parameter_overrides[option.name] = Parameter(option.name, value=value)
         default = list(option.default) if isinstance(option.default, tuple) else option.default
         try:
             parameter = self._node.declare_parameter(option.name, default, descriptor(option))
@@ -71,6 +79,14 @@ class Parameters:
             raise ConfigError(f'{option.name}: {error}') from None
         if parameter.value is not None:
             self._values[option.name] = _plain(parameter.value)
+
+    def _as_written(self, option: FlatOption, name: str, value: Any) -> Any:
+        """A value as its file spells it: ROS reads the name 0x6958 as the number 26968."""
+        value, written = _plain(value), self._written.get(name)
+        may_be_name = _is_mapping(option) or option.type in (str, list[str])
+        if value == written or (may_be_name and _is_text(written) and not _is_text(value)):
+            return written
+        return value
 
     def _declare_mapping(self, option: FlatOption, overrides: Mapping[str, Parameter]) -> None:
         prefix = option.name + '.'
@@ -81,7 +97,8 @@ class Parameters:
             about = ParameterDescriptor(
                 description=option.info.doc, read_only=True, dynamic_typing=True)
             self._node.declare_parameter(name, parameter.value, about)
-            _put(nested, name[len(prefix):].split('.'), _plain(parameter.value))
+            value = self._as_written(option, name, parameter.value)
+            _put(nested, name[len(prefix):].split('.'), value)
         if nested:
             self._values[option.name] = nested
 
@@ -169,6 +186,11 @@ def _refuse_whole_number(option: FlatOption, override: Parameter) -> None:
 
 def _plain(value: Any) -> Any:
     return list(value) if hasattr(value, 'tolist') or isinstance(value, tuple) else value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and any(
+        isinstance(item, str) for item in value))
 
 
 def _put(target: dict[str, Any], path: list[str], value: Any) -> None:

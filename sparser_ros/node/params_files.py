@@ -1,45 +1,73 @@
-"""Parameter files that name another node: ROS passes over them without a word."""
+"""Parameter files of the command line, read beside ROS: whose they are, and names as written."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ..config import ConfigError, FlatOption, FormatError
+from ..config.sparser import ROS_OWN
+from ..config.yaml_file import YamlFile, merged
 
-PARAMETERS = 'ros__parameters'
+OUR_SHARE = 0.5
+"""A block of another node of which at least this share are names of ours was meant for us."""
 
 
-def misfits(arguments: Sequence[str], node: str) -> list[str]:
-    """What to say of files in the command line of which nothing is for `node` (full name)."""
-    texts = []
-    for flag, file in pairwise(arguments):
-        if flag != '--params-file' or not Path(file).is_file():
+@dataclass(frozen=True)
+class ParamsFiles:
+    """What ROS does not tell of the files behind `--params-file`."""
+
+    written: Mapping[str, Any]
+    """Values for this node by dotted name; numbers remember how they were written."""
+    hints: tuple[str, ...]
+    """Files in which nothing is for this node."""
+
+
+def read(arguments: Sequence[str], node: str, options: Mapping[str, FlatOption]) -> ParamsFiles:
+    """The files in a command line; `node` is the full name of this one.
+
+    ConfigError for a file that ROS reads without a word although it cannot mean that: a name that
+    stands there twice, or our parameters under the name of another node.
+    """
+    values: dict[str, Any] = {}
+    hints = []
+    for flag, path in pairwise(arguments):
+        if flag != '--params-file' or not Path(path).is_file():
             continue
-        names = list(_names(yaml.safe_load(Path(file).read_text(encoding='utf-8')), ''))
-        if names and not any(_fits(name, node) for name in names):
-            texts.append(
-                f'nothing in {file} is for this node, {node}: it names {", ".join(names)}; '
-                'its values are not used')
-    return texts
+        try:
+            file = YamlFile(path)
+            blocks = file.blocks(node)
+        except FormatError as error:
+            raise ConfigError(str(error)) from None
+        for block in blocks:
+            values = merged(values, block.values)
+        names = [block.name for block in blocks]
+        if not blocks or any(block.fits(node) for block in blocks):
+            continue
+        ours = [name for name in names if _is_ours(file.names(name), options)]
+        if ours:
+            raise ConfigError(
+                f'{path}: parameters of {", ".join(ours)} are not for this node, which is called '
+                f'{node}: call their block {node} or /**')
+        hints.append(f'nothing in {path} is for this node, {node}: it names {", ".join(names)}; '
+                     'its values are not used')
+    return ParamsFiles(dict(_leaves(values, '')), tuple(hints))
 
 
-def _names(document: Any, prefix: str) -> Iterator[str]:
-    """Full names, wildcards included, of the nodes in a file."""
-    for key, value in document.items() if isinstance(document, Mapping) else ():
-        name = f'{prefix}/{str(key).strip("/")}'
-        if isinstance(value, Mapping) and PARAMETERS in value:
-            yield name
+def _is_ours(names: Sequence[str], options: Mapping[str, FlatOption]) -> bool:
+    """Whether the parameters of a block are ours, though its name is not."""
+    tops = {name.split('.')[0] for name in options}
+    own = [name for name in names if name.split('.')[0] not in ROS_OWN]
+    ours = [name for name in own if name in options or name.split('.')[0] in tops]
+    return bool(own) and len(ours) >= OUR_SHARE * len(own)
+
+
+def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f'{prefix}{key}.')
         else:
-            yield from _names(value, name)
-
-
-def _fits(name: str, node: str) -> bool:
-    """Whether a name with `*` (one part) and `**` (any number of parts) is the node's."""
-    pattern = ''.join(
-        '(/[^/]+)*' if part == '**' else '/[^/]+' if part == '*' else '/' + re.escape(part)
-        for part in name.strip('/').split('/'))
-    return re.fullmatch(pattern, node) is not None
+            yield f'{prefix}{key}', value

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Sequence
 
 from rclpy.node import Node
 
 from ..graph.finding import Finding
-from .params_files import misfits
 from .pipeline import Pipeline
 from .subscriptions import Subscriptions
 
@@ -21,12 +20,15 @@ MOST_NAMED_TOPICS = 5
 class Watch:
     """Looks once per diagnostics period; each finding is logged when it begins."""
 
-    def __init__(self, node: Node, pipeline: Pipeline, inputs: Subscriptions) -> None:
+    def __init__(
+        self, node: Node, pipeline: Pipeline, inputs: Subscriptions, hints: Sequence[str] = ()
+    ) -> None:
+        """`hints`: what else does not go together in the configuration."""
         self._node = node
         self._pipeline = pipeline
         self._inputs = inputs
         self._begin = time.monotonic()
-        self._misfits = misfits(sys.argv, node.get_fully_qualified_name())
+        self._hints = hints
         self._last_clock_ns = 0
         self._clock_moved = self._begin
         self._logged: set[tuple[str, str]] = set()
@@ -40,7 +42,7 @@ class Watch:
               for kind, text in self._inputs.warnings().items()),
             *(Finding('configuration', f'hint {number}', text)
               for number, text in enumerate((
-                  *self._misfits, *self._pipeline.frontend.warnings))))
+                  *self._hints, *self._pipeline.frontend.warnings))))
         now = {(one.kind, one.subject) for one in self.findings}
         for one in self.findings:
             if (one.kind, one.subject) not in self._logged:

@@ -84,10 +84,22 @@ def test_names_that_look_mistyped_are_pointed_out():
     assert "'Anchor_7'" in text and "'anchor_07'" in text
 
 
+def test_a_name_and_its_number_are_both_named():
+    """YAML and drivers turn 81:00 into 4860 and 0x6958 into 26968."""
+    frontend = driven(radios={'4860': {'beacon': '4860'}})
+    for k in range(5):
+        frontend.add_range(range_sample('A', '81:00', 0.5 * k, 5.0))
+    graph_of(frontend)
+    (text,) = frontend.warnings
+    assert "'81:00'" in text and "'4860'" in text and 'quotes' in text
+
+
 @pytest.mark.parametrize(('one', 'other', 'expected'), [
     ('L0', 'L1', False), ('17', '18', False), ('beacon_1', 'beacon_2', False),
     ('0xDECA01', '0xdeca01', True), ('07', '7', True), ('a', 'A', True),
     ('beacon_1', 'becon_1', True), ('tag', 'bag', False),
+    ('0x6958', '26968', True), ('0x6958', '6958', True), ('81:00', '4860', True),
+    ('81:00', '82:00', False), ('10', '16', False), ('0x10', '0x11', False),
 ])
 def test_similar_names(one, other, expected):
     assert similar(one, other) == expected

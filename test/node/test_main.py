@@ -78,8 +78,10 @@ def test_a_closed_terminal_ends_it_like_ctrl_c(tmp_path):
 
 
 @pytest.mark.parametrize(('file', 'level', 'reason'), [
-    ('/**:\n  ros__parameters: {dimension: 2}\n', 'loud', 'log level'),
-    ('a: [', 'info', 'params file'),
+    ('/**:\n  ros__parameters: {dimension: 2}\n', 'loud', 'parse log level'),
+    ('a: [', 'info', 'parse params file'),
+    ('sparsr:\n  ros__parameters: {dimension: 3}\n', 'info', 'parameters of /sparsr'),
+    ('/**: {ros__parameters: {dimension: 3, dimension: 2}}\n', 'info', 'stands there twice'),
 ])
 def test_bad_arguments_are_explained(tmp_path, file, level, reason):
     (tmp_path / 'params.yaml').write_text(file)
@@ -87,7 +89,7 @@ def test_bad_arguments_are_explained(tmp_path, file, level, reason):
               '--params-file', str(tmp_path / 'params.yaml')) as process:
         assert ended(process) == 2, process.tail()
         text = process.tail(100)
-    assert f'parse {reason}' in text
+    assert reason in text
     assert 'Traceback' not in text
 
 

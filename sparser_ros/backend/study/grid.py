@@ -19,9 +19,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ...config import ConfigError, SparserConfig
+from ...config import ConfigError, FormatError, SparserConfig
+from ...config.yaml_file import YamlFile
 
 KEYS = ('config', 'sets', 'parameters', 'seeds')
 
@@ -79,11 +78,9 @@ def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        grid = yaml.safe_load(path.read_text(encoding='utf-8'))
-    except OSError as error:
-        raise ConfigError(f'{path}: cannot be read: {error.strerror or error}') from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f'{path}: expected YAML: {error}') from None
+        grid = YamlFile(path).value
+    except FormatError as error:
+        raise ConfigError(str(error)) from None
     kinds = {'config': str, 'sets': dict, 'parameters': dict, 'seeds': list}
     if not isinstance(grid, dict) or set(grid) - set(KEYS):
         raise ConfigError(f'{path}: expected a mapping with some of {", ".join(KEYS)}')

@@ -1,0 +1,326 @@
+"""YAML files: names stay as written, and what is wrong is named with its line.
+
+YAML 1.1 reads 81:00 as 4860 and 0x6958 as 26968. Here a key is text whatever it looks like, and a
+number remembers how it was written, for options that are names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.composer import Composer, ComposerError
+from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.resolver import Resolver
+
+from .errors import FormatError
+
+PARAMETERS = 'ros__parameters'
+NODE = 'sparser'
+"""Name of the node unless it is renamed."""
+MOST_BYTES = 64_000_000
+MOST_DEPTH = 40
+MOST_VALUES = 2_000_000
+"""Bounds of a file; aliases count as often as they are used. A beacon takes 9 values, 80 bytes."""
+# Without libyaml the same events come from Python, some five times slower.
+_Events: Any = getattr(yaml.cyaml, 'CParser', None) if yaml.__with_libyaml__ else None
+
+
+class WrittenInt(int):
+    """A whole number that remembers how it was written, such as 0x6958."""
+
+    text: str
+
+    def __new__(cls, value: int, text: str = '') -> WrittenInt:
+        number = super().__new__(cls, value)
+        number.text = text
+        return number
+
+
+class WrittenFloat(float):
+    """A number that remembers how it was written, such as 1e52."""
+
+    text: str
+
+    def __new__(cls, value: float, text: str = '') -> WrittenFloat:
+        number = super().__new__(cls, value)
+        number.text = text
+        return number
+
+
+class _PythonEvents(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
+    def __init__(self, stream: Any) -> None:
+        yaml.reader.Reader.__init__(self, stream)
+        yaml.scanner.Scanner.__init__(self)
+        yaml.parser.Parser.__init__(self)
+
+
+class _Loader(Composer, _Events or _PythonEvents, SafeConstructor, Resolver):  # type: ignore[misc]
+    """A loader with bounds, text keys and numbers as written; dates and 81:00 are text."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012
+
+    def __init__(self, stream: str) -> None:
+        (_Events or _PythonEvents).__init__(self, stream)
+        Composer.__init__(self)
+        SafeConstructor.__init__(self)
+        Resolver.__init__(self)
+        self._depth = self._values = 0
+        self._sizes: dict[int, int] = {}
+        self._twice: dict[int, tuple[str, int, int]] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        mark = self.peek_event().start_mark
+        if self.check_event(yaml.AliasEvent):
+            node = Composer.compose_node(self, parent, index)
+            if id(node) not in self._sizes:
+                raise ComposerError(None, None, 'an alias that contains itself', mark)
+            self._values += self._sizes[id(node)]
+        else:
+            self._depth += 1
+            if self._depth > MOST_DEPTH:
+                raise ComposerError(None, None, f'nested deeper than {MOST_DEPTH} levels', mark)
+            before = self._values
+            self._values += 1
+            node = Composer.compose_node(self, parent, index)
+            self._depth -= 1
+            self._sizes[id(node)] = self._values - before
+        if self._values > MOST_VALUES:
+            raise ComposerError(
+                None, None, f'more than {MOST_VALUES} values (aliases count as often as they are '
+                'used)', mark)
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = Composer.compose_mapping_node(self, anchor)
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, ScalarNode):
+                continue
+            if key.value in lines and id(node) not in self._twice:
+                self._twice[id(node)] = key.value, lines[key.value], line
+            lines.setdefault(key.value, line)
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        """Refuses a name that stands there twice, but only of mappings that are used."""
+        if id(node) in self._twice:
+            name, first, second = self._twice[id(node)]
+            raise ConstructorError(
+                None, None, f'{name!r} stands there twice, in line {first} and in line {second}: '
+                'keep one', node.start_mark)
+        if isinstance(node, MappingNode):
+            self.flatten_mapping(node)
+        values: dict[Hashable, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                raise ConstructorError(
+                    None, None, 'expected a name, got a list or mapping', key.start_mark)
+            values[key.value] = self.construct_object(value, deep=True)
+        return values
+
+    def number(self, node: Any) -> Any:
+        """An int or float with its text."""
+        kind, read = (WrittenInt, SafeConstructor.construct_yaml_int) \
+            if node.tag.endswith(':int') else (WrittenFloat, SafeConstructor.construct_yaml_float)
+        try:
+            return kind(read(self, node), node.value)  # type: ignore[arg-type]
+        except ValueError:
+            raise ConstructorError(
+                None, None, f'{node.value[:40]!r} is no number', node.start_mark) from None
+
+
+for _tag in ('int', 'float'):
+    _Loader.add_constructor(f'tag:yaml.org,2002:{_tag}', _Loader.number)
+for _tag, _pattern, _first in (
+    # The spellings that ROS' parser reads as numbers as well.
+    ('int', r'[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)', '-+0123456789'),
+    ('float', r'[-+]?([0-9][0-9_]*\.[0-9_]*([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+'
+     r'|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)', '-+0123456789.'),
+    ('bool', 'yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF',
+     'yYnNtTfFoO'),
+    ('null', '~|null|Null|NULL|', ['~', 'n', 'N', '']),
+    ('merge', '<<', '<'),
+):
+    _Loader.add_implicit_resolver(
+        f'tag:yaml.org,2002:{_tag}', re.compile(f'(?:{_pattern})\\Z'), list(_first))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text in quotes where YAML or ROS would read something else without them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """ROS' parser knows no aliases."""
+        return True
+
+
+_NOT_PLAIN = re.compile(
+    r'[-+]?[.]?[0-9].*|[-+]?[.]?(inf|infinity|nan)|y|n|yes|no|on|off|true|false|null|~|',
+    re.IGNORECASE | re.DOTALL)
+
+
+def _text(dumper: _Dumper, value: str) -> Any:
+    style = "'" if _NOT_PLAIN.fullmatch(value) else None
+    return dumper.represent_scalar('tag:yaml.org,2002:str', value, style=style)
+
+
+def _number(dumper: _Dumper, value: WrittenInt | WrittenFloat) -> Any:
+    kind = 'int' if isinstance(value, int) else 'float'
+    return ScalarNode(f'tag:yaml.org,2002:{kind}', value.text or repr(value))
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(WrittenInt, _number)
+_Dumper.add_representer(WrittenFloat, _number)
+
+
+def text_of(values: Any) -> str:
+    """Values as YAML that this module and ROS read back as they are."""
+    return yaml.dump(  # type: ignore[no-any-return]
+        values, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The parameters of one node in a file."""
+
+    name: str
+    """Full name, wildcards `*` (one part) and `**` (any number of parts) included."""
+    values: dict[str, Any]
+
+    def fits(self, node: str) -> bool:
+        """Whether the name is that of a node (full name)."""
+        pattern = ''.join(
+            '(/[^/]+)*' if part == '**' else '/[^/]+' if part == '*' else '/' + re.escape(part)
+            for part in self.name.strip('/').split('/'))
+        return re.fullmatch(pattern, node) is not None
+
+    def is_for(self, node: str) -> bool:
+        """The same, or, where `node` is empty, for any node that is called `sparser`."""
+        return self.fits(node) if node else self.name.rsplit('/', 1)[-1] in (NODE, '*', '**')
+
+
+class YamlFile:
+    """A YAML file; FormatError names file, line and what to do."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.text = self._read()
+        self._loader = None
+        try:
+            self._loader = _Loader(self.text)
+            self._root = self._loader.get_single_node()
+        except yaml.YAMLError as error:
+            raise self._fault(error) from None
+
+    def _read(self) -> str:
+        try:
+            with open(self.path, 'rb') as stream:
+                data = stream.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise FormatError(self.path, None, f'cannot be read: {error.strerror}') from None
+        if len(data) > MOST_BYTES:
+            raise FormatError(
+                self.path, None, f'larger than {MOST_BYTES // 1_000_000} MB: expected a YAML file')
+        try:
+            return data.decode('utf-8-sig')
+        except UnicodeDecodeError as error:
+            line = data.count(b'\n', 0, error.start) + 1
+            raise FormatError(
+                self.path, line, f'byte 0x{data[error.start]:02x} is no UTF-8 text: expected a '
+                'YAML file, saved as UTF-8') from None
+
+    def _fault(self, error: Exception) -> FormatError:
+        mark = getattr(error, 'problem_mark', None)
+        problem = getattr(error, 'problem', None) or getattr(error, 'reason', None) or error
+        if not isinstance(error, (ComposerError, ConstructorError)):
+            problem = f'not YAML: {problem}'
+        return FormatError(self.path, mark.line + 1 if mark else None, str(problem))
+
+    def _built(self, node: Node | None) -> Any:
+        if node is None:
+            return None
+        try:
+            return self._loader.construct_document(node)  # type: ignore[union-attr]
+        except yaml.YAMLError as error:
+            raise self._fault(error) from None
+
+    @property
+    def value(self) -> Any:
+        """The whole document; None where it is empty."""
+        return self._built(self._root)
+
+    def blocks(self, node: str = '') -> list[Block]:
+        """What stands below `ros__parameters`; those of other nodes than `node` have no values.
+
+        `node` is a full name; empty = any node that is called `sparser`. FormatError where a
+        block of this node stands there twice.
+        """
+        blocks: list[Block] = []
+        lines: dict[str, int] = {}
+        for name, line, values in _named_blocks(self._root, ''):
+            block = Block(name, {})
+            if block.is_for(node):
+                if name in lines:
+                    raise FormatError(
+                        self.path, line, f'{name!r} stands there twice, in line {lines[name]} '
+                        f'and in line {line}: keep one')
+                lines[name] = line
+                block = Block(name, self._parameters(values))
+            blocks.append(block)
+        return blocks
+
+    def names(self, name: str = '') -> list[str]:
+        """Dotted names of all parameters of a block; of the file outside of blocks without one."""
+        if name:
+            return [key for block, _, values in _named_blocks(self._root, '') if block == name
+                    for key in _leaves(values, '')]
+        pairs = self._root.value if isinstance(self._root, MappingNode) else ()
+        return [str(key.value) for key, value in pairs if not list(
+            _named_blocks(MappingNode('', [(key, value)]), ''))]
+
+    def _parameters(self, node: Node) -> dict[str, Any]:
+        values = self._built(node)
+        if values is None:
+            return {}
+        if not isinstance(values, dict):
+            raise FormatError(
+                self.path, node.start_mark.line + 1, f'{PARAMETERS} must be a mapping')
+        return values
+
+
+def _named_blocks(node: Node | None, prefix: str) -> Iterator[tuple[str, int, Node]]:
+    """(full name, line, what stands below `ros__parameters`) of the nodes in a file."""
+    for key, value in node.value if isinstance(node, MappingNode) else ():
+        if not isinstance(key, ScalarNode) or not isinstance(value, MappingNode):
+            continue
+        name = f'{prefix}/{key.value.strip("/")}'
+        inner = [values for own, values in value.value if own.value == PARAMETERS]
+        if inner:
+            yield from ((name, key.start_mark.line + 1, values) for values in inner)
+        else:
+            yield from _named_blocks(value, name)
+
+
+def _leaves(node: Node, prefix: str) -> Iterator[str]:
+    for key, value in node.value if isinstance(node, MappingNode) else ():
+        if isinstance(value, MappingNode) and value.value:
+            yield from _leaves(value, f'{prefix}{key.value}.')
+        else:
+            yield f'{prefix}{key.value}'
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings merged; values of `over` replace those of `base`."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return result
