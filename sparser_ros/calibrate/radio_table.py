@@ -29,6 +29,11 @@ class RadioRow:
     sigma_m: float | None
     """Its share of the noise of a range (variances add up); None = too few ranges."""
 
+    @property
+    def significant(self) -> bool:
+        """Whether the bias is more than its standard deviation."""
+        return abs(self.bias_m) > self.bias_sigma_m
+
 
 @dataclass(frozen=True)
 class PairRow:
@@ -217,7 +222,8 @@ def lines(found: SelfCalibration) -> list[str]:
         text.append(f'  scale {1 + found.found.values[-1]:.5f} +- {spread:.5f}{known}')
     for row in radio_rows(found):
         sigma = '' if row.sigma_m is None else f', sigma {row.sigma_m:.3f} m'
-        known = '' if row.determined else ' (not determined)'
+        known = ('' if row.determined and row.significant else
+                 ' (not significant)' if row.determined else ' (not determined)')
         text.append(f'  radio {row.name}: bias {row.bias_m:+.3f} +- {row.bias_sigma_m:.3f} m'
                     f'{known}{sigma}, {row.ranges} ranges')
     text += [f'  odometry of {row.robot}: scale {row.scale:.4f} +- {row.scale_sigma:.4f}'

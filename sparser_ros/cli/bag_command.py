@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from .bag_options import add_bag_options
 from .exit_codes import SOLVED
+from .path_options import Kind, Reads, Writes
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -17,9 +17,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description='Write the messages from which the node builds this graph again: odometry, '
         'UWB ranges, landmark sightings, loop closures and position fixes. `ros2 bag play` plays '
         'the bag.')
-    parser.add_argument('graph', type=Path, metavar='GRAPH', help='.pyfg or .g2o file')
+    parser.add_argument('graph', action=Reads, kind=Kind.GRAPH, metavar='GRAPH',
+                        help='.pyfg or .g2o file')
     add_bag_options(parser)
-    parser.add_argument('--config', type=Path, metavar='C.yaml',
+    parser.add_argument('--config', action=Writes, kind=Kind.PARAMETERS, metavar='C.yaml',
                         help='also write parameters with which the node rebuilds the graph')
     parser.set_defaults(run=run)
 

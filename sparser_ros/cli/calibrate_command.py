@@ -13,13 +13,12 @@ import numpy as np
 from ..config import ConfigError, SparserConfig
 from . import calibration_options
 from .exit_codes import SOLVED
+from .path_options import GRAPHS, Kind, Reads, Writes, add_force, add_report, write_report
 
 if TYPE_CHECKING:
     from ..calibrate.lever_arms import LeverRow
     from ..calibrate.self_calibration import SelfCalibration
     from ..graph import Graph
-
-GRAPHS = ('.pyfg', '.g2o')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -29,19 +28,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description='Estimate biases, scale, noise, share of blocked ranges, clocks and lever arms '
         'of all radios against the map that is solved with them, or against a reference. Exit '
         'code 0: done (what could not be determined is said); 2: bad input.')
-    parser.add_argument('data', type=Path, metavar='BAG|GRAPH',
+    parser.add_argument('data', action=Reads, kind=Kind.DATA, metavar='BAG|GRAPH',
                         help='ROS 2 bag, .pyfg or .g2o file')
-    parser.add_argument('--config', type=Path, metavar='C.yaml',
+    parser.add_argument('--config', action=Reads, kind=Kind.PARAMETERS, metavar='C.yaml',
                         help="a bag's parameter file (default: all defaults)")
     parser.add_argument('--truth', metavar='TOPIC|FILE', help=(
         'reference positions: for a bag the topic of a pose, with {robot} for several robots; for '
         'a graph a .pyfg whose vertices are the reference'))
     parser.add_argument('--truth-sigma', type=float, default=0.02, metavar='M',
                         help='standard deviation of the reference per axis [m] (default 0.02)')
-    parser.add_argument('-o', '--output', type=Path, metavar='RADIOS.yaml', help=(
+    parser.add_argument('-o', '--output', action=Writes, kind=Kind.PARAMETERS,
+                        metavar='RADIOS.yaml', help=(
         'write the parameters that the node reads; with --config on top of those'))
-    parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
-    parser.add_argument('--plots', type=Path, metavar='DIR', help='draw a picture of each pair')
+    add_force(parser)
+    add_report(parser)
+    parser.add_argument('--plots', action=Writes, kind=Kind.FOLDER, metavar='DIR',
+                        help='draw a picture of each pair')
     calibration_options.add(parser, always=True)
     parser.set_defaults(run=run)
 
@@ -52,13 +54,15 @@ def run(args: argparse.Namespace) -> int:
     from ..calibrate.radio_words import lateness, moved
     from ..config.solver_config import LiveSolverConfig
 
-    if not args.truth_sigma > 0:
+    if not 0 < args.truth_sigma < np.inf:
         raise ConfigError(f'--truth-sigma: expected a positive length, got {args.truth_sigma}')
     if args.data.suffix.lower() in GRAPHS:
         config, graph = _graph_config(args), _graph(args)
     else:
         config, graph = _bag(args)
-    options = replace(calibration_options.config_of(args), sigma='estimate')
+    options = calibration_options.config_of(args)
+    assert options is not None
+    options = replace(options, sigma='estimate')
     end = [one for one in calibration_with_places(graph, None, options, LiveSolverConfig()) if one]
     found, shown = end[-1]
     either = shown.either(SIGNIFICANT)
@@ -66,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
     for row in shown.clocks:
         if row.determined:
             print(f'  clock of {row.source}: stamps {row.late_s * 1e3:+.0f} +- '
-                  f'{row.sigma_s * 1e3:.0f} ms late')
+                  f'{row.sigma_s * 1e3:.0f} ms late'
+                  + ('' if row.significant(SIGNIFICANT) else ' (not significant)'))
     calibration_options.show_levers(shown.antennas)
     for one in either:
         print(f'  {one.robot}: stamps {lateness(one.late_s)}, or the antenna '
@@ -131,6 +136,7 @@ def _write(
     args: argparse.Namespace, config: SparserConfig, found: SelfCalibration,
     levers: Sequence[LeverRow], further: dict[str, list[dict[str, Any]]],
 ) -> None:
+    """Write what the options name, and say what that is."""
     if args.output:
         from ..calibrate.radio_settings import radio_settings
         from ..config.sparser import load_yaml
@@ -144,14 +150,34 @@ def _write(
         ranges = {**before.get('ranges', {}), **settings['ranges']}
         ros_yaml.write(
             args.output, {**before, 'radios': settings['radios'], 'ranges': ranges})
+        _tell_settings(args.output, config, found, settings)
+    written: list[Path] = []
     if args.report:
         from ..calibrate.radio_table import as_dict
-        from ..io import report
 
-        report.write(args.report, {
+        written += write_report(args, {
             'dataset': args.data.stem, 'calibration': as_dict(found), **further})
     if args.plots:
         _draw(args.plots, found)
+        written.append(args.plots)
+    if written:
+        print(f'written: {", ".join(map(str, written))}')
+
+
+def _tell_settings(
+    path: Path, config: SparserConfig, found: SelfCalibration, settings: dict[str, Any]
+) -> None:
+    """What of which radios is new in the file, and which of its biases chance may have made."""
+    from ..calibrate.radio_table import radio_rows
+
+    print(f'written: {path}')
+    for name in ('bias_m', 'range_sigma_m', 'lever_arm'):
+        radios = [radio for radio, entry in settings['radios'].items()
+                  if (entry.get(name) or 0.0) != (config.radios.get(radio, {}).get(name) or 0.0)]
+        print(f'  {name} of {", ".join(radios)}' if radios else f'  {name} as configured')
+    near = [row.name for row in radio_rows(found) if found.applied and not row.significant]
+    if near:
+        print(f'  not significant (within its standard deviation): bias_m of {", ".join(near)}')
 
 
 def _draw(folder: Path, found: SelfCalibration) -> None:

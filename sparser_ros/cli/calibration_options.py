@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..config import SolverConfig, build
+from ..config import ConfigError, SolverConfig
 from ..config.calibration_config import CalibrationConfig
-from ..config.option import walk
+from .config_options import add_config_options, config_from
 
 if TYPE_CHECKING:
     from ..calibrate.lever_arms import LeverRow
@@ -32,29 +32,28 @@ def add(parser: argparse.ArgumentParser, *, always: bool = False) -> None:
         group.add_argument('--calibrate', action='store_true', help=(
             'estimate the biases of all radios with the map, and apply them where they are '
             'significant'))
-    known = {option.name: option for option in walk(CalibrationConfig)}
-    for flag, name, metavar in OPTIONS:
-        info, kind = known[name].info, float if metavar else str
-        group.add_argument(
-            flag, dest=f'calibration.{name}', type=kind, choices=info.choices, metavar=metavar,
-            help=f'{info.doc} (default {known[name].default})'.replace('%', '%%'))
+    add_config_options(group, CalibrationConfig, OPTIONS)
 
 
-def config_of(args: argparse.Namespace) -> CalibrationConfig:
-    """The calibration that a command line asks for; ConfigError names what is out of bounds."""
-    values = {name: getattr(args, f'calibration.{name}') for _, name, _ in OPTIONS}
-    return build(CalibrationConfig, {k: v for k, v in values.items() if v is not None})
+def config_of(args: argparse.Namespace) -> CalibrationConfig | None:
+    """The calibration that a command line asks for, if any; ConfigError where it cannot be."""
+    config = config_from(args, CalibrationConfig, OPTIONS)
+    if getattr(args, 'calibrate', True):
+        return config
+    if config != CalibrationConfig():
+        raise ConfigError(f'{", ".join(flag for flag, _, _ in OPTIONS)}: need --calibrate')
+    return None
 
 
 def found_in(
-    args: argparse.Namespace, graph: Graph, result: SolveResult, config: SolverConfig
+    calibration: CalibrationConfig | None, graph: Graph, result: SolveResult, config: SolverConfig
 ) -> SelfCalibration | None:
     """The calibration of a solved graph; None where it is not asked for or nothing was solved."""
-    if not args.calibrate or result.estimate is None:
+    if calibration is None or result.estimate is None:
         return None
     from ..calibrate.self_calibration import self_calibrate
 
-    return self_calibrate(graph, result.estimate, config_of(args), config)
+    return self_calibrate(graph, result.estimate, calibration, config)
 
 
 def fields(found: SelfCalibration | None) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..config import ConfigError
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .path_options import GRAPHS, Kind, Reads, Writes
 
 if TYPE_CHECKING:
     from ..config import SparserConfig
     from ..graph import Graph
     from ..io.bag_survey import TopicSurvey
-
-GRAPHS = ('.pyfg', '.g2o')
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -24,8 +24,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         'info', help='what a bag or graph file holds, and what a solve of it lacks',
         description='Robots, radios, topics with types, rates and gaps, units, connectivity. Exit '
         'code 0: a solve has what it needs; 2: bad input; 3: something is missing (it is named).')
-    parser.add_argument('data', type=Path, metavar='FILE|BAG', help='.pyfg, .g2o or ROS 2 bag')
-    parser.add_argument('--config', type=Path, metavar='C.yaml', help=(
+    parser.add_argument('data', action=Reads, kind=Kind.DATA, metavar='FILE|BAG',
+                        help='.pyfg, .g2o or ROS 2 bag')
+    parser.add_argument('--config', action=Writes, kind=Kind.DRAFT, metavar='C.yaml', help=(
         'of a bag: compare with this file, or draft it where it does not exist'))
     parser.set_defaults(run=run)
 
@@ -33,6 +34,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Describe the data; 3 where something is missing."""
     if args.data.suffix.lower() in GRAPHS:
+        if args.config is not None:
+            raise ConfigError('--config: is compared with a bag; a graph file needs none')
         from ..io import graph_file
 
         lacks = _graph(graph_file.read(args.data).validate())

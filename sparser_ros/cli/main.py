@@ -14,11 +14,9 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
-from .. import __version__
-from ..config.errors import SparserError
 from .exit_codes import BAD_INPUT, INTERRUPTED, SOLVED
-from .suggesting_parser import SuggestingParser
 
 SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'calibrate', 'play', 'bench', 'info',
                'report', 'study', 'doctor')
@@ -42,33 +40,63 @@ def command() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    # Every solve uses one thread of BLAS. OpenBLAS would start others while numpy is imported,
-    # and they spin for 0.1 s, a sixth of the CPU time of a short command.
-    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
     try:
-        args = parser().parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    if args.command in SOLVING:
-        from ..linalg.memory import keep_freed_memory
-
-        keep_freed_memory()
-    try:
-        return int(args.run(args))
-    except SparserError as error:
-        print(f'sparser: {error}', file=sys.stderr)
-        return BAD_INPUT
-    except BrokenPipeError:
-        # The program that read our output has ended (`sparser solve … | head`). Without this, the
-        # interpreter would flush into the closed pipe at exit and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SOLVED
+        return _main(argv)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
+def _main(argv: Sequence[str] | None) -> int:
+    """The same without Ctrl-C, which may come while a module of the package is imported."""
+    from ..config.errors import SparserError
+
+    # Every solve uses one thread of BLAS. OpenBLAS would start others while numpy is imported,
+    # and they spin for 0.1 s, a sixth of the CPU time of a short command.
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+    try:
+        return _run(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    except SparserError as error:
+        print(f'sparser: {error}', file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        # The program that read our output has ended (`sparser solve … | head`).
+        _print_no_more()
+        return SOLVED
+    except OSError as error:
+        # A file that no reader or writer has put into words, or a full disk behind stdout.
+        where = f'{error.filename}: ' if error.filename is not None else ''
+        _print_no_more()
+        print(f'sparser: {where}{error.strerror or error}', file=sys.stderr)
+        return BAD_INPUT
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    from .path_options import checked
+
+    args = parser().parse_args(argv)
+    if args.command in SOLVING:
+        from ..linalg.memory import keep_freed_memory
+
+        keep_freed_memory()
+    with checked(args):
+        code = int(args.run(args))
+    sys.stdout.flush()
+    return code
+
+
+def _print_no_more() -> None:
+    """The interpreter would write what is left to stdout at exit, and fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser with all subcommands."""
+    from .. import __version__
+    from .suggesting_parser import SuggestingParser
+
     top = SuggestingParser(
         prog='sparser',
         description='Range-aided multi-robot SLAM: solve graphs and bags, make and play bags.')

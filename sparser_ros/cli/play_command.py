@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import sys
 from dataclasses import asdict
-from pathlib import Path
 
-from ..config import SparserError
+from ..config import ConfigError, SparserError
 from .exit_codes import SOLVED
+from .path_options import Kind, Reads, Writes, write_report
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -17,7 +17,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         'play', help='publish a bag with /clock where there is no `ros2 bag play`',
         description='Publish the messages of a ROS 2 bag at their recorded times, with /clock.')
-    parser.add_argument('bag', type=Path, metavar='BAG', help='bag folder, .mcap or .db3 file')
+    parser.add_argument('bag', action=Reads, kind=Kind.BAG, metavar='BAG',
+                        help='bag folder, .mcap or .db3 file')
     parser.add_argument('--rate', type=float, default=1.0, metavar='R',
                         help='multiple of real time (default 1)')
     parser.add_argument('--clock', type=float, default=100.0, metavar='HZ',
@@ -26,13 +27,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
                         help='topics to leave out')
     parser.add_argument('--wait', type=float, default=5.0, metavar='S',
                         help='longest wait for a subscriber to every topic, in s (default 5)')
-    parser.add_argument('--report', type=Path, metavar='R.json',
+    parser.add_argument('--report', action=Writes, kind=Kind.REPORT, metavar='R.json',
                         help='write the number of messages sent, per topic')
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Play the bag; 0 = all sent, or stopped with Ctrl-C, 2 = bad input."""
+    if not 0 <= args.wait < math.inf:
+        raise ConfigError(f'--wait: expected a time of 0 s or more, got {args.wait}')
     try:
         from ..demo.player import playing
     except ImportError as error:
@@ -46,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         # As `ros2 bag play`: who stops a bag has not met an error.
         return SOLVED
-    if args.report:
-        args.report.write_text(json.dumps(asdict(report), indent=1) + '\n', encoding='utf-8')
+    write_report(args, asdict(report))
     for topic, reason in report.skipped.items():
         print(f'left out {topic}: {reason}', file=sys.stderr)
     for topic in report.unheard:

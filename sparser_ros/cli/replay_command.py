@@ -11,6 +11,7 @@ from typing import Any
 from ..config.errors import SolverError
 from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .path_options import Kind, Reads, Writes, add_report, write_report
 from .solve_summary import status_text
 from .warnings_text import show_undetermined, show_warnings
 
@@ -22,16 +23,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description='Replay a ROS 2 bag at full speed and deterministically. Exit code 0: '
         'solved; 2: bad input, or nothing was measured; 3: not converged, or robots have no place '
         'in map (they are named), the best iterate is written.')
-    parser.add_argument('bag', type=Path, metavar='BAG', help='folder, .mcap or .db3 file')
-    parser.add_argument('--config', type=Path, metavar='C.yaml',
+    parser.add_argument('bag', action=Reads, kind=Kind.BAG, metavar='BAG',
+                        help='folder, .mcap or .db3 file')
+    parser.add_argument('--config', action=Reads, kind=Kind.PARAMETERS, metavar='C.yaml',
                         help="the node's parameter file (default: all defaults)")
-    parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
-    parser.add_argument('--run', dest='run_folder', type=Path, metavar='DIR', help=(
+    add_report(parser)
+    parser.add_argument('--run', dest='run_folder', action=Writes, kind=Kind.RUN, metavar='DIR',
+                        help=(
         'write map, report and covariances into a folder, for `sparser report DIR`'))
-    parser.add_argument('--tum', type=Path, metavar='DIR',
+    parser.add_argument('--tum', action=Writes, kind=Kind.FOLDER, metavar='DIR',
                         help='write <robot>.tum (keyframes) and odometry_rate/<robot>.tum of '
                              'every robot that is located')
-    parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    parser.add_argument('--plot', action=Writes, kind=Kind.PICTURE, metavar='P.png',
+                        help='draw the map')
     parser.add_argument('--calibrate', action='store_true', help=(
         'calibration.mode: apply: a second replay with the radios calibrated against the first '
         'map'))
@@ -45,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
     from ..backend.replay import replay, replay_findings
     from ..backend.replay.calibrated_replay import run_calibrated
     from ..config.sparser import SparserConfig
-    from ..io import report
     from .progress import replay_progress
 
     config = SparserConfig.from_yaml(args.config) if args.config else SparserConfig()
@@ -60,11 +63,10 @@ def run(args: argparse.Namespace) -> int:
     result = {
         **replay.report_of(state, args.bag.name), **calibration_options.fields(found),
         'warnings': warnings, 'undetermined': lost}
-    if args.report:
-        report.write(args.report, result)
+    written = write_report(args, result)
     if nothing:
         raise SolverError(f'{args.bag}: {nothing}')
-    written = _write(args, state, result)
+    written += _write(args, state, result)
     _summary(result, args.verbose)
     calibration_options.show(found)
     calibration_options.show_levers(moved)
@@ -80,7 +82,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
     from ..backend.session.covariances import covariance_fields
     from ..backend.session.located import located_part
 
-    written = [args.report] if args.report else []
+    written: list[Path] = []
     if not (args.tum or args.plot or args.run_folder):
         return written
     graph, estimate = located_part(state.graph, state.solution)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from .exit_codes import SOLVED
+from .path_options import Kind, Reads, Writes
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -15,9 +15,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description='Map, residuals, convergence and calibration of a run with interactive plots, '
         'in one file that needs no network. Exit code 2: the folder holds no map, or plotly is '
         'missing.')
-    parser.add_argument('run_folder', type=Path, metavar='RUN', help=(
+    parser.add_argument('run_folder', action=Reads, kind=Kind.RUN, metavar='RUN', help=(
         'folder of `solve --run`, `replay --run` or of the service ~/save'))
-    parser.add_argument('-o', '--output', type=Path, metavar='PAGE.html',
+    parser.add_argument('-o', '--output', action=Writes, kind=Kind.PAGE, metavar='PAGE.html',
                         help='default: report.html in the folder')
     parser.set_defaults(run=run)
 

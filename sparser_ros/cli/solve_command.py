@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
-from ..config import ConfigError, FlatOption, SolverConfig, SolverError, build, walk
+from ..config import ConfigError, SolverConfig, SolverError
 from ..graph import Estimate, Graph, estimate_of
 from . import calibration_options, solve_summary
+from .config_options import add_config_options, config_from
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .path_options import Kind, Reads, Writes, add_force, add_report, write_report
 from .warnings_text import show_undetermined, show_warnings
 
 # (flag, name of the option in SolverConfig, metavar); defaults and help come from there.
@@ -41,23 +43,26 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description='Solve a .pyfg or .g2o graph. Exit code 0: solved; 2: bad input; '
         '3: not converged, or parts are undetermined (they are named; --partial accepts them); '
         'the best iterate is written.')
-    parser.add_argument('graph', type=Path, metavar='GRAPH', help='.pyfg or .g2o file')
-    known = {o.name: o for o in walk(SolverConfig)}
-    for flag, name, metavar in OPTIONS:
-        _add_option(parser, flag, known[name], metavar)
+    parser.add_argument('graph', action=Reads, kind=Kind.GRAPH, metavar='GRAPH',
+                        help='.pyfg or .g2o file')
+    add_config_options(parser, SolverConfig, OPTIONS)
     parser.add_argument(
         '--covariance', action='store_true',
         help='marginal covariances of newest poses and landmarks, printed and in the report')
-    parser.add_argument('--report', type=Path, metavar='R.json', help='write a JSON report')
-    parser.add_argument('--run', dest='run_folder', type=Path, metavar='DIR', help=(
+    add_report(parser)
+    parser.add_argument('--run', dest='run_folder', action=Writes, kind=Kind.RUN, metavar='DIR',
+                        help=(
         'write map, report and covariances into a folder, for `sparser report DIR`'))
-    parser.add_argument('--output', type=Path, metavar='SOLVED_GRAPH',
+    parser.add_argument('--output', action=Writes, kind=Kind.GRAPH, metavar='SOLVED_GRAPH',
                         help='write the graph with the solved values in its vertices')
-    parser.add_argument('--tum', type=Path, metavar='DIR', help='write <robot>.tum into DIR')
-    parser.add_argument('--plot', type=Path, metavar='P.png', help='draw the map')
+    add_force(parser)
+    parser.add_argument('--tum', action=Writes, kind=Kind.FOLDER, metavar='DIR',
+                        help='write <robot>.tum into DIR')
+    parser.add_argument('--plot', action=Writes, kind=Kind.PICTURE, metavar='P.png',
+                        help='draw the map')
     parser.add_argument('--no-reference', action='store_true', help=(
         'leave the positions in the file out of the picture'))
-    parser.add_argument('--residuals', type=Path, metavar='P.png',
+    parser.add_argument('--residuals', action=Writes, kind=Kind.PICTURE, metavar='P.png',
                         help='draw histograms of the residuals')
     parser.add_argument('--partial', action='store_true', help=(
         'exit code 0 although parts of the graph have no measurement to the rest'))
@@ -67,39 +72,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=run)
 
 
-def _add_option(
-    parser: argparse.ArgumentParser, flag: str, option: FlatOption, metavar: str | None
-) -> None:
-    info = option.info
-    unit = f' [{info.unit}]' if info.unit else ''
-    default = '' if option.default is None else f' (default {option.default})'
-    if option.type is bool:
-        parser.add_argument(flag, dest=option.name, action='store_const', const=True,
-                            help=f'{info.doc}{unit}')
-        return
-    kind: Any = {'int': int, 'str': str}.get(getattr(option.type, '__name__', ''), float)
-    parser.add_argument(flag, dest=option.name, type=kind, choices=info.choices, metavar=metavar,
-                        help=f'{info.doc}{unit}{default}')
-
-
 def config_of(args: argparse.Namespace) -> SolverConfig:
     """The solver options of a command line; ConfigError names the flag that is out of bounds."""
-    values = {name: getattr(args, name) for _, name, _ in OPTIONS}
-    if values['robust.gnc'] and values['robust.kernel'] is None:
-        values['robust.kernel'] = 'gm'
-    try:
-        return build(SolverConfig, {k: v for k, v in values.items() if v is not None})
-    except ConfigError as error:
-        text = str(error)
-        for flag, name, _ in OPTIONS:
-            if text.startswith(f'{name}:'):
-                text = flag + text[len(name):]
-        raise ConfigError(text) from None
+    config = config_from(args, SolverConfig, OPTIONS)
+    if config.robust.gnc and config.robust.kernel == 'none':
+        return config_from(args, SolverConfig, OPTIONS, **{'robust.kernel': 'gm'})
+    return config
 
 
 def run(args: argparse.Namespace) -> int:
     """Solve the graph; 0 solved, 3 not converged."""
-    config = config_of(args)
+    config, calibration = config_of(args), calibration_options.config_of(args)
     _check_outputs(args)
     from ..graph.connectivity import thinly_measured, undetermined
     from ..io import graph_file
@@ -114,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     show_warnings(warnings)
     with solve_progress() as progress:
         result = solve(graph, config, progress=progress)
-        found = calibration_options.found_in(args, graph, result, config)
+        found = calibration_options.found_in(calibration, graph, result, config)
         if found is not None and found.graph is not graph:
             graph = found.graph
             result = solve(graph, config, initial=found.estimate, progress=progress)
@@ -215,11 +198,9 @@ def _write(
 def _write_report(
     args: argparse.Namespace, graph: Graph, estimate: Estimate | None, fields: dict[str, Any]
 ) -> list[Path]:
-    from ..io import report, run_folder
+    from ..io import run_folder
 
-    if args.report:
-        report.write(args.report, fields)
-    written = [args.report] if args.report else []
+    written = write_report(args, fields)
     if args.run_folder and estimate is not None:
         written += run_folder.write(args.run_folder, graph, estimate, fields)
     return written

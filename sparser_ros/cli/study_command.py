@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..config import ConfigError
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .path_options import Kind, Reads, Writes
 
 LABEL = 'parameters'
 
@@ -24,12 +26,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description='Replays every bag with every parameter set and seed of a grid and writes '
         'study.csv and study.html. Finished runs are kept: the same command goes on after a kill. '
         'Exit code 3: runs failed or were not solved (the table says which).')
-    parser.add_argument('bags', type=Path, nargs='+', metavar='BAG')
-    parser.add_argument('--grid', type=Path, required=True, metavar='P.yaml', help=(
+    parser.add_argument('bags', action=Reads, kind=Kind.BAG, nargs='+', metavar='BAG',
+                        help='folders, .mcap or .db3 files')
+    parser.add_argument('--grid', action=Reads, kind=Kind.PARAMETERS, required=True,
+                        metavar='P.yaml', help=(
         'with some of `config: FILE` ({bag} is the name of a bag), `sets: {NAME: {PARAMETER: '
         'VALUE}}`, `parameters: {PARAMETER: [VALUES]}`, `seeds: [0, 1]`'))
-    parser.add_argument('-o', '--output', type=Path, default=Path('study'), metavar='DIR',
-                        help='folder of the results (default study)')
+    parser.add_argument('-o', '--output', action=Writes, kind=Kind.FOLDER, metavar='DIR',
+                        default=Path('study'), help='folder of the results (default study)')
     parser.add_argument('--jobs', type=int, default=os.cpu_count() or 1, metavar='N',
                         help='processes on this machine (default: its cores)')
     parser.add_argument('--scheduler', default='', metavar='ADDRESS', help=(
@@ -42,9 +46,11 @@ def run(args: argparse.Namespace) -> int:
     from ..backend.study.grid import runs_of
     from ..backend.study.study import SOLVED_STATUSES, study
 
+    if args.jobs < 1:
+        raise ConfigError(f'--jobs: expected 1 or more processes, got {args.jobs}')
     runs = runs_of(args.bags, args.grid)
     with _progress() as progress:
-        rows = study(runs, args.output, jobs=max(args.jobs, 1), scheduler=args.scheduler,
+        rows = study(runs, args.output, jobs=args.jobs, scheduler=args.scheduler,
                      progress=progress)
     for row, one in zip(rows, runs, strict=True):
         row[LABEL] = ' '.join([one.set, *(f'{k}={v}' for k, v in one.parameters.items())]).strip() \

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -14,9 +13,9 @@ class SuggestingParser(argparse.ArgumentParser):
     """Like its parent; errors on unknown options, commands and choices end with a suggestion."""
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and message to stderr and exit with code 2."""
-        self.print_usage(sys.stderr)
-        self.exit(2, f'{self.prog}: error: {message}{self._hint(message)}\n')
+        """Exit with code 2 and the message on stderr; twenty lines of usage would hide it."""
+        self.exit(2, f'{self.prog}: {message}{self._hint(message)} '
+                  f'(`{self.prog} --help` lists what there is)\n')
 
     def _hint(self, message: str) -> str:
         unknown = re.match(r'unrecognized arguments: (.*)', message)

@@ -13,7 +13,16 @@ from ..config import FormatError
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a text file atomically, making its folder; FormatError when that is impossible."""
+    """Write a text file atomically, making its folder; FormatError when that is impossible.
+
+    Devices and pipes (`/dev/null`, `>(jq .)`) are written to as they are.
+    """
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        try:
+            Path(path).write_text(text, encoding='utf-8')
+        except OSError as error:
+            raise FormatError(path, None, _words(error)) from None
+        return
     with replacing(path) as temporary:
         temporary.write_text(text, encoding='utf-8')
 
@@ -23,14 +32,15 @@ def replacing(path: Path | str) -> Iterator[Path]:
     """Give a path beside `path` to write to; on success it takes the place of `path`.
 
     The temporary path does not exist yet and has the suffix of `path`, so a writer may make a
-    file or a folder of it. Raises FormatError when the place cannot be written.
+    file or a folder of it. Where `path` is a link, what it leads to is replaced. Raises FormatError
+    when the place cannot be written.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f'.{path.name}.', dir=path.parent))
     except OSError as error:
-        raise FormatError(path, None, f'cannot be written: {error.strerror or error}') from None
+        raise FormatError(path, None, _words(error)) from None
     temporary = scratch / path.name
     try:
         yield temporary
@@ -38,6 +48,10 @@ def replacing(path: Path | str) -> Iterator[Path]:
             shutil.rmtree(path)
         os.replace(temporary, path)
     except OSError as error:
-        raise FormatError(path, None, f'cannot be written: {error.strerror or error}') from None
+        raise FormatError(path, None, _words(error)) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _words(error: OSError) -> str:
+    return f'cannot be written: {error.strerror or error}'

@@ -101,8 +101,13 @@ def covariance_fields(
 
 
 def write(path: Path | str, report: Mapping[str, Any]) -> None:
-    """Write a report atomically; numbers that are not finite become null."""
-    atomic.write_text(path, json.dumps(_plain(report), indent=1, allow_nan=False) + '\n')
+    """Write a report atomically."""
+    atomic.write_text(path, as_text(report))
+
+
+def as_text(report: Mapping[str, Any]) -> str:
+    """A report as JSON; numbers that are not finite become null."""
+    return json.dumps(_plain(report), indent=1, allow_nan=False) + '\n'
 
 
 def whitened(graph: Graph, estimate: Estimate) -> dict[str, Array]:

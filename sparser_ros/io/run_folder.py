@@ -36,7 +36,6 @@ def write(
 ) -> list[Path]:
     """Write map and report, each atomically; returns the files."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     pyfg.write(folder / MAP, with_estimate(graph, estimate))
     report.write(folder / REPORT, fields)
     return [folder / MAP, folder / REPORT]
@@ -62,7 +61,6 @@ def read(folder: Path | str) -> RunFolder:
 
 def write_page(path: Path | str, page: str) -> None:
     """Write a page atomically."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(path, page)
 
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..config import SparserError
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B8A800', '#444444')
 REJECTED = '#D62728'
 FAINT = '#8A8A8A'
+FORMATS = ('.png', '.svg', '.pdf', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.eps')
 MISSING_MATPLOTLIB = 'pictures need matplotlib: pip install matplotlib'
 
 
@@ -23,17 +25,25 @@ def robot_colours(robots: Sequence[str]) -> dict[str, str]:
     return {robot: COLOURS[number % len(COLOURS)] for number, robot in enumerate(sorted(robots))}
 
 
+def check_picture(path: Path | str) -> None:
+    """SparserError where matplotlib is missing, or the name does not say what format to draw."""
+    if find_spec('matplotlib') is None:
+        raise SparserError(MISSING_MATPLOTLIB)
+    if Path(path).suffix.lower() not in FORMATS:
+        raise SparserError(
+            f'{path}: cannot be drawn: expected a name ending in {", ".join(FORMATS)}')
+
+
 @contextmanager
 def figure(path: Path | str, width_in: float, height_in: float) -> Iterator[Any]:
-    """Give a matplotlib figure; saved to `path` (.png, .svg, .pdf) when the block ends well.
+    """Give a matplotlib figure; saved to `path` (see FORMATS) when the block ends well.
 
     Raises SparserError where matplotlib is missing or the file cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SparserError(MISSING_MATPLOTLIB) from None
+    check_picture(path)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     drawing = Figure(figsize=(width_in, height_in), dpi=150, layout='constrained')
     FigureCanvasAgg(drawing)
     yield drawing

@@ -1,0 +1,195 @@
+"""Paths of all commands: refused before the work, nothing of value replaced, `-`, exit codes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from graphs import random_graph
+
+from sparser_ros.cli.main import main, parser
+from sparser_ros.cli.path_options import Reads, Writes
+from sparser_ros.io import pyfg
+
+SPARSER = (sys.executable, '-m', 'sparser_ros')
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory):
+    """A folder with a bag, its graph and its parameters, a folder and a file of notes."""
+    folder = tmp_path_factory.mktemp('made')
+    assert main(['simulate', '-o', str(folder / 'bag'), '--minutes', '0.1', '--robots', '1',
+                 '--graph', str(folder / 'g.pyfg'), '--config', str(folder / 'c.yaml')]) == 0
+    pyfg.write(folder / 'two.pyfg', random_graph(1, levers=False))
+    (folder / 'grid.yaml').write_text('seeds: [0]\n')
+    (folder / 'folder').mkdir()
+    (folder / 'notes.txt').write_text('to be kept\n')
+    return folder
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch):
+    """A copy of it, as the working folder."""
+    shutil.copytree(made, tmp_path / 'w ö')
+    monkeypatch.chdir(tmp_path / 'w ö')
+    return tmp_path / 'w ö'
+
+
+def contents(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob('*')}
+
+
+WRONG = {
+    'solve g.pyfg --plot x.xyz': 'x.xyz: cannot be drawn: expected a name ending in .png',
+    'solve g.pyfg --plot x': 'x: cannot be drawn: expected a name ending in .png',
+    'solve g.pyfg --plot none/x.png': '--plot: none/x.png cannot be written: there is no folder',
+    'solve g.pyfg --residuals folder': 'folder: cannot be drawn',
+    'solve g.pyfg --report folder': '--report: folder is a folder',
+    'solve g.pyfg --report none/r.json': '--report: none/r.json cannot be written: there is no',
+    'solve g.pyfg --report c.yaml/r.json': 'c.yaml is a file, not a folder',
+    'solve g.pyfg --report c.yaml': '--report: c.yaml exists and is not a report',
+    'solve g.pyfg --report g.pyfg': '--report: g.pyfg exists and is not a report',
+    'solve g.pyfg --report=': '--report: expected a report, got an empty name',
+    'solve g.pyfg --tum c.yaml': '--tum: c.yaml cannot be written: c.yaml is a file',
+    'solve g.pyfg --run c.yaml/x': '--run: c.yaml/x cannot be written: c.yaml is a file',
+    'solve g.pyfg --output two.pyfg': '--output: two.pyfg exists already: name another, or '
+                                      'replace it with --force',
+    'solve g.pyfg --output g.pyfg': '--force',
+    'solve g.pyfg --output s.pyfg --report s.pyfg': '--report',
+    'solve g.pyfg --plot -': 'only a report can go to standard output',
+    'solve bag': 'GRAPH: bag is a bag: `sparser replay` solves it; expected a graph file',
+    'solve c.yaml': 'GRAPH: c.yaml is a parameter file; expected a graph file',
+    'replay bag --config c.yaml --tum c.yaml': '--tum: c.yaml cannot be written',
+    'replay bag --config c.yaml --run notes.txt': '--run: notes.txt cannot be written',
+    'replay bag --config c.yaml --plot x.xyz': 'cannot be drawn',
+    'replay bag --config g.pyfg': '--config: g.pyfg is a graph file; expected a parameter file',
+    'replay bag --config folder': '--config: folder is a folder',
+    'replay g.pyfg': 'BAG: g.pyfg is a graph file: `sparser solve` solves it',
+    'replay c.yaml': 'BAG: c.yaml is a parameter file; expected a bag',
+    'calibrate g.pyfg -o folder': '--output: folder is a folder',
+    'calibrate bag --config c.yaml -o c.yaml': '--force',
+    'calibrate bag --config c.yaml -o bag': '--output: bag is a folder',
+    'calibrate g.pyfg -o g.pyfg --force': '--output: expected a name ending in .yaml',
+    'calibrate g.pyfg --plots notes.txt': '--plots: notes.txt cannot be written',
+    'calibrate g.pyfg --truth-sigma inf': '--truth-sigma: expected a positive length',
+    'calibrate g.pyfg --bias-sigma nan': '--bias-sigma: must not be NaN',
+    'simulate -o bag': '--output: bag exists already: name another, or replace it with --force',
+    'simulate -o new --config c.yaml': '--config: c.yaml exists already',
+    'simulate -o new --graph g.pyfg': '--graph: g.pyfg exists already',
+    'simulate -o new --graph new.txt': '--graph: expected a name ending in .pyfg or .g2o',
+    'simulate -o folder --force': '--output: folder is not replaced, even with --force',
+    'simulate -o new.db3': '--output: expected the name of a folder or one ending in .mcap',
+    'bag g.pyfg -o bag': '--output: bag exists already',
+    'bag g.pyfg -o new --config c.yaml': '--config: c.yaml exists already',
+    'bag g.pyfg -o notes.txt --force': 'not replaced, even with --force',
+    'bag bag -o new': 'GRAPH: bag is a bag',
+    'info g.pyfg --config new.yaml': '--config: is compared with a bag',
+    'info bag --config folder': '--config: folder is a folder',
+    'report notes.txt': 'RUN: notes.txt is a file; expected the folder of a run',
+    'report folder -o notes.txt': '--output: notes.txt exists and is not a page',
+    'study bag --grid grid.yaml -o notes.txt': '--output: notes.txt cannot be written',
+    'study bag --grid grid.yaml --jobs 0': '--jobs: expected 1 or more processes, got 0',
+    'study g.pyfg --grid grid.yaml': 'BAG: g.pyfg is a graph file',
+    'play g.pyfg': 'BAG: g.pyfg is a graph file',
+    'play bag --report folder': '--report: folder is a folder',
+    'play bag --wait nan': '--wait: expected a time of 0 s or more, got nan',
+}
+
+
+@pytest.mark.parametrize('line', WRONG)
+def test_what_is_wrong_is_said_before_the_work(line, here, capsys):
+    before = contents(here)
+    assert main(line.split()) == 2
+    shown = capsys.readouterr()
+    assert WRONG[line] in shown.err and shown.out == '' and shown.err.count('\n') == 1
+    assert contents(here) == before
+
+
+def test_every_path_of_every_command_is_checked():
+    """An option of type Path would not be; empty names are refused by all."""
+    top = parser()
+    commands = top._subparsers._group_actions[0].choices
+    for command in commands.values():
+        for action in command._actions:
+            assert action.type is None or 'Path' not in str(action.type), action.option_strings
+    assert sum(isinstance(action, Reads | Writes) for command in commands.values()
+               for action in command._actions) > 20
+
+
+@pytest.mark.parametrize('line', [
+    'solve g.pyfg --output g.pyfg --force',
+    'simulate -o bag --minutes 0.1 --robots 1 --config c.yaml --graph g.pyfg --force',
+    'bag g.pyfg -o bag --config c.yaml --force',
+    'calibrate two.pyfg --config c.yaml -o c.yaml --force',
+    'solve g.pyfg --report out/r.json --tum out --plot out/deeper.png --run out',
+])
+def test_what_may_be_replaced(line, here):
+    """With --force; what a run has written, without: the second time is as good as the first."""
+    if line.startswith('calibrate'):
+        (here / 'c.yaml').write_text('robots: [A, B]\n')
+    for _ in range(2):
+        assert main(line.split()) == 0
+
+
+def test_a_bag_is_not_replaced_with_what_else_lies_in_it(here, capsys):
+    (here / 'bag' / 'my.yaml').write_text('robots: [A]\n')
+    shutil.copy('g.pyfg', 'bag/g.pyfg')
+    assert main(['bag', 'g.pyfg', '-o', 'bag', '--force']) == 2
+    assert 'holds other files' in capsys.readouterr().err
+    assert (here / 'bag' / 'my.yaml').exists()
+
+
+def test_the_input_of_a_run_folder_stays(here, capsys):
+    assert main(['solve', 'g.pyfg', '--run', 'run']) == 0
+    assert main(['solve', 'run/map.pyfg', '--run', 'run']) == 2
+    assert '--run: run would replace run/map.pyfg, which the command reads (GRAPH)' in (
+        capsys.readouterr().err)
+
+
+@pytest.mark.parametrize('name', ['-', '/dev/stdout'])
+@pytest.mark.parametrize('line', ['solve two.pyfg', 'calibrate two.pyfg'])
+def test_a_report_on_standard_output_is_all_there(line, name, here, capsys):
+    main([*line.split(), '--report', name, '-o' if 'cal' in line else '--plot',
+          'x.yaml' if 'cal' in line else 'x.png'])
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)['dataset'] == 'two'
+    assert 'written: x' in shown.err and not (here / '-').exists()
+
+
+def test_devices_are_written_to_and_links_stay(here):
+    os.mkfifo('pipe')
+    reader = subprocess.Popen(['cat', 'pipe'], stdout=subprocess.PIPE)
+    assert main(['solve', 'g.pyfg', '--report', 'pipe']) == 0
+    assert json.loads(reader.communicate(timeout=20)[0])['dataset'] == 'g'
+    (here / 'folder' / 'real.json').write_text('{}')
+    (here / 'link.json').symlink_to('folder/real.json')
+    assert main(['solve', 'g.pyfg', '--report', 'link.json']) == 0
+    assert (here / 'link.json').is_symlink()
+    assert json.loads((here / 'folder' / 'real.json').read_text())['dataset'] == 'g'
+
+
+def test_a_closed_pipe_and_a_full_disk(here):
+    """Neither is a traceback; what cannot be printed on a full disk is an error."""
+    shell = f'{" ".join(SPARSER)} info g.pyfg'
+    closed = subprocess.run(['bash', '-c', f'set -o pipefail; {shell} | true'],
+                            capture_output=True, text=True, timeout=60)
+    assert (closed.returncode, closed.stderr) == (0, '')
+    full = subprocess.run(['bash', '-c', f'{shell} > /dev/full'],
+                          capture_output=True, text=True, timeout=60)
+    assert full.returncode == 2
+    assert full.stderr == 'sparser: No space left on device\n'
+
+
+@pytest.mark.parametrize('after_s', [0.01, 0.1, 0.7])
+def test_ctrl_c_is_130_without_a_traceback(after_s, here):
+    """While modules are imported, and while it works."""
+    interrupted = (
+        'import os, signal, sys, threading; from sparser_ros.cli.main import command\n'
+        f'threading.Timer({after_s}, os.kill, (os.getpid(), signal.SIGINT)).start()\n'
+        "sys.argv[1:] = 'simulate -o long --minutes 1000'.split(); sys.exit(command())")
+    done = subprocess.run([sys.executable, '-c', interrupted], capture_output=True, text=True,
+                          timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
+    assert not (here / 'long').exists()
