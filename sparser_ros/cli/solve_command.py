@@ -84,17 +84,14 @@ def run(args: argparse.Namespace) -> int:
     """Solve the graph; 0 solved, 3 not converged."""
     config, calibration = config_of(args), calibration_options.config_of(args)
     _check_outputs(args)
-    from ..graph.connectivity import thinly_measured, undetermined
+    from ..backend.observability.judgement import judge
     from ..io import graph_file
-    from ..solver import solve
+    from ..solver import SolveStatus, solve
     from .progress import solve_progress
 
     start = time.perf_counter()
     graph = graph_file.read(args.graph).validate()
     load = time.perf_counter() - start
-    lost = [one.text for one in undetermined(graph)]
-    warnings = [one.text for one in thinly_measured(graph)]
-    show_warnings(warnings)
     with solve_progress() as progress:
         result = solve(graph, config, progress=progress)
         found = calibration_options.found_in(calibration, graph, result, config)
@@ -108,6 +105,12 @@ def run(args: argparse.Namespace) -> int:
     if estimate is not None:
         estimate = in_file_frame(graph, estimate, truth)
         written = _write(args, graph, estimate, truth, result)
+    judged = judge(
+        graph, estimate if result.status is SolveStatus.CONVERGED else None, result.stats.weights,
+        remedy='--gnc finds the false ones and solves without them')
+    lost = [one.text for one in judged.undetermined]
+    warnings = [one.text for one in judged.warnings]
+    show_warnings(warnings)
     covariance = None
     if (args.covariance or args.run_folder) and estimate is not None:
         covariance = covariances_of(graph, estimate, result.stats.weights)
@@ -118,7 +121,9 @@ def run(args: argparse.Namespace) -> int:
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth),
             **calibration_options.fields(found), 'covariance': covariance,
-            'warnings': warnings, 'undetermined': lost}
+            'warnings': warnings, 'undetermined': lost, 'other_places': {
+                name: {'position': place.position.tolist(), 'distance_m': place.distance_m}
+                for name, place in judged.other_places.items()}}
         written += _write_report(args, graph, estimate, fields)
     solve_summary.show(graph, result, seconds['total'], estimate, truth, partial=bool(lost))
     if args.verbose:
@@ -210,6 +215,7 @@ def covariances_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
 ) -> dict[str, Any]:
     """Fields of the report: covariances of newest poses and landmarks, or why there are none."""
+    from ..graph.connectivity import components
     from ..io import report
     from ..solver.certify.covariance import marginal_covariance, variance_factor
 
@@ -222,9 +228,15 @@ def covariances_of(
             graph, estimate, list(newest.values()), range(graph.n_landmarks), weights=weights)
     except SolverError as error:
         return {'error': str(error)}
+    # A part without a tie to the rest is at rest in a frame of its own, which is not map.
+    known = components(graph) == 0
+    poses = [block if known[row] else None
+             for block, row in zip(found.poses, newest.values(), strict=True)]
+    marks = [block if row else None
+             for block, row in zip(found.landmarks, known[graph.n_poses:], strict=True)]
     first = graph.robots[graph.poses.robot[0]] if graph.n_poses else ''
     gauge = 'absolute data' if graph.anchored else f'the first pose of {first}'
     return report.covariance_fields(
         gauge, variance_factor(graph, estimate, weights),
-        dict(zip(newest, found.poses, strict=True)),
-        dict(zip(graph.landmarks.names, found.landmarks, strict=True)))
+        dict(zip(newest, poses, strict=True)),
+        dict(zip(graph.landmarks.names, marks, strict=True)))

@@ -25,6 +25,9 @@ def covariances(fields: Mapping[str, Any] | None) -> None:
     size = 2 if fields['order'] == 'x y rz' else 3
     for kind in ('newest_poses', 'landmarks'):
         for name, values in fields[kind].items():
+            if values is None:
+                print(f'  {name}: undetermined')
+                continue
             sigma = np.sqrt(np.maximum(np.diag(np.array(values)), 0))
             turn = ''.join(f' {np.degrees(s):.3f} deg' for s in sigma[size:])
             print(f'  {name}: ' + ' '.join(f'{s:.3f} m' for s in sigma[:size]) + turn)

@@ -55,7 +55,7 @@ def undetermined(graph: Graph) -> tuple[Finding, ...]:
         names = [graph.landmarks.names[k] for k in alone]
         found.append(Finding(
             'landmark_unmeasured', names[0],
-            f'{counted(len(names), "landmark")} without any measurement: {_listed(names)}',
+            f'{counted(len(names), "landmark")} without any measurement: {listed(names)}',
             float(len(names))))
     for part in range(1, len(sizes)):
         rows = np.flatnonzero(poses == part)
@@ -65,7 +65,7 @@ def undetermined(graph: Graph) -> tuple[Finding, ...]:
         elif len(inside) > 1:
             found.append(Finding(
                 'disconnected', inside[0],
-                f'{counted(len(inside), "landmark")} ({_listed(inside)}) are measured among '
+                f'{counted(len(inside), "landmark")} ({listed(inside)}) are measured among '
                 'themselves only'))
     return tuple(found)
 
@@ -99,12 +99,12 @@ def _apart(graph: Graph, rows: Index, landmarks: list[str]) -> Finding:
         names.append(
             f'robot {name}' if whole
             else f'{counted(len(own), "pose")} of robot {name} from {name}{own.min()} on')
-    beside = f' (with {_listed(landmarks)})' if landmarks else ''
+    beside = f' (with {listed(landmarks)})' if landmarks else ''
     return Finding(
         'disconnected', graph.robots[robots[0]],
-        f'{_listed(names)}{beside}: no measurement to the rest of the graph', float(len(rows)))
+        f'{listed(names)}{beside}: no measurement to the rest of the graph', float(len(rows)))
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     rest = len(names) - MOST_NAMES
     return ', '.join(names[:MOST_NAMES]) + (f' and {rest} more' if rest > 0 else '')

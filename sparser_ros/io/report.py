@@ -83,7 +83,7 @@ def build(
 
 def covariance_fields(
     gauge: str, variance_factor: float, poses: Mapping[str, Array | None],
-    landmarks: Mapping[str, Array],
+    landmarks: Mapping[str, Array | None],
 ) -> dict[str, Any]:
     """Marginal covariances in map by name; None, or null, where one is not known."""
     def listed(values: Array | None) -> list[list[float]] | None:

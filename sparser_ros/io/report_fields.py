@@ -94,8 +94,12 @@ SOLVE = ReportSection(
         """))
 WARNINGS = ReportSection(
     'Warnings', ('solve', 'replay'), 'Also printed on stderr.', _fields("""
-        warnings[] | | what looks wrong, in words: units, topics, radios, ends with few ranges
+        warnings[] | | what looks wrong, in words: units, topics, radios, false ranges, two places
         undetermined[] | | parts without a determined place; not empty means exit code 3
+        """))
+OTHER_PLACES = ReportSection(
+    'Other places', ('solve',), '', _fields("""
+        other_places | m | of ambiguous robots and landmarks by name: `position`, `distance_m`
         """))
 COVARIANCE = ReportSection(
     'Covariances', ('solve', 'replay'), 'With `solve --covariance`, and in run folders.',
@@ -239,4 +243,6 @@ LIVE = ReportSection(
         range_residual_median_m | m | median absolute residual of ranges as they were measured
         node_exit_code | - | of the node after Ctrl-C
         """))
-SECTIONS = (GRAPH, ROBOT_NAMES, SOLVE, WARNINGS, COVARIANCE, CALIBRATION, REPLAY, CALIBRATE, LIVE)
+SECTIONS = (
+    GRAPH, ROBOT_NAMES, SOLVE, WARNINGS, OTHER_PLACES, COVARIANCE, CALIBRATION, REPLAY, CALIBRATE,
+    LIVE)

@@ -127,7 +127,10 @@ class RegularisedQ:
                      else numbers.regularised_bearing_space)
             shift[bearings] += share * diagonal[bearings]
         else:
-            shift[: self.free] = numbers.regularised_diagonal_share * diagonal[: self.free]
+            # A pose without any measurement has rows of zeros, which any shift makes regular.
+            own = diagonal[: self.free]
+            shift[: self.free] = numbers.regularised_diagonal_share * np.where(
+                own > 0, own, max(float(own.max(initial=0.0)), 1.0))
         shifted = matrix.copy()
         if not add_diagonal(matrix.indptr, matrix.indices, shift, shifted.data):
             # A row without measurements has no diagonal entry.

@@ -1,0 +1,572 @@
+"""What a solved graph leaves open: parts without one place, and measurements that contradict.
+
+Poses that relative poses tie together are one rigid part; parts and landmarks are the variables
+here, points and distances between them the measurements. Two questions are asked of each while
+all others stand still. Is it held: does it move by less than its distance to what it measures? And
+is there another minimum of its measurements that fits about as well?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.special import chdtri
+
+from ...array_types import Array, Index, Mask
+from ...config.backend_config import ObservabilityConfig
+from ...graph import Estimate, Graph, PointResidual
+from ...graph.connectivity import components, thinly_measured, undetermined
+from ...graph.finding import Finding
+from ...graph.graph import counted
+from ...graph.measurements import Kind, turned_arms
+from ...graph.odometry_segments import find_segments
+from ...io.report import REJECTED_BELOW, whitened
+from ...linalg.blas import single_threaded_blas
+from ...linalg.dense.rotations import rotation_jacobian
+from ...solver.certify.covariance import variance_factor
+from .absolute_data import Determined, absolute_data
+from .observability import MOST_RANGES
+from .pieces import cut
+from .registration import Evidence, candidates
+from .rigid_model import RobustWeights, rigid_problem
+from .rigid_problem import Placement
+
+FALSE_PROBABILITY = 1e-6
+"""Of a residual that is called false although nothing is wrong, if noise is Gaussian."""
+MOST_MISFIT = 3.0
+"""Root mean square of whitened residuals from which the claimed noise is called too small."""
+APART, APART_SHARE = 3.0, 0.05
+"""Standard deviations, and share of the distance to what is measured, that another minimum must be
+away to be another place."""
+MOST_JOINT = 600
+"""Unknowns of a joint test (0.1 s); beyond it nothing is said of what is not held one by one."""
+MOST_SEARCHED = 500
+"""Landmarks, those with the fewest ranges first, whose other minima are looked for (1 ms each)."""
+MOST_RELAXED, BEND_GAIN = 12, 40.0
+"""Other places that are tried with paths that bend to suit them, and the chi-square by which they
+may fit worse before, in units of what excludes them: along a nearly straight path of 60 m with an
+odometry noise of 0.01 rad per metre the difference falls to a tenth."""
+MOST_BENDING = 800
+"""Unknowns of that trial (a step takes 10 ms)."""
+_PLACED = 1e6
+"""Weight of a coincidence of points, in units of a range whose noise is as large as itself."""
+_MOVES = 0.01
+"""Share of a variable in a free motion from which it takes part in it."""
+_NOUN = {Kind.ODOMETRY: 'odometry step', Kind.CLOSURE: 'loop closure', Kind.SIGHTING: 'sighting',
+         Kind.RANGE: 'range'}
+
+
+@dataclass(frozen=True)
+class OtherPlace:
+    """A second place that fits the measurements of a robot or landmark about as well."""
+
+    position: Array
+    """(d,): of the landmark or the robot's newest pose, metres in map."""
+    distance_m: float
+    """From its place in the solution."""
+    gap: float
+    """Chi-square by which it fits worse."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a user must know before trusting a solution; empty where all is well."""
+
+    undetermined: tuple[Finding, ...] = ()
+    """Robots and landmarks that the measurements leave without a place."""
+    warnings: tuple[Finding, ...] = ()
+    """Robots and landmarks with two places; measurements that contradict the others."""
+    other_places: dict[str, OtherPlace] = field(default_factory=dict)
+    """By name of robot or landmark."""
+
+
+@dataclass(frozen=True)
+class _Ties:
+    """Measurements of one residual between two variables; the ground is the last variable."""
+
+    first: Index
+    second: Index
+    point_first: Array
+    """(k, d): in map."""
+    point_second: Array
+    weight: Array
+    """(k,): 1 / sigma^2, robust weights included."""
+    distance: Array
+    """(k,): NaN where the points coincide."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A graph at an estimate as parts, landmarks and what ties them."""
+
+    graph: Graph
+    estimate: Estimate
+    part_of_pose: Index
+    parts: int
+    ties: _Ties
+    center: Array
+    """(v, d): parts turn about it."""
+    reach: Array
+    """(v,): mean distance of a variable to what it measures, metres."""
+    partner: Index
+    """(v,): the only variable that a landmark is measured from, -1 where there are several."""
+
+    @property
+    def size(self) -> int:
+        """Unknowns of a part; a landmark has the first d of them."""
+        return self.graph.dimension + (1 if self.graph.dimension == 2 else 3)
+
+    @property
+    def variables(self) -> int:
+        return self.parts + self.graph.n_landmarks
+
+    def rows_of(self, variable: int) -> tuple[Index, Mask]:
+        """Ties of a variable, and whether it is their first end."""
+        own = (self.ties.first == variable) | (self.ties.second == variable)
+        rows = np.flatnonzero(own)
+        return rows, self.ties.first[rows] == variable
+
+    def newest(self, part: int) -> int:
+        """The last pose of a part."""
+        rows = np.flatnonzero(self.part_of_pose == part)
+        return int(rows[np.argmax(self.graph.poses.index[rows])])
+
+
+def judge(
+    graph: Graph, estimate: Estimate | None, weights: Mapping[str, Array] | None = None, *,
+    remedy: str = '', flip_cost: float = ObservabilityConfig.flip_cost,
+) -> Judgement:
+    """Judge the solution of a graph; `weights` are those of its robust kernel by table.
+
+    `remedy` says how false measurements are handled; it ends the sentence on them. Without an
+    estimate only what the graph itself tells is said.
+    `flip_cost`: chi-square by which another place must fit worse to be excluded.
+    """
+    apart = undetermined(graph)
+    if estimate is None:
+        return Judgement(apart, thinly_measured(graph))
+    doubts = _contradictions(graph, estimate, weights or {}, remedy)
+    if graph.free_scale or not graph.n_bearings:
+        return Judgement(apart, doubts)
+    with single_threaded_blas():
+        case = _case(graph, estimate, weights or {})
+        free, frame = _free(case)
+        factor = variance_factor(graph, estimate, weights or {})
+        other = _other_places(case, free, flip_cost * factor, weights or {})
+    return Judgement(
+        (*apart, *_unheld(case, free)), (*frame, *_ambiguous(case, other), *doubts),
+        {_name(case, variable): place for variable, (place, _) in other.items()})
+
+
+# -- what is held ------------------------------------------------------------------------------
+
+
+def _case(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> _Case:
+    """The rigid parts of a graph and the believed measurements between them."""
+    n, edges = graph.n_poses, graph.relative_poses
+    kept = np.asarray(weights.get('relative_poses', np.ones(len(edges)))) >= REJECTED_BELOW
+    tied = kept & (edges.kappa > 0)
+    parts, label = connected_components(coo_matrix(
+        (np.ones(int(np.sum(tied)), dtype=np.int8), (edges.i[tied], edges.j[tied])),
+        shape=(n, n)), directed=False) if n else (0, np.zeros(0, dtype=np.int64))
+    ground = parts + graph.n_landmarks
+    variable = np.concatenate([label, np.where(
+        graph.landmarks.fixed, ground, parts + np.arange(graph.n_landmarks))]).astype(np.int64)
+    ties = _joined([
+        _ties(residual, graph, estimate, variable, ground, weight)
+        for residual, weight in _point_residuals(graph, weights)], graph.dimension)
+    use = (ties.first != ties.second) & (ties.weight > 0)
+    ties = _Ties(*(column[use] for column in vars(ties).values()))
+    length = np.where(np.isnan(ties.distance), np.linalg.norm(
+        ties.point_second - ties.point_first, axis=1), ties.distance)
+    ends = np.concatenate([ties.first, ties.second])
+    count = np.maximum(np.bincount(ends, minlength=ground + 1), 1)
+    reach = np.bincount(ends, np.tile(length, 2), minlength=ground + 1) / count
+    points = np.concatenate([ties.point_first, ties.point_second])
+    center = np.stack([
+        np.bincount(ends, column, minlength=ground + 1) / count for column in points.T], axis=1)
+    center[parts:ground] = estimate.landmarks
+    others = np.concatenate([ties.second, ties.first])
+    least, most = np.full(ground + 1, ground + 1), np.full(ground + 1, -1)
+    np.minimum.at(least, ends, others)
+    np.maximum.at(most, ends, others)
+    partner = np.where((least == most) & (np.arange(ground + 1) >= parts), most, -1)
+    partner[ground] = -1
+    return _Case(
+        graph, estimate, label, parts, ties, center, np.maximum(reach, 1e-9), partner)
+
+
+def _point_residuals(
+    graph: Graph, weights: Mapping[str, Array]
+) -> Iterator[tuple[PointResidual, Array]]:
+    """Residuals between points with the weights that a solve believes."""
+    for kind, table in graph.typed():
+        robust = np.asarray(weights.get(kind.name, np.ones(len(table))), dtype=float)
+        robust = np.where(robust < REJECTED_BELOW, 0.0, robust)
+        for residual in kind.residuals(table):
+            if isinstance(residual, PointResidual):
+                yield residual, robust * residual.weight
+    # A known heading: a second point of the body, a metre along each axis, is known as well.
+    prior = graph.pose_priors
+    robust = np.asarray(weights.get('pose_priors', np.ones(len(prior)))) >= REJECTED_BELOW
+    for axis in np.eye(graph.dimension):
+        arm = np.tile(axis, (len(prior), 1))
+        yield PointResidual(
+            None, prior.i, prior.translation + prior.rotation @ axis, arm, prior.kappa
+        ), robust * prior.kappa
+
+
+def _ties(
+    residual: PointResidual, graph: Graph, estimate: Estimate, variable: Index, ground: int,
+    weight: Array,
+) -> _Ties:
+    rows, points = np.swapaxes(estimate.rotation, 1, 2), estimate.points
+    second = graph.points(residual.second)
+    end = points[second] + turned_arms(residual.second, residual.arm_second, rows)
+    if residual.first is None:
+        assert residual.arm_first is not None
+        first, start = np.full(len(residual), ground), residual.arm_first
+    else:
+        at = graph.points(residual.first)
+        first = variable[at]
+        start = points[at] + turned_arms(residual.first, residual.arm_first, rows)
+    distance = np.full(len(residual), np.nan) if residual.distance is None else residual.distance
+    return _Ties(first, variable[second], start, end, weight, distance)
+
+
+def _joined(every: list[_Ties], dimension: int) -> _Ties:
+    return _Ties(*(
+        np.concatenate(columns) for columns in zip(
+            *(vars(ties).values() for ties in every), strict=True)))
+
+
+def _derivatives(case: _Case, first: bool) -> Array:
+    """(k, d, s): the point of one end by the scaled unknowns of its variable."""
+    ties = case.ties
+    variable = ties.first if first else ties.second
+    point = ties.point_first if first else ties.point_second
+    d = case.graph.dimension
+    result = np.zeros((len(variable), d, case.size))
+    result[:, :, :d] = np.eye(d) * case.reach[variable][:, None, None]
+    part = variable < case.parts
+    result[part, :, d:] = rotation_jacobian(point[part] - case.center[variable[part]])
+    return -result if first else result
+
+
+def _roots(case: _Case) -> Array:
+    """(k, d, d): what a derivative of a point is multiplied with to be one of whitened residuals.
+
+    Along a distance, in its noise; coincidences hold in all directions, whatever their noise.
+    """
+    ties, d = case.ties, case.graph.dimension
+    vector = ties.point_second - ties.point_first
+    unit = vector / np.maximum(np.linalg.norm(vector, axis=1), 1e-12)[:, None]
+    root = np.zeros((len(vector), d, d))
+    root[:, 0] = unit * np.sqrt(ties.weight)[:, None]
+    same = np.isnan(ties.distance)
+    scale = np.minimum(case.reach[ties.first[same]], case.reach[ties.second[same]])
+    root[same] = np.eye(d) * (np.sqrt(_PLACED) / scale)[:, None, None]
+    return root
+
+
+def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...]]:
+    """(v + 1,): variables that can move while no measurement minds, and what map itself lacks."""
+    graph, ground = case.graph, case.variables
+    part = components(graph) == 0
+    asked = np.zeros(ground + 1, dtype=bool)
+    asked[case.part_of_pose[part[:graph.n_poses]]] = True
+    asked[case.parts:ground] = part[graph.n_poses:] & ~graph.landmarks.fixed
+    tied = np.zeros(ground + 1, dtype=bool)
+    tied[case.ties.first] = tied[case.ties.second] = True
+    asked &= tied
+    none = np.zeros(ground + 1, dtype=bool)
+    if not case.parts and not graph.anchored:
+        return none, ()
+    roots = _roots(case)
+    sides = [roots @ _derivatives(case, first) for first in (True, False)]
+    if case.parts:
+        gauge = int(np.argmax(np.bincount(case.part_of_pose[part[:graph.n_poses]])))
+    frame: tuple[Finding, ...] = ()
+    if graph.anchored:
+        placed = none.copy()
+        placed[ground] = True
+        free = _moving(case, sides, placed, asked)
+        if not case.parts or not free[gauge]:
+            return free, ()
+        known = absolute_data(graph)
+        if known.determined is Determined.FRAME:
+            return free, ()
+        frame = (Finding('map_undetermined', 'map', known.words),)
+    placed = none.copy()
+    placed[gauge] = True
+    return _moving(case, sides, placed, asked), frame
+
+
+def _moving(case: _Case, sides: list[Array], placed: Mask, asked: Mask) -> Mask:
+    """Variables that `placed` ones do not hold: one after the other, then the rest together."""
+    placed = placed.copy()
+    while True:
+        held = np.linalg.eigvalsh(_information(case, sides, placed))[:, 0] >= 1
+        held &= asked & ~placed
+        if not np.any(held):
+            break
+        placed |= held
+    rest = np.flatnonzero(asked & ~placed)
+    free = np.zeros(len(placed), dtype=bool)
+    if not len(rest) or len(rest) * case.size > MOST_JOINT:
+        return free
+    size, number = case.size, np.full(len(placed), -1)
+    number[rest] = np.arange(len(rest))
+    jacobian = np.zeros((*sides[0].shape[:2], len(rest) * size))
+    for side, end in zip(sides, (case.ties.first, case.ties.second), strict=True):
+        rows = np.flatnonzero(number[end] >= 0)
+        columns = number[end[rows]][:, None] * size + np.arange(size)
+        jacobian[rows[:, None, None], np.arange(side.shape[1])[:, None], columns[:, None]] = side[
+            rows]
+    jacobian = jacobian.reshape(-1, len(rest) * size)
+    values, vectors = np.linalg.eigh(
+        jacobian.T @ jacobian + np.diag(_unused(case)[rest].ravel()))
+    loose = vectors[:, values < 1]
+    share = np.sum(loose.reshape(len(rest), size, -1) ** 2, axis=(1, 2))
+    free[rest[share > _MOVES]] = True
+    return free
+
+
+def _information(case: _Case, sides: list[Array], others: Mask | None = None) -> Array:
+    """(v + 1, s, s): what each variable is held by, by those of `others` only where given.
+
+    1 is a standard deviation as large as the distance to what it measures.
+    """
+    ties, size = case.ties, case.size
+    total = np.zeros((case.variables + 1, size, size))
+    for side, end, other in (
+            (sides[0], ties.first, ties.second), (sides[1], ties.second, ties.first)):
+        use = slice(None) if others is None else others[other]
+        np.add.at(total, end[use], np.swapaxes(side[use], 1, 2) @ side[use])
+    return total + _unused(case)[:, :, None] * np.eye(size)
+
+
+def _unused(case: _Case) -> Array:
+    """(v + 1, s): 1 where a landmark has no such unknown."""
+    unused = np.zeros((case.variables + 1, case.size))
+    unused[case.parts:, case.graph.dimension:] = _PLACED
+    return unused
+
+
+# -- other places --------------------------------------------------------------------------------
+
+
+def _other_places(
+    case: _Case, free: Mask, flip_cost: float, weights: Mapping[str, Array]
+) -> dict[int, tuple[OtherPlace, Array]]:
+    """Other minima by variable, with the turn (d, d) of a part."""
+    ties, graph = case.ties, case.graph
+    sides = [_roots(case) @ _derivatives(case, first) for first in (True, False)]
+    least = np.linalg.eigvalsh(_information(case, sides))[:, 0]
+    sigma = case.reach / np.sqrt(np.maximum(least, 1e-12))
+    same = np.isnan(ties.distance)
+    tied = np.zeros(case.variables + 1, dtype=np.int64)
+    for end in (ties.first, ties.second):
+        tied += np.bincount(end, minlength=len(tied))
+    placed = np.zeros(len(tied), dtype=bool)
+    placed[ties.first[same]] = placed[ties.second[same]] = True
+    marks = case.parts + np.flatnonzero(~graph.landmarks.fixed)
+    marks = marks[(tied[marks] > 0) & ~placed[marks] & ~free[marks]]
+    marks = marks[np.argsort(tied[marks], kind='stable')][:MOST_SEARCHED]
+    gauge = -1 if graph.anchored or not case.parts else int(
+        np.argmax(np.bincount(case.part_of_pose)))
+    bodies = [part for part in range(case.parts)
+              if part != gauge and tied[part] and not free[part]]
+    result = {}
+    for variable in [*bodies, *sorted(marks.tolist())]:
+        apart = max(APART * sigma[variable], APART_SHARE * case.reach[variable])
+        other = _other_place(case, variable, apart)
+        if other is not None and other[0].gap < BEND_GAIN * flip_cost:
+            result[variable] = other
+    doubtful = sorted(
+        (v for v in result if result[v][0].gap >= flip_cost), key=lambda v: result[v][0].gap)
+    if doubtful:
+        gaps = _relaxed_gaps(case, {v: result[v] for v in doubtful[:MOST_RELAXED]}, weights)
+        for variable in doubtful:
+            gap = gaps.get(variable, np.inf)
+            place, rotation = result.pop(variable)
+            if gap < flip_cost:
+                result[variable] = replace(place, gap=gap), rotation
+    return dict(sorted(result.items()))
+
+
+def _relaxed_gaps(
+    case: _Case, others: Mapping[int, tuple[OtherPlace, Array]], weights: Mapping[str, Array]
+) -> dict[int, float]:
+    """Gaps with paths that bend, as far as their odometry lets them, to suit the other place."""
+    graph, estimate = case.graph, case.estimate
+    segments = find_segments(graph)
+    pieces = cut(graph, estimate, segments, 0.0)
+    fine = rigid_problem(
+        graph, estimate, pieces.parts, 0.0, RobustWeights(dict(weights), REJECTED_BELOW),
+        pieces.joints, MOST_RANGES[1])
+    if fine.unknowns > MOST_BENDING:
+        return {}
+    free = np.ones(fine.unknowns, dtype=bool)
+    if not graph.anchored and fine.pieces:
+        free[fine.columns(0)] = False
+    here = fine.relaxed(fine.identity(), free)
+    base, gaps = fine.cost(here), {}
+    part = case.part_of_pose[pieces.parts.first]
+    for variable, (place, rotation) in others.items():
+        turned, shift = here.rotation.copy(), here.shift.copy()
+        if variable >= case.parts:
+            row = fine.pieces + variable - case.parts
+            shift[row] = place.position - fine.centers[row]
+        else:
+            # The newest pose and what rides along turn about it.
+            pivot = estimate.translation[case.newest(variable)]
+            along = np.concatenate([
+                part == variable, case.partner[case.parts:case.variables] == variable, [False]])
+            at = fine.centers[along] + shift[along]
+            shift[along] += place.position + (at - pivot) @ rotation.T - at
+            turned[along] = rotation @ turned[along]
+        there = fine.relaxed(Placement(turned, shift), free)
+        row = (fine.pieces + variable - case.parts if variable >= case.parts
+               else int(np.flatnonzero(part == variable)[-1]))
+        if np.linalg.norm(there.shift[row] - here.shift[row]) > 0.5 * place.distance_m:
+            gaps[variable] = fine.cost(there) - base
+    return gaps
+
+
+def _other_place(
+    case: _Case, variable: int, apart: float
+) -> tuple[OtherPlace, Array] | None:
+    """The best other minimum of a variable while all others stand still."""
+    d, turn = case.graph.dimension, variable < case.parts
+    here = case.center[variable]
+    evidence = _evidence(case, variable)
+    if evidence.rows == 0:
+        return None
+    tried = candidates(evidence, turn, (np.eye(d), here))
+    moved = np.linalg.norm(tried.position - here, axis=1)
+    if turn:
+        angle = np.linalg.norm(tried.rotation - np.eye(d), axis=(1, 2)) / np.sqrt(2)
+        moved = np.maximum(moved, angle * case.reach[variable])
+    near = moved <= apart
+    base = float(np.min(tried.cost[near], initial=np.inf))
+    for k in np.flatnonzero(~near):
+        gap = float(tried.cost[k]) - base
+        point = here if not turn else case.estimate.translation[case.newest(variable)]
+        there = tried.rotation[k] @ (point - here) + tried.position[k]
+        return OtherPlace(there, float(np.linalg.norm(there - point)), gap), tried.rotation[k]
+    return None
+
+
+def _evidence(case: _Case, variable: int) -> Evidence:
+    """What ties a variable to those that do not depend on it alone."""
+    ties = case.ties
+    rows, is_first = case.rows_of(variable)
+    other = np.where(is_first, ties.second[rows], ties.first[rows])
+    if variable < case.parts:
+        # Landmarks that this part alone measures move along with it.
+        use = case.partner[other] != variable
+        rows, is_first = rows[use], is_first[use]
+    own = np.where(is_first[:, None], ties.point_first[rows], ties.point_second[rows])
+    place = np.where(is_first[:, None], ties.point_second[rows], ties.point_first[rows])
+    own = own - case.center[variable]
+    apart = ~np.isnan(ties.distance[rows])
+    return Evidence(
+        own[apart], place[apart], ties.distance[rows][apart], ties.weight[rows][apart],
+        own[~apart], place[~apart], ties.weight[rows][~apart])
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def _name(case: _Case, variable: int) -> str:
+    if variable >= case.parts:
+        return case.graph.landmarks.names[variable - case.parts]
+    return case.graph.robots[int(case.graph.poses.robot[case.newest(variable)])]
+
+
+def _measured(case: _Case, variable: int) -> tuple[str, int]:
+    """`3 ranges`, `12 ranges and sightings`, and how many ranges."""
+    rows, _ = case.rows_of(variable)
+    ranges = int(np.sum(~np.isnan(case.ties.distance[rows])))
+    if ranges == len(rows):
+        return counted(ranges, 'range'), ranges
+    return f'{len(rows)} ranges and sightings', ranges
+
+
+def _unheld(case: _Case, free: Mask) -> tuple[Finding, ...]:
+    """Sentences on the variables that can move."""
+    findings = []
+    for variable in np.flatnonzero(free[:case.variables]).tolist():
+        name, (what, ranges) = _name(case, variable), _measured(case, variable)
+        if variable < case.parts:
+            text = (f'robot {name}: {what} to the others leave its place or heading free; ranges '
+                    'from more places, or a loop closure, are missing')
+        elif ranges <= case.graph.dimension:
+            text = f'landmark {name} has {what}: {case.graph.dimension + 1} at least give one place'
+        else:
+            text = (f'landmark {name} has {what} from too few places, or to what is not determined '
+                    'itself: it can move freely')
+        findings.append(Finding('undetermined', name, text, float(ranges)))
+    return tuple(findings)
+
+
+def _ambiguous(
+    case: _Case, other: Mapping[int, tuple[OtherPlace, Array]]
+) -> tuple[Finding, ...]:
+    """Sentences on the variables that have two places."""
+    findings = []
+    for variable, (place, rotation) in other.items():
+        name, (what, _) = _name(case, variable), _measured(case, variable)
+        at = ', '.join(f'{value:.2f}' for value in place.position)
+        if variable >= case.parts:
+            text = (f'landmark {name} is ambiguous: another place, {place.distance_m:.2f} m away '
+                    f'at ({at}), fits its {what} about as well')
+        else:
+            turn = np.linalg.norm(rotation - np.eye(len(rotation))) / (2 * np.sqrt(2))
+            degrees = float(np.degrees(2 * np.arcsin(min(turn, 1.0))))
+            text = (f'robot {name} is ambiguous: another place, its newest pose '
+                    f'{place.distance_m:.2f} m away and turned by {degrees:.0f} degrees, fits its '
+                    f'{what} about as well')
+        findings.append(Finding('ambiguous', name, text, place.distance_m, 'm'))
+    return tuple(findings)
+
+
+def _contradictions(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], remedy: str
+) -> tuple[Finding, ...]:
+    """Residuals that Gaussian noise of the claimed size does not explain, kind by kind."""
+    findings = []
+    residuals = whitened(graph, estimate)
+    for kind, table in graph.typed():
+        square = residuals[kind.name] ** 2
+        kept = np.asarray(weights.get(kind.name, np.ones(len(table)))) >= REJECTED_BELOW
+        degrees = kind.degrees_of_freedom(graph.dimension)
+        kinds = kind.kinds(table)
+        for number, noun in _NOUN.items():
+            own = square[(kinds == number) & kept]
+            if not len(own):
+                continue
+            # Half of the residuals tell the noise, whatever it is claimed to be.
+            scale = max(1.0, float(np.median(own) / chdtri(degrees, 0.5)))
+            width = scale * chdtri(degrees, FALSE_PROBABILITY)
+            # Those that a Geman-McClure kernel of that width rejects.
+            false = (1 + own / width) ** -2.0 < REJECTED_BELOW
+            misfit = float(np.sqrt(np.mean(own) / degrees))
+            worst = float(np.sqrt(np.max(own)))
+            doubted = number != Kind.ODOMETRY and kind.name not in weights
+            if np.any(false) and doubted:
+                findings.append(Finding('false_measurements', noun, (
+                    f'{int(np.sum(false))} of {counted(len(own), noun)} contradict the others by '
+                    f'up to {worst:.0f} times their claimed noise'
+                    + (f': {remedy}' if remedy else '')), float(np.sum(false))))
+            elif misfit > MOST_MISFIT:
+                findings.append(Finding('noise_too_small', noun, (
+                    f'the residuals of {counted(len(own), noun)} are {misfit:.1f} times their '
+                    'claimed noise: it is claimed too small, or others pull at them'
+                    + (f'; {remedy}' if remedy and doubted else '')), misfit))
+    return tuple(findings)

@@ -1,0 +1,142 @@
+"""What a solve says of its own solution: parts without one place, and false measurements."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sparser_ros import Graph, RobustConfig, SolverConfig
+from sparser_ros.backend.observability.judgement import judge
+from sparser_ros.cli.main import main
+from sparser_ros.io import graph_file, pyfg
+from sparser_ros.solver import solve
+
+MARKS = {'left': (30.0, 10.0), 'right': (10.0, -8.0)}
+
+
+def drive(turn, seed=0, marks=None, steps=60, robot='A', builder=None):
+    """A noisy drive of 1 m steps, and noisy ranges to marks from every pose."""
+    random = np.random.default_rng(seed)
+    builder = Graph.builder() if builder is None else builder
+    angle = np.concatenate([[0.0], np.cumsum(turn)])
+    ahead = np.stack([np.cos(angle[:-1]), np.sin(angle[:-1])], axis=1)
+    path = np.concatenate([np.zeros((1, 2)), np.cumsum(ahead, axis=0)])
+    builder.add_odometry(
+        robot, random.normal((1.0, 0.0), 0.02, (steps, 2)), turn + random.normal(
+            0, 0.01, steps), sigma_m=0.02, sigma_rad=0.01)
+    for name, where in (MARKS if marks is None else marks).items():
+        distance = np.linalg.norm(path - where, axis=1) + random.normal(0, 0.1, len(path))
+        builder.add_range((robot, np.arange(len(path))), name, distance, sigma_m=0.1)
+    return builder, path
+
+
+def judged(builder, **options):
+    graph = builder.build()
+    result = solve(graph, SolverConfig(**options))
+    return judge(graph, result.estimate, result.stats.weights), result.estimate
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_a_straight_drive_does_not_tell_left_from_right(seed):
+    """The path bends to suit either side, which makes the other one look worse than it is."""
+    judgement, estimate = judged(drive(0.003 * np.sin(np.arange(60) / 5), seed)[0])
+    assert set(judgement.other_places) == {'left', 'right'} and not judgement.undetermined
+    for (name, y), here in zip(
+            (('left', 10.0), ('right', 8.0)), estimate.landmarks, strict=True):
+        assert judgement.other_places[name].distance_m == pytest.approx(2 * y, abs=2.5)
+        assert np.linalg.norm(judgement.other_places[name].position - here) == pytest.approx(
+            judgement.other_places[name].distance_m)
+    assert 'landmark left is ambiguous: another place' in judgement.warnings[0].text
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_a_drive_with_turns_does(seed):
+    judgement, _ = judged(drive(0.03 * np.sin(np.arange(60) / 5), seed)[0])
+    assert judgement == type(judgement)()
+
+
+def test_one_range_is_a_circle_and_two_are_two_places():
+    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder.add_range(('A', 10), 'circle', 5.0, sigma_m=0.1)
+    builder.add_range(('A', [20, 30]), 'pair', [7.0, 7.0], sigma_m=0.1)
+    judgement, _ = judged(builder)
+    (lost,) = judgement.undetermined
+    assert lost.text == 'landmark circle has 1 range: 3 at least give one place'
+    assert set(judgement.other_places) == {'pair'}
+    assert judgement.other_places['pair'].distance_m == pytest.approx(9.8, abs=0.5)
+
+
+@pytest.mark.parametrize('count', [1, 2])
+def test_a_robot_that_two_ranges_tie_can_turn(count):
+    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder.add_odometry('B', np.tile([1.0, 0.0], (20, 1)), np.zeros(20), sigma_m=0.02,
+                         sigma_rad=0.01)
+    at = [0, 20][:count]
+    builder.add_range(('A', at), ('B', at), [4.0, 5.0][:count], sigma_m=0.1)
+    judgement, _ = judged(builder)
+    (lost,) = judgement.undetermined
+    assert f'robot B: {count} range' in lost.text
+    assert 'leave its place or heading free' in lost.text
+
+
+def test_a_straight_path_past_two_beacons_is_mirrored_about_their_line():
+    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    drive(np.zeros(20), 1, MARKS, 20, 'B', builder)
+    judgement, _ = judged(builder)
+    assert not judgement.undetermined and set(judgement.other_places) == {'B'}
+    across = np.array(MARKS['left']) - MARKS['right']
+    normal = np.array([-across[1], across[0]]) / np.linalg.norm(across)
+    # B ends at (20, 0); its image is as far on the other side of the line of the beacons.
+    expected = 2 * abs(normal @ (np.array([20.0, 0.0]) - MARKS['right']))
+    assert judgement.other_places['B'].distance_m == pytest.approx(expected, abs=0.6)
+    assert 'robot B is ambiguous: another place, its newest pose' in judgement.warnings[0].text
+
+
+def test_false_ranges_are_told_and_the_kernel_takes_care_of_them():
+    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder.add_range(('A', [5, 25, 45]), 'left', [60.0, 55.0, 50.0], sigma_m=0.1)
+    judgement, _ = judged(builder)
+    (told,) = [one for one in judgement.warnings if one.kind == 'false_measurements']
+    assert told.value == 3 and told.text.startswith('3 of 125 ranges contradict the others')
+    judgement, _ = judged(builder, robust=RobustConfig(kernel='gm', gnc=True))
+    assert judgement == type(judgement)()
+
+
+def test_a_single_known_beacon_leaves_the_map_free_to_turn():
+    builder, _ = drive(0.03 * np.sin(np.arange(60) / 5))
+    builder.add_prior('left', MARKS['left'])
+    judgement, _ = judged(builder)
+    assert not judgement.undetermined
+    assert 'its heading is unobservable' in judgement.warnings[0].text
+
+
+def test_the_command_names_them(tmp_path, capsys):
+    builder, _ = drive(np.zeros(60))
+    builder.add_range(('A', [5, 25, 45]), 'left', [60.0, 55.0, 50.0], sigma_m=0.1)
+    path, report = tmp_path / 'straight.pyfg', tmp_path / 'r.json'
+    pyfg.write(path, builder.build())
+    assert main(['solve', str(path), '--gnc', '--report', str(report)]) == 0
+    shown = capsys.readouterr()
+    fields = json.loads(report.read_text())
+    assert set(fields['other_places']) == set(graph_file.read(path).landmarks.names)
+    assert all('is ambiguous: another place' in text for text in fields['warnings'])
+    assert shown.err.count('is ambiguous') == 2
+    assert main(['solve', str(path)]) == 0
+    assert '--gnc finds the false ones' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('options', [[], ['--kernel', 'gm'], ['--init', 'random', '--seed', '3']])
+def test_a_pose_without_any_measurement_is_named(tmp_path, capsys, options):
+    """A vertex that no edge names is no reason not to solve the rest."""
+    path = tmp_path / 'alone.g2o'
+    path.write_text(
+        'VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1 1 0 0\nVERTEX_SE2 2 2 0 0\nVERTEX_SE2 7 5 5 0\n'
+        'EDGE_SE2 0 1 1 0 0 100 0 0 100 0 400\nEDGE_SE2 1 2 1 0 0 100 0 0 100 0 400\n'
+        'EDGE_SE2 0 2 2.1 0 0 100 0 0 100 0 400\n')
+    assert main(['solve', str(path), *options, '--covariance', '--report', str(
+        tmp_path / 'r.json')]) == 3
+    shown = capsys.readouterr()
+    assert 'undetermined: 1 pose of robot A from A7 on' in shown.err
+    assert 'A: undetermined' in shown.out
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert report['cost_final'] == pytest.approx(1 / 3, rel=1e-3)
