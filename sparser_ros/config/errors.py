@@ -21,6 +21,11 @@ class FormatError(SparserError):
         super().__init__(f'{where}: {message}')
         self.path = path
         self.line = line
+        self._message = message
+
+    def __reduce__(self) -> tuple[type, tuple[object, int | None, str]]:
+        # Another process pickles an exception by its text alone, which makes no other of it.
+        return type(self), (self.path, self.line, self._message)
 
 
 class SolverError(SparserError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import typing
 from collections.abc import Collection, Iterator, Mapping
@@ -65,9 +66,15 @@ class FlatOption:
     info: OptionInfo
 
 
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    """Types of the fields; Python evaluates their text anew each time, once for every radio."""
+    return typing.get_type_hints(cls)
+
+
 def walk(cls: type, prefix: str = '') -> Iterator[FlatOption]:
     """Yield every option of a config dataclass, nested groups flattened to dotted names."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     for item in fields(cls):
         kind = group_of(item) or hints[item.name]
         name = prefix + item.name
@@ -205,7 +212,7 @@ def _flatten(values: Mapping[str, Any], known: Mapping[str, Any], prefix: str = 
 
 
 def _assemble(cls: type, checked: Mapping[str, Any], prefix: str) -> Any:
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     arguments: dict[str, Any] = {}
     for item in fields(cls):
         name = prefix + item.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,6 +120,9 @@ class SparserConfig:
             sizes = (2, 3) if self.dimension == 2 else (3,)
             check_vector(spec.lever_arm, sizes, f'{where}.lever_arm')
             check_vector(spec.position, sizes, f'{where}.position')
+            if spec.beacon in self.robots:
+                raise ConfigError(f'{where}.beacon: {spec.beacon!r} is a robot; a beacon needs '
+                                  'another name')
             if spec.beacon and spec.lever_arm:
                 raise ConfigError(f'{where}.lever_arm: a beacon has none; use position')
             if spec.robot and (spec.position or spec.height_m is not None):
@@ -154,6 +158,14 @@ class SparserConfig:
     def _radio_specs(self) -> dict[str, RadioSpec]:
         """Built once: every tick asks for them."""
         return named(RadioSpec, self.radios, 'radios')
+
+    def with_radios_of(self, other: SparserConfig) -> SparserConfig:
+        """The same with the radios of another one of the same robots, which are checked already:
+        a map of thousands of beacons would hold up the callbacks of a node."""
+        result = copy.copy(self)
+        object.__setattr__(result, 'radios', other.radios)
+        result.__dict__['_radio_specs'] = other.radio_specs()
+        return result
 
     def range_inputs(self) -> dict[str, RangeInput]:
         """The entries of `ranges.inputs`."""

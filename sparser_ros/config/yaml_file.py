@@ -6,7 +6,9 @@ number remembers how it was written, for options that are names.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,8 +211,11 @@ class Block:
 class YamlFile:
     """A YAML file; FormatError names file, line and what to do."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, most_bytes: int = 0) -> None:
+        """`most_bytes`: only a regular file, and of no more; who names it may be anybody, and a
+        device or a pipe is not waited for."""
         self.path = path
+        self._regular, self._most_bytes = bool(most_bytes), most_bytes or MOST_BYTES
         self.text = self._read()
         self._loader = None
         try:
@@ -221,13 +226,19 @@ class YamlFile:
 
     def _read(self) -> str:
         try:
+            # Before it is opened: that alone starts some devices, and waits for who writes a pipe.
+            if self._regular and not stat.S_ISREG(os.stat(self.path).st_mode):
+                raise FormatError(self.path, None, 'a folder, device, pipe or socket: expected a '
+                                  'YAML file')
             with open(self.path, 'rb') as stream:
-                data = stream.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise FormatError(self.path, None, f'cannot be read: {error.strerror}') from None
-        if len(data) > MOST_BYTES:
+                data = stream.read(self._most_bytes + 1)
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+            text = getattr(error, 'strerror', None) or error
+            raise FormatError(self.path, None, f'cannot be read: {text}') from None
+        if len(data) > self._most_bytes:
             raise FormatError(
-                self.path, None, f'larger than {MOST_BYTES // 1_000_000} MB: expected a YAML file')
+                self.path, None, f'larger than {self._most_bytes // 1_000_000} MB: expected a '
+                'YAML file')
         try:
             return data.decode('utf-8-sig')
         except UnicodeDecodeError as error:

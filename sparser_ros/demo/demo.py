@@ -236,7 +236,10 @@ def save(monitor: Monitor) -> Path | None:
     if not response.success:
         say(f'the node did not save: {response.message}')
         return None
-    return Path(response.message)
+    folder, *lacks = response.message.splitlines()
+    for text in lacks:
+        say(f'saved: {text}')
+    return Path(folder)
 
 
 def collect(saved: Path | None, out: Path, data: DemoInput) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..array_types import Array, Mask
@@ -103,7 +102,7 @@ class Frontend:
         that the map frame survives.
         """
         if config is not None:
-            self.config = replace(self.config, radios=config.radios)
+            self.config = self.config.with_radios_of(config)
         self._begin()
         if keep_beacons and positions:
             self._radios.know(positions, sigma_m)

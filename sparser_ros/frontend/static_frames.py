@@ -21,6 +21,11 @@ class StaticFrames:
     def __init__(self) -> None:
         self._parents: dict[str, tuple[str, Pose]] = {}
         """Parent and T_parent_frame of every frame."""
+        self._above: dict[str, str] = {}
+        """A frame above each one that was looked at, mostly the highest; of a highest one, itself,
+        where it is one of a ring."""
+        self._between: dict[tuple[str, str], Pose] = {}
+        """What was asked for: a new frame changes nothing between two that are joined already."""
         self.revision = 0
         """Rises with every new transform."""
 
@@ -39,6 +44,8 @@ class StaticFrames:
             return counters.drop(reason)
         known = (parent, _SPACE.pose(position, quat))
         if self._parents.get(child) != known:
+            if child in self._parents or self._highest(parent) == child:  # a ring closes
+                self._above, self._between = {}, {}
             self._parents[child] = known
             self.revision += 1
         counters.accepted += 1
@@ -46,15 +53,38 @@ class StaticFrames:
 
     def between(self, base: str, frame: str) -> Pose | None:
         """T_base_frame as a pose in space; None where no transforms join the two."""
-        ours, theirs = self._ancestors(_plain(base)), self._ancestors(_plain(frame))
-        for ancestor, pose in theirs.items():
-            if ancestor in ours:
-                return _SPACE.between(ours[ancestor], pose)
-        return None
+        base, frame = _plain(base), _plain(frame)
+        if self._highest(base) != self._highest(frame):
+            return None
+        if (base, frame) not in self._between:
+            ours = self._ancestors(base)
+            ancestor, pose = next(
+                pair for pair in self._ancestors(frame).items() if pair[0] in ours)
+            self._between[base, frame] = _SPACE.between(ours[ancestor], pose)
+        return self._between[base, frame]
 
     def on_robot(self, config: SparserConfig, robot: str, frame: str) -> Pose | None:
         """T_base_frame of a frame on a robot; None where it is not known."""
         return self.between(config.topic(config.frames.base, robot), frame)
+
+    def _highest(self, frame: str) -> str:
+        """The frame above all others that are joined to one.
+
+        Every look shortens the way of the next one: transforms come one by one, and each is a
+        reason to look again, so that a chain of thousands would cost the square of its length.
+        """
+        below: dict[str, None] = {}
+        while (above := self._above.get(frame) or self._parents.get(frame, ('',))[0]) and (
+                above != frame):
+            if frame in below:
+                break  # once around a ring
+            below[frame] = None
+            frame = above
+        if above:
+            self._above[frame] = frame
+        for one in below:
+            self._above[one] = frame
+        return frame
 
     def _ancestors(self, frame: str) -> dict[str, Pose]:
         """T_ancestor_frame of a frame and of all above it, the nearest first."""
@@ -72,6 +102,7 @@ class StaticFrames:
 
     def restore(self, values: Iterable[Sequence[object]]) -> None:
         """Take over the transforms of `values`."""
+        self._above, self._between = {}, {}
         for parent, child, *pose in values:
             numbers = tuple(float(value) for value in pose)  # type: ignore[arg-type]
             self._parents[str(child)] = (str(parent), numbers)

@@ -21,6 +21,12 @@ from . import atomic, ros_yaml
 NAME = 'beacons.yaml'
 SIGMA_FLOOR_M = 1e-3
 """Least standard deviation written, m: zero would mean that a position is exact."""
+MOST_BYTES = 1_000_000
+"""10 000 beacons."""
+LONGEST_NAME = 200
+"""Characters."""
+FURTHEST_M = 1e9
+"""No coordinate of any map is larger."""
 _CHECKSUM = 'checksum of these radios: '
 _CHECKSUM_LINE = re.compile(rf'^# {_CHECKSUM}([0-9a-f]+)$', re.MULTILINE)
 
@@ -58,29 +64,68 @@ def write(folder: Path, beacons: Sequence[SavedBeacon]) -> None:
 def read(path: Path | str, dimension: int) -> dict[str, dict[str, Any]]:
     """Radios of a saved map by name; `path` is its folder, or the YAML file in it.
 
-    Raises FormatError for a file that is missing, holds something else, or is not as it was saved.
-    A file without a checksum, written by hand, is read as it is.
+    Raises FormatError for a file that is missing, holds something else or no beacon at all, or is
+    not as it was saved. A file without a checksum, written by hand, is read as it is.
     """
     file = Path(path).expanduser()
     if file.is_dir():
         file = file / NAME
-    source = YamlFile(file)
+    source = YamlFile(file, most_bytes=MOST_BYTES)
     text = source.text
     radios = _radios(source.value)
     if radios is None:
         raise FormatError(file, None, 'no map: expected /**: ros__parameters: radios: …')
+    for name, radio in radios.items():
+        fault = _name_fault(name) or _radio_fault(name, radio, dimension)
+        if fault:
+            raise FormatError(file, None, fault)
     saved = _CHECKSUM_LINE.search(text)
     if saved is not None and saved[1] != _checksum(radios):
         raise FormatError(
             file, text.count('\n', 0, saved.start()) + 1,
             'the checksum does not fit the radios: the file is damaged, copy it again or save the '
             'map again; if it was edited on purpose, delete this line')
-    for name, radio in radios.items():
-        position = radio.get('position') if isinstance(radio, Mapping) else None
-        if not isinstance(position, list) or len(position) < dimension or not all(
-                isinstance(x, (int, float)) and math.isfinite(x) for x in position):
-            raise FormatError(file, None, f'{name}: expected {dimension} coordinates')
-    return {str(name): dict(radio) for name, radio in radios.items()}
+    if not radios:
+        raise FormatError(file, None, 'the map has no beacon: none was located when it was saved')
+    return {name: {**radio, 'beacon': _written(radio.get('beacon', name))}
+            for name, radio in radios.items()}
+
+
+def _written(value: Any) -> Any:
+    """A number as it is written: the name of a beacon may look like one."""
+    return getattr(value, 'text', value)
+
+
+def _name_fault(name: Any) -> str:
+    """Why a name is none, or ''."""
+    if not isinstance(name, str):
+        return f'{str(name)[:60]} is no name: expected text'
+    if not name or not name.isprintable() or len(name) > LONGEST_NAME:
+        return (f'{name[:LONGEST_NAME]!r} is no name: 1 to {LONGEST_NAME} characters that can be '
+                'printed')
+    return ''
+
+
+def _radio_fault(name: str, radio: Any, dimension: int) -> str:
+    """Why an entry is no beacon at a known position, or ''."""
+    if not isinstance(radio, Mapping):
+        return f'{name}: expected beacon, position and sigma_m'
+    position, sigma_m = radio.get('position'), radio.get('sigma_m', 0.0)
+    if not isinstance(position, list) or not dimension <= len(position) <= 3 or not all(
+            _is_length(x) for x in position):
+        return (f'{name}: expected {dimension} coordinates of at most {FURTHEST_M:g} m, not '
+                f'{str(position)[:60]}')
+    if not _is_length(sigma_m) or sigma_m < 0:
+        return f'{name}.sigma_m: expected metres, not {str(sigma_m)[:60]}'
+    if 'robot' in radio:
+        return f'{name}: a radio of robot {str(radio["robot"])[:60]!r}, no beacon'
+    fault = _name_fault(_written(radio.get('beacon', name)))
+    return f'{name}.beacon: {fault}' if fault else ''
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and (
+        abs(value) <= FURTHEST_M)
 
 
 def _checksum(radios: Mapping[Any, Any]) -> str:

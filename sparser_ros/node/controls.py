@@ -13,17 +13,18 @@ from ..backend.session.graph_store import GraphStore
 from ..backend.session.rejected import Unused, unused_of
 from ..backend.session.rulings import DOUBT, Rulings, count
 from ..config import ConfigError, SparserError
-from ..config.sparser import SparserConfig
 from ..msg import RejectedMeasurement
 from ..srv import MapName, Measurements, Rejected, StartOver
 from . import saving
 from .awaiting import Background, Condition
 from .conversions import stamp_ns, time_message
 from .operator import ALL, REVIVE, end_of, ruling_of
+from .parameters import Parameters
 from .pipeline import Pipeline
 from .services import SOLVE_TIMEOUT_S, answer_of_failure, saved
 from .timing import CallbackTimes
 
+LOAD_TIMEOUT_S = 60.0
 JOURNAL_TIMEOUT_S = 10.0
 """The journal syncs ten times a second."""
 MOST_LISTED = 1000
@@ -45,7 +46,7 @@ class Controls:
             (Measurements, 'measurements', self._measurements, self._group),
             (Rejected, 'rejected', self._rejected, self._group),
             (MapName, 'save_as', self._save_as, self._group),
-            (MapName, 'load', self._load, None),
+            (MapName, 'load', self._load, self._group),
             (StartOver, 'start_over', self._start_over, None),
         ):
             node.create_service(kind, f'~/{name}', times.timed(name, callback, answer_of_failure),
@@ -143,17 +144,27 @@ class Controls:
             return response
         return await saved(self._node, self._pipeline, response, request.name)
 
-    def _load(self, request: Any, response: Any) -> Any:
-        """Begin anew in a saved map, as with `node.map_file` at the start."""
-        config: SparserConfig = self._node.parameters.config  # type: ignore[attr-defined]
-        path = saving.find(config, request.name)
-        try:
-            with_map = saving.with_beacons(config, path)
-        except SparserError as error:
-            response.message = f'not loaded, nothing has changed: {error}'
+    async def _load(self, request: Any, response: Any) -> Any:
+        """Begin anew in a saved map, as with `node.map_file` at the start.
+
+        Whatever the name stands for is looked at elsewhere: reading it may take long.
+        """
+        parameters: Parameters = self._node.parameters  # type: ignore[attr-defined]
+        config = parameters.config
+        work = Background(lambda: saving.apart(saving.found_map, config, request.name))
+        if not await Condition(work.done, LOAD_TIMEOUT_S):
+            response.message = (
+                f'not loaded, nothing has changed: {request.name} was not read within '
+                f'{LOAD_TIMEOUT_S:.0f} s')
             return response
+        if work.error is not None:
+            response.message = f'not loaded, nothing has changed: {work.error}'
+            return response
+        path, with_map = work.result
         known = sum(bool(spec.position) for spec in with_map.radio_specs().values())
-        self._reset(f'~/load {path}', config=with_map)
+        # Parameters may have changed meanwhile.
+        self._reset(f'~/load {path}', config=parameters.config.with_radios_of(with_map))
+        self._node.get_logger().info(f'the map {path} is taken over: {known} beacons are known')
         response.success = True
         response.message = (
             f'{path}: {known} beacons are known; all data before are forgotten, robots are located '

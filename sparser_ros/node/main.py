@@ -39,7 +39,7 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from rclpy.logging import get_logger
 
-    from ..config import ConfigError
+    from ..config import SparserError
     from .node import SparserNode
 
     # A long thread must not keep callbacks from the interpreter for the usual 5 ms.
@@ -61,7 +61,7 @@ def _run(arguments: Sequence[str] | None, managed: bool) -> int:
         spin(executor, lambda error: node.times.caught('executor', error))
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
-    except ConfigError as error:
+    except SparserError as error:
         get_logger('sparser').fatal(str(error))
         return 2
     except NameValidationException as error:

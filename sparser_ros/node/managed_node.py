@@ -7,7 +7,7 @@ from typing import Any
 
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 
-from ..config import ConfigError
+from ..config import SparserError
 from .node import SparserNode
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
@@ -58,7 +58,7 @@ class ManagedSparserNode(SparserNode, LifecycleNodeMixin):
         """Do what a transition asks for. rclpy says nothing of an exception: the log does."""
         try:
             action()
-        except ConfigError as error:
+        except SparserError as error:
             self.get_logger().error(f'{name}: {error}')
             return FAILURE
         except Exception as error:

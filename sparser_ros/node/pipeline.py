@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
 from ..backend.session.thinning_step import ThinningStep, possible
 from ..config.sparser import SparserConfig
-from ..frontend import Frontend, Route
+from ..frontend import Route
 from ..graph import Graph, Increment, Ranges, RelativePoses, Sightings
 from .handed_over import GraphCounts, HandedOver
 from .keyframe_arrays import Keyframes
@@ -29,11 +28,6 @@ RELEASE_STEP_S = 0.01
 
 def _no_objects(kind: str, _data: bytes) -> Any:
     raise TypeError(f'nobody makes objects of {kind} here')
-
-
-def _with_beacons_of(config: SparserConfig, frontend: Frontend) -> SparserConfig:
-    """The same radios for back-end and front-end, whose session may have begun with others."""
-    return replace(config, radios=frontend.config.radios)
 
 
 class Pipeline:
@@ -51,7 +45,8 @@ class Pipeline:
         self.recording = Recording(config, folder, deserialise)
         resumed = self.recording.resumed
         self.frontend = resumed.frontend
-        self.config = config = _with_beacons_of(config, self.frontend)
+        # The same radios for back-end and front-end, whose session may have begun with others.
+        self.config = config = config.with_radios_of(self.frontend.config)
         self.rulings = resumed.rulings
         """What the operator has said about measurements."""
         self.worker = SolverWorker(
@@ -314,7 +309,7 @@ class Pipeline:
 
     def configure(self, config: SparserConfig) -> None:
         """Apply changed live options from the next solve on."""
-        self.config = _with_beacons_of(config, self.frontend)
+        self.config = config.with_radios_of(self.frontend.config)
         self.worker.configure(self.config)
 
     def close(self) -> None:

@@ -112,6 +112,7 @@ class Publishers:
         sent = {robot: transform for robot, transform in self.map_to_odom.transforms.items()
                 if not withheld(robot)}
         if not sent or not self._config.node.publish.tf:
+            self.map_to_odom.follow(self._now_ns())
             return
         stamp = self.map_to_odom.next_stamp_ns(self._now_ns())
         if stamp is None:

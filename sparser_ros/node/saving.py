@@ -6,19 +6,20 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..array_types import Array
 from ..backend.session.covariances import covariance_fields
 from ..backend.session.solution import Location, Solution
-from ..config import SparserError
+from ..config import ConfigError, FormatError, SparserError
 from ..config.sparser import SparserConfig
 from ..frontend import odometry_trajectory
 from ..frontend.odometry_record import RecordedOdometry
@@ -26,16 +27,22 @@ from ..graph import Estimate, Graph, with_estimate
 from ..io import atomic, beacon_file, pyfg, report, ros_yaml, tum
 from ..io.beacon_file import SavedBeacon
 
+T = TypeVar('T')
+MOST_LISTED = 20
+"""Names of maps, or of what a map lacks, in one answer."""
 NOT_RECORDED: Mapping[str, RecordedOdometry] = MappingProxyType({})
 
 
-def save_apart(
-    config: SparserConfig, graph: Graph, solution: Solution, name: str = '',
-    odometry: Mapping[str, RecordedOdometry] = NOT_RECORDED,
-) -> Path:
-    """As `save`, in a process of its own: writing a large map holds the interpreter."""
+def apart(work: Callable[..., T], *arguments: Any) -> T:
+    """What a function of this package returns or raises, called in a process of its own: reading
+    and writing large maps holds the interpreter."""
     with ProcessPoolExecutor(1, mp_context=get_context('spawn')) as pool:
-        return pool.submit(save, config, graph, solution, name, dict(odometry)).result()
+        try:
+            return pool.submit(work, *arguments).result()
+        except BrokenProcessPool:
+            raise SparserError(
+                'the process that did it was killed before the end; was there too little '
+                'memory?') from None
 
 
 def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = '',
@@ -93,9 +100,42 @@ def check_name(name: str) -> None:
 
 
 def find(config: SparserConfig, name: str) -> Path:
-    """The map of that name below `node.save_directory`; else the name as a path, absolute."""
-    below = _directory(config) / name
-    return below if name and below.exists() else Path(name).expanduser().absolute()
+    """The map of that name below `node.save_directory`, or at the path.
+
+    FormatError, which lists the maps that there are, where there is neither.
+    """
+    directory = _directory(config)
+    try:
+        for path in (directory / name, Path(name).expanduser().absolute()) if name else ():
+            if path.exists():
+                return path
+        maps = sorted((one.parent for one in directory.glob(f'*/{beacon_file.NAME}')),
+                      key=lambda folder: folder.stat().st_mtime, reverse=True)
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ of nobody
+        raise FormatError(name, None, f'no name of a map: {error}') from None
+    raise FormatError(
+        name or 'no name', None, 'cannot be read: no such map; '
+        f'in {directory} there are: {listed([one.name for one in maps]) or "none"}')
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in one line, the last ones counted."""
+    rest = len(names) - MOST_LISTED
+    return ', '.join(names[:MOST_LISTED]) + (f' and {rest} more' if rest > 0 else '')
+
+
+def missing(solution: Solution, beacons: Sequence[str]) -> list[str]:
+    """What a map of this solution does not hold, in words; `beacons` are those of its graph."""
+    lacks = [f'no trajectory of {one.robot}, which is {one.location.value}'
+             + (f' ({one.missing})' if one.missing else '')
+             for one in solution.robots if one.location is not Location.LOCATED]
+    located = solution.landmark_located
+    unknown = [name for name, known in zip(beacons, located, strict=False) if not known]
+    if not np.any(located):
+        lacks.append('no beacon is located, so that no node can start in this map')
+    elif unknown:
+        lacks.append(f'{len(unknown)} of {len(located)} beacons are not located: {listed(unknown)}')
+    return lacks
 
 
 def _directory(config: SparserConfig) -> Path:
@@ -165,20 +205,39 @@ def with_map(config: SparserConfig) -> SparserConfig:
 
 
 def with_beacons(config: SparserConfig, path: Path | str) -> SparserConfig:
-    """The configuration with the beacons of a saved map; FormatError where there is none."""
+    """The configuration with the beacons of a saved map; FormatError where there is none, and
+    where its names are those of robots or of other radios."""
     saved = beacon_file.read(path, config.dimension)
-    return dataclasses.replace(config, radios=merged_radios(config.radios, saved))
+    try:
+        return dataclasses.replace(config, radios=merged_radios(config.radios, saved))
+    except ConfigError as error:
+        raise FormatError(path, None, f'does not fit the parameters: {error}') from None
+
+
+def found_map(config: SparserConfig, name: str) -> tuple[Path, SparserConfig]:
+    """The map of a name, and the configuration with its beacons."""
+    path = find(config, name)
+    return path, with_beacons(config, path)
 
 
 def merged_radios(
     radios: Mapping[str, Mapping[str, Any]], saved: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Radios of a configuration with the positions of saved beacons, matched by beacon."""
+    """Radios of a configuration with the positions of saved beacons, matched by beacon.
+
+    ConfigError where a beacon has the name of the radio of something else.
+    """
     result = {name: dict(radio) for name, radio in radios.items()}
+    radios_of: dict[Any, list[dict[str, Any]]] = {}
+    for one in result.values():
+        radios_of.setdefault(one.get('beacon'), []).append(one)
     for name, radio in saved.items():
         beacon = str(radio.get('beacon', name))
-        own = [one for one in result.values() if one.get('beacon') == beacon]
+        own = radios_of.get(beacon, [])
         if not own:
+            if name in radios:
+                owner = radios[name].get('robot') or radios[name].get('beacon')
+                raise ConfigError(f'radios.{name} is a radio of {owner}, not beacon {beacon}')
             result[name] = {'beacon': beacon, 'position': radio['position'],
                             'sigma_m': radio.get('sigma_m', 0.0)}
         for one in own:

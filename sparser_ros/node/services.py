@@ -96,8 +96,9 @@ async def saved(node: Node, pipeline: Pipeline, response: Any, name: str = '') -
         return response
     graph_of, config = pipeline.graph_of, pipeline.config
     odometry = pipeline.frontend.recorded_odometry()
-    work = Background(lambda: saving.save_apart(
-        config, graph_of(solution.sequence), solution, name, odometry))
+    lacks = saving.missing(solution, pipeline.keyframes.landmarks)
+    work = Background(lambda: saving.apart(
+        saving.save, config, graph_of(solution.sequence), solution, name, dict(odometry)))
     if not await Condition(work.done, SAVE_TIMEOUT_S):
         response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
     elif work.error is not None:
@@ -105,8 +106,8 @@ async def saved(node: Node, pipeline: Pipeline, response: Any, name: str = '') -
         node.get_logger().error(response.message)
     else:
         response.success = True
-        response.message = str(work.result)
-        node.get_logger().info(f'saved to {work.result}')
+        response.message = '\n'.join((str(work.result), *lacks))
+        node.get_logger().info('; '.join((f'saved to {work.result}', *lacks)))
     return response
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,10 +81,18 @@ class MapToOdom:
     LONGEST_STEP_NS = 2_000_000_000
     """A longer step of the clock is a jump or a pause: a bag at 40 times its speed has less."""
 
-    def __init__(self, tolerance_ns: int) -> None:
+    FAST = 2.0
+    """From so many times the speed of the wall clock on a bag is played fast. A clock of the usual
+    speed that stands still and catches up shows less over the remembered steps."""
+
+    def __init__(
+        self, tolerance_ns: int, steady_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
         self.tolerance_ns = tolerance_ns
-        self._steps: deque[int] = deque(maxlen=self.STEPS)
-        self._now_ns = 0
+        self._steady_ns = steady_ns
+        self._steps: deque[tuple[int, int]] = deque(maxlen=self.STEPS)
+        """Steps of the node's clock and of the steady one, ns."""
+        self._now_ns = self._steady_now_ns = 0
         self._transforms: dict[str, Transform] = {}
         self._changed = False
         self._last_stamp_ns = 0
@@ -111,14 +120,13 @@ class MapToOdom:
 
         The timer is on the wall, stamps are in data time: where a bag is played at 20 times its
         speed a second passes between two broadcasts, and odometry of that second needs a
-        transform. So the stamp reaches as far ahead as the clock goes in two of them.
+        transform. So the stamp reaches as far ahead there as the clock mostly goes in two of them;
+        else by the tolerance alone, also after the node or the clock has stood still.
         """
-        step, self._now_ns = now_ns - self._now_ns, now_ns
-        if 0 < step < self.LONGEST_STEP_NS:
-            self._steps.append(step)
+        step = self.follow(now_ns)
         if not self._transforms or now_ns <= 0:
             return None
-        stamp = now_ns + max(self.tolerance_ns, 2 * max(self._steps, default=0))
+        stamp = now_ns + max(self.tolerance_ns, self._two_fast_steps_ns())
         if stamp <= self._last_stamp_ns:
             if not self._changed and step <= 0:
                 return None
@@ -126,3 +134,19 @@ class MapToOdom:
         self._last_stamp_ns = stamp
         self._changed = False
         return stamp
+
+    def follow(self, now_ns: int) -> int:
+        """Note the node's clock at a broadcast, sent or not; its step since the one before, ns."""
+        step, self._now_ns = now_ns - self._now_ns, now_ns
+        steady = self._steady_ns()
+        steady_step, self._steady_now_ns = steady - self._steady_now_ns, steady
+        if 0 <= step < self.LONGEST_STEP_NS:
+            self._steps.append((step, steady_step))
+        return step
+
+    def _two_fast_steps_ns(self) -> int:
+        """How far a fast clock mostly goes in two broadcasts; 0 at the usual speed."""
+        forward = sorted(step for step, _ in self._steps if step)
+        if sum(forward) < self.FAST * sum(steady for _, steady in self._steps):
+            return 0
+        return 2 * forward[len(forward) // 2] if forward else 0

@@ -1,6 +1,8 @@
 """Odometry of a sensor gives the keyframes of its robot's base."""
 
+import time
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from frontend_world import (
 )
 
 from sparser_ros.frontend import FrameSample, Inputs
+from sparser_ros.frontend.bounds import Bounds
 from sparser_ros.frontend.mountings import Mountings
 from sparser_ros.frontend.static_frames import StaticFrames
 from sparser_ros.graph import squared_residuals
@@ -155,10 +158,47 @@ def test_what_is_no_transform_is_refused(changes, reason):
 
 def test_a_ring_of_frames_ends():
     frontend = Frontend(config())
-    for parent, child in (('a', 'b'), ('b', 'c'), ('c', 'a')):
+    for parent, child in (('a', 'b'), ('b', 'c'), ('c', 'a'), ('b', 'leaf'), ('leaf', 'twig')):
         assert frontend.add(frame(parent, child, HALF))
-    assert np.all(np.isfinite(frontend.frames.between('a', 'c')))
+        frontend.frames.between('twig', 'a')
+    for pair in (('a', 'c'), ('twig', 'a'), ('c', 'leaf')):
+        assert np.all(np.isfinite(frontend.frames.between(*pair)))
     assert frontend.frames.between('a', 'nowhere') is None
+
+
+def test_frames_are_joined_and_cut_by_every_transform():
+    """Asked after each of them, a tree tells what one that is asked for the first time does."""
+    rng, frontend, known = np.random.default_rng(3), Frontend(config()), {}
+    asked = frontend.frames
+    for _ in range(80):
+        parent, child = map(str, rng.choice(9, 2, replace=False))
+        known[child] = sample = frame(parent, child, rng.normal(size=6).tolist())
+        asked.add(sample, frontend.counters.frames, Bounds(frontend.config))
+        fresh = StaticFrames()
+        fresh.restore([[one.parent, one.child, *one.position_xyz, *one.quat_xyzw]
+                       for one in known.values()])
+        for pair in ((str(a), str(b)) for a in range(9) for b in range(9)):
+            assert (asked.between(*pair) is None) == (fresh.between(*pair) is None)
+            if asked.between(*pair) is not None:
+                assert np.allclose(asked.between(*pair), fresh.between(*pair))
+
+
+@pytest.mark.parametrize('upwards', [True, False])
+def test_a_chain_of_thousands_of_frames_takes_a_second(upwards):
+    """Odometry and sightings wait for its last link, and look after every one of them."""
+    frontend, robot = Frontend(config()), Robot('A', 2, 4)
+    for step in range(15):
+        frontend.add(replace(robot.odometry(step / 10), child_frame_id='A/camera'))
+    names = ['A/base_link', *(f'link{k}' for k in range(4900)), 'A/camera']
+    links = list(pairwise(names))
+    begin = time.process_time()
+    for parent, child in links if upwards else links[::-1]:
+        assert frontend.add(FrameSample(
+            parent, child, np.array([0.001, 0.0, 0.0]), np.array([0.0, 0.0, 0.0, 1.0])))
+        frontend.frames.between('link7', 'A/camera')
+    assert time.process_time() - begin < 2.0
+    assert np.allclose(frontend.frames.between('A/base_link', 'A/camera')[:3], [4.901, 0.0, 0.0])
+    assert frontend.counters.odometry.accepted and not frontend.counters.odometry.waiting
 
 
 @pytest.mark.parametrize('dimension', [2, 3])

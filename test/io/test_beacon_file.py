@@ -1,5 +1,8 @@
 """A map's beacons go out and come in again."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 import yaml
@@ -28,14 +31,61 @@ def test_the_file_serves_as_parameters_of_a_node(tmp_path):
     assert config.radio_specs()['L0'].position == [1.5, -2.0]
 
 
-@pytest.mark.parametrize('text', [
-    '', 'a: [', '/**: {ros__parameters: {radios: {L0: {beacon: L0}}}}', '[1]',
-    '/**: {ros__parameters: {radios: {L0: {beacon: L0, position: [1.0]}}}}',
-    '/**: {ros__parameters: {radios: {L0: {beacon: L0, position: [.nan, 0]}}}}'])
-def test_anything_else_is_refused(tmp_path, text):
+RADIOS = '/**: {ros__parameters: {radios: {%s}}}'
+
+
+@pytest.mark.parametrize(('text', 'reason'), [
+    ('', 'no map'), ('[1]', 'no map'), ('a: [', r':\d: not YAML'), ('a\0', 'not YAML'),
+    (RADIOS % 'L0: {beacon: L0}', 'L0: expected 2 coordinates'),
+    (RADIOS % 'L0: {position: [1.0]}', 'L0: expected 2 coordinates'),
+    (RADIOS % 'L0: {position: [.nan, 0]}', 'L0: expected 2 coordinates'),
+    (RADIOS % 'L0: {position: [1.0e+300, 0]}', 'L0: expected 2 coordinates'),
+    (RADIOS % f'L0: {{position: [{"9" * 400}, 0]}}', 'L0: expected 2 coordinates'),
+    (RADIOS % f'L0: {{position: [{"9" * 9000}, 0]}}', 'is no number'),
+    (RADIOS % 'L0: {position: [true, 0]}', 'L0: expected 2 coordinates'),
+    (RADIOS % 'L0: {position: [2020-13-45, 0]}', 'L0: expected 2 coordinates'),
+    (RADIOS % 'L0: {position: [1, 2], sigma_m: .inf}', 'L0.sigma_m'),
+    (RADIOS % 'L0: {position: [1, 2], sigma_m: -1}', 'L0.sigma_m'),
+    (RADIOS % 'L0: {position: [1, 2], robot: A}', "robot 'A', no beacon"),
+    (RADIOS % 'L0: [1, 2]', 'L0: expected beacon'),
+    (RADIOS % '? [a]\n : {position: [1, 2]}', 'expected a name'),
+    (RADIOS % '"": {position: [1, 2]}', "'' is no name"),
+    (RADIOS % '"L\\e[2J": {position: [1, 2]}', r'\\x1b\[2J. is no name'),
+    (RADIOS % 'L0: {beacon: "a\\nb", position: [1, 2]}', r'L0.beacon: .a\\nb. is no name'),
+    (RADIOS % 'L0: {beacon: [7], position: [1, 2]}', r'L0.beacon: \[7\] is no name'),
+    (RADIOS % 'L0: {beacon: true, position: [1, 2]}', 'L0.beacon: True is no name'),
+    (RADIOS % '', 'no beacon'),
+    ('[' * 20_000, ':1: .*(deep|depth)'), ('{a: ' * 20_000, ':1: .*deep'),
+    ('&a [*a]', ':1: an alias that contains itself'),
+    ('b0: &b0 [1]\n' + ''.join(f'b{k + 1}: &b{k + 1} [*b{k}, *b{k}]\n' for k in range(30)),
+     'more than .* values'),
+    ('#' * 1_000_001, 'larger than 1 MB'),
+], ids=range(28))
+def test_anything_else_is_refused(tmp_path, text, reason):
     (tmp_path / 'beacons.yaml').write_text(text)
-    with pytest.raises(FormatError, match=r'beacons\.yaml'):
+    begin = time.process_time()
+    with pytest.raises(FormatError, match=rf'beacons\.yaml.*{reason}'):
         beacon_file.read(tmp_path, 2)
+    assert time.process_time() - begin < 1.0
+
+
+def test_names_are_those_that_are_written(tmp_path):
+    (tmp_path / 'beacons.yaml').write_text(RADIOS % (
+        '81:00: {position: [1, 2]}, L0: {beacon: 0x6958, position: [1.5, 2]}'))
+    radios = beacon_file.read(tmp_path, 2)
+    assert {name: radio['beacon'] for name, radio in radios.items()} == {
+        '81:00': '81:00', 'L0': '0x6958'}
+
+
+def test_what_is_no_text_or_no_file_is_not_waited_for(tmp_path):
+    (tmp_path / 'bytes').write_bytes(b'a: b\n\xff')
+    with pytest.raises(FormatError, match='bytes:2: byte 0xff is no UTF-8 text'):
+        beacon_file.read(tmp_path / 'bytes', 2)
+    os.mkfifo(tmp_path / 'pipe')
+    (tmp_path / 'folder' / 'beacons.yaml').mkdir(parents=True)
+    for name in (tmp_path / 'pipe', '/dev/zero', tmp_path / 'folder'):
+        with pytest.raises(FormatError, match='folder, device, pipe or socket'):
+            beacon_file.read(name, 2)
 
 
 def test_a_missing_map_is_named(tmp_path):

@@ -5,6 +5,8 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.srv', reason='needs the built services')
 
+import os
+
 import numpy as np
 from node_world import START_S, Scene, World
 from sparser_ros.srv import MapName, Measurements, Rejected, StartOver
@@ -131,6 +133,40 @@ def test_a_map_is_saved_by_name_and_loaded_into_the_running_node(tmp_path):
         for row, name in enumerate(world.node.pipeline.keyframes.landmarks):
             place = world.node.pipeline.solution.estimate.landmarks[row]
             assert np.linalg.norm(place - found[name]) < 0.5
+
+
+def test_a_bad_map_changes_nothing_and_holds_up_nobody(tmp_path):
+    """Maps are read in another process, and nothing that is no map is waited for."""
+    scene, maps = Scene(), tmp_path / 'maps'
+    for name, text in (
+        ('nested', '[' * 20_000), ('ring', '&a [*a]'), ('empty', '/**: {ros__parameters: {}}'),
+        ('robot', '/**: {ros__parameters: {radios: {A: {position: [1.0, 2.0]}}}}'),
+        ('short', '/**: {ros__parameters: {radios: {' + ', '.join(
+            f'L{k}: {{position: [1.0, {k}]}}' for k in range(3000))),
+    ):
+        (maps / name).mkdir(parents=True)
+        (maps / name / 'beacons.yaml').write_text(text)
+    os.mkfifo(tmp_path / 'pipe')
+    with World({'node.save_directory': str(maps)}) as world:
+        world.play(scene.events)
+        world.solved()
+        world.located()
+        load, pipeline = world.asker(MapName, 'load'), world.node.pipeline
+        keyframes = len(pipeline.keyframes)
+        for name, reason in (
+            ('/dev/zero', 'pipe or socket'), (str(tmp_path / 'pipe'), 'pipe or socket'),
+            ('hall', 'there are: short, robot, empty, ring, nested'), ('', 'there are: short'),
+            ('~nobody-of-this-name/x', 'no name of a map'),
+            ('nested', 'depth'), ('ring', 'contains itself'), ('empty', 'the map has no beacon'),
+            ('robot', "'A' is a robot"), ('short', 'not YAML'),
+        ):
+            before = len(world.heard['/tf'])
+            answer = load(name=name)
+            assert len(world.heard['/tf']) > before, f'TF stood still while {name} was read'
+            assert not answer.success and 'nothing has changed' in answer.message
+            assert reason in answer.message, answer.message
+        assert len(pipeline.keyframes) >= keyframes
+        world.located()
 
 
 def saved_beacons(folder):

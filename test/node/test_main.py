@@ -93,6 +93,16 @@ def test_bad_arguments_are_explained(tmp_path, file, level, reason):
     assert 'Traceback' not in text
 
 
+@pytest.mark.parametrize(('text', 'reason'), [
+    ('/**: {ros__parameters: {}}', 'the map has no beacon'), ('[', 'not YAML')])
+def test_a_bad_map_ends_the_start_with_one_line(tmp_path, text, reason):
+    (tmp_path / 'beacons.yaml').write_text(text)
+    with node(tmp_path, '-p', f'node.map_file:={tmp_path}') as process:
+        assert ended(process) == 2, process.tail()
+        lines = process.tail(100).splitlines()
+    assert len(lines) == 1 and '[FATAL]' in lines[0] and reason in lines[0], lines
+
+
 def test_a_context_that_ends_while_the_executor_prepares_to_wait_is_no_error():
     """A wait set without a context cannot be made: seen when a signal comes at that moment."""
     import rclpy

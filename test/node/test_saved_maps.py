@@ -1,5 +1,7 @@
 """A map that was saved is the map of the next start."""
 
+import os
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +12,12 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
 from node_world import START_S, Scene, World
 
-from sparser_ros.config import SparserConfig
+from sparser_ros.backend.session.solution import Location, RobotLocation
+from sparser_ros.config import ConfigError, FormatError, SparserConfig, SparserError
 from sparser_ros.graph.finding import Finding
-from sparser_ros.io.beacon_file import read
-from sparser_ros.node.saving import found_radios, merged_radios
+from sparser_ros.io import atomic, beacon_file
+from sparser_ros.io.beacon_file import SavedBeacon, read
+from sparser_ros.node.saving import apart, found_radios, merged_radios, missing, with_beacons
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 
@@ -50,6 +54,53 @@ def test_a_second_drive_is_located_in_the_map_of_the_first(tmp_path):
     errors = [np.linalg.norm(second[key] - first[key]) for key in common]
     assert len(common) > 50
     assert np.mean(errors) < 0.2, 'same data, same map: what differs is how much of them'
+
+
+def test_thousands_of_beacons_are_read_in_seconds(tmp_path):
+    """Each of them was compared with all others once, and every check of one evaluated types."""
+    beacon_file.write(tmp_path, [
+        SavedBeacon(f'L{k}', (k, 0.0), 0.01 * np.eye(2)) for k in range(6000)])
+    begin = time.process_time()
+    config = with_beacons(SparserConfig.from_mapping({'robots': ['A']}), tmp_path)
+    assert len(config.radio_specs()) == 6000
+    assert time.process_time() - begin < 5.0
+
+
+def test_a_second_map_is_none_of_other_radios():
+    """A name stands for one radio: that of the parameters is not overwritten."""
+    saved = {'7': {'beacon': '7', 'position': [1.0, 1.0]}}
+    for owner in ({'robot': 'A'}, {'beacon': 'A'}):
+        with pytest.raises(ConfigError, match=r'radios\.7 is a radio of A, not beacon 7'):
+            merged_radios({'7': owner}, saved)
+
+
+def test_a_beacon_with_the_name_of_a_robot_is_refused(tmp_path):
+    beacon_file.write(tmp_path, [SavedBeacon('A', (1.0, 2.0), np.eye(2))])
+    with pytest.raises(FormatError, match=r"does not fit the parameters: .*'A' is a robot"):
+        with_beacons(SparserConfig.from_mapping({'robots': ['A']}), tmp_path)
+
+
+def test_another_process_says_why_it_failed(tmp_path):
+    """An exception that does not unpickle, or a process that dies, was a broken pool."""
+    (tmp_path / 'file').write_text('')
+    place = tmp_path / 'file' / 'maps' / 'map'
+    with pytest.raises(FormatError, match=r'map: cannot be written: Not a directory') as info:
+        apart(atomic.write_text, place, '')
+    assert (info.value.path, info.value.line) == (place, None)
+    with pytest.raises(SparserError, match='was killed before the end'):
+        apart(os._exit, 3)
+
+
+def test_a_save_says_what_it_lacks():
+    robots = (RobotLocation('A', Location.LOCATED),
+              RobotLocation('B', Location.UNLOCATED, 'too few'))
+    half = SimpleNamespace(robots=robots, landmark_located=np.array([True, False, False]))
+    assert missing(half, ['L0', 'L1', 'L2']) == [
+        'no trajectory of B, which is unlocated (too few)',
+        '2 of 3 beacons are not located: L1, L2']
+    none = SimpleNamespace(robots=robots[:1], landmark_located=np.zeros(1, dtype=bool))
+    assert missing(none, ['L0']) == [
+        'no beacon is located, so that no node can start in this map']
 
 
 def test_configured_positions_stay():

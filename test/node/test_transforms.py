@@ -52,9 +52,9 @@ def test_stamps_never_repeat_or_go_back():
 def test_odometry_between_two_broadcasts_has_a_transform_at_any_rate(rate):
     """The clock goes `rate` times as fast as the timer of 20 Hz, which is late now and then."""
     rng = np.random.default_rng(rate)
-    broadcast = MapToOdom(SECOND // 10)
-    broadcast.update(some())
     now, sent = 100 * SECOND, []
+    broadcast = MapToOdom(SECOND // 10, lambda: now // rate)
+    broadcast.update(some())
     for _ in range(400):
         stamp = broadcast.next_stamp_ns(now)
         assert stamp is not None and stamp > now
@@ -65,6 +65,28 @@ def test_odometry_between_two_broadcasts_has_a_transform_at_any_rate(rate):
         now += step
         sent.append(stamp)
     assert sent[-1] - now < 3 * rate * SECOND / 20 + SECOND // 10, 'and no further than that'
+
+
+@pytest.mark.parametrize('rate_hz', [5, 20])
+@pytest.mark.parametrize('clock_s', [0.0, 0.01, 1.0])
+@pytest.mark.parametrize('stalled', ['node', 'clock'])
+def test_no_stamp_is_further_ahead_than_the_tolerance_at_the_usual_speed(
+        rate_hz, clock_s, stalled):
+    """The node, or what publishes `/clock`, stands still for 0.7 s and catches up."""
+    steady = 0
+    broadcast = MapToOdom(SECOND // 10, lambda: steady)
+    broadcast.update(some())
+    for number in range(200):
+        steady += SECOND // rate_hz
+        if stalled == 'node' and number in (60, 63, 120):
+            steady += 7 * SECOND // 10
+        seen = steady
+        if stalled == 'clock' and steady % (5 * SECOND) < 7 * SECOND // 10:
+            seen -= steady % (5 * SECOND)
+        if clock_s:
+            seen -= seen % round(clock_s * SECOND)
+        stamp = broadcast.next_stamp_ns(100 * SECOND + seen)
+        assert stamp is None or stamp - (100 * SECOND + seen) <= SECOND // 10
 
 
 def test_stamps_start_again_only_after_a_jump():
