@@ -12,7 +12,7 @@ from ..config.errors import SolverError
 from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
 from .path_options import Kind, Reads, Writes, add_report, write_report
-from .solve_summary import status_text
+from .solve_summary import rejected_text, residual_text, status_text
 from .warnings_text import show_undetermined, show_warnings
 
 
@@ -112,27 +112,44 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
 
 
 def _summary(result: dict[str, Any], verbose: bool) -> None:
-    cost = result['cost_final']
-    placed = sum(one['located'] for one in result['beacons'].values())
+    from ..graph.connectivity import listed
+    from ..solver.result import SolveStatus
+
+    beacons = result['beacons']
+    lost = [name for name, one in beacons.items() if not one['located']]
     print(
         f'{result["dataset"]}: {result["n_poses"]} keyframes, {result["n_ranges"]} ranges, '
-        f'{result["n_closures"]} closures; {placed} of {len(result["beacons"])} beacons located\n'
-        f'{status_text(result["status"], bool(result["undetermined"]))}: '
-        f'cost {"none" if cost is None else f"{cost:.8g}"}, '
-        f'{len(result["rejected"])} measurements rejected, {result["seconds"]["total"]:.1f} s')
-    if verbose:
-        _counts(result)
+        f'{result["n_closures"]} closures; {len(beacons) - len(lost)} of {len(beacons)} beacons '
+        f'located{f" (not {listed(lost)})" if lost else ""}\n'
+        f'{status_text(result["status"], bool(result["undetermined"]))} in '
+        f'{result["seconds"]["total"]:.1f} s')
+    if not SolveStatus(result['status']).solved:
+        print(result['message'])
     for robot, state in result['locations'].items():
         print(f'  {robot}: {state["location"]}'
               + (f' ({state["missing"]})' if state['missing'] else ''))
-    residuals = result['range_residuals_m']
-    if residuals:
-        print(f'  range residuals: rms {residuals["rms"]:.3f} m, median '
-              f'{residuals["median"]:+.3f} m, 95 % below {residuals["p95_absolute"]:.3f} m')
-    if result['suboptimality'] is not None:
-        print(f'  {result["optimality"]}')
     if result['truth']:
         _errors(result['truth'], verbose)
+    residuals = result['range_residuals_m']
+    if residuals:
+        print(f'  {residual_text(residuals["median_absolute"], residuals["p95_absolute"])}')
+    print('  ' + rejected_text(
+        [one['type'] for one in result['rejected']],
+        {'range': result['n_ranges'], 'loop closure': result['n_closures'],
+         'sighting': result['n_sightings']}))
+    if verbose:
+        _costs(result)
+        _counts(result)
+
+
+def _costs(result: dict[str, Any]) -> None:
+    cost = result['cost_final']
+    print(f'  cost {"none" if cost is None else f"{cost:.8g}"}, rejected measurements included')
+    if result['suboptimality'] is not None:
+        print(f'  {result["optimality"]}')
+    if result['range_residuals_m']:
+        print(f'  range residuals: rms {result["range_residuals_m"]["rms"]:.3f} m, rejected ones '
+              'included')
 
 
 def _counts(result: dict[str, Any]) -> None:

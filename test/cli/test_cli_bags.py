@@ -1,5 +1,7 @@
 """`sparser bag` and `sparser simulate` from the command line."""
 
+import json
+
 import numpy as np
 import pytest
 import yaml
@@ -61,3 +63,20 @@ def test_simulate_out_of_bounds(tmp_path, capsys, arguments, message):
     assert main(['simulate', '-o', str(tmp_path / 'bag'), *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / 'bag').exists()
+
+
+def test_replay_names_the_beacons_without_a_place(tmp_path, capsys):
+    """Twelve seconds of driving place no beacon; costs are for -v, rejected shares for all."""
+    bag, config = str(tmp_path / 'bag'), str(tmp_path / 'bag.yaml')
+    assert main(['simulate', '-o', bag, '--config', config, '--robots', '1', '--beacons', '4',
+                 '--minutes', '0.2', '--seed', '1']) == 0
+    capsys.readouterr()
+    main(['replay', bag, '--config', config, '--report', str(tmp_path / 'r.json')])
+    shown = capsys.readouterr().out
+    report = json.loads((tmp_path / 'r.json').read_text())
+    lost = [name for name, one in report['beacons'].items() if not one['located']]
+    assert lost and f'{4 - len(lost)} of 4 beacons located (not {", ".join(lost)})' in shown
+    assert f'{len(report["rejected"])} of {report["n_ranges"]} ranges' in shown
+    assert 'cost' not in shown and 'no map' not in shown
+    main(['replay', bag, '--config', config, '-v'])
+    assert f'cost {report["cost_final"]:.8g}' in capsys.readouterr().out

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.cli.main import main
-from sparser_ros.cli.solve_summary import certificate_text
+from sparser_ros.cli.solve_summary import certificate_text, rejected_text
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import graph_file, pyfg, simulation_output
@@ -59,7 +59,8 @@ def test_every_output(tmp_path, field, capsys):
     assert np.median(np.linalg.norm(
         solved.poses.translation - truth.poses.translation, axis=1)) < 1.0
     shown = capsys.readouterr()
-    assert 'converged: cost' in shown.out and shown.err == ''
+    assert 'converged in' in shown.out and 'cost' not in shown.out and shown.err == ''
+    assert 'ranges differ from the map by 0.' in shown.out
 
 
 @pytest.mark.parametrize(('dimension', 'anchors'), [(2, 0), (2, 4), (3, 5)])
@@ -195,6 +196,12 @@ def test_covariances_are_printed_and_reported(tmp_path, field, capsys):
     assert 'standard deviations relative to the first pose of A' in capsys.readouterr().out
 
 
+def test_what_is_rejected_in_words():
+    assert rejected_text(['ranges'] * 3 + ['relative_poses'], {'range': 60, 'loop closure': 1}) == (
+        '3 of 60 ranges (5 %) and 1 of 1 loop closure (100 %) rejected')
+    assert rejected_text([], {'range': 2, 'sighting': 0}) == '0 of 2 ranges rejected'
+
+
 def test_a_certificate_in_words():
     assert certificate_text(757.5, 71.3, False) == (
         'not certified: no solution costs less than 686.2; the best possible map is at most 71.3 '
@@ -252,4 +259,5 @@ def test_details_are_told_when_asked(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert 'on the cpu' not in shown and 'written: ' in shown and '.tum' in shown
     assert main(['solve', str(path), '-v']) == 0
-    assert 'on the cpu' in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert 'on the cpu' in shown and '  cost 0.' in shown
