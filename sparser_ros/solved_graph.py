@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,7 +98,13 @@ def solve(graph: Graph, config: SolverConfig | None = None) -> SolvedGraph:
 
 
 def read(path: Path | str) -> Graph:
-    """The graph in a .pyfg or .g2o file; FormatError names file, line and what was expected."""
+    """The graph in a .pyfg or .g2o file; FormatError names file, line and what was expected.
+
+    What is left out of the file or assumed (`Graph.remarks`) is told as Python warnings.
+    """
     from .io import graph_file
 
-    return graph_file.read(path).validate()
+    graph = graph_file.read(path).validate()
+    for text in graph.remarks:
+        warnings.warn(f'{path}: {text}', stacklevel=2)
+    return graph

@@ -8,6 +8,7 @@ import sys
 from .bag_options import add_bag_options
 from .exit_codes import SOLVED
 from .path_options import Kind, Reads, Writes
+from .warnings_text import show_warnings
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from ..io.ros_yaml import write as write_parameters
 
     graph = graph_file.read(args.graph).validate()
+    show_warnings(graph.remarks)
     report = graph_bag.write(
         args.output, graph, storage=args.storage, overwrite=args.force)
     if args.config:

@@ -11,6 +11,7 @@ import numpy as np
 from ..config import ConfigError
 from .exit_codes import NOT_CONVERGED, SOLVED
 from .path_options import GRAPHS, Kind, Reads, Writes
+from .warnings_text import show_warnings
 
 if TYPE_CHECKING:
     from ..config import SparserConfig
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 def _graph(graph: Graph) -> list[str]:
     from ..graph.connectivity import thinly_measured, undetermined
 
+    show_warnings(graph.remarks)
     print(f'{graph.name}: {graph}')
     for number, robot in enumerate(graph.robots):
         print(f'  robot {robot}: {np.sum(graph.poses.robot == number)} poses')

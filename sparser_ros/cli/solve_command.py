@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     graph = graph_file.read(args.graph).validate()
     load = time.perf_counter() - start
+    show_warnings(graph.remarks)
     with solve_progress() as progress:
         result = solve(graph, config, progress=progress)
         found = calibration_options.found_in(calibration, graph, result, config)
@@ -109,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
         graph, estimate if result.status is SolveStatus.CONVERGED else None, result.stats.weights,
         remedy='--gnc finds the false ones and solves without them')
     lost = [one.text for one in judged.undetermined]
-    warnings = [one.text for one in judged.warnings]
-    show_warnings(warnings)
+    warnings = [*graph.remarks, *(one.text for one in judged.warnings)]
+    show_warnings(warnings[len(graph.remarks):])
     covariance = None
     if (args.covariance or args.run_folder) and estimate is not None:
         covariance = covariances_of(graph, estimate, result.stats.weights)

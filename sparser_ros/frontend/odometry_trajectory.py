@@ -51,7 +51,7 @@ def write(directory: Path | str, graph: Graph, estimate: Estimate,
         if len(way.stamps_ns):
             path = Path(directory) / FOLDER / f'{names[number]}.tum'
             path.parent.mkdir(parents=True, exist_ok=True)
-            tum.write_one(path, way.stamps_ns, way.rotation, way.translation)
+            tum.write_one(path, way.stamps_ns.tolist(), way.rotation, way.translation)
             paths.append(path)
     return paths
 

@@ -27,17 +27,20 @@ class Graph(MeasurementTables):
     name: str = field(default='', compare=False)
     free_scale: tuple[int, ...] = ()
     """Poses whose sightings are right up to one unknown factor per pose (paper, table 1, row 3)."""
+    remarks: tuple[str, ...] = field(default=(), compare=False)
+    """What reading its file left out or assumed, in sentences."""
     measurements: Mapping[str, Table] = field(default_factory=dict)
     """Tables by name; those that are not given are empty."""
 
     def __init__(
         self, dimension: int, robots: tuple[str, ...], poses: Poses, landmarks: Landmarks,
         *tables: Table, name: str = '', free_scale: tuple[int, ...] = (),
-        measurements: Mapping[str, Table] | None = None, **named: Table,
+        remarks: tuple[str, ...] = (), measurements: Mapping[str, Table] | None = None,
+        **named: Table,
     ) -> None:
         vars(self).update(
             dimension=dimension, robots=robots, poses=poses, landmarks=landmarks, name=name,
-            free_scale=free_scale,
+            free_scale=free_scale, remarks=remarks,
             measurements=complete(dimension, measurements, tables, named))
 
     def __str__(self) -> str:

@@ -1,10 +1,11 @@
-"""Odometry chains: poses composed from steps."""
+"""Odometry chains: which relative poses are steps of one, and poses composed from steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..array_types import Array, Mask
+from ..array_types import Array, Index, Mask
+from ..graph import Poses, RelativePoses
 from ..linalg.dense.rotations import angle_to_matrix, matrix_to_angle
 
 
@@ -27,6 +28,29 @@ def compose(rotation: Array, translation: Array, start: Mask) -> tuple[Array, Ar
         composed[k] = composed[k - 1] @ rotation[k]
         position[k] = position[k - 1] + composed[k - 1] @ translation[k]
     return composed, position
+
+
+def steps(poses: Poses, number: Index, i: Index, j: Index) -> tuple[Mask, Mask]:
+    """Which relative poses from i to j are steps to a robot's next pose, and which steps back.
+
+    `number` (n,) counts the poses of each robot. Some systems write odometry as the step back, from
+    the newer pose to the older one; beside a step forward from that pose it is a loop closure.
+    """
+    same = poses.robot[i] == poses.robot[j]
+    forward = same & (number[j] == number[i] + 1)
+    back = same & (number[i] == number[j] + 1)
+    return forward, back & ~np.isin(j, i[forward])
+
+
+def turned(table: RelativePoses, back: Mask) -> RelativePoses:
+    """The table with the measurements of some rows inverted, from j to i."""
+    inverse = np.swapaxes(table.rotation, 1, 2)
+    return table.replaced(
+        i=np.where(back, table.j, table.i), j=np.where(back, table.i, table.j),
+        rotation=np.where(back[:, None, None], inverse, table.rotation),
+        translation=np.where(
+            back[:, None], -np.einsum('kij,kj->ki', inverse, table.translation),
+            table.translation))
 
 
 def _restarted(steps: Array, start: Mask) -> Array:

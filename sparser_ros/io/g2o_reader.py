@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import string
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..array_types import Array, Index
+from ..array_types import Array, Index, Mask
 from ..config import FormatError
 from ..graph import (
     Graph,
@@ -14,41 +17,76 @@ from ..graph import (
     PointPriors,
     PosePriors,
     Poses,
+    Ranges,
     RelativePoses,
     Sightings,
+    concatenated,
     empty,
 )
+from ..graph.graph import counted
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
+from .chain import steps, turned
 from .line_records import Block, Lines, as_blocks, read_records, symmetric
 
-_I2 = 'I11 I12 I22'
-_I3 = 'I11 I12 I13 I22 I23 I33'
-_I6 = ' '.join(f'I{r}{c}' for r in range(1, 7) for c in range(r, 7))
+_I2 = '[I11 I12 I22]'
+_I3 = '[I11 I12 I13 I22 I23 I33]'
+_I6 = f'[{" ".join(f"I{r}{c}" for r in range(1, 7) for c in range(r, 7))}]'
 _QUAT = 'x y z qx qy qz qw'
+_STEP = 'dx dy dz qx qy qz qw'
 
+# Beside g2o's own: ranges of several authors, RTAB-Map's tags (EDGE_SE3), hdl_graph_slam's position
+# fixes (EDGE_SE3_PRIORXYZ), Vertigo's switchable loop closures.
 USAGE = {
     2: (
         'VERTEX_SE2 id x y theta',
         'VERTEX_XY id x y',
         f'EDGE_SE2 i j dx dy dtheta {_I3}',
+        f'EDGE_SE2_SWITCHABLE i j switch dx dy dtheta {_I3}',
         f'EDGE_SE2_XY i j dx dy {_I2}',
         f'EDGE_PRIOR_SE2 i x y theta {_I3}',
         f'EDGE_PRIOR_SE2_XY i x y {_I2}',
         f'EDGE_PRIOR_XY i x y {_I2}',
+        'EDGE_RANGE i j range [I11]',
+        'EDGE_RANGE_SE2 i j range [I11]',
+        'EDGE_RANGE_SE2_XY i j range [I11]',
     ),
     3: (
         f'VERTEX_SE3:QUAT id {_QUAT}',
         'VERTEX_TRACKXYZ id x y z',
         f'PARAMS_SE3OFFSET id {_QUAT}',
-        f'EDGE_SE3:QUAT i j dx dy dz qx qy qz qw {_I6}',
+        f'EDGE_SE3:QUAT i j {_STEP} {_I6}',
+        f'EDGE_SE3_SWITCHABLE i j switch {_STEP} {_I6}',
+        f'EDGE_SE3 i j {_STEP} {_I6}',
         f'EDGE_SE3_TRACKXYZ i j paramId dx dy dz {_I3}',
         f'EDGE_SE3_PRIOR i paramId {_QUAT} {_I6}',
         f'EDGE_SE3_XYZ_PRIOR i paramId x y z {_I3}',
+        f'EDGE_SE3_PRIORXYZ i x y z {_I3}',
         f'EDGE_POINTXYZ_PRIOR i x y z {_I3}',
+        'EDGE_RANGE i j range [I11]',
+        'EDGE_RANGE_SE3 i j range [I11]',
+        'EDGE_RANGE_SE3_XYZ i j range [I11]',
     ),
 }
 GRAMMAR = {d: {usage.split()[0]: usage for usage in USAGE[d]} for d in USAGE}
+RELATIVE = {
+    2: ('EDGE_SE2', 'EDGE_SE2_SWITCHABLE'), 3: ('EDGE_SE3:QUAT', 'EDGE_SE3_SWITCHABLE', 'EDGE_SE3')}
+POINT_PRIORS = {
+    2: ('EDGE_PRIOR_SE2_XY', 'EDGE_PRIOR_XY'),
+    3: ('EDGE_SE3_XYZ_PRIOR', 'EDGE_SE3_PRIORXYZ', 'EDGE_POINTXYZ_PRIOR')}
+RANGES = ('EDGE_RANGE', 'EDGE_RANGE_SE2', 'EDGE_RANGE_SE3', 'EDGE_RANGE_SE2_XY',
+          'EDGE_RANGE_SE3_XYZ')
+ENDS = {
+    **dict.fromkeys(('EDGE_SE2_XY', 'EDGE_SE3_TRACKXYZ', *RANGES[3:]), ('pose', 'landmark')),
+    'EDGE_PRIOR_XY': ('',), 'EDGE_POINTXYZ_PRIOR': ('',), 'EDGE_RANGE': ('', '')}
+"""What the ids of a line are, where they may be no poses; '' = either. Ids that no line of a pose
+names are landmarks."""
+TAGS = 'tag'
+"""The owner of poses that only EDGE_SE3 lines measure: RTAB-Map's landmarks with a heading."""
+LETTER_SHIFT = 48
+"""Bits of a key's number; letters are above: one in GTSAM's Symbol, two in its LabeledSymbol."""
+
+_ID = re.compile(r'[0-9]{1,19}')
 
 
 class G2oReader:
@@ -59,77 +97,124 @@ class G2oReader:
         records = read_records(path)
         self.fixed = records.pop('FIX', Lines([], []))
         self.dimension = _dimension(path, records)
-        self.blocks = as_blocks(path, records, GRAMMAR[self.dimension])
+        grammar = GRAMMAR[self.dimension]
+        self.unused = {tag: records.pop(tag) for tag in list(records) if tag not in grammar}
+        self.blocks = as_blocks(path, records, grammar)
         self.endpoint: dict[int, int] = {}
         """Variables by their ids, filled by `graph`."""
 
     def graph(self) -> Graph:
         """The graph; FormatError with file and line for anything that is not as it must be."""
         d = self.dimension
-        poses = self._poses()
+        robots, poses = self._poses()
         landmarks = self._landmarks()
-        graph = Graph(
-            d, ('A',), poses, landmarks,
-            relative_poses=self._relative_poses(),
-            sightings=self._sightings(),
-            pose_priors=self._pose_priors(),
-            point_priors=self._point_priors(),
-            name=self.path.stem,
-        )
+        with np.errstate(all='ignore'):  # weights of extreme information are judged afterwards
+            graph = Graph(
+                d, robots, poses, landmarks,
+                relative_poses=self._relative_poses(poses),
+                sightings=self._sightings(),
+                ranges=self._ranges(),
+                pose_priors=self._pose_priors(),
+                point_priors=self._point_priors(),
+                name=self.path.stem,
+                remarks=tuple(self._remarks()),
+            )
         return self._with_fixed(graph)
+
+    def _remarks(self) -> Iterator[str]:
+        """What was left out or assumed, a sentence per keyword."""
+        for tag, lines in self.unused.items():
+            yield (f'{_lines(lines.numbers, tag[:40])} left out: sparser has no such variable '
+                   'or measurement')
+        vertices = self.blocks.get(USAGE[self.dimension][1].split()[0], ())
+        missing = sum(end < 0 for end in self.endpoint.values()) - len(vertices)
+        if missing:
+            yield f'{counted(missing, "landmark")} without a VERTEX line, known from measurements'
+        for tag, block in self.blocks.items():
+            if block.without_information:
+                yield (f'{_lines(block.without_information, tag)} without an information matrix: '
+                       'the identity is taken, a standard deviation of 1 m and 1 rad')
 
     # -- variables ---------------------------------------------------------------------------
 
-    def _poses(self) -> Poses:
-        """Poses in the order of their ids; those that only edges name start at the identity."""
+    def _poses(self) -> tuple[tuple[str, ...], Poses]:
+        """Robots and poses in the order of ids; poses that only edges name start at identity."""
         d = self.dimension
         tag = USAGE[d][0].split()[0]
-        vertices, edges = self.blocks.get(tag), self.blocks.get('EDGE_SE2' if d == 2 else
-                                                                'EDGE_SE3:QUAT')
+        vertices = self.blocks.get(tag)
         ids = [np.zeros(0, dtype=np.int64)]
         if vertices is not None:
             ids.append(vertices.integers(1))
             self._once(vertices)
-        if edges is not None:
+        for edges in self._some(*RELATIVE[d]):
             ids += [edges.integers(1), edges.integers(2)]
         index = np.unique(np.concatenate(ids))
         if not len(index):
             raise FormatError(self.path, None, f'expected a pose graph, with {tag} lines')
+        robots, robot, number, order = _owners(index, np.isin(index, self._tags()))
+        index = index[order]
         n = len(index)
         rotation, translation = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
-        if vertices is not None:
-            row = np.searchsorted(index, vertices.integers(1))
-            rotation[row], translation[row] = self._values(vertices, 2)
         self.endpoint.update(zip(index.tolist(), range(n), strict=True))
-        zero = np.zeros(n, dtype=np.int64)
-        return Poses(zero, index, zero, rotation, translation)
+        if vertices is not None:
+            row = self._endpoints(vertices, 1, 'pose')
+            rotation[row], translation[row] = self._values(vertices, 2)
+        return robots, Poses(robot, number, np.zeros(n, dtype=np.int64), rotation, translation)
+
+    def _tags(self) -> Index:
+        """Ids that EDGE_SE3 lines name, and no line of odometry or loop closures."""
+        blocks = [self.blocks.get(tag) for tag in ('EDGE_SE3', 'EDGE_SE3:QUAT')]
+        if blocks[0] is None or blocks[1] is None:
+            return np.zeros(0, dtype=np.int64)
+        seen, driven = (np.concatenate([b.integers(1), b.integers(2)]) for b in blocks if b)
+        return np.setdiff1d(seen, driven)
 
     def _landmarks(self) -> Landmarks:
-        block = self.blocks.get(USAGE[self.dimension][1].split()[0])
-        if block is None:
-            return Landmarks((), np.zeros((0, self.dimension)), np.zeros(0, dtype=bool))
-        ids = block.integers(1).tolist()
-        self._once(block)
-        for row, k in enumerate(ids):
-            if self.endpoint.setdefault(k, ~row) != ~row:
-                block.fail(row, f'expected every id once, got {k} for a pose and a landmark')
-        return Landmarks(
-            tuple(f'L{k}' for k in ids), block.numbers(2, self.dimension),
-            np.zeros(len(ids), dtype=bool))
+        """Landmarks in the order of the file; those that only measurements name start at 0."""
+        d = self.dimension
+        block = self.blocks.get(USAGE[d][1].split()[0])
+        ids: list[int] = []
+        position = np.zeros((0, d))
+        if block is not None:
+            ids, position = block.integers(1).tolist(), block.numbers(2, d)
+            self._once(block)
+            for row, k in enumerate(ids):
+                if self.endpoint.setdefault(k, ~row) != ~row:
+                    block.fail(row, f'expected every id once, got {k} for a pose and a landmark')
+        for block in self._some(*ENDS):
+            for field, kind in enumerate(ENDS[block.tag], start=1):
+                named = [] if kind == 'pose' else np.unique(block.integers(field)).tolist()
+                for k in named:
+                    if k not in self.endpoint:
+                        self.endpoint[k] = ~len(ids)
+                        ids.append(k)
+        position = np.concatenate([position, np.zeros((len(ids) - len(position), d))])
+        names = tuple(
+            f'{_letters(k >> LETTER_SHIFT)}{k & (1 << LETTER_SHIFT) - 1}'
+            if _letters(k >> LETTER_SHIFT) else f'L{k}' for k in ids)
+        if len(set(names)) < len(names):
+            names = tuple(f'L{k}' for k in ids)
+        return Landmarks(names, position, np.zeros(len(ids), dtype=bool))
 
     # -- measurements ------------------------------------------------------------------------
 
-    def _relative_poses(self) -> RelativePoses:
+    def _relative_poses(self, poses: Poses) -> RelativePoses:
+        """Steps between a robot's neighbours are odometry, in whichever direction."""
         d = self.dimension
-        block = self.blocks.get('EDGE_SE2' if d == 2 else 'EDGE_SE3:QUAT')
-        if block is None:
-            return empty(RelativePoses, d)
-        i, j = self._endpoints(block, 1, 'pose'), self._endpoints(block, 2, 'pose')
-        block.require(i != j, 'expected two different poses')
-        rotation, translation = self._values(block, 3)
-        kappa, tau = self._weights(block, 6 if d == 2 else 10)
-        return RelativePoses(
-            i, j, rotation, translation, kappa, tau, j == i + 1, np.zeros(len(i), dtype=np.int64))
+        tables = [empty(RelativePoses, d)]
+        for block in self._some(*RELATIVE[d]):
+            i, j = self._endpoints(block, 1, 'pose'), self._endpoints(block, 2, 'pose')
+            block.require(i != j, 'expected two different poses')
+            first = 4 if 'switch' in block.fields else 3
+            rotation, translation = self._values(block, first)
+            kappa, tau = self._weights(block, first + (3 if d == 2 else 7))
+            tables.append(RelativePoses(
+                i, j, rotation, translation, kappa, tau, np.full(len(i), first == 3),
+                np.zeros(len(i), dtype=np.int64)))
+        table = concatenated(tables)
+        forward, back = steps(poses, np.arange(len(poses)), table.i, table.j)
+        back &= table.odometry
+        return turned(table.replaced(odometry=table.odometry & (forward | back)), back)
 
     def _sightings(self) -> Sightings:
         d = self.dimension
@@ -144,6 +229,22 @@ class G2oReader:
         return Sightings(
             self._endpoints(block, 1, 'pose'), self._endpoints(block, 2, 'landmark'), seen,
             self._point_weights(block, first + d), np.zeros(len(block), dtype=np.int64))
+
+    def _ranges(self) -> Ranges:
+        d = self.dimension
+        tables = [empty(Ranges, d)]
+        for block in self._some(*RANGES):
+            source, target = (
+                self._endpoints(block, field, kind)
+                for field, kind in enumerate(ENDS.get(block.tag, ('pose', 'pose')), start=1))
+            block.require(source != target, 'expected two different variables')
+            distance, information = block.numbers(3, 2).T
+            block.require(distance > 0, 'expected a range > 0 m')
+            lever = np.zeros((len(block), d))
+            tables.append(Ranges(
+                source, target, lever, lever, distance, block.weights(information),
+                np.zeros(len(block), dtype=np.int64)))
+        return concatenated(tables)
 
     def _pose_priors(self) -> PosePriors:
         d = self.dimension
@@ -164,28 +265,28 @@ class G2oReader:
 
     def _point_priors(self) -> PointPriors:
         d = self.dimension
-
-        def table(tag: str, kind: str) -> PointPriors:
-            block = self.blocks.get(tag)
-            if block is None:
-                return empty(PointPriors, d)
+        tables = [empty(PointPriors, d)]
+        for block in self._some(*POINT_PRIORS[d]):
             first, lever = 2, np.zeros((len(block), d))
-            if tag == 'EDGE_SE3_XYZ_PRIOR':
+            if 'paramId' in block.fields:
                 first, lever = 3, self._offsets(block, 2)[1]
-            return PointPriors(
-                self._endpoints(block, 1, kind), lever, block.numbers(first, d),
-                self._point_weights(block, first + d), np.zeros(len(block), dtype=np.int64))
-
-        if d == 2:
-            return table('EDGE_PRIOR_SE2_XY', 'pose').append(table('EDGE_PRIOR_XY', 'landmark'))
-        return table('EDGE_SE3_XYZ_PRIOR', 'pose').append(table('EDGE_POINTXYZ_PRIOR', 'landmark'))
+            tables.append(PointPriors(
+                self._endpoints(block, 1, ENDS.get(block.tag, ('pose',))[0]), lever,
+                block.numbers(first, d), self._point_weights(block, first + d),
+                np.zeros(len(block), dtype=np.int64)))
+        return concatenated(tables)
 
     def _with_fixed(self, graph: Graph) -> Graph:
         """Apply FIX: landmarks become known; one pose alone is a choice of frame."""
         fixed, held = graph.landmarks.fixed.copy(), []
+        unused = {
+            text.split()[1] for tag, lines in self.unused.items() if tag.startswith('VERTEX')
+            for text in lines.texts if len(text.split()) > 1}
         for number, text in zip(self.fixed.numbers, self.fixed.texts, strict=True):
             for word in text.split()[1:]:
-                endpoint = self.endpoint.get(int(word)) if word.isdecimal() else None
+                endpoint = self.endpoint.get(int(word)) if _ID.fullmatch(word) else None
+                if endpoint is None and word in unused:
+                    continue
                 if endpoint is None:
                     raise FormatError(
                         self.path, number, f'FIX: expected ids of vertices, got {word!r}')
@@ -211,12 +312,16 @@ class G2oReader:
             row = int(np.flatnonzero(block.integers(1) == again)[1])
             block.fail(row, f'expected every id once, got {again} again')
 
+    def _some(self, *tags: str) -> list[Block]:
+        """The records of the keywords that the file has."""
+        return [self.blocks[tag] for tag in tags if tag in self.blocks]
+
     def _endpoints(self, block: Block, field: int, kind: str) -> Index:
         ids = block.integers(field).tolist()
         endpoint = [self.endpoint.get(k) for k in ids]
         for row, value in enumerate(endpoint):
-            if value is None or (value >= 0) != (kind == 'pose'):
-                block.expected(f'the id of a {kind}', row, field)
+            if value is None or (kind and (value >= 0) != (kind == 'pose')):
+                block.expected(f'the id of a {kind or "variable"}', row, field)
         return np.array(endpoint, dtype=np.int64)
 
     def _offsets(self, block: Block, field: int) -> tuple[Array, Array]:
@@ -231,12 +336,10 @@ class G2oReader:
 
     def _values(self, block: Block, first: int) -> tuple[Array, Array]:
         """Rotations and translations that start at a field."""
-        values = block.numbers(first, 3 if self.dimension == 2 else 7)
+        values = block.numbers(first, 3)
         if self.dimension == 2:
             return angle_to_matrix(values[:, 2]), values[:, :2].copy()
-        norm = np.linalg.norm(values[:, 3:], axis=1)
-        block.require(norm > 1e-6, 'expected a quaternion x y z w of norm 1, got one of norm 0')
-        return quat_to_matrix(values[:, 3:]), values[:, :3].copy()
+        return quat_to_matrix(block.quaternions(first + 3)), values
 
     def _weights(self, block: Block, first: int) -> tuple[Array, Array]:
         """Rotation and translation weights of information matrices that start at a field."""
@@ -244,29 +347,66 @@ class G2oReader:
         size = 3 * (d - 1)
         information = symmetric(block.numbers(first, size * (size + 1) // 2), size)
         return (
-            kappa_from_covariance(self._inverse(block, information[:, d:, d:], 'rotation')),
-            tau_from_covariance(self._inverse(block, information[:, :d, :d], 'translation')),
+            block.weights(kappa_from_covariance(
+                self._inverse(block, information[:, d:, d:], 'rotation'))),
+            block.weights(tau_from_covariance(
+                self._inverse(block, information[:, :d, :d], 'translation'))),
         )
 
     def _point_weights(self, block: Block, first: int) -> Array:
         d = self.dimension
         information = symmetric(block.numbers(first, d * (d + 1) // 2), d)
-        return tau_from_covariance(self._inverse(block, information, 'position'))
+        return block.weights(tau_from_covariance(self._inverse(block, information, 'position')))
 
     @staticmethod
     def _inverse(block: Block, information: Array, what: str) -> Array:
+        # A determinant of 0 beside eigenvalues above 0 is their rounding.
         block.require(
-            np.linalg.eigvalsh(information)[:, 0] > 0,
+            (np.linalg.eigvalsh(information)[:, 0] > 0) & (np.linalg.det(information) != 0),
             f'expected a positive definite {what} block in the information matrix')
         return np.asarray(np.linalg.inv(information))
 
 
+def _owners(ids: Index, tags: Mask) -> tuple[tuple[str, ...], Index, Index, Index]:
+    """Robots, and for the poses in their order: robot, number, and place in `ids` (increasing).
+
+    Ids with letters in their top bytes are keys of GTSAM, a robot per letter; others are plain
+    numbers of robot A.
+    """
+    top, row = np.unique(ids >> LETTER_SHIFT, return_inverse=True)
+    letters = np.array([_letters(word) for word in top.tolist()])[row]
+    number = np.where(letters == '', ids, ids & (1 << LETTER_SHIFT) - 1)
+    order = np.argsort(tags, kind='stable')
+    owner = np.where(tags, TAGS, letters)[order].tolist()
+    robots = {name: k for k, name in enumerate(dict.fromkeys(owner))}
+    plain = next(c for c in string.ascii_uppercase if c not in robots)
+    return (
+        tuple(name or plain for name in robots), np.array([robots[name] for name in owner]),
+        number[order], order)
+
+
+def _letters(top: int) -> str:
+    """The one or two letters in the top 16 bits of a key; '' for those of a plain number."""
+    first, second = map(chr, divmod(top, 256))
+    word = (first + second).rstrip('\0')
+    return word if word.isascii() and word.isalnum() and first.isalpha() else ''
+
+
+def _lines(numbers: Sequence[int], tag: str) -> str:
+    """`3 lines FIX (first: line 12) are`, for a sentence."""
+    if len(numbers) == 1:
+        return f'line {numbers[0]}, {tag}, is'
+    return f'{len(numbers)} lines {tag} (first: line {numbers[0]}) are'
+
+
 def _dimension(path: Path, records: dict[str, Lines]) -> int:
     """The dimension that the keywords of a file agree on."""
-    first = {
-        d: min(records[tag].numbers[0] for tag in records if tag in grammar)
-        for d, grammar in GRAMMAR.items() if not grammar.keys().isdisjoint(records)
-    }
+    first = {}
+    for d, other in ((2, 3), (3, 2)):
+        own = [records[tag].numbers[0] for tag in records
+               if tag in GRAMMAR[d] and tag not in GRAMMAR[other] and tag != 'PARAMS_SE3OFFSET']
+        if own:
+            first[d] = min(own)
     if len(first) == 2:
         raise FormatError(
             path, max(first.values()), 'expected one dimension, got 2D and 3D records in one file')

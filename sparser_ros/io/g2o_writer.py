@@ -1,7 +1,12 @@
-"""Writing `.g2o` files: one robot's poses and landmarks, information matrices, full digits."""
+"""Writing `.g2o` files: poses and landmarks, information matrices, full digits.
+
+The ids of a robot A are its poses' numbers. Other robots need a letter as name, and get GTSAM's
+keys: the letter in the top byte.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,19 +17,28 @@ from ..config import GraphError
 from ..graph import Graph
 from ..graph.precision import rotation_variance, translation_variance
 from . import atomic
+from .g2o_reader import LETTER_SHIFT
 from .line_records import upper_diagonal
 from .pyfg_writer import pose_values, value_texts
+
+_KEY_LETTERS = re.compile(r'[A-Za-z][A-Za-z0-9]?')
+_NUMBERED = re.compile(r'(L)([0-9]{1,14})')
+_KEYED = re.compile(r'([A-Za-z]{1,2})([0-9]{1,14})')
 
 __all__ = ['value_texts', 'write']
 
 
 def write(path: Path | str, graph: Graph) -> None:
-    """Write a graph of one robot without ranges; others need a `.pyfg` file (GraphError)."""
+    """Write a graph without ranges; others need a `.pyfg` file (GraphError)."""
     graph.validate()
     if len(graph.ranges):
         raise GraphError('a .g2o file cannot hold ranges; write a .pyfg file')
-    if len(graph.robots) > 1:
-        raise GraphError('a .g2o file cannot hold several robots; write a .pyfg file')
+    if len(graph.robots) > 1 and not (
+            all(map(_KEY_LETTERS.fullmatch, graph.robots))
+            and graph.poses.index.max(initial=0) < 1 << LETTER_SHIFT):
+        raise GraphError(
+            'a .g2o file names robots by letters and numbers poses below 2^48, unlike those of '
+            f'{", ".join(graph.robots[:5])}; write a .pyfg file')
     if np.any(graph.sightings.point >= 0):
         raise GraphError('a .g2o file cannot hold sightings of poses; write a .pyfg file')
     atomic.write_text(path, '\n'.join(_G2oWriter(graph).records()) + '\n')
@@ -36,8 +50,10 @@ class _G2oWriter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.plane = graph.dimension == 2
-        self.poses = graph.poses.index.tolist()
-        self.landmarks = _landmark_ids(graph)
+        keys = np.array([0] if graph.robots == ('A',) else list(map(_key, graph.robots)))
+        self.poses = (keys[graph.poses.robot] + graph.poses.index).tolist()
+        self.landmarks = _landmark_ids(
+            graph.landmarks.names, self.poses, _KEYED if np.any(keys) else _NUMBERED)
         self.offsets: list[tuple[float, ...]] = []
 
     def records(self) -> Iterator[str]:
@@ -110,14 +126,22 @@ class _G2oWriter:
         return _numbers(upper_diagonal(move))
 
 
-def _landmark_ids(graph: Graph) -> list[int]:
-    """The numbers in the landmarks' names, or new ones where those are taken."""
-    names, used = graph.landmarks.names, set(graph.poses.index.tolist())
-    if all(name[:1] == 'L' and name[1:].isdecimal() for name in names):
-        ids = [int(name[1:]) for name in names]
-        if len(set(ids)) == len(ids) and used.isdisjoint(ids):
-            return ids
-    first = max(used, default=-1) + 1
+def _key(letters: str) -> int:
+    """The key number 0 of a robot or landmark; 0 where the name is no letter."""
+    if not _KEY_LETTERS.fullmatch(letters):
+        return 0
+    return int.from_bytes(letters.encode().ljust(2, b'\0'), 'big') << LETTER_SHIFT
+
+
+def _landmark_ids(
+    names: Sequence[str], poses: Sequence[int], form: re.Pattern[str]
+) -> list[int]:
+    """The numbers or keys in the landmarks' names, or new numbers where those are taken."""
+    parts = [form.fullmatch(name) for name in names]
+    ids = [int(part[2]) + (0 if part[1] == 'L' else _key(part[1])) for part in parts if part]
+    if len(set(ids)) == len(names) and set(ids).isdisjoint(poses):
+        return ids
+    first = max(poses, default=-1) + 1
     return list(range(first, first + len(names)))
 
 

@@ -17,6 +17,8 @@ from .stamp_text import SECOND
 
 SYNTHETIC_STEP_NS = SECOND // 10
 REPEATED_STEP_NS = SECOND // 10_000
+MOST_POSES = 10**9
+"""Numbers of poses beyond this are stamps or keys, which 64 bits could not hold at 10 Hz."""
 MOST_REPEATED = 0.05
 """Share of repeated stamps above which a file counts as one without times."""
 MERGE_GAP_NS = 25_000_000
@@ -40,7 +42,9 @@ def pose_stamps(graph: Graph) -> Index:
     stamp, robot = poses.stamp_ns[order], poses.robot[order]
     step, same = np.diff(stamp), np.diff(robot) == 0
     if np.any(step[same] < 0) or np.mean(step[same] == 0) > MOST_REPEATED:
-        return SECOND + poses.index * SYNTHETIC_STEP_NS
+        number = poses.index if poses.index.max() < MOST_POSES else np.unique(
+            poses.index, return_inverse=True)[1]
+        return SECOND + number * SYNTHETIC_STEP_NS
     for number in np.unique(robot):
         rows = robot == number
         ramp = np.arange(np.count_nonzero(rows)) * REPEATED_STEP_NS

@@ -6,6 +6,8 @@ one, to name the first faulty line and field.
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,12 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import FormatError
+
+LARGEST = 1e30
+"""Numbers and weights of a file lie below this, and weights above its inverse: sums of squares and
+products of them stay finite."""
+_COMMENT = re.compile(r'(?<!\S)#.*')
+"""From a # at the start of a line or after a space: a name may hold one."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,8 @@ class Block:
     """Line number of every record, from 1."""
     tokens: list[str]
     """Fields of all records, one after the other."""
+    without_information: tuple[int, ...] = ()
+    """Line numbers of the records that lack an information matrix: the identity stands for it."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -50,9 +60,12 @@ class Block:
             except ValueError:
                 row = next(r for r, word in enumerate(words) if not _is_number(word))
                 self.expected('a number', row, first + k)
-        if not np.all(np.isfinite(values)):
-            row, k = np.argwhere(~np.isfinite(values))[0]
-            self.expected('a finite number', int(row), first + int(k))
+        good = np.abs(values) < LARGEST
+        if not np.all(good):
+            row, k = np.argwhere(~good)[0]
+            what = f'a number below {LARGEST:g}' if np.isfinite(values[row, k]) else (
+                'a finite number')
+            self.expected(what, int(row), first + int(k))
         return values
 
     def integers(self, field: int) -> Index:
@@ -62,9 +75,25 @@ class Block:
             values = np.array(list(map(int, words)), dtype=np.int64)
         except (ValueError, OverflowError):
             row = next(r for r, word in enumerate(words) if not _is_index(word))
-            self.expected('an integer', row, field)
+            self.expected(
+                'an integer below 2^63' if words[row].isdecimal() else 'an integer', row, field)
         if np.any(values < 0):
             self.expected('an integer >= 0', int(np.argmax(values < 0)), field)
+        return values
+
+    def weights(self, values: Array) -> Array:
+        """The weights (n,) as they are; FormatError at the first that no noise can have."""
+        self.require(
+            (values > 1 / LARGEST) & (values < LARGEST),
+            f'expected standard deviations from {LARGEST**-0.5:g} to {LARGEST**0.5:g}')
+        return values
+
+    def quaternions(self, first: int) -> Array:
+        """(n, 4): x y z w of any norm but 0."""
+        values = self.numbers(first, 4)
+        self.require(
+            np.linalg.norm(values, axis=1) > 1e-6,
+            'expected a quaternion x y z w of norm 1, got one of norm 0')
         return values
 
     def expected(self, what: str, row: int, field: int) -> NoReturn:
@@ -91,11 +120,13 @@ class Lines:
 
 
 def read_records(path: Path | str) -> dict[str, Lines]:
-    """The lines of a file by keyword, without blank lines and lines that start with #."""
+    """The lines of a file by keyword, without blank lines and comments."""
     records: dict[str, Lines] = {}
     for number, line in enumerate(read_lines(Path(path)), start=1):
+        if '#' in line:
+            line = _COMMENT.sub('', line)
         head = line.split(None, 1)
-        if not head or head[0].startswith('#'):
+        if not head:
             continue
         lines = records.get(head[0])
         if lines is None:
@@ -110,6 +141,7 @@ def as_blocks(
 ) -> dict[str, Block]:
     """The fields of all records; `grammar` maps a keyword to its line in words.
 
+    Fields in brackets at the end are an information matrix, which a line may lack as a whole.
     Raises FormatError for an unknown keyword or a wrong number of fields.
     """
     unknown = [tag for tag in records if tag not in grammar]
@@ -122,26 +154,46 @@ def as_blocks(
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file without their ends; FormatError when it cannot be read."""
+    """The lines of a text file without their ends; FormatError when it cannot be read.
+
+    Byte order marks are dropped. Bytes that are no UTF-8 (comments of old editors) are Latin-1.
+    """
     try:
-        return path.read_text(encoding='utf-8').splitlines()
+        data = path.read_bytes()
     except OSError as error:
         raise FormatError(path, None, f'cannot be read: {error.strerror or error}') from None
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = data.decode('utf-16' if wide else 'utf-8-sig')
     except UnicodeDecodeError:
-        raise FormatError(path, None, 'is not a text file') from None
+        text = data.decode('latin-1')
+    lines = text.replace('\r\n', '\n').replace('\r', '\n').split('\n')
+    if '\0' in text:
+        row = next(k for k, line in enumerate(lines) if '\0' in line)
+        raise FormatError(path, row + 1, 'is not a text file: a byte of value 0')
+    return lines if lines[-1] else lines[:-1]
 
 
 def _block(path: Path, usage: str, lines: Lines) -> Block:
-    fields = tuple(usage.split())
-    width = len(fields)
+    required, _, information = usage.rstrip(']').partition('[')
+    fields = (*required.split(), *information.split())
+    width, least = len(fields), len(required.split())
     tokens = ' '.join(lines.texts).split()
+    short: list[int] = []
     if len(tokens) != width * len(lines.texts) or any(t != fields[0] for t in tokens[::width]):
+        identity = ['1' if name[1] == name[2] else '0' for name in fields[least:]]
+        tokens = []
         for number, text in zip(lines.numbers, lines.texts, strict=True):
-            count = len(text.split())
-            if count != width:
+            words = text.split()
+            if len(words) == least < width:
+                short.append(number)
+                words += identity
+            if len(words) != width:
                 raise FormatError(
-                    path, number, f'{fields[0]}: expected {width} fields ({usage}), got {count}')
-    return Block(path, fields, lines.numbers, tokens)
+                    path, number,
+                    f'{fields[0]}: expected {width} fields ({usage}), got {len(words)}')
+            tokens += words
+    return Block(path, fields, lines.numbers, tokens, tuple(short))
 
 
 def replace_values(
@@ -156,7 +208,7 @@ def replace_values(
         words = line.split()
         if words and words[0] in tags:
             name, first = tags[words[0]]
-            yield ' '.join([*words[:first], value[words[name]]])
+            yield ' '.join([*words[:first], value[words[name]], *_COMMENT.findall(line)])
         else:
             yield line
 

@@ -23,7 +23,8 @@ from ..graph import (
 )
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
-from .line_records import Block, Lines, as_blocks, read_records, symmetric
+from .chain import steps, turned
+from .line_records import LARGEST, Block, Lines, as_blocks, read_records, symmetric
 from .pyfg_grammar import grammar_of, sidecar_path
 from .stamp_text import parse_stamps
 
@@ -118,23 +119,24 @@ class PyfgReader:
     # -- measurements ------------------------------------------------------------------------
 
     def _relative_poses(self, poses: Poses) -> RelativePoses:
-        def table(tag: str) -> RelativePoses | None:
+        """Without a keyword that says it, a step between neighbours is odometry."""
+        words, tables = self.words, {}
+        for tag in (words.relative, words.odometry, words.loop):
             block = self.blocks.get(tag)
             if block is None:
-                return None
+                continue
             i, j = self._endpoints(block, 2, 'pose'), self._endpoints(block, 3, 'pose')
             block.require(i != j, 'expected two different poses')
             rotation, translation = self._values(block, 4)
-            kappa, tau = self._weights(block, len(block.fields) - self.words.pose_covariance)
-            odometry = (poses.robot[i] == poses.robot[j]) & (poses.index[j] == poses.index[i] + 1)
-            if tag != self.words.relative:
-                odometry = np.full(len(i), tag == self.words.odometry)
-            return RelativePoses(
-                i, j, rotation, translation, kappa, tau, odometry, self._stamps(block))
-
-        words = self.words
-        return self._joined(
-            RelativePoses, [table(t) for t in (words.relative, words.odometry, words.loop)])
+            kappa, tau = self._weights(block, len(block.fields) - words.pose_covariance)
+            tables[tag] = RelativePoses(
+                i, j, rotation, translation, kappa, tau, np.full(len(i), tag == words.odometry),
+                self._stamps(block))
+        table: RelativePoses = self._joined(RelativePoses, list(tables.values()))
+        forward, back = steps(poses, poses.index, table.i, table.j)
+        plain = np.arange(len(table)) < len(tables.get(words.relative, ()))
+        return turned(
+            table.replaced(odometry=np.where(plain, forward | back, table.odometry)), plain & back)
 
     def _sightings(self) -> Sightings:
         block = self.blocks.get(self.words.sighting)
@@ -157,7 +159,7 @@ class PyfgReader:
             block.require(source != target, 'expected two different variables')
             distance, variance = block.numbers(4, 2).T
             block.require(distance > 0, 'expected a range > 0 m')
-            block.require(variance > 0, 'expected a variance > 0 m^2')
+            block.require(variance > 1 / LARGEST, 'expected a variance > 0 m^2')
             lever = np.zeros((len(block), 2 * d))
             if tag == self.words.offset_range:
                 lever = block.numbers(6, 2 * d)
@@ -170,7 +172,8 @@ class PyfgReader:
             ends = [np.where(e >= 0, pose_stamp[np.maximum(e, -1)], 0) for e in (source, target)]
             stamp = np.where(stamp == 0, np.maximum(*ends), stamp)
             return Ranges(
-                source, target, lever[:, :d], lever[:, d:], distance, 1 / variance, stamp)
+                source, target, lever[:, :d], lever[:, d:], distance,
+                block.weights(1 / variance), stamp)
 
         return self._joined(
             Ranges, [table(t) for t in (self.words.range, self.words.offset_range)])
@@ -239,12 +242,10 @@ class PyfgReader:
     def _values(self, block: Block, first: int) -> tuple[Array, Array]:
         """Rotations and translations that start at a field."""
         d = self.dimension
-        values = block.numbers(first, 3 if d == 2 else 7)
+        values = block.numbers(first, 3)
         if d == 2:
             return angle_to_matrix(values[:, 2]), values[:, :2].copy()
-        norm = np.linalg.norm(values[:, 3:], axis=1)
-        block.require(norm > 1e-6, 'expected a quaternion x y z w of norm 1, got one of norm 0')
-        return quat_to_matrix(values[:, 3:]), values[:, :3].copy()
+        return quat_to_matrix(block.quaternions(first + 3)), values
 
     def _weights(self, block: Block, first: int) -> tuple[Array, Array]:
         """Rotation and translation weights of pose covariances that start at a field."""
@@ -254,21 +255,21 @@ class PyfgReader:
         self._check_covariance(block, covariance[:, :d, :d], 'translation')
         self._check_covariance(block, covariance[:, d:, d:], 'rotation')
         return (
-            kappa_from_covariance(covariance[:, d:, d:]),
-            tau_from_covariance(covariance[:, :d, :d]),
+            block.weights(kappa_from_covariance(covariance[:, d:, d:])),
+            block.weights(tau_from_covariance(covariance[:, :d, :d])),
         )
 
     def _point_weights(self, block: Block, first: int) -> Array:
         d = self.dimension
         covariance = symmetric(block.numbers(first, d * (d + 1) // 2), d)
         self._check_covariance(block, covariance, 'position')
-        return tau_from_covariance(covariance)
+        return block.weights(tau_from_covariance(covariance))
 
     @staticmethod
     def _check_covariance(block: Block, covariance: Array, what: str) -> None:
         diagonal = np.diagonal(covariance, axis1=1, axis2=2)
         block.require(
-            np.all(diagonal >= 0, axis=1) & (np.sum(diagonal, axis=1) > 0),
+            np.all(diagonal >= 0, axis=1) & (np.sum(diagonal, axis=1) > 1 / LARGEST),
             f'expected variances > 0 on the diagonal of the {what} covariance',
         )
 
@@ -295,7 +296,9 @@ def long_names(path: Path) -> dict[str, dict[str, str]]:
     if sidecar.exists():
         try:
             loaded = json.loads(sidecar.read_text(encoding='utf-8'))
-            names |= {key: dict(loaded.get(key, {})) for key in names}
-        except (OSError, ValueError, AttributeError) as error:
+            names |= {key: {str(k): v for k, v in loaded.get(key, {}).items()} for key in names}
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise FormatError(sidecar, None, f'expected names as JSON: {error}') from None
+        if not all(isinstance(v, str) and v for key in names for v in names[key].values()):
+            raise FormatError(sidecar, None, 'expected names of robots and landmarks as texts')
     return names

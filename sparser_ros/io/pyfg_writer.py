@@ -15,6 +15,7 @@ from ..graph import Graph, RelativePoses
 from ..graph.precision import rotation_variance, translation_variance
 from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
+from .chain import steps
 from .line_records import upper_diagonal
 from .pyfg_grammar import Grammar, grammar_of, sidecar_path
 from .stamp_text import format_stamp
@@ -86,9 +87,8 @@ class _PyfgWriter:
     def _relative_poses(self) -> Iterator[str]:
         """Odometry first; a keyword of its own where the numbers would be read otherwise."""
         poses, table = self.graph.poses, self.graph.relative_poses
-        consecutive = (poses.robot[table.i] == poses.robot[table.j]) & (
-            self.index[table.j] == self.index[table.i] + 1)
-        plain = table.odometry == consecutive
+        forward, back = steps(poses, self.index, table.i, table.j)
+        plain = np.where(table.odometry, forward, ~(forward | back))
         for tag, rows in (
             (self.words.relative, plain & table.odometry),
             (self.words.odometry, ~plain & table.odometry),

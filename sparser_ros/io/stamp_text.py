@@ -8,6 +8,8 @@ from decimal import Decimal, InvalidOperation
 SECOND = 1_000_000_000
 NANOSECONDS_ABOVE = 1e14
 """A stamp beyond this is in nanoseconds: as seconds it would lie three million years ahead."""
+LATEST_NS = 2**62
+"""Stamps lie before this, the year 2116: differences of two still fit into 64 bits."""
 
 
 def parse_stamp(text: str) -> int:
@@ -15,17 +17,20 @@ def parse_stamp(text: str) -> int:
     whole, _, fraction = text.partition('.')
     if whole.isdecimal() and (fraction.isdecimal() or not fraction):
         seconds = int(whole)
-        if seconds > NANOSECONDS_ABOVE:
-            return seconds
-        return seconds * SECOND + int(fraction[:9].ljust(9, '0'))
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f'not a stamp: {text!r}') from None
-    if not value.is_finite() or abs(value) >= 2**63:
+        stamp = seconds if seconds > NANOSECONDS_ABOVE else (
+            seconds * SECOND + int(fraction[:9].ljust(9, '0')))
+    else:
+        try:
+            value = Decimal(text)
+        except InvalidOperation:
+            raise ValueError(f'not a stamp: {text!r}') from None
+        # Even to compare numbers like 1e9999999 overflows.
+        if not value.is_finite() or value.adjusted() > 18:
+            raise ValueError(f'not a stamp: {text!r}')
+        stamp = int(value * (1 if abs(value) > NANOSECONDS_ABOVE else SECOND))
+    if abs(stamp) >= LATEST_NS:
         raise ValueError(f'not a stamp: {text!r}')
-    scale = 1 if abs(value) > NANOSECONDS_ABOVE else SECOND
-    return int(value * scale)
+    return stamp
 
 
 def parse_stamps(texts: Iterable[str]) -> list[int]:

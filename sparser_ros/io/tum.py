@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..array_types import Array, Index
 from ..graph import Estimate, Graph
 from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
-from .stamp_text import SECOND, format_stamp
+from .stamp_text import NANOSECONDS_ABOVE, SECOND, format_stamp
 
 
 def write(
@@ -29,21 +30,23 @@ def write(
         if not len(rows):
             continue
         rows = rows[np.argsort(graph.poses.index[rows], kind='stable')]
-        times = np.asarray(stamps)[rows]
-        if np.any(np.diff(times) <= 0):
-            times = graph.poses.index[rows] * SECOND
+        times = np.asarray(stamps)[rows].tolist()
+        if any(later <= earlier for earlier, later in pairwise(times)):
+            # Some systems number poses by nanoseconds; as seconds they would exceed 64 bits.
+            times = [k if k > NANOSECONDS_ABOVE else k * SECOND
+                     for k in graph.poses.index[rows].tolist()]
         path = Path(directory) / f'{names[number]}.tum'
         write_one(path, times, estimate.rotation[rows], estimate.translation[rows])
         paths.append(path)
     return paths
 
 
-def write_one(path: Path, stamps_ns: Index, rotation: Array, translation: Array) -> None:
+def write_one(path: Path, stamps_ns: Sequence[int], rotation: Array, translation: Array) -> None:
     """Write one trajectory atomically: stamps (k,), rotations (k, d, d), positions (k, d) in m."""
     values = np.column_stack([xyz(translation), quats(rotation)])
     lines = [
         f'{format_stamp(stamp)} ' + ' '.join(f'{x:.9f}' for x in row)
-        for stamp, row in zip(stamps_ns.tolist(), values.tolist(), strict=True)
+        for stamp, row in zip(stamps_ns, values.tolist(), strict=True)
     ]
     atomic.write_text(path, '\n'.join(lines) + '\n')
 

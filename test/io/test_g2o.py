@@ -1,4 +1,4 @@
-"""g2o files: weights, landmarks, priors, FIX; round trips; malformed files."""
+"""g2o files: weights, landmarks, priors, FIX, files of other systems; round trips; bad files."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,13 @@ from graphs import random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sparser_ros
 from sparser_ros.config import FormatError, GraphError
 from sparser_ros.graph import cost, empty, estimate_of, with_estimate
 from sparser_ros.graph.measurements import Ranges
-from sparser_ros.io import g2o, graph_file
+from sparser_ros.io import chain, g2o, graph_file, tum
+from sparser_ros.io.graph_stamps import pose_stamps
+from sparser_ros.io.line_records import read_lines
 from sparser_ros.linalg.dense.rotations import quat_to_matrix
 
 PLANE = """\
@@ -32,9 +35,9 @@ def write(folder, text):
     return path
 
 
-def g2o_graph(seed, d):
-    """A random graph of one robot without ranges."""
-    graph = random_graph(seed, d, robots=('A',), length=8, levers=d == 3)
+def g2o_graph(seed, d, robots=('A',)):
+    """A random graph without ranges."""
+    graph = random_graph(seed, d, robots=robots, length=8, levers=d == 3)
     return graph.replaced(ranges=empty(Ranges, d), landmarks=type(graph.landmarks)(
         ('L100', 'L102', 'L104'), graph.landmarks.position, graph.landmarks.fixed))
 
@@ -90,13 +93,179 @@ def test_fixed_landmark_is_known(tmp_path):
     assert graph.landmarks.fixed.tolist() == [True]
 
 
+PAIR = """\
+VERTEX_SE2 {a0} 0 0 0
+VERTEX_SE2 {a1} 1 0 0
+VERTEX_SE2 {b0} 5 0 0
+VERTEX_SE2 {b1} 6 0 0
+VERTEX_XY {l7} 3 3
+EDGE_SE2 {a0} {a1} 1 0 0 1 0 0 1 0 1
+EDGE_SE2 {a1} {b0} 4 0 0 1 0 0 1 0 1
+EDGE_SE2 {b0} {b1} 1 0 0 1 0 0 1 0 1
+EDGE_SE2_XY {b1} {l7} -3 3 1 0 1
+"""
+
+
+def key(letters, number):
+    """A key as GTSAM makes it: one or two letters in the top bytes."""
+    first, second = (*letters, '\0')[:2]
+    return ord(first) << 56 | ord(second) << 48 | number
+
+
+@pytest.mark.parametrize(('robots', 'first'), [('ab', 0), ('ab', 3), (('xA', 'xB'), 0), ('yz', 0)])
+def test_each_letter_of_a_key_is_a_robot(tmp_path, robots, first):
+    """Also where the last pose of one robot and the first of the next are neighbours."""
+    a, b = robots
+    text = PAIR.format(
+        a0=key(a, first), a1=key(a, first + 1), b0=key(b, first), b1=key(b, first + 1),
+        l7=key('l', 7))
+    path = write(tmp_path, text)
+    graph = g2o.read(path)
+    assert graph.robots == (a, b) and graph.landmarks.names == ('l7',) and not graph.remarks
+    assert graph.poses.robot.tolist() == [0, 0, 1, 1]
+    assert graph.poses.index.tolist() == [first, first + 1] * 2
+    assert graph.relative_poses.odometry.tolist() == [True, False, True]
+    g2o.rewrite_vertices(path, tmp_path / 'out.g2o', graph)
+    ids = [line.split()[:3] for line in (tmp_path / 'out.g2o').read_text().splitlines()]
+    assert [words[:2] for words in ids[:5]] == [x.split()[:2] for x in text.splitlines()[:5]]
+    assert ids[5:] == [x.split()[:3] for x in text.splitlines()[5:]]
+
+
+def test_ids_that_are_no_keys(tmp_path):
+    """Plain numbers and stamps in nanoseconds are one robot; keys beside them are others."""
+    stamps = PAIR.format(a0=0, a1=17 * 10**17, b0=18 * 10**17, b1=19 * 10**17, l7=5)
+    graph = g2o.read(write(tmp_path, stamps))
+    assert graph.robots == ('A',) and np.all(graph.relative_poses.odometry)
+    path, = tum.write(tmp_path, graph, estimate_of(graph), graph.poses.stamp_ns)
+    assert [line.split()[0] for line in path.read_text().splitlines()] == [
+        '0.000000000', '1700000000.000000000', '1800000000.000000000', '1900000000.000000000']
+    assert np.all(np.diff(pose_stamps(graph)) > 0)
+    mixed = PAIR.format(a0=0, a1=1, b0=key('A', 0), b1=key('A', 1), l7=7)
+    graph = g2o.read(write(tmp_path, mixed))
+    assert graph.robots == ('B', 'A') and graph.landmarks.names == ('L7',)
+
+
+def test_ranges_of_other_systems(tmp_path):
+    """Without information, and of landmarks that no VERTEX line names."""
+    path = write(tmp_path, """\
+VERTEX_SE2 10 0 0 0
+VERTEX_SE2 11 1 0 0
+EDGE_SE2 10 11 1 0 0
+EDGE_RANGE_SE2_XY 10 3 5.0
+EDGE_RANGE_SE2_XY 11 3 4.5 25
+EDGE_RANGE_SE2 10 11 1.1 4
+EDGE_RANGE 11 4 2.0 16
+""")
+    graph = g2o.read(path).validate()
+    assert graph.landmarks.names == ('L3', 'L4')
+    np.testing.assert_allclose(graph.ranges.distance_m, [2, 1.1, 5, 4.5])
+    np.testing.assert_allclose(graph.ranges.precision, [16, 4, 1, 25])
+    assert [graph.endpoint_name(e) for e in graph.ranges.target] == ['L4', 'A11', 'L3', 'L3']
+    np.testing.assert_allclose([graph.relative_poses.kappa[0], graph.relative_poses.tau[0]], 1)
+    assert len(graph.remarks) == 3
+    assert graph.remarks[0].startswith('2 landmarks without a VERTEX line')
+    assert graph.remarks[1].startswith('line 3, EDGE_SE2, is without an information matrix')
+    assert graph.remarks[2].startswith('line 4, EDGE_RANGE_SE2_XY, is without')
+    g2o.rewrite_vertices(path, tmp_path / 'out.g2o', graph.replaced(landmarks=type(
+        graph.landmarks)(graph.landmarks.names, np.array([[1.0, 2], [4, 3]]), np.zeros(2, bool))))
+    back = g2o.read(tmp_path / 'out.g2o')
+    assert dict(zip(back.landmarks.names, back.landmarks.position.tolist(), strict=True)) == {
+        'L4': [4, 3], 'L3': [1, 2]}
+    assert (tmp_path / 'out.g2o').read_text().splitlines()[-5:] == path.read_text().splitlines()[2:]
+
+
+@pytest.mark.parametrize('line', [
+    'PARAMS_SE2OFFSET 0 0 0 0', 'ROBOTLASER1 0 -1.57 3.14 0.017 81.9 host 0', 'VERTEX_SWITCH 9 1',
+    'EDGE_SE2_CALIB 0 2 5 1 2', 'VERTEX_PLANE 9 0 0 1 0 0.2 0.2 0.2\nFIX 9'])
+def test_lines_that_are_not_needed(tmp_path, line):
+    graph = g2o.read(write(tmp_path, f'{line}\n{PLANE}{line}\n'))
+    whole = g2o.read(write(tmp_path, PLANE))
+    assert cost(graph, estimate_of(graph)) == cost(whole, estimate_of(whole))
+    tag = line.split()[0]
+    first = f'2 lines {tag} (first: line 1) are left out'
+    assert [text[:len(first)] for text in graph.remarks] == [first]
+    path = write(tmp_path, f'{line}\n{PLANE}{line}\n')
+    with pytest.warns(UserWarning, match=f'g.g2o: 2 lines {tag} '):
+        sparser_ros.read(path)
+
+
+def test_what_other_systems_measure(tmp_path):
+    """Tags with a heading and fixes of RTAB-Map, fixes of hdl_graph_slam, switchable closures."""
+    information = ' '.join(map(str, upper_identity(6)))
+    edges = [f'EDGE_SE3:QUAT {k} {k + 1} 1 0 0 0 0 0 1 {information}' for k in (1, 2)]
+    graph = g2o.read(write(tmp_path, '\n'.join([
+        *(f'VERTEX_SE3:QUAT {k} {k} 0 0 0 0 0 1' for k in (4, 1, 2, 3)), *edges,
+        f'EDGE_SE3 3 4 1 0 0 0 0 0 1 {information}',
+        'EDGE_SE3_PRIORXYZ 1 1 0 0 1 0 0 1 0 1', 'EDGE_POINTXYZ_PRIOR 2 2 0 0 4 0 0 4 0 4',
+        f'EDGE_SE3_SWITCHABLE 1 3 77 2 0 0 0 0 0 1 {information}', ''])))
+    assert graph.robots == ('A', 'tag') and graph.poses.robot.tolist() == [0, 0, 0, 1]
+    table = graph.relative_poses
+    assert sorted(zip(table.i.tolist(), table.j.tolist(), table.odometry, strict=True)) == [
+        (0, 1, True), (0, 2, False), (1, 2, True), (2, 3, False)]
+    assert graph.point_priors.point.tolist() == [0, 1]
+    assert graph.point_priors.precision.tolist() == [1, 4]
+    assert cost(graph, estimate_of(graph)) == pytest.approx(0, abs=1e-24)
+
+
+@pytest.mark.parametrize('d', [2, 3])
+def test_odometry_written_backwards(tmp_path, d):
+    """The step from the newer pose to the older one; beside a step forward it is a closure."""
+    graph = g2o_graph(4, d)
+    table = graph.relative_poses.take(graph.relative_poses.odometry)
+    back = chain.turned(table, np.arange(len(table)) != 3)
+    both = graph.replaced(relative_poses=back.append(back.take(np.array([0, 3, 3])).replaced(
+        i=table.j[[2, 3, 3]], j=table.i[[2, 3, 3]])))
+    g2o.write(tmp_path / 'g.g2o', both)
+    found = g2o.read(tmp_path / 'g.g2o').relative_poses
+    assert found.odometry.tolist() == [True] * len(table) + [True, False, False]
+    rows = slice(len(table))
+    assert found.i[rows].tolist() == table.i.tolist() and found.j[rows].tolist() == table.j.tolist()
+    np.testing.assert_allclose(found.rotation[rows], table.rotation, atol=1e-14)
+    np.testing.assert_allclose(found.translation[rows], table.translation, atol=1e-13)
+    np.testing.assert_allclose(found.kappa[rows], table.kappa)
+
+
+TEXTS = {
+    'byte order mark': lambda text: b'\xef\xbb\xbf' + text.encode(),
+    'UTF-16': lambda text: text.encode('utf-16'),
+    'CRLF': lambda text: text.replace('\n', '\r\n').encode(),
+    'tabs': lambda text: text.replace(' ', '\t').encode(),
+    'Latin-1 in comments': lambda text: (
+        text.replace('\n', '  # R\xe4ume \x85\n').encode('latin-1')),
+    'comments': lambda text: ('# one\n' + text.replace('\n', ' # two\n')).encode(),
+    'blank lines': lambda text: text.replace('\n', ' \t \n\n').encode(),
+    'no end of the last line': lambda text: text.rstrip('\n').encode(),
+}
+
+
+@pytest.mark.parametrize('change', TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize('suffix', ['.g2o', '.pyfg'])
+def test_layouts_of_text_files(tmp_path, suffix, change):
+    plain, path = tmp_path / f'plain{suffix}', tmp_path / f'g{suffix}'
+    graph_file.write(plain, g2o_graph(2, 2))
+    path.write_bytes(change(plain.read_text()))
+    graph, same = graph_file.read(path), graph_file.read(plain)
+    np.testing.assert_array_equal(graph.poses.translation, same.poses.translation)
+    assert cost(graph, estimate_of(graph)) == cost(same, estimate_of(same))
+    graph_file.rewrite_vertices(path, tmp_path / f'out{suffix}', graph)
+    back = graph_file.read(tmp_path / f'out{suffix}')
+    assert cost(back, estimate_of(back)) == pytest.approx(cost(same, estimate_of(same)), rel=1e-12)
+    out = read_lines(tmp_path / f'out{suffix}')
+    assert ''.join(out).count('#') == ''.join(read_lines(path)).count('#')
+
+
 BAD = {
-    'unknown record': ('EDGE_RANGE 0 2 3.0 1.0', 11, 'expected one of EDGE_PRIOR_SE2'),
     'fields': ('EDGE_SE2 0 2 1 0 0 1 0 0 1 0', 11, 'expected 12 fields'),
     'no number': ('EDGE_SE2 0 2 x 0 0 1 0 0 1 0 1', 11, "expected a number for dx, got 'x'"),
     'no id': ('EDGE_SE2 0 1.5 1 0 0 1 0 0 1 0 1', 11, "expected an integer for j, got '1.5'"),
     'negative id': ('EDGE_SE2 0 -2 1 0 0 1 0 0 1 0 1', 11, 'expected an integer >= 0'),
-    'huge id': (f'EDGE_SE2 0 {2**70} 1 0 0 1 0 0 1 0 1', 11, 'expected an integer'),
+    'huge id': (f'EDGE_SE2 0 {2**63} 1 0 0 1 0 0 1 0 1', 11, 'expected an integer below 2^63'),
+    'not finite': ('EDGE_SE2 0 2 nan 0 0 1 0 0 1 0 1', 11, "a finite number for dx, got 'nan'"),
+    'weight that no double holds': (
+        'EDGE_SE2 0 2 1 0 0 1e-320 0 0 1 0 1', 11, 'expected standard deviations from 1e-15 to'),
+    'negative information': ('EDGE_RANGE 0 2 3 -1', 11, 'expected standard deviations'),
+    'range to nothing': ('EDGE_RANGE_SE2 0 9 3 1', 11, 'expected the id of a pose for j'),
+    'short information': ('EDGE_SE2 0 2 1 0 0 1 0', 11, 'expected 12 fields'),
     'landmark as pose': ('EDGE_SE2_XY 5 5 1 0 1 0 1', 11, 'expected the id of a pose for i'),
     'pose as landmark': ('EDGE_SE2_XY 0 2 1 0 1 0 1', 11, 'expected the id of a landmark'),
     'edge to itself': ('EDGE_SE2 2 2 1 0 0 1 0 0 1 0 1', 11, 'two different poses'),
@@ -132,19 +301,23 @@ def test_missing_parameter(tmp_path):
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), d=st.sampled_from([2, 3]))
-def test_round_trip(tmp_path_factory, seed, d):
-    graph = g2o_graph(seed, d)
+@given(
+    seed=st.integers(0, 2**32 - 1), d=st.sampled_from([2, 3]),
+    robots=st.sampled_from([('A',), ('b',), ('A', 'B', 'xA')]))
+def test_round_trip(tmp_path_factory, seed, d, robots):
+    graph = g2o_graph(seed, d, robots)
     path = tmp_path_factory.mktemp('g2o') / 'g.g2o'
     graph_file.write(path, graph)
     back = graph_file.read(path)
     assert cost(back, estimate_of(back)) == pytest.approx(
         cost(graph, estimate_of(graph)), rel=1e-12)
+    assert (back.robots, back.landmarks.names) == (graph.robots, graph.landmarks.names)
+    np.testing.assert_array_equal(back.poses.index, graph.poses.index)
     assert back.landmarks.fixed.tolist() == graph.landmarks.fixed.tolist()
     for name, table in graph.tables().items():
         assert len(table) == len(back.tables()[name])
     np.testing.assert_array_equal(back.relative_poses.odometry, graph.relative_poses.odometry)
-    solved = with_estimate(back, estimate_of(g2o_graph(seed + 1, d)))
+    solved = with_estimate(back, estimate_of(g2o_graph(seed + 1, d, robots)))
     again = path.with_name('solved.g2o')
     graph_file.rewrite_vertices(path, again, solved)
     third = graph_file.read(again)
@@ -156,8 +329,9 @@ def test_what_g2o_cannot_hold(tmp_path):
     with pytest.raises(GraphError, match='cannot hold ranges'):
         g2o.write(tmp_path / 'g.g2o', random_graph(1, robots=('A',)))
     several = random_graph(1)
-    with pytest.raises(GraphError, match='several robots'):
-        g2o.write(tmp_path / 'g.g2o', several.replaced(ranges=empty(Ranges, 2)))
+    with pytest.raises(GraphError, match='names robots by letters'):
+        g2o.write(tmp_path / 'g.g2o', several.replaced(
+            ranges=empty(Ranges, 2), robots=('rover', 'B')))
     assert not (tmp_path / 'g.g2o').exists()
 
 

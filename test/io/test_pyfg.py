@@ -97,6 +97,29 @@ def test_range_without_time_takes_the_poses(tmp_path):
     np.testing.assert_array_equal(graph.ranges.stamp_ns, [1_500_000_000, 7_000_000_000])
 
 
+def test_odometry_written_backwards(tmp_path):
+    """A step from the newer pose to the older one, unless a step forward or a keyword is there."""
+    noise = '1 0 0 1 0 1'
+    text = ''.join(f'VERTEX_SE2 {k} A{k} {k} 0 0\n' for k in range(5))
+    graph = pyfg.read(write(tmp_path, text + f"""\
+EDGE_SE2 1 A1 A0 0 1 -1.5707963267948966 {noise}
+EDGE_SE2 2 A1 A2 1 0 0 {noise}
+EDGE_SE2 2 A2 A1 -1 0 0 {noise}
+EDGE_SE2:LOOP 3 A3 A2 -1 0 0 {noise}
+EDGE_SE2:LOOP 3 A3 A4 1 0 0 {noise}
+EDGE_SE2 4 A4 A3 -1 0 0 {noise}
+"""))
+    table = graph.relative_poses
+    assert list(zip(table.i.tolist(), table.j.tolist(), table.odometry, strict=True)) == [
+        (0, 1, True), (1, 2, True), (2, 1, False), (4, 3, False), (3, 2, False), (3, 4, False)]
+    np.testing.assert_allclose(table.translation[0], [1, 0], atol=1e-15)
+    np.testing.assert_allclose(table.rotation[0], [[0, -1], [1, 0]], atol=1e-15)
+    pyfg.write(tmp_path / 'again.pyfg', graph)
+    again = pyfg.read(tmp_path / 'again.pyfg').relative_poses
+    assert sorted(zip(again.i.tolist(), again.j.tolist(), again.odometry, strict=True)) == sorted(
+        zip(table.i.tolist(), table.j.tolist(), table.odometry, strict=True))
+
+
 def test_every_space_record(tmp_path):
     graph = pyfg.read(write(tmp_path, SPACE)).validate()
     np.testing.assert_allclose(graph.relative_poses.tau, [3 / 0.6])
@@ -137,6 +160,14 @@ BAD = {
     'zero variance': ('EDGE_RANGE 0 A0 A1 3.0 0.0', 'expected a variance > 0'),
     'bad stamp': ('EDGE_RANGE soon A0 A1 3.0 1.0', "expected a time in seconds for ts, got 'soon'"),
     'huge stamp': ('EDGE_RANGE 1e30 A0 A1 3.0 1.0', 'expected a time in seconds'),
+    'stamp that no Decimal holds': ('EDGE_RANGE 1e9999999 A0 A1 3 1', 'expected a time in seconds'),
+    'stamp near the end of 64 bits': (
+        f'EDGE_RANGE {2**63 - 1} A0 A1 3 1', 'expected a time in seconds'),
+    'more than a double holds': (
+        'EDGE_RANGE 0 A0 A1 1e400 1', "expected a finite number for range, got '1e400'"),
+    'squares that no double holds': (
+        'EDGE_RANGE 0 A0 A1 1e200 1', "expected a number below 1e+30 for range, got '1e200'"),
+    'weight that no double holds': ('EDGE_RANGE 0 A0 A1 3 1e-320', 'expected a variance > 0'),
     'unknown variable': ('EDGE_RANGE 0 A0 A9 3.0 1.0', "VERTEX line for B, got 'A9'"),
     'self range': ('EDGE_RANGE 0 A0 A0 3.0 1.0', 'expected two different variables'),
     'landmark in odometry': (
