@@ -110,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
         graph, estimate if result.status is SolveStatus.CONVERGED else None, result.stats.weights,
         remedy='--gnc finds the false ones and solves without them')
     lost = [one.text for one in judged.undetermined]
-    warnings = [*graph.remarks, *(one.text for one in judged.warnings)]
-    show_warnings(warnings[len(graph.remarks):])
+    warnings = [one.text for one in judged.warnings]
+    show_warnings(warnings)
     covariance = None
     if (args.covariance or args.run_folder) and estimate is not None:
         covariance = covariances_of(graph, estimate, result.stats.weights)
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth),
             **calibration_options.fields(found), 'covariance': covariance,
-            'warnings': warnings, 'undetermined': lost, 'other_places': {
+            'warnings': [*graph.remarks, *warnings], 'undetermined': lost, 'other_places': {
                 name: {'position': place.position.tolist(), 'distance_m': place.distance_m}
                 for name, place in judged.other_places.items()}}
         written += _write_report(args, graph, estimate, fields)
