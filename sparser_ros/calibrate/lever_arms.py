@@ -8,6 +8,7 @@ import numpy as np
 
 from ..array_types import Array
 from ..graph import range_lever_derivatives
+from .radio_words import doubt
 from .self_calibration import SelfCalibration
 
 _USEFUL_M = 0.1
@@ -32,6 +33,10 @@ class LeverRow:
         """Whether the configured lever arm is wrong by so many standard deviations of an axis."""
         off = np.abs(self.error_m) > sigmas * np.array(self.sigma_m)
         return self.determined and bool(np.any(off))
+
+    def to_move(self, sigmas: float) -> bool:
+        """Whether the lever arm is wrong, and by no more than an antenna may well be off."""
+        return self.significant(sigmas) and not doubt(self.error_m)
 
 
 def lever_columns(found: SelfCalibration) -> tuple[list[int], Array]:

@@ -28,10 +28,10 @@ def radio_settings(
     The ranges of `found` were made with `config`: corrected by alpha r - b they are
     alpha (s d - c) - b of the raw distance d, scale s and bias c. `noise`: sigmas as well. All
     radios of one robot get the same values, since the graph does not tell them apart, and what is
-    significant of `levers` is added to the lever arm of each.
+    significant and plausible of `levers` is added to the lever arm of each.
     """
     wrong = {one.robot: np.array(one.error_m) for one in levers
-             if one.significant(SIGNIFICANT)}
+             if one.to_move(SIGNIFICANT)}
     alpha = found.parameters.scale
     heard = set(np.concatenate([found.ends.first, found.ends.second]).tolist())
     used = found.noise if noise else None

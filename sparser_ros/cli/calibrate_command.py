@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..config import ConfigError, SparserConfig
+from ..config import ConfigError, SolverError, SparserConfig
 from . import calibration_options
 from .exit_codes import SOLVED
 from .path_options import GRAPHS, Kind, Reads, Writes, add_force, add_report, write_report
@@ -51,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Calibrate; 0 done, whatever could be determined."""
     from ..calibrate.antennas_and_clocks import SIGNIFICANT, calibration_with_places
-    from ..calibrate.radio_words import lateness, moved
+    from ..calibrate.radio_words import doubt, either_words
     from ..config.solver_config import LiveSolverConfig
 
     if not 0 < args.truth_sigma < np.inf:
@@ -74,13 +74,12 @@ def run(args: argparse.Namespace) -> int:
                   + ('' if row.significant(SIGNIFICANT) else ' (not significant)'))
     calibration_options.show_levers(shown.antennas)
     for one in either:
-        print(f'  {one.robot}: stamps {lateness(one.late_s)}, or the antenna '
-              f'{abs(one.error_m):.3f} m {moved(one.axis, one.error_m)}: drive at different '
-              'speeds to tell')
+        print(f'  {either_words(one.robot, one.late_s, one.axis, one.error_m)}')
     _write(args, config, found, shown.antennas, {
         'clocks': [asdict(row) for row in shown.clocks if row.determined],
         'lever_arms': [asdict(row) | {
-            'determined': row.determined, 'significant': row.significant(SIGNIFICANT)}
+            'determined': row.determined, 'significant': row.significant(SIGNIFICANT),
+            'doubt': doubt(row.error_m)}
             for row in shown.antennas],
         'antennas_or_clocks': [asdict(row) for row in either]})
     return SOLVED
@@ -115,6 +114,7 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
     """The configuration of a bag, and the graph of a replay."""
     from ..backend.replay import replay
     from ..backend.replay.calibrated_replay import heard_part, reference_positions
+    from ..backend.replay.replay_findings import undetermined_robots
     from ..calibrate.reference_trajectory import held_to
     from .progress import replay_progress
 
@@ -127,6 +127,9 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
     if state.solution is None:
         raise ConfigError(f'{args.data}: no odometry was usable: there is no map')
     graph = heard_part(state.measured, state.solution)
+    if not graph.n_poses:
+        raise SolverError('no robot has a place in the map, against which radios could be '
+                          f'calibrated: {"; ".join(undetermined_robots(state))}')
     if args.truth:
         graph = held_to(graph, *reference_positions(graph, state.tracks), args.truth_sigma)
     return config, graph

@@ -68,12 +68,14 @@ def fields(found: SelfCalibration | None) -> dict[str, Any]:
 def show_levers(antennas: Iterable[LeverRow]) -> None:
     """Print by how much lever arms are off, and what to do about it."""
     from ..calibrate.antennas_and_clocks import SIGNIFICANT
+    from ..calibrate.radio_words import doubt
 
     for lever in antennas:
         by = ', '.join(f'{error:+.3f} +- {sigma:.3f}' for error, sigma in zip(
             lever.error_m, lever.sigma_m, strict=True))
         verdict = ('not determined, drive curves' if not lever.determined
-                   else 'move it by that much' if lever.significant(SIGNIFICANT)
+                   else 'move it by that much' if lever.to_move(SIGNIFICANT)
+                   else f'left as it is: {doubt(lever.error_m)}' if lever.significant(SIGNIFICANT)
                    else 'agrees with the configuration')
         print(f'  lever arm of {lever.robot}: off by ({by}) m: {verdict}')
 

@@ -205,6 +205,7 @@ CALIBRATE = ReportSection(
         lever_arms[].sigma_m | m | standard deviation of each axis
         lever_arms[].determined | | whether its turns and ranges say that to 0.1 m
         lever_arms[].significant | | whether an axis is off by more than three of them
+        lever_arms[].doubt | | what is likelier than an antenna so far off, in words; else empty
         antennas_or_clocks[].robot | | robot whose antenna or stamps are off, which the data do \
 not tell
         antennas_or_clocks[].axis | | axis of the antenna: 0 ahead, 1 left, 2 up

@@ -8,6 +8,7 @@ from radio_world import radio_world
 from sparser_ros.calibrate.lever_arms import LeverRow
 from sparser_ros.calibrate.radio_settings import calibrated_config, radio_settings
 from sparser_ros.calibrate.self_calibration import self_calibrate
+from sparser_ros.cli.calibration_options import show_levers
 from sparser_ros.config import SolverConfig, SparserConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.frontend import Frontend, OdometrySample, RangeSample
@@ -70,6 +71,17 @@ def test_a_lever_arm_that_is_wrong_is_moved_and_the_others_stay(found):
         after[: len(spec.lever_arm)] = spec.lever_arm
         np.testing.assert_allclose(after, place + move)
     assert any(spec.robot == 'A' for spec in new.values())
+
+
+def test_a_lever_arm_that_is_absurd_is_doubted_and_stays(found, capsys):
+    far = LeverRow('A', (2.6, -0.92), (0.02, 0.02))
+    assert far.significant(3.0) and not far.to_move(3.0)
+    settings = radio_settings(config(), found, noise=True, levers=[far])['radios']
+    assert not any('lever_arm' in entry for entry in settings.values())
+    show_levers([far, LeverRow('B', (0.3, 0.0), (0.02, 0.02))])
+    shown = capsys.readouterr().out.splitlines()
+    assert 'left as it is: more than 1.5 m off is doubtful' in shown[0]
+    assert 'late stamps' in shown[0] and shown[1].endswith('move it by that much')
 
 
 def _ranges_of(config, metres, sigma=False):

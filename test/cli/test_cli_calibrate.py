@@ -38,6 +38,9 @@ def test_biases_go_to_yaml_and_report(tmp_path, files, capsys, with_truth):
         '--report', str(tmp_path / 'r.json')]) == 0
     shown = capsys.readouterr().out
     assert 'calibration: applied' in shown and 'radio L0: bias' in shown
+    _, told = shown.split(f"written: {tmp_path / 'r.yaml'}\n")
+    assert told.startswith('  bias_m of A, B, C, L0, L1, L2, L3, L4, L5\n  range_sigma_m of A, B')
+    assert '  lever_arm as configured\n' in told and f"written: {tmp_path / 'r.json'}" in told
     config = SparserConfig.from_yaml(tmp_path / 'r.yaml')
     names = ('A', 'B', 'C', 'L0', 'L1', 'L2', 'L3', 'L4', 'L5')
     specs = config.radio_specs()
@@ -49,6 +52,10 @@ def test_biases_go_to_yaml_and_report(tmp_path, files, capsys, with_truth):
     assert shown.count('agrees with the configuration') == 3
     assert {row['source'] for row in whole['clocks']} <= {'A', 'B', 'C'}
     rows = {row['name']: row for row in report['radios']}
+    near = [name for name, row in rows.items() if abs(row['bias_m']) <= row['bias_sigma_m']]
+    assert not near or f'standard deviation): bias_m of {", ".join(near)}\n' in told
+    assert shown.count(' (not significant), sigma') == sum(
+        rows[name]['determined'] for name in near)
     spread = np.array([rows[name]['bias_sigma_m'] for name in names])
     assert np.all(np.abs(found - world.bias_m) < 3.5 * spread)
     assert np.median(spread) < 0.05

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index
+from ...calibrate.radio_words import doubt
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph, range_directions, range_lever_derivatives
 from ...graph.finding import Finding
@@ -220,7 +221,8 @@ def _antenna(name: str) -> Callable[[Array], Finding]:
         offset = ', '.join(f'{value:+.2f}' for value in theta)
         return Finding(
             ANTENNA, name,
-            f'the antenna of {name} stands {size:.2f} m from where its lever_arm says ({offset})',
+            f'the antenna of {name} stands {size:.2f} m from where its lever_arm says ({offset})'
+            + (f': {doubted}' if (doubted := doubt(theta.tolist())) else ''),
             size, 'm')
     return finding
 

@@ -43,7 +43,8 @@ def run_calibrated(
     moved = () if found.doubted else tuple(
         row for row in places.antennas if row.significant(sigmas))
     noisy = config.calibration.sigma == 'estimate' and found.noise is not None
-    if config.calibration.mode == 'report' or not (found.applied or noisy or moved):
+    if config.calibration.mode == 'report' or not (
+            found.applied or noisy or any(row.to_move(sigmas) for row in moved)):
         return state, found, moved
     calibrated = calibrated_config(config, found, noise=noisy, levers=moved)
     return run(path, calibrated, progress), found, moved

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.linalg import block_diag
 
 from ...array_types import Array
-from ...calibrate.radio_words import antenna_moved
+from ...calibrate.radio_words import antenna_moved, doubt
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ..integrity.doubts import FAR_SIGMA
@@ -98,8 +98,10 @@ class MisplacedAntennas:
     def findings(self) -> tuple[Finding, ...]:
         """Each antenna that is moved, an axis each, for an operator."""
         return tuple(
-            Finding(ANTENNA_AXES[axis], name, f'{antenna_moved(name, axis, error)}: '
-                    'that is allowed for; set its lever_arm', error, 'm')
+            Finding(ANTENNA_AXES[axis], name,
+                    f'{antenna_moved(name, axis, error)}: that is allowed for; '
+                    + (doubt(self._store.radio_errors.antenna_m[name]) or 'set its lever_arm'),
+                    error, 'm')
             for name in self._taken.antennas
             for axis, error in enumerate(self._store.radio_errors.antenna_m[name])
             if abs(error) >= _TOLD_M)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scipy.special import ndtri
 
 from ...calibrate.radio_table import radio_rows
-from ...calibrate.radio_words import antenna_moved, lateness, moved
+from ...calibrate.radio_words import antenna_moved, doubt, either_words, lateness
 from ...graph.finding import Finding
 from .radio_errors import ANTENNA_AXES, BIAS
 
@@ -79,9 +79,13 @@ def place_findings(
     """Antennas that stand elsewhere than configured, an axis each, and stamps that are late.
 
     What is off by `sigmas` standard deviations and moves ranges by more than `floor_m`. `applied`:
-    whether the running node moves these antennas itself.
+    whether the running node moves these antennas itself, which it does not where another cause is
+    likelier.
     """
     antennas = [
+        Finding(EITHER, row.robot,
+                f'ranges of {row.robot} are as if {antenna_moved(row.robot, axis, error)} (sigma '
+                f'{sigma:.2f} m): {doubted}') if (doubted := doubt(row.error_m)) else
         Finding(ANTENNA_AXES[axis], row.robot,
                 f'{antenna_moved(row.robot, axis, error)} (sigma {sigma:.2f} m)'
                 + (': that is allowed for' if applied else ''), error, 'm')
@@ -97,8 +101,6 @@ def place_findings(
         if row.significant(sigmas) and abs(row.late_s) * row.rate_m_s > floor_m]
     either = [
         Finding(EITHER, row.robot,
-                f'stamps of ranges of {row.robot} are {lateness(row.late_s)}, or its antenna is '
-                f'{abs(row.error_m):.2f} m {moved(row.axis, row.error_m)} than its lever_arm says: '
-                'drive at different speeds to tell')
+                either_words(row.robot, row.late_s, row.axis, row.error_m))
         for row in told.either(sigmas) if abs(row.error_m) > floor_m]
     return (*antennas, *clocks, *either)

@@ -10,8 +10,14 @@ from radio_world import at_changing_speed, radio_world, with_antennas, with_late
 
 from sparser_ros.backend.session.live_calibration import LiveCalibration
 from sparser_ros.backend.session.radio_errors import BIAS, RadioErrors
-from sparser_ros.backend.session.radio_findings import bias_findings, biases_of
+from sparser_ros.backend.session.radio_findings import (
+    antennas_of,
+    bias_findings,
+    biases_of,
+    place_findings,
+)
 from sparser_ros.backend.session.solved_map import SolvedMap
+from sparser_ros.calibrate.antennas_and_clocks import AntennasAndClocks
 from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LiveSolverConfig
@@ -141,6 +147,23 @@ def test_late_stamps_at_constant_speed_are_told_as_alternatives():
     assert (found.kind, found.subject) == ('antenna_or_clock', 'C')
     assert re.match(r'stamps of ranges of C are 0.1\d s late, or its antenna is 0.\d\d m further '
                     'back than its lever_arm says: drive at different speeds', found.text)
+
+
+@pytest.mark.parametrize(('far', 'doubted'), [(2.76, True), (0.76, False)])
+def test_an_antenna_that_is_absurdly_far_off_is_doubted_and_not_moved(far, doubted):
+    told = AntennasAndClocks(
+        ('A',), (), np.array([0.1, -far]), 4e-4 * np.eye(2), np.zeros(0))
+    found = place_findings(told, 3.0, 0.05, applied=True)
+    assert bool(antennas_of(found, 2)) != doubted
+    for one in found:
+        assert ('late stamps' in one.text) == doubted
+        assert ('that is allowed for' in one.text) != doubted
+    either = AntennasAndClocks(
+        ('A',), ('A',), np.array([far / 2, 0.0, far / 4]),
+        np.array([[1.0, 0.0, -1.9999], [0.0, 1e-4, 0.0], [-1.9999, 0.0, 4.0]]), np.ones(1))
+    found, = place_findings(either, 3.0, 0.05, applied=True)
+    assert found.kind == 'antenna_or_clock'
+    assert ('is doubtful' in found.text) == doubted
 
 
 @pytest.mark.parametrize('seed', range(20, 26))
