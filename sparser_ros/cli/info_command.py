@@ -72,7 +72,10 @@ def _bag(path: Path, config: Path | None) -> list[str]:
     from ..frontend.draft_config import draft
     from ..io.bag_survey import survey
 
-    topics = survey(path)
+    faults: list[str] = []
+    topics = survey(path, faults)
+    for text in faults:
+        print(f'warning: {text}')
     if not sum(one.count for one in topics):
         return [f'{path} has no messages']
     width = max(len(one.topic) for one in topics)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import shutil
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +28,7 @@ from rosbags.typesys import Stores
 from rosbags.typesys.store import Typestore
 
 from ..config import FormatError
-from . import atomic
+from . import atomic, damaged_bag
 from .messages import typestore
 
 UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
@@ -35,7 +36,10 @@ UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
 
 # Version 8 is the newest that Humble's player reads; later players read it as well.
 METADATA_VERSION = 8
+MOST_WORDS = 300
+"""Letters of a foreign error that are passed on."""
 W = TypeVar('W', bound='BagWriter')
+STORAGE_SUFFIXES = ('.mcap', '.db3')
 STORAGES = {'sqlite3': StoragePlugin.SQLITE3, 'mcap': StoragePlugin.MCAP}
 
 
@@ -69,19 +73,37 @@ class BagMessage:
 
 
 class BagReader:
-    """A ROS 2 bag: a folder, or one bare .mcap or .db3 file. Iterates in time order."""
+    """A ROS 2 bag: a folder, or one bare .mcap or .db3 file. Iterates in time order.
+
+    Of a folder without usable metadata.yaml the files are read by themselves, of a damaged file
+    what comes first; `faults` says so in words. FormatError where nothing can be read.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self.faults: list[str] = []
         if self.path.suffix == '.bag':
             raise FormatError(
                 self.path, None, 'is a ROS 1 bag; convert it: rosbags-convert --src … --dst …')
-        with self._open() as reader:
-            self.topics = {c.topic: c.msgtype for c in reader.connections}
-            self.counts = {topic: info.msgcount for topic, info in reader.topics.items()}
-            self.start_ns = int(reader.start_time) if reader.message_count else 0
-            self.end_ns = int(reader.end_time) if reader.message_count else 0
-            self.store = self._choose_store(reader)
+        if not self.path.exists():
+            raise FormatError(self.path, None, 'no such bag')
+        self._damaged: set[Path] = set()
+        self.topics: dict[str, str] = {}
+        self.counts: dict[str, int] = {}
+        spans = []
+        with ExitStack() as stack:
+            parts = self._readable_parts(stack)
+            self._parts, readers = list(parts), list(parts.values())
+            for reader in readers:
+                for connection in reader.connections:
+                    self.topics.setdefault(connection.topic, connection.msgtype)
+                    self.counts[connection.topic] = \
+                        self.counts.get(connection.topic, 0) + connection.msgcount
+                if reader.message_count:
+                    spans.append((int(reader.start_time), int(reader.end_time)))
+            self.start_ns = min((first for first, _ in spans), default=0)
+            self.end_ns = max((last for _, last in spans), default=0)
+            self.store = self._choose_store(readers)
 
     def __len__(self) -> int:
         return sum(self.counts.values())
@@ -91,51 +113,135 @@ class BagReader:
 
     def messages(self, topics: Collection[str] | None = None) -> Iterator[BagMessage]:
         """All messages, or those of some topics, in order of bag time."""
-        with self._open() as reader:
-            chosen = [c for c in reader.connections if topics is None or c.topic in topics]
-            if not chosen:
-                return
-            stream = reader.messages(connections=chosen)
-            while True:
-                try:
-                    connection, stamp, raw = next(stream)
-                except StopIteration:
-                    return
-                except Exception as error:
-                    raise FormatError(
-                        self.path, None, f'is damaged: {error or type(error).__name__}') from None
+        with self._open() as readers:
+            streams = [self._stream(part, reader, topics)
+                       for part, reader in zip(self._parts, readers, strict=True)]
+            for stamp, connection, raw in heapq.merge(*streams, key=lambda message: message[0]):
                 yield BagMessage(
                     connection.topic, connection.msgtype, stamp, raw, self.store, self.path)
 
-    @contextmanager
-    def _open(self) -> Iterator[AnyReader]:
-        """An open reader; every fault of a foreign file becomes a FormatError."""
-        if not self.path.exists():
-            raise FormatError(self.path, None, 'no such bag')
+    def _stream(
+        self, part: Path, reader: AnyReader, topics: Collection[str] | None
+    ) -> Iterator[tuple[int, Connection, bytes]]:
+        """The messages of one file or folder; where it turns out to be damaged, what is left."""
+        last = -1
         try:
-            reader = AnyReader([self.path], default_typestore=typestore())
-            reader.open()
+            for connection, stamp, raw in _of_topics(reader, topics):
+                if isinstance(stamp, int) and isinstance(raw, bytes):
+                    last = max(last, stamp)
+                    yield stamp, connection, raw
+            return
         except Exception as error:
+            reason = f'is damaged: {_reason(error)}'
+        if part.is_dir():
+            self._tell(f'{part}: {reason}; the messages before it are used')
+            return
+        with closing(self._salvaged(part, reason)) as rest:
+            for connection, stamp, raw in _of_topics(rest, topics):
+                if stamp > last:
+                    yield stamp, connection, raw
+
+    def _readable_parts(self, stack: ExitStack) -> dict[Path, AnyReader]:
+        """The bag itself, or the files of a folder whose metadata are of no use, opened."""
+        whole = None
+        try:
+            whole = stack.enter_context(closing(self._ordinary(self.path)))
+            if whole.message_count:
+                return {self.path: whole}
+            reason = 'it says that it holds no message'
+        except Exception as error:
+            reason = _reason(error)
+        files = sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
+        parts = {}
+        for file in files:
+            if file.suffix in STORAGE_SUFFIXES and file.is_file():
+                try:
+                    reader = self._salvaged(file, reason) if whole else self._reader(file)
+                except FormatError as error:
+                    reason = str(error).removeprefix(f'{self.path}: ')
+                    continue
+                parts[file] = stack.enter_context(closing(reader))
+        if not parts and whole is not None:
+            return {self.path: whole}
+        if not parts:
             raise FormatError(
                 self.path, None,
                 'expected a ROS 2 bag (a folder with metadata.yaml, a .mcap or a .db3 file): '
-                f'{error or type(error).__name__}') from None
-        try:
-            yield reader
-        finally:
-            reader.close()
+                f'{reason}') from None
+        if self.path.is_dir():
+            self._tell(
+                f'{self.path}: its metadata.yaml is missing or of no use ({reason}): read without '
+                f'it: {", ".join(part.name for part in parts)} (`ros2 bag reindex` writes it anew)')
+        return parts
 
-    def _choose_store(self, reader: AnyReader) -> Typestore:
+    @contextmanager
+    def _open(self) -> Iterator[list[AnyReader]]:
+        """A reader of each part."""
+        with ExitStack() as stack:
+            yield [stack.enter_context(closing(self._reader(part))) for part in self._parts]
+
+    def _reader(self, part: Path) -> AnyReader:
+        if part in self._damaged:
+            return damaged_bag.opened(part, typestore())[0]
+        try:
+            return self._ordinary(part)
+        except Exception as error:
+            return self._salvaged(part, _reason(error))
+
+    def _ordinary(self, part: Path) -> AnyReader:
+        reader = AnyReader([part], default_typestore=typestore())
+        reader.open()
+        return reader
+
+    def _salvaged(self, part: Path, reason: str) -> AnyReader:
+        """A reader of what comes first in a damaged file; FormatError where that is nothing."""
+        try:
+            reader, fault = damaged_bag.opened(part, typestore())
+        except Exception as error:
+            raise FormatError(part, None, f'{reason} ({_reason(error)})') from None
+        if not reader.message_count:
+            reader.close()
+            raise FormatError(
+                part, None, f'{reason}: no message in it can be read; record it again, or repair '
+                'it: `mcap recover` or `sqlite3 BAG.db3 .recover`')
+        self._damaged.add(part)
+        self._tell(fault)
+        return reader
+
+    def _tell(self, text: str) -> None:
+        if text not in self.faults:
+            self.faults.append(text)
+
+    def _choose_store(self, readers: Sequence[AnyReader]) -> Typestore:
         """The bag's own definitions, or those of the distribution that fits its first messages."""
-        if any(c.msgdef.format != MessageDefinitionFormat.NONE for c in reader.connections):
-            return reader.typestore
+        for reader in readers:
+            if any(c.msgdef.format != MessageDefinitionFormat.NONE for c in reader.connections):
+                return reader.typestore
         samples = []
-        for connection in reader.connections:
-            first = next(iter(reader.messages(connections=[connection])), None)
-            if first is not None:
-                samples.append((connection.msgtype, first[2]))
+        for reader in readers:
+            for connection in reader.connections:
+                try:
+                    first = next(iter(reader.messages(connections=[connection])), None)
+                except Exception:
+                    continue
+                if first is not None:
+                    samples.append((connection.msgtype, first[2]))
         stores = [typestore(store) for store in UNKNOWN_DEFINITIONS]
         return min(stores, key=lambda store: sum(not _fits(store, *s) for s in samples))
+
+
+def _reason(error: Exception) -> str:
+    """The first words of an error, which may quote a whole file."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:MOST_WORDS]
+
+
+def _of_topics(
+    reader: AnyReader, topics: Collection[str] | None
+) -> Iterator[tuple[Connection, int, bytes]]:
+    chosen = [c for c in reader.connections if topics is None or c.topic in topics]
+    # Without connections it would give all of them.
+    return reader.messages(connections=chosen) if chosen else iter(())
 
 
 def _fits(store: Typestore, msgtype: str, raw: bytes) -> bool:
@@ -163,7 +269,10 @@ class BagWriter:
         self._storage = STORAGES[storage or ('mcap' if self._single_file else 'sqlite3')]
         if self._single_file and self._storage is not StoragePlugin.MCAP:
             raise FormatError(path, None, 'a path ending in .mcap needs the storage mcap')
-        if self.path.exists() and not (overwrite and is_bag(self.path)):
+        # A folder that happens to hold a recording is not replaced.
+        is_whole = is_bag(self.path) and (
+            self.path.is_file() or (self.path / 'metadata.yaml').exists())
+        if self.path.exists() and not (overwrite and is_whole):
             raise FormatError(
                 path, None, 'exists already; name another path or, if it is a bag, overwrite it')
         self.store = typestore()
@@ -218,10 +327,11 @@ class BagWriter:
 
 
 def is_bag(path: Path) -> bool:
-    """True for a bag folder or a bare bag file."""
+    """True for a bag folder, with metadata.yaml or without, or a bare bag file."""
     if path.is_dir():
-        return (path / 'metadata.yaml').exists()
-    return path.suffix in ('.mcap', '.db3')
+        return (path / 'metadata.yaml').exists() or any(
+            file.suffix in STORAGE_SUFFIXES for file in path.iterdir())
+    return path.suffix in STORAGE_SUFFIXES
 
 
 def _profile(latched: bool) -> Qos:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..config import FormatError
 from .bag import BagReader
 
 ODOMETRY = 'nav_msgs/msg/Odometry'
@@ -43,19 +44,31 @@ class TopicSurvey:
     """(reception in seconds of bag time, x, y) of odometry."""
 
 
-def survey(path: Path | str) -> list[TopicSurvey]:
-    """All topics of a bag by name; FormatError when it cannot be read."""
+def survey(path: Path | str, faults: list[str] | None = None) -> list[TopicSurvey]:
+    """All topics of a bag by name; `faults` gets what of it cannot be read, in words.
+
+    FormatError when nothing can be read.
+    """
     bag = BagReader(path)
+    unreadable: dict[str, str] = {}
     found = {topic: TopicSurvey(topic, kind) for topic, kind in sorted(bag.topics.items())}
     stamps: dict[str, list[int]] = {topic: [] for topic in found}
     for message in bag.messages():
         one = found[message.topic]
         stamps[message.topic].append(message.bag_time_ns)
-        stride = -(-bag.counts[message.topic] // MOST_DECODED)
+        # The number that a bag states may be wrong, and zero.
+        stride = max(1, -(-bag.counts[message.topic] // MOST_DECODED))
         if len(stamps[message.topic]) % stride == 0 and message.msgtype in bag.store.fielddefs:
-            _look(one, message.msg, (message.bag_time_ns - bag.start_ns) * 1e-9)
+            try:
+                msg = message.msg
+            except FormatError as error:
+                unreadable.setdefault(message.topic, f'some messages cannot be read: {error}')
+                continue
+            _look(one, msg, (message.bag_time_ns - bag.start_ns) * 1e-9)
     for topic, one in found.items():
         _time(one, np.array(stamps[topic], dtype=np.int64))
+    if faults is not None:
+        faults += [*bag.faults, *unreadable.values()]
     return list(found.values())
 
 

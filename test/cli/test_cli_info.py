@@ -1,6 +1,7 @@
 """`sparser info` says the useful thing of bags, graphs and configurations; `sparser doctor`."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,21 @@ def test_an_empty_bag_is_named(tmp_path, capsys):
         writer.add_connection('/A/odom', ODOMETRY, typestore=typestore())
     assert main(['info', str(tmp_path / 'bag')]) == 3
     assert 'has no messages' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('counts', ['topics', 'all'])
+@pytest.mark.parametrize('storage', ['mcap', 'sqlite3'])
+def test_a_bag_that_says_it_is_empty_is_counted(tmp_path, capsys, storage, counts):
+    with SensorBagWriter(tmp_path / 'bag', storage) as writer:
+        for k in range(60):
+            writer.uwb_range('A', 'L0', 10**9 * (k + 1), 5.0, 0.01)
+    metadata = tmp_path / 'bag' / 'metadata.yaml'
+    indent = ' {4,}' if counts == 'topics' else ' *'
+    metadata.write_text(re.sub(
+        rf'^({indent})message_count: 60', r'\1message_count: 0', metadata.read_text(),
+        flags=re.MULTILINE))
+    assert main(['info', str(tmp_path / 'bag')]) == 3
+    assert '/uwb/ranges  sparser_ros/msg/UwbRange: 60 messages' in capsys.readouterr().out
 
 
 def test_topics_that_are_left_out_are_no_fault(bag, tmp_path, capsys):

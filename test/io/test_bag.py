@@ -1,14 +1,21 @@
 """Bags: what is written is read, damage is named, nothing half-written stays."""
 
 import os
+import re
+import sqlite3
+import struct
+import zlib
+from contextlib import closing
 
+import lz4.frame
 import numpy as np
 import pytest
+from backports import zstd
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from sparser_ros.config import FormatError
-from sparser_ros.io.bag import BagReader, BagWriter
+from sparser_ros.io.bag import BagReader, BagWriter, is_bag
 from sparser_ros.io.messages import DEFINITIONS, ODOMETRY, UWB_RANGE, typestore
 from sparser_ros.io.sensor_bag import SensorBagWriter, isotropic
 
@@ -153,6 +160,141 @@ def test_bags_without_definitions(tmp_path, store):
     assert one.msg.range == 3.5 and one.msg.header.frame_id == 'uwb'
     with pytest.raises(FormatError, match='definition of my_msgs/msg/Thing is not in the bag'):
         _ = other.msg
+
+
+def recorded(path, storage, n=40):
+    """A bag of 2 n messages; the file in it."""
+    with SensorBagWriter(path, storage) as bag:
+        for k in range(n):
+            bag.odometry('A', k * 100 + 1, np.array([k, 0.0, 0.0]), IDENTITY, isotropic(0.1, 0.1))
+            bag.uwb_range('A', 'L1', k * 100 + 50, 5.0, 0.25)
+    (file,) = path.glob('*.mcap' if storage == 'mcap' else '*.db3')
+    return file
+
+
+def chunk(data, compression):
+    """An mcap file with all its records in one chunk of that compression, without a summary."""
+    at = 8 + 9 + struct.unpack_from('<Q', data, 9)[0]
+    start = at
+    while data[at] != 6:
+        at += 9 + struct.unpack_from('<Q', data, at + 1)[0]
+    size = struct.unpack_from('<Q', data, at + 1)[0]
+    first, last, _, _ = struct.unpack_from('<QQQI', data, at + 9)
+    records = data[start:at] + data[at + 9 + 40:at + 9 + size]
+    packed = {'': bytes, 'lz4': lz4.frame.compress, 'zstd': zstd.compress}[compression](records)
+    name = compression.encode()
+    body = struct.pack('<QQQII', first, last, len(records), zlib.crc32(records), len(name)) \
+        + name + struct.pack('<Q', len(packed)) + packed
+    return data[:start] + bytes([6]) + struct.pack('<Q', len(body)) + body
+
+
+@pytest.mark.parametrize('storage', ['sqlite3', 'mcap'])
+@pytest.mark.parametrize('metadata', [None, '', 'rosbag2_bagfile_information: {', 'identifier',
+                                      'count'])
+def test_a_folder_whose_metadata_are_of_no_use_is_read(tmp_path, storage, metadata):
+    path = tmp_path / 'bag'
+    recorded(path, storage)
+    file = path / 'metadata.yaml'
+    text = file.read_text()
+    if metadata is None:
+        file.unlink()
+    elif metadata == 'identifier':
+        file.write_text(text.replace(f'storage_identifier: {storage}', "storage_identifier: ''"))
+    elif metadata == 'count':
+        file.write_text(re.sub('message_count: [0-9]+', 'message_count: 0', text))
+    else:
+        file.write_text(metadata)
+    reader = BagReader(path)
+    assert is_bag(path) and len(reader) == len(list(reader)) == 80
+    assert (reader.start_ns, reader.end_ns) == (1, 3951)
+    assert any('metadata.yaml' in text for text in reader.faults)
+    with pytest.raises(FormatError, match='exists already'):
+        path.joinpath('metadata.yaml').unlink(missing_ok=True)
+        BagWriter(path, overwrite=True)
+
+
+@pytest.mark.parametrize('compression', ['', 'lz4', 'zstd'])
+def test_of_a_cut_mcap_is_read_what_comes_before(tmp_path, compression):
+    """Within its chunk, as a killed recorder leaves it; one without a summary is read whole."""
+    whole = chunk(recorded(tmp_path / 'bag', 'mcap', 1000).read_bytes(), compression)
+    counts = []
+    for share in (1.0, 0.6, 0.3):
+        path = tmp_path / 'cut.mcap'
+        path.write_bytes(whole[:int(share * len(whole))])
+        reader = BagReader(path)
+        messages = list(reader)
+        counts.append(len(messages))
+        assert len(reader) == len(messages)
+        assert [m.bag_time_ns for m in messages] == sorted(m.bag_time_ns for m in messages)
+        assert all(m.msg is not None for m in messages)
+        (fault,) = reader.faults
+        assert str(path) in fault and f'{len(messages)} messages' in fault
+    assert counts[0] == 2000 and 0 < counts[2] < counts[1] < 2000
+    if not compression:
+        assert counts[1] == pytest.approx(1200, abs=20)
+
+
+def test_of_a_damaged_database_is_read_what_comes_first(tmp_path):
+    path = recorded(tmp_path / 'bag', 'sqlite3', 400)
+    data = bytearray(path.read_bytes())
+    page = len(data) // 2 // 4096 * 4096
+    data[page:page + 4096] = bytes(4096)
+    path.write_bytes(data)
+    for bag in (path, path.parent):
+        reader = BagReader(bag)
+        messages = list(reader)
+        assert 200 < len(messages) < 800
+        assert any(str(path) in text and 'damaged' in text for text in reader.faults)
+
+
+def test_rows_that_hold_something_else_are_left_out(tmp_path):
+    path = recorded(tmp_path / 'bag', 'sqlite3')
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute('UPDATE messages SET timestamp = "soon" WHERE id = 3')
+        database.execute('UPDATE messages SET data = 5 WHERE id = 4')
+    assert len(list(BagReader(path))) == 78
+
+
+@pytest.mark.parametrize('storage', ['sqlite3', 'mcap'])
+@pytest.mark.timeout(120)
+def test_mutated_bags_end_in_messages_or_one_clear_error(tmp_path, storage):
+    """Bytes turned, zeroed, cut and repeated, in the file and in metadata.yaml."""
+    random = np.random.default_rng(7)
+    path = tmp_path / 'bag'
+    file = recorded(path, storage)
+    originals = {one: one.read_bytes() for one in (file, path / 'metadata.yaml')}
+    read = 0
+    for turn in range(24):
+        victim = file if turn % 4 else path / 'metadata.yaml'
+        data = bytearray(originals[victim])
+        at = int(random.integers(len(data)))
+        kind = turn // 4 % 5
+        if kind == 0:
+            del data[at:]
+        elif kind == 1:
+            data[at:at + 200] = bytes(len(data[at:at + 200]))
+        elif kind == 2:
+            data[at:at] = data[at // 2:at // 2 + 64]
+        else:
+            for place in random.integers(len(data), size=8):
+                data[place] = random.integers(256)
+        victim.write_bytes(data)
+        for bag in (path, file):
+            try:
+                reader = BagReader(bag)
+                messages = list(reader)
+                read += bool(messages)
+                assert len(messages) <= 160
+            except FormatError as error:
+                assert str(bag) in str(error) and len(str(error)) < 2000
+                continue
+            for message in messages:
+                try:
+                    assert message.msg is not None
+                except FormatError as error:
+                    assert message.topic in str(error)
+        victim.write_bytes(originals[victim])
+    assert read > 24
 
 
 def test_recording(data_dir):

@@ -17,6 +17,7 @@ import numpy as np
 from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
+from ...frontend.decode import Refused
 from ...graph import Graph, Increment, range_residuals
 from ...io import report
 from ...io.bag import BagReader
@@ -40,6 +41,10 @@ class Replay:
     solution: Solution | None = None
     messages: int = 0
     unused_topics: tuple[str, ...] = ()
+    bag_faults: tuple[str, ...] = ()
+    """What of the bag cannot be read, in words."""
+    unreadable: dict[str, list[str]] = field(default_factory=dict)
+    """Errors of single messages by topic."""
     topics: dict[str, str] = field(default_factory=dict)
     """Topics of the bag that have messages, with their types."""
     increments: list[Increment] = field(default_factory=list)
@@ -111,6 +116,7 @@ def run(
     period_ns = int(config.backend.replay_solve_period_s * 1e9)
     due_ns = bag.start_ns + period_ns
     span = max(bag.end_ns - bag.start_ns, 1)
+    readable: set[str] = set()
     for message in bag.messages(wanted):
         if message.bag_time_ns >= due_ns:
             state.solve((due_ns - bag.start_ns) * 1e-9)
@@ -119,10 +125,22 @@ def run(
                 progress((message.bag_time_ns - bag.start_ns) / span, state.solution)
         state.messages += 1
         route = routes[message.topic]
+        try:
+            msg = message.msg
+        except FormatError as error:
+            state.unreadable.setdefault(message.topic, []).append(str(error))
+            if route is not None:
+                state.frontend.add(Refused(route.kind, 'unreadable'))
+            continue
+        readable.add(message.topic)
         if route is not None:
-            state.frontend.feed(route, message.msg, message.bag_time_ns)
+            state.frontend.feed(route, msg, message.bag_time_ns)
         if message.topic in truth:
-            state.tracks[truth[message.topic]].add(message.msg, message.bag_time_ns)
+            state.tracks[truth[message.topic]].add(msg, message.bag_time_ns)
+    for topic in state.unreadable.keys() - readable:
+        raise FormatError(path, None, (
+            f'no message of {topic} can be read; the first: {state.unreadable[topic][0]}'))
+    state.bag_faults = tuple(bag.faults)
     state.solve(span * 1e-9, flush=True)
     state.solve(span * 1e-9, flush=True, full=True)
     if progress is not None:

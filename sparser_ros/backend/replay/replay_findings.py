@@ -13,6 +13,9 @@ def findings_of(state: Replay) -> tuple[Finding, ...]:
     """Each fault once: topics, configuration, sources of data during the whole bag, the map."""
     frontend, solution = state.frontend, state.solution
     every = (
+        *(Finding('bag', text, text) for text in state.bag_faults),
+        *(Finding('bag', topic, f'{len(errors)} messages of {topic} cannot be read and are left '
+                  f'out; the first: {errors[0]}') for topic, errors in state.unreadable.items()),
         *topic_findings(
             Inputs(state.config), state.topics,
             tuple(state.config.backend.truth_topics.values())),

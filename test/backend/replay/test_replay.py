@@ -2,8 +2,11 @@
 
 import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +57,34 @@ def test_the_report_says_what_came_in_and_what_came_out(bag, tmp_path, capsys):
     assert (tmp_path / 'map.png').stat().st_size > 10_000
     text = capsys.readouterr().out
     assert 'A: located' in text and 'ground truth' in text
+
+
+def test_of_a_damaged_bag_is_used_what_can_be_read(bag, tmp_path, capsys):
+    """A cut file without metadata, and one message of nonsense; both are told."""
+    shutil.copytree(bag / 'bag', tmp_path / 'bag')
+    (file,) = (tmp_path / 'bag').glob('*.db3')
+    with closing(sqlite3.connect(file)) as database, database:
+        row = database.execute(
+            'SELECT messages.id FROM messages JOIN topics ON topic_id = topics.id '
+            'WHERE name = "/uwb/ranges" LIMIT 1 OFFSET 50').fetchone()
+        database.execute("UPDATE messages SET data = x'00010000ff' WHERE id = ?", row)
+    (tmp_path / 'bag' / 'metadata.yaml').unlink()
+    arguments = ['--config', str(bag / 'c.yaml'), '--report', str(tmp_path / 'r.json')]
+    assert main(['replay', str(tmp_path / 'bag'), *arguments]) == 0
+    warnings = ' '.join(json.loads((tmp_path / 'r.json').read_text())['warnings'])
+    assert 'metadata.yaml is missing' in warnings
+    assert '1 messages of /uwb/ranges cannot be read' in warnings
+    data = file.read_bytes()
+    file.write_bytes(data[:len(data) * 9 // 10])
+    main(['replay', str(tmp_path / 'bag'), *arguments])
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert any(str(file) in text and 'damaged' in text for text in report['warnings'])
+    assert report['n_poses'] > 50
+    file.write_bytes(bytes(5000))
+    capsys.readouterr()
+    assert main(['replay', str(tmp_path / 'bag'), *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert str(file) in shown and '.recover' in shown and 'Traceback' not in shown
 
 
 def test_two_runs_give_the_same_bits_in_processes_without_ros(bag, tmp_path):
