@@ -13,6 +13,7 @@ import numpy as np
 from ..config import ConfigError, SolverError, SparserConfig
 from . import calibration_options
 from .exit_codes import SOLVED
+from .info_command import bag_parameters
 from .path_options import GRAPHS, Kind, Reads, Writes, add_force, add_report, write_report
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('data', action=Reads, kind=Kind.DATA, metavar='BAG|GRAPH',
                         help='ROS 2 bag, .pyfg or .g2o file')
     parser.add_argument('--config', action=Reads, kind=Kind.PARAMETERS, metavar='C.yaml',
-                        help="a bag's parameter file (default: all defaults)")
+                        help=(
+        "a bag's parameter file (default: drafted from the bag, as `sparser info` does)"))
     parser.add_argument('--truth', metavar='TOPIC|FILE', help=(
         'reference positions: for a bag the topic of a pose, with {robot} for several robots; for '
         'a graph a .pyfg whose vertices are the reference'))
@@ -39,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
                         help='standard deviation of the reference per axis [m] (default 0.02)')
     parser.add_argument('-o', '--output', action=Writes, kind=Kind.PARAMETERS,
                         metavar='RADIOS.yaml', help=(
-        'write the parameters that the node reads; with --config on top of those'))
+        'write the parameters that the node reads, on top of --config or of the draft'))
     add_force(parser)
     add_report(parser)
     parser.add_argument('--plots', action=Writes, kind=Kind.FOLDER, metavar='DIR',
@@ -57,9 +59,10 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.truth_sigma < np.inf:
         raise ConfigError(f'--truth-sigma: expected a positive length, got {args.truth_sigma}')
     if args.data.suffix.lower() in GRAPHS:
-        config, graph = _graph_config(args), _graph(args)
+        config, values = _graph_config(args)
+        graph = _graph(args)
     else:
-        config, graph = _bag(args)
+        config, values, graph = _bag(args)
     options = calibration_options.config_of(args)
     assert options is not None
     options = replace(options, sigma='estimate')
@@ -75,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     calibration_options.show_levers(shown.antennas)
     for one in either:
         print(f'  {either_words(one.robot, one.late_s, one.axis, one.error_m)}')
-    _write(args, config, found, shown.antennas, {
+    _write(args, config, values, found, shown.antennas, {
         'clocks': [asdict(row) for row in shown.clocks if row.determined],
         'lever_arms': [asdict(row) | {
             'determined': row.determined, 'significant': row.significant(SIGNIFICANT),
@@ -100,25 +103,26 @@ def _graph(args: argparse.Namespace) -> Graph:
                    args.truth_sigma)
 
 
-def _graph_config(args: argparse.Namespace) -> SparserConfig:
-    """The parameters on top of which a graph's radios are written."""
+def _graph_config(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any]]:
+    """The configuration on top of which a graph's radios are written, also as parameters."""
     if args.config:
-        return SparserConfig.from_yaml(args.config)
+        return bag_parameters(args.data, args.config)
     from ..io import graph_file
 
     robots = list(graph_file.read(args.data).robots)
-    return SparserConfig(robots=robots) if robots else SparserConfig()
+    config = SparserConfig(robots=robots) if robots else SparserConfig()
+    return config, {'robots': list(config.robots)}
 
 
-def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
-    """The configuration of a bag, and the graph of a replay."""
+def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph]:
+    """The configuration of a bag, also as parameters, and the graph of a replay."""
     from ..backend.replay import replay
     from ..backend.replay.calibrated_replay import heard_part, reference_positions
     from ..backend.replay.replay_findings import undetermined_robots
     from ..calibrate.reference_trajectory import held_to
     from .progress import replay_progress
 
-    config = SparserConfig.from_yaml(args.config) if args.config else SparserConfig()
+    config, values = bag_parameters(args.data, args.config)
     if args.truth:
         topics = {robot: config.topic(args.truth, robot) for robot in config.robots}
         config = replace(config, backend=replace(config.backend, truth_topics=topics))
@@ -132,24 +136,20 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, Graph]:
                           f'calibrated: {"; ".join(undetermined_robots(state))}')
     if args.truth:
         graph = held_to(graph, *reference_positions(graph, state.tracks), args.truth_sigma)
-    return config, graph
+    return config, values, graph
 
 
 def _write(
-    args: argparse.Namespace, config: SparserConfig, found: SelfCalibration,
-    levers: Sequence[LeverRow], further: dict[str, list[dict[str, Any]]],
+    args: argparse.Namespace, config: SparserConfig, before: dict[str, Any],
+    found: SelfCalibration, levers: Sequence[LeverRow], further: dict[str, list[dict[str, Any]]],
 ) -> None:
     """Write what the options name, and say what that is."""
     if args.output:
         from ..calibrate.radio_settings import radio_settings
-        from ..config.sparser import load_yaml
         from ..io import ros_yaml
 
         settings: dict[str, Any] = radio_settings(
             config, found, noise=True, levers=levers)
-        before: dict[str, Any] = {'robots': list(config.robots)}
-        if args.config:
-            before = load_yaml(args.config)
         ranges = {**before.get('ranges', {}), **settings['ranges']}
         ros_yaml.write(
             args.output, {**before, 'radios': settings['radios'], 'ranges': ranges})

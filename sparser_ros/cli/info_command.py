@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +46,26 @@ def run(args: argparse.Namespace) -> int:
     for text in lacks:
         print(f'missing: {text}')
     return NOT_CONVERGED if lacks else SOLVED
+
+
+def bag_parameters(bag: Path, path: Path | None) -> tuple[SparserConfig, dict[str, Any]]:
+    """The configuration with which a command reads a bag, and its parameters as a file has them.
+
+    Without a file it is drafted from the bag, which stderr tells.
+    """
+    from ..config.sparser import SparserConfig, load_yaml
+
+    if path is not None:
+        return SparserConfig.from_yaml(path), load_yaml(path)
+    from ..frontend.draft_config import draft
+    from ..io.bag_survey import survey
+
+    values, notes = draft(survey(bag))
+    print('no --config: drafted from the topics, names and motion in the bag. To keep and correct '
+          f'the draft: sparser info {bag} --config FILE; then --config FILE', file=sys.stderr)
+    for note in notes:
+        print(f'drafted: {note}', file=sys.stderr)
+    return SparserConfig.from_mapping(values), values
 
 
 def _graph(graph: Graph) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from ..config.errors import SolverError
 from . import calibration_options
 from .exit_codes import NOT_CONVERGED, SOLVED
+from .info_command import bag_parameters
 from .path_options import Kind, Reads, Writes, add_report, write_report
 from .solve_summary import rejected_text, residual_text, status_text
 from .warnings_text import show_undetermined, show_warnings
@@ -26,7 +27,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('bag', action=Reads, kind=Kind.BAG, metavar='BAG',
                         help='folder, .mcap or .db3 file')
     parser.add_argument('--config', action=Reads, kind=Kind.PARAMETERS, metavar='C.yaml',
-                        help="the node's parameter file (default: all defaults)")
+                        help=(
+        "the node's parameter file (default: drafted from the bag, as `sparser info` does)"))
     add_report(parser)
     parser.add_argument('--run', dest='run_folder', action=Writes, kind=Kind.RUN, metavar='DIR',
                         help=(
@@ -48,10 +50,9 @@ def run(args: argparse.Namespace) -> int:
     """Replay the bag; 0 solved, 3 not converged or robots without a place."""
     from ..backend.replay import replay, replay_findings
     from ..backend.replay.calibrated_replay import run_calibrated
-    from ..config.sparser import SparserConfig
     from .progress import replay_progress
 
-    config = SparserConfig.from_yaml(args.config) if args.config else SparserConfig()
+    config, _ = bag_parameters(args.bag, args.config)
     if args.calibrate:
         config = replace(config, calibration=replace(config.calibration, mode='apply'))
     with replay_progress() as progress:

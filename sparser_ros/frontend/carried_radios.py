@@ -1,15 +1,18 @@
-"""Which robot carries which radio, from the motion of the robots and the ranges of the radios.
+"""Which robot carries which radio: from names, from the motion of robots, from the ranges.
 
 A range between a radio on a moving robot and one that stands still follows from the odometry of
 that robot and one unknown point: r(t) = |p(t) - b| + a, with the delay a of both antennas. A range
 between radios on two moving robots follows from both odometries and their unknown relative pose.
-Each pair of radios is fitted under every such hypothesis; the assignment that explains all pairs
-best is taken where it is clearly better than each assignment that differs in one radio, or that
-exchanges two of them.
+Each pair of radios is fitted under every such hypothesis. That alone leaves a mirror image: with
+one robot, the radio that all pairs share rides and the others stand, or all others ride and that
+one stands. What decides is that two radios on one robot are about equally far from any third, that
+a robot carries few radios, and names. The assignment of least cost is taken; a radio is doubtful
+where another assignment costs about as much.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -18,33 +21,50 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from ..array_types import Array
+from ..array_types import Array, Index, Mask
 
-STILL = ''
-"""Label of a radio that no moving robot carries."""
 MOVED_M = 1.0
 """Extent of a track from which ranges tell its robot: several times the noise of UWB ranges."""
 FITTED = 60
-"""Ranges of a pair that are fitted, spread over the bag; a fit has at most four unknowns."""
+"""Ranges of a pair that are fitted, spread over the bag; a fit has at most five unknowns."""
 LEAST_RANGES = 15
 ROBOT_SIZE_M = 2.0
 """Radios on one robot are no farther from each other."""
+LONGEST_GAP_S = 5.0
+"""Between two ranges of a pair, for a range of another pair that is compared with them."""
+MOST_APART = 0.3
+"""Share of ranges that blocked paths may make differ by more than ROBOT_SIZE_M."""
 FLOOR_M = 0.1
 """Noise of a good UWB range: smaller residuals do not speak for a hypothesis."""
 MARGIN = 10.0
 """Log-likelihood by which an assignment must be better: odds of e^10, about 20 000 to 1."""
+FURTHER = 5.0
+"""Cost of each further radio on a robot: it carries one more often than several."""
+NEITHER = 2.0
+"""Cost of a pair with fewer than LEAST_RANGES of which neither end rides: who would range it?"""
+OF_ITS_NAME, OF_ITS_NUMBER, WORD = 1e6, 3 * MARGIN, 1.5 * MARGIN
+"""Cost of a radio elsewhere than on the robot of its name, than on that of its number (radios and
+robots may both be counted from 1), and against a word in its name."""
+IMPOSSIBLE = 1e3
+"""Cost of two radios on one robot whose distances to a third differ, whatever odometry says."""
+SILENT = 0.5
+"""Cost of a ride of a radio that measures nothing itself: tags mostly do, anchors answer."""
+STANDING_WORDS = frozenset({'anchor', 'anc', 'beacon', 'base', 'basestation', 'landmark', 'fixed'})
+RIDING_WORDS = frozenset({'tag', 'rover', 'mobile', 'robot', 'uav', 'ugv', 'drone', 'turtlebot'})
 STARTS = 12
 """Directions from which a fit starts; its cost has few minima over the circle."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """What motion says about the radios."""
+    """Which robots carry which radios, and how sure that is."""
 
     robot: dict[str, str] = field(default_factory=dict)
-    """Radio -> moving robot that carries it, where that is clear."""
-    doubtful: tuple[str, ...] = ()
-    """Radios whose ranges fit several assignments about as well."""
+    """Radio -> moving robot that most likely carries it."""
+    doubtful: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Radio -> what may be as well: robots that may carry it, '' = it may stand still."""
+    named: dict[str, str] = field(default_factory=dict)
+    """Radio -> what its name says: the robot of that name, 'rides' or 'stands'."""
     standing: tuple[str, ...] = ()
     """Robots that moved by less than MOVED_M: their radios look like beacons."""
 
@@ -54,28 +74,74 @@ def carried_radios(
 ) -> Carried:
     """Assign radios to robots.
 
-    `tracks`: robot -> (n, 3) of seconds, x, y in the frame of its odometry. `ranges`: pair of
-    radios -> (m, 2) of seconds and metres. Robots that stand still cannot be told from beacons.
+    `tracks`: robot -> (n, 1 + d) of seconds and position in the frame of its odometry, d = 2 or 3.
+    `ranges`: (radio that measured, other radio) -> (m, 2) of seconds and metres. Robots that stand
+    still cannot be told from beacons.
     """
     extent = {robot: float(np.linalg.norm(np.ptp(track[:, 1:], axis=0)))
               for robot, track in tracks.items() if len(track)}
     moving = [robot for robot, size in extent.items() if size >= MOVED_M]
     standing = tuple(robot for robot in tracks if robot not in moving)
-    pairs = _merged(ranges)
-    if not moving or not pairs:
-        return Carried(standing=standing)
-    table = {pair: _costs(values, [tracks[robot] for robot in moving])
-             for pair, values in pairs.items()}
+    pairs = _both_ways(ranges)
     radios = sorted({name for pair in pairs for name in pair})
-    labels = _best(table, radios, len(moving))
-    doubtful = _doubtful(table, radios, labels, len(moving))
+    named = {name: said for name in radios if (said := name_says(name, tracks))}
+    if not moving or not pairs:
+        return Carried(named=named, standing=standing)
+    prior = {
+        radio: _prior(radio, named.get(radio, ''), moving, any(a == radio for a, _ in ranges))
+        for radio in radios}
+    at = [tracks[robot] for robot in moving]
+    # Where a name tells, other labels need no fits.
+    open_to = {radio: cost < OF_ITS_NAME for radio, cost in prior.items()}
+    assignment = _Assignment(
+        {(a, b): _costs(_thinned(values), at, np.outer(open_to[a], open_to[b]))
+         for (a, b), values in pairs.items()}, prior, _apart(pairs), len(moving))
+    labels = assignment.best()
+    words = [*moving, '']
     return Carried(
-        {radio: moving[label] for radio, label in labels.items()
-         if label < len(moving) and radio not in doubtful}, doubtful, standing)
+        {radio: moving[label] for radio, label in zip(radios, labels, strict=True)
+         if label < len(moving)},
+        {radio: tuple(words[label] for label in sorted(others))
+         for radio, others in assignment.doubtful(labels).items()},
+        named, standing)
 
 
-def _merged(ranges: Mapping[tuple[str, str], Array]) -> dict[tuple[str, str], Array]:
-    """Both directions of a pair together, thinned, for pairs with enough ranges."""
+def name_says(radio: str, robots: Mapping[str, Any]) -> str:
+    """What the name of a radio tells: a robot, 'rides' on one, 'stands', or '' = nothing.
+
+    Numbers alone count where they are the whole name: radio 1 of robot 1, but not n_1.
+    """
+    if radio in robots:
+        return radio
+    parts = re.split(r'[^0-9a-z]+', radio.lower())
+    words = {part.rstrip('0123456789') for part in parts}
+    if words & STANDING_WORDS:
+        return 'stands'
+    carriers = [robot for robot in robots
+                if robot.lower() in parts and not robot.isdigit()]
+    if len(carriers) == 1:
+        return carriers[0]
+    return 'rides' if words & RIDING_WORDS else ''
+
+
+def _prior(radio: str, said: str, moving: list[str], measures: bool) -> Array:
+    """(k+1,) costs of the labels of a radio before any range is looked at; k = still."""
+    k = len(moving)
+    cost = np.full(k + 1, 0.0 if measures else SILENT)
+    cost[k] = 0.0
+    weight = OF_ITS_NUMBER if radio.isdigit() else OF_ITS_NAME if radio == said else WORD
+    if said == 'rides':
+        cost[k] += WORD
+    elif said == 'stands':
+        cost[:k] += WORD
+    elif said:
+        # A robot that stands keeps its radio: that stands as well.
+        cost[np.arange(k + 1) != (moving.index(said) if said in moving else k)] += weight
+    return cost
+
+
+def _both_ways(ranges: Mapping[tuple[str, str], Array]) -> dict[tuple[str, str], Array]:
+    """Both directions of a pair together, in order of time, for pairs with any range."""
     together: dict[tuple[str, str], list[Array]] = {}
     for (first, second), values in ranges.items():
         if first != second:
@@ -84,30 +150,70 @@ def _merged(ranges: Mapping[tuple[str, str], Array]) -> dict[tuple[str, str], Ar
     for pair, parts in together.items():
         values = np.concatenate(parts)
         values = values[np.isfinite(values[:, 1]) & (values[:, 1] > 0)]
-        if len(values) >= LEAST_RANGES:
-            order = np.argsort(values[:, 0])
-            merged[pair] = values[order[np.unique(np.linspace(
-                0, len(values) - 1, min(FITTED, len(values))).astype(int))]]
+        if len(values):
+            merged[pair] = values[np.argsort(values[:, 0], kind='stable')]
     return merged
 
 
-def _costs(values: Array, tracks: list[Array]) -> Array:
-    """(k+1, k+1) negative log-likelihoods of one pair by the labels of its ends; k = still."""
+def _thinned(values: Array) -> Array:
+    """FITTED of the rows, spread evenly."""
+    rows = np.linspace(0, len(values) - 1, min(FITTED, len(values))).astype(int)
+    return values[np.unique(rows)]
+
+
+def _apart(pairs: Mapping[tuple[str, str], Array]) -> set[tuple[str, str]]:
+    """Pairs of radios that cannot ride together: they are far apart, or their distances to a third
+    radio differ. A range of one is compared with those of the other before and after it."""
+    to: dict[str, dict[str, Array]] = {}
+    for (a, b), values in pairs.items():
+        to.setdefault(a, {})[b] = to.setdefault(b, {})[a] = values
+    return {
+        (a, b) for a, b in combinations(sorted(to), 2)
+        if (b in to[a] and np.median(to[a][b][:, 1]) > 2 * ROBOT_SIZE_M)
+        or any(_differ(to[a][third], to[b][third]) for third in to[a].keys() & to[b].keys())}
+
+
+def _differ(one: Array, other: Array) -> bool:
+    """Whether distances (m, 2) to one radio are those of two places more than a robot apart."""
+    after = np.searchsorted(other[:, 0], one[:, 0])
+    inside = (after > 0) & (after < len(other))
+    rows, after = one[inside], after[inside]
+    before = other[after - 1]
+    near = other[after, 0] - before[:, 0] <= LONGEST_GAP_S
+    if np.sum(near) < LEAST_RANGES:
+        return False
+    bracket = np.stack([before[near, 1], other[after[near], 1]])
+    beyond = np.maximum(bracket.min(0) - rows[near, 1], rows[near, 1] - bracket.max(0))
+    return bool(np.mean(beyond > ROBOT_SIZE_M) > MOST_APART)
+
+
+def _costs(values: Array, tracks: list[Array], wanted: Mask) -> Array:
+    """(k+1, k+1) negative log-likelihoods of one pair by the labels of its ends; k = still.
+
+    `wanted` (k+1, k+1): the labels to be fitted; others keep the cost of two ends that stand.
+    """
     k = len(tracks)
-    cost = np.empty((k + 1, k + 1))
     seconds, distance = values.T
-    at = [np.stack([np.interp(seconds, t[:, 0], t[:, axis]) for axis in (1, 2)], axis=1)
-          for t in tracks]
-    # Two radios that stand still keep their distance, and so do two on one robot, a small one.
-    constant = _likelihood(distance - np.median(distance))
-    cost[:] = constant
-    np.fill_diagonal(cost[:k, :k], _likelihood(distance - min(
-        float(np.median(distance)), ROBOT_SIZE_M)))
-    if np.mean(np.abs(distance - np.median(distance))) < FLOOR_M / 2:
+    middle = float(np.median(distance))
+    if len(values) < LEAST_RANGES:
+        cost = np.zeros((k + 1, k + 1))
+        cost[k, k] = NEITHER
+        cost[np.arange(k), np.arange(k)] = MARGIN * (middle > ROBOT_SIZE_M)
         return cost
+    # Two radios that stand still keep their distance, and so do two on one robot, a small one.
+    constant = _likelihood(distance - middle)
+    cost = np.full((k + 1, k + 1), constant)
+    np.fill_diagonal(cost[:k, :k], _likelihood(distance - min(middle, ROBOT_SIZE_M)))
+    if np.mean(np.abs(distance - middle)) < FLOOR_M / 2:
+        return cost
+    wanted = wanted | wanted.T
+    at = [np.stack([np.interp(seconds, t[:, 0], t[:, axis]) for axis in range(1, t.shape[1])],
+                   axis=1) for t in tracks]
     for one in range(k):
-        cost[one, k] = cost[k, one] = min(constant, _fit_point(at[one], distance))
-        for other in range(one):
+        if np.any(wanted[one]):
+            cost[one, k] = cost[k, one] = min(constant, _fit_point(at[one], distance))
+    for one, other in combinations(range(k), 2):
+        if wanted[one, other]:
             cost[one, other] = cost[other, one] = min(
                 cost[one, k], cost[other, k], _fit_relative(at[one], at[other], distance))
     return cost
@@ -119,35 +225,47 @@ def _likelihood(residual: Array) -> float:
 
 
 def _fit_point(track: Array, distance: Array) -> float:
-    """Best fit of |p(t) - b| + a over b (2,) and a."""
-    def residual(x: Array) -> Any:
-        return np.linalg.norm(track - x[:2], axis=1) + x[2] - distance
+    """Best fit of |p(t) - b| + a over b (d,) and a."""
+    d = track.shape[1]
 
-    starts = [np.append(track.mean(0) + np.median(distance) * _direction(k), 0.0)
+    def residual(x: Array) -> Any:
+        return np.linalg.norm(track - x[:d], axis=1) + x[d] - distance
+
+    starts = [np.append(track.mean(0) + np.median(distance) * _direction(k, d), 0.0)
               for k in range(STARTS)]
     return _fitted(residual, starts)
 
 
 def _fit_relative(one: Array, other: Array, distance: Array) -> float:
-    """Best fit of |R(x_2) p(t) + x_0:2 - q(t)| + x_3: the unknown relative pose of two robots."""
+    """Best fit of |R(yaw) p(t) + x - q(t)| + a: the unknown relative pose of two robots.
+
+    In space both odometries have their z axis upright.
+    """
+    d = one.shape[1]
+
     def residual(x: Array) -> Any:
-        c, s = np.cos(x[2]), np.sin(x[2])
-        turned = one @ np.array([[c, s], [-s, c]])
-        return np.linalg.norm(turned + x[:2] - other, axis=1) + x[3] - distance
+        moved = np.concatenate([one[:, :2] @ _turn(float(x[d])).T, one[:, 2:]], axis=1) + x[:d]
+        return np.linalg.norm(moved - other, axis=1) + x[d + 1] - distance
 
     starts = []
-    for turn in range(0, STARTS, 3):
-        c, s = _direction(turn)
-        centre = other.mean(0) - np.array([[c, -s], [s, c]]) @ one.mean(0)
-        starts += [
-            np.array([*(centre + np.median(distance) * _direction(k)), np.arctan2(s, c), 0.0])
-            for k in range(0, STARTS, 2)]
+    for yaw in (2 * np.pi * k / STARTS for k in range(0, STARTS, 3)):
+        centre = other.mean(0)
+        centre[:2] -= _turn(yaw) @ one.mean(0)[:2]
+        centre[2:] -= one.mean(0)[2:]
+        starts += [np.array([*(centre + np.median(distance) * _direction(k, d)), yaw, 0.0])
+                   for k in range(0, STARTS, 2)]
     return _fitted(residual, starts)
 
 
-def _direction(k: int) -> Array:
-    angle = 2 * np.pi * k / STARTS
-    return np.array([np.cos(angle), np.sin(angle)])
+def _turn(yaw: float) -> Array:
+    c, s = np.cos(yaw), np.sin(yaw)
+    return np.array([[c, -s], [s, c]])
+
+
+def _direction(k: int, d: int) -> Array:
+    """(d,) a unit vector; in space up and down in turn, for the plane of a track is a mirror."""
+    flat = _turn(2 * np.pi * k / STARTS)[:, 0]
+    return flat if d == 2 else np.array([*(flat * np.sqrt(0.75)), 0.5 - k // 2 % 2])
 
 
 def _fitted(residual: Any, starts: list[Array]) -> float:
@@ -157,41 +275,70 @@ def _fitted(residual: Any, starts: list[Array]) -> float:
         residual, start, loss='soft_l1', f_scale=FLOOR_M, max_nfev=40).x)) for start in starts)
 
 
-def _total(table: Mapping[tuple[str, str], Array], labels: Mapping[str, int]) -> float:
-    return float(sum(cost[labels[a], labels[b]] for (a, b), cost in table.items()))
+class _Assignment:
+    """Labels of radios (R,), and their cost: label i rides on the i-th moving robot, k stands."""
 
+    def __init__(
+        self, table: Mapping[tuple[str, str], Array], prior: Mapping[str, Array],
+        apart: set[tuple[str, str]], k: int,
+    ) -> None:
+        self.radios, self._k = list(prior), k
+        row = {radio: number for number, radio in enumerate(self.radios)}
+        self._ends, self._apart = (
+            np.array([[row[name] for name in pair] for pair in pairs], dtype=int).reshape(-1, 2)
+            for pairs in (table, sorted(apart)))
+        self._table, self._prior = np.stack(list(table.values())), np.stack(list(prior.values()))
 
-def _best(table: Mapping[tuple[str, str], Array], radios: list[str], k: int) -> dict[str, int]:
-    """The labelling of least cost: each radio in turn, from several starts, until none changes."""
-    best: dict[str, int] = {}
-    for start in range(k + 1):
-        labels = dict.fromkeys(radios, k if start == k else start)
-        changed = True
-        while changed:
-            changed = False
-            for radio in radios:
-                choice = min(range(k + 1), key=lambda label: (
-                    _total(table, {**labels, radio: label}), label != k))
-                if _total(table, {**labels, radio: choice}) < _total(table, labels) - 1e-9:
-                    labels[radio], changed = choice, True
-        if not best or _total(table, labels) < _total(table, best):
-            best = labels
-    return best
+    def cost(self, labels: Index) -> Array:
+        """(m,) negative log-likelihoods of assignments (m, R), up to a constant."""
+        a, b = (labels[:, self._ends[:, end]] for end in (0, 1))
+        pairs = self._table[np.arange(len(self._table)), a, b].sum(axis=1)
+        one, other = (labels[:, self._apart[:, end]] for end in (0, 1))
+        together = np.sum((one == other) & (one < self._k), axis=1)
+        prior = self._prior[np.arange(len(self.radios)), labels].sum(axis=1)
+        on = np.sum(labels[:, :, None] == np.arange(self._k), axis=1)
+        further = np.sum(np.maximum(on - 1, 0), axis=1)
+        return np.asarray(pairs + prior + FURTHER * further + IMPOSSIBLE * together)
 
+    def best(self) -> Index:
+        """(R,) the labelling of least cost: the best step from several starts, until none helps."""
+        starts = [np.full(len(self.radios), label) for label in range(self._k + 1)]
+        ends = [self._descended(labels) for labels in (*starts, np.argmin(self._prior, axis=1))]
+        return min(ends, key=lambda labels: float(self.cost(labels[None])[0]))
 
-def _doubtful(
-    table: Mapping[tuple[str, str], Array], radios: list[str], labels: dict[str, int], k: int
-) -> tuple[str, ...]:
-    """Radios that another assignment would place about as well."""
-    cost = _total(table, labels)
-    found: set[str] = set()
-    for radio in radios:
-        others = (_total(table, {**labels, radio: label})
-                  for label in range(k + 1) if label != labels[radio])
-        if min(others) < cost + MARGIN:
-            found.add(radio)
-    for a, b in combinations(radios, 2):
-        if labels[a] != labels[b] and _total(
-                table, {**labels, a: labels[b], b: labels[a]}) < cost + MARGIN:
-            found |= {a, b}
-    return tuple(sorted(found))
+    def _descended(self, labels: Index) -> Index:
+        while True:
+            steps = np.concatenate([labels[None], self._steps(labels)])
+            cost = self.cost(steps)
+            if cost.min() > cost[0] - 1e-9:
+                return labels
+            labels = steps[np.argmin(cost)]
+
+    def _steps(self, labels: Index) -> Index:
+        """(m, R) assignments that differ in one radio, or exchange two."""
+        steps = []
+        for radio, label in enumerate(labels):
+            single = np.tile(labels, (self._k, 1))
+            single[:, radio] = np.delete(np.arange(self._k + 1), label)
+            others = np.flatnonzero(labels[radio:] != label) + radio
+            both = np.tile(labels, (len(others), 1))
+            both[:, radio], both[np.arange(len(others)), others] = labels[others], label
+            steps += [single, both]
+        return np.concatenate(steps)
+
+    def doubtful(self, labels: Index) -> dict[str, set[int]]:
+        """Radios that another assignment places about as well, with their labels there.
+
+        Beside one step: a radio that stands, with all those that it ranges on its robot.
+        """
+        steps = [self._steps(labels)]
+        for radio in np.flatnonzero(labels < self._k):
+            turned = labels.copy()
+            mine = np.any(self._ends == radio, axis=1)
+            turned[self._ends[mine].ravel()] = labels[radio]
+            turned[radio] = self._k
+            steps.append(turned[None])
+        every = np.concatenate(steps)
+        near = every[self.cost(every) < self.cost(labels[None]) + MARGIN]
+        return {self.radios[radio]: set(near[near[:, radio] != labels[radio], radio].tolist())
+                for radio in np.flatnonzero(np.any(near != labels, axis=0))}

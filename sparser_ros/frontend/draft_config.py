@@ -1,10 +1,11 @@
-"""A configuration drafted from the topics of a bag: robots, radios and inputs by their names."""
+"""A configuration drafted from a bag: inputs by types and names of topics, the dimension by the
+motion, who carries which radio by names, motion and ranges."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from ..array_types import Array
 from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..io.bag_survey import TopicSurvey
-from .carried_radios import carried_radios
+from .carried_radios import Carried, carried_radios
 from .topic_check import ODOMETRY_TYPE
 
 TRUTH = re.compile(r'truth|mocap|vrpn|optitrack|vicon|(?:^|[/_])gt(?:[/_]|$)', re.IGNORECASE)
@@ -22,24 +23,34 @@ TRUTH_TYPES = (ODOMETRY_TYPE, 'geometry_msgs/msg/PoseStamped',
                'geometry_msgs/msg/PoseWithCovarianceStamped')
 
 
+CLIMB_M, CLIMB_SHARE, LEAN_DEG = 0.3, 0.03, 5.0
+"""A robot moves in space where it climbs CLIMB_M and either CLIMB_SHARE of its way across, or leans
+by LEAN_DEG: flights do, floors and gentle slopes do not."""
+
+
 def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
-    """Parameters, and what a reader has to check or add, in words."""
-    notes: list[str] = []
+    """Parameters, and in words what was decided and what a reader has to check or add."""
     odometry = {t.topic: t.count for t in topics
                 if t.type == ODOMETRY_TYPE and t.count and not TRUTH.search(t.topic)}
-    config: dict[str, Any] = {'dimension': 2}
     template, robots = _robots(odometry)
+    surveys = {t.topic: t for t in topics}
+    driven = {robot: surveys[template.replace('{robot}', robot)] for robot in robots}
+    dimension, why = _dimension(driven)
+    config: dict[str, Any] = {'dimension': dimension}
+    notes = [why] if why else []
     inputs, radios = _ranges(topics)
-    strangers = sorted(radios - set(robots))
-    tracks = {robot: _track(topics, template.replace('{robot}', robot)) for robot in robots}
-    carried = carried_radios(tracks, _pairs(topics, inputs)) if strangers else None
-    if carried is not None and carried.robot:
+    carried = carried_radios(
+        {robot: np.array(one.track).reshape(-1, 4)[:, :1 + dimension]
+         for robot, one in driven.items()}, _pairs(topics, inputs))
+    riding = {name: carried.robot[name] for name in sorted(radios) if name in carried.robot}
+    if any(name != robot for name, robot in riding.items()):
         # A robot that stands still looks like a beacon, and ranges cannot place it otherwise.
         still = [robot for robot in carried.standing if robot not in radios]
         robots = [robot for robot in robots if robot not in still]
-        notes += _carried_notes(
-            {radio: robot for radio, robot in carried.robot.items() if radio in strangers},
-            [radio for radio in carried.doubtful if radio in strangers], still)
+        if still:
+            notes.append(
+                f'left out, since they stand still in this recording: {", ".join(still)}. Add '
+                'each to `robots`, and its radio with `robot: NAME`, where it moves')
     if robots:
         config |= {'robots': robots, 'odometry': {'topic': template}}
     else:
@@ -54,15 +65,10 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
         config['sightings'] = {'inputs': {
             f'landmarks{number or ""}': {'topic': topic, 'adapter': 'landmark_sighting'}
             for number, topic in enumerate(seen)}}
-    if strangers:
-        known = carried.robot if carried is not None else {}
-        config['radios'] = {name: {'robot': known[name]} if name in known else {'beacon': name}
-                            for name in strangers}
-        beacons = [name for name in strangers if name not in known]
-        if beacons:
-            notes.append(
-                f'{len(beacons)} radios are drafted as beacons of unknown position: '
-                f'{", ".join(beacons)}. Those that a robot carries need `robot: NAME` instead')
+    entries = _entries(carried, radios, riding, robots)
+    if entries:
+        config['radios'] = entries
+    notes += _radio_notes(carried, entries, riding, robots)
     if not any(t.type in CLOSURE_TYPES.values() for t in topics):
         notes.append('no loop closures: robots are tied by ranges alone')
     truth = {robot: topic for robot in robots if (topic := _truth(topics, robot))}
@@ -72,27 +78,90 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     return config, notes
 
 
-def _carried_notes(
-    carried: Mapping[str, str], doubtful: Sequence[str], still: Sequence[str]
+def _dimension(driven: Mapping[str, TopicSurvey]) -> tuple[int, str]:
+    """2 or 3, and why; no reason without odometry."""
+    reasons: dict[int, list[str]] = {2: [], 3: []}
+    for robot, one in driven.items():
+        if not one.track:
+            continue
+        # Percentiles: a spike of a tracking camera is no flight.
+        low, high = np.percentile(np.array(one.track)[:, 1:], [1, 99], axis=0)
+        across, climb = float(max((high - low)[:2])), float(high[2] - low[2])
+        upright = np.array(one.upright)
+        mean = upright.mean(0) / max(float(np.linalg.norm(upright.mean(0))), 1e-9)
+        lean = float(np.degrees(np.percentile(np.arccos(np.clip(upright @ mean, -1, 1)), 95)))
+        space = climb > CLIMB_M and (
+            climb > CLIMB_SHARE * across or lean > LEAN_DEG)
+        reasons[3 if space else 2].append(
+            f'{robot} climbs {climb:.2f} m on a way {across:.1f} m across and leans by '
+            f'{lean:.0f} deg')
+    if reasons[3]:
+        return 3, (f'dimension 3: {"; ".join(reasons[3])}. Set 2 where that is drift of odometry '
+                   'or a slope')
+    if reasons[2]:
+        return 2, f'dimension 2: {"; ".join(reasons[2])}. Set 3 for robots that fly or climb'
+    return 2, ''
+
+
+def _entries(
+    carried: Carried, radios: Collection[str], riding: Mapping[str, str], robots: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """`radios` of the configuration; one of a robot's name is that robot's without an entry."""
+    entries = {}
+    for name in sorted(radios):
+        if name in riding and riding[name] != name:
+            entries[name] = {'robot': riding[name]}
+        elif name not in riding and name not in robots:
+            entries[name] = {'beacon': name}
+        elif name in carried.named and name not in riding and name not in carried.standing:
+            entries[name] = {'beacon': f'beacon_{name}'}
+    return entries
+
+
+def _radio_notes(
+    carried: Carried, entries: Mapping[str, Mapping[str, str]], riding: Mapping[str, str],
+    robots: Sequence[str],
 ) -> list[str]:
+    """What was decided of the radios and why; what is doubtful, as a question."""
     notes = []
-    if carried:
-        notes.append(', '.join(f'{radio} moves with {robot}' for radio, robot in carried.items())
-                     + ': drafted as their radios; a lever arm [x, y, z] of the antenna makes '
-                     'ranges exact')
-    if doubtful:
-        notes.append(f'the motion does not tell who carries {", ".join(doubtful)}')
-    if still:
+    clear = {radio: robot for radio, robot in riding.items() if radio not in carried.doubtful}
+    by_name = [radio for radio, robot in clear.items() if carried.named.get(radio) == robot]
+    by_motion = {radio: robot for radio, robot in clear.items() if radio not in by_name}
+    if by_name:
+        notes.append(f'{_riding({name: clear[name] for name in by_name})}, as its name says')
+    if by_motion:
         notes.append(
-            f'left out, since they stand still in this recording: {", ".join(still)}. Add each to '
-            '`robots`, and its radio with `robot: NAME`, where it moves')
+            f'{_riding(by_motion)}: ranges follow the motion of that robot, and radios that are '
+            'differently far from a third cannot ride together')
+    for radio, others in carried.doubtful.items():
+        drafted = f'rides on {riding[radio]}' if radio in riding else 'stands still'
+        maybe = ' or '.join(f'ride on {robot}' if robot else 'stand still' for robot in others)
+        notes.append(
+            f'question: {radio} {drafted} in this draft, but names and motion do not settle it: '
+            f'it may {maybe}. Give it `robot: NAME` or `beacon: NAME`, as it is mounted')
+    if any(name != robot for name, robot in riding.items()):
+        notes.append('a lever_arm [x, y, z] of the antenna on its robot makes ranges exact')
+    notes += [
+        f'question: radio {name} bears the name of robot {name}, but its ranges do not follow that '
+        'robot: is it another one? If not, delete its entry in `radios`'
+        for name in robots if name in entries]
+    beacons = [name for name, entry in entries.items() if 'beacon' in entry]
+    if beacons:
+        notes.append(
+            f'{len(beacons)} radios are drafted as beacons of unknown position: '
+            f'{", ".join(beacons)}. Those that a robot carries need `robot: NAME` instead; '
+            'surveyed ones a `position: [x, y, z]`')
+    empty = [robot for robot in robots if robot not in riding.values() and entries
+             and robot not in carried.named]
+    if empty:
+        notes.append(
+            f'question: which radio rides on {", ".join(empty)}? None was found; without one '
+            'no range ties it to the others')
     return notes
 
 
-def _track(topics: Sequence[TopicSurvey], topic: str) -> Array:
-    """(n, 3) of seconds, x, y; empty without such a topic."""
-    values = [t.track for t in topics if t.topic == topic and t.track]
-    return np.array(values[0]) if values else np.zeros((0, 3))
+def _riding(radios: Mapping[str, str]) -> str:
+    return ', '.join(f'{radio} rides on {robot}' for radio, robot in radios.items())
 
 
 def _pairs(

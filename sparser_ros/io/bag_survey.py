@@ -40,8 +40,10 @@ class TopicSurvey:
     """Both ends of each of them; empty names where the message has none."""
     range_stamps_s: list[float] = field(default_factory=list)
     """Their reception, seconds of bag time."""
-    track: list[tuple[float, float, float]] = field(default_factory=list)
-    """(reception in seconds of bag time, x, y) of odometry."""
+    track: list[tuple[float, float, float, float]] = field(default_factory=list)
+    """(reception in seconds of bag time, x, y, z) of odometry."""
+    upright: list[tuple[float, float, float]] = field(default_factory=list)
+    """The z axis of the body in the frame of the odometry, for each of them."""
 
 
 def survey(path: Path | str, faults: list[str] | None = None) -> list[TopicSurvey]:
@@ -84,8 +86,13 @@ def _look(one: TopicSurvey, msg: Any, seconds: float) -> None:
         one.range_stamps_s.append(seconds)
         one.radios |= {name for name in pair if name}
     if one.type == ODOMETRY:
-        place = msg.pose.pose.position
-        one.track.append((seconds, float(place.x), float(place.y)))
+        place, turn = msg.pose.pose.position, msg.pose.pose.orientation
+        x, y, z, w = turn.x, turn.y, turn.z, turn.w
+        up = 2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)
+        pose = seconds, float(place.x), float(place.y), float(place.z)
+        if np.all(np.isfinite([*pose, *up])):
+            one.track.append(pose)
+            one.upright.append(up)
 
 
 def _time(one: TopicSurvey, stamps: Any) -> None:

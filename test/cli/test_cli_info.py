@@ -97,7 +97,7 @@ def test_names_with_numbers_stay_whole():
     assert values['odometry']['topic'] == '/cali/turtle{robot}/odom'
     assert values['robots'] == ['01', '03', '04']
     assert sorted(values['radios']) == ['n_1', 'n_2', 'n_3']
-    assert 'Those that a robot carries need' in notes[0]
+    assert any('Those that a robot carries need' in note for note in notes)
     SparserConfig.from_mapping(values)
 
 
@@ -142,6 +142,54 @@ def test_the_draft_for_tiers_names_the_radios_of_the_robots_that_move(tmp_path):
     assert values['backend']['truth_topics']['01'] == '/vrpn_client_node/turtlebot1_cap/pose'
     assert any('stand still in this recording: 04, 05' in note for note in notes)
     SparserConfig.from_mapping(values)
+
+
+@pytest.mark.parametrize(('options', 'dimension', 'says'), [
+    (['--dimension', '3', '--radius', '15'], 3, 'dimension 3: A climbs'),
+    (['--radius', '15'], 2, 'dimension 2: A climbs 0.00 m')])
+def test_the_dimension_is_drafted_from_the_motion(tmp_path, capsys, options, dimension, says):
+    assert main(['simulate', '-o', str(tmp_path / 'bag'), '--robots', '1', '--beacons', '4',
+                 '--minutes', '1', *options]) == 0
+    assert main(['info', str(tmp_path / 'bag'), '--config', str(tmp_path / 'c.yaml')]) == 0
+    assert SparserConfig.from_yaml(tmp_path / 'c.yaml').dimension == dimension
+    assert says in capsys.readouterr().out and f'# {says}' in (tmp_path / 'c.yaml').read_text()
+
+
+@pytest.mark.parametrize('seed', range(6))
+def test_beacons_stand_and_robots_carry_their_radios(tmp_path, seed):
+    """One to three robots; radios named like the robots, or by numbers that tell nothing."""
+    robots = 1 + seed % 3
+    assert main(['simulate', '-o', str(tmp_path / 'bag'), '--robots', str(robots), '--seed',
+                 str(seed), '--beacons', '4', '--minutes', '1', '--odometry-rate', '5']) == 0
+    topics = survey(tmp_path / 'bag')
+    values, notes = draft(topics)
+    names = [*'ABC'[:robots], 'L0', 'L1', 'L2', 'L3']
+    assert values['radios'] == {name: {'beacon': name} for name in names[robots:]}
+    assert not any('question' in note for note in notes)
+    number = dict(zip(names, np.random.default_rng(seed).permutation(len(names)).astype(str),
+                      strict=True))
+    for one in topics:
+        one.radios = {number[name] for name in one.radios}
+        one.range_pairs = [(number[a], number[b]) for a, b in one.range_pairs]
+    values, notes = draft(topics)
+    riding = {name: entry['robot'] for name, entry in values['radios'].items() if 'robot' in entry}
+    assert riding == {number[name]: name for name in names[:robots]}
+    assert not any('question' in note for note in notes)
+
+
+def test_what_cannot_be_decided_is_a_question_in_the_draft(tmp_path):
+    """One robot and one other radio: either may ride. Names such as 81:00 stay text in YAML."""
+    with SensorBagWriter(tmp_path / 'bag') as writer:
+        for k in range(60):
+            stamp, at = 10**9 * (k + 1), np.array([4 * np.sin(k / 9), 3 * np.cos(k / 7), 0.0])
+            writer.odometry('A', stamp, at, np.array([0, 0, 0, 1.0]), np.eye(6) * 1e-4)
+            writer.uwb_range('81:00', '0x6958', stamp, float(np.linalg.norm(at - [5, 1, 0])), 0.01)
+    assert main(['info', str(tmp_path / 'bag'), '--config', str(tmp_path / 'c.yaml')]) == 0
+    text = (tmp_path / 'c.yaml').read_text()
+    assert '# question: 81:00 rides on A in this draft' in text
+    assert '# question: 0x6958 stands still in this draft' in text
+    radios = SparserConfig.from_yaml(tmp_path / 'c.yaml').radio_specs()
+    assert radios['81:00'].robot == 'A' and radios['0x6958'].beacon == '0x6958'
 
 
 def test_doctor(capsys):

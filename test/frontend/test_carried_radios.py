@@ -45,10 +45,55 @@ def test_radios_are_found_by_motion(seed):
     assert found.standing == ('C',) and not found.doubtful
 
 
+@pytest.mark.parametrize('seed', range(4))
+def test_the_radio_that_all_pairs_share_rides(seed):
+    """One robot, and anchors that do not range each other: all others could ride as well, were
+    they not differently far from it."""
+    tracks, ranges = world(seed, {'r1': 'A'})
+    star = {pair: values for pair, values in ranges.items() if 'r1' in pair}
+    found = carried_radios({'A': tracks['A']}, star)
+    assert found.robot == {'r1': 'A'} and not found.doubtful
+
+
 def test_one_pair_does_not_tell_which_end_moves():
+    """Either is as good for the map: the one that measures is taken, and asked about."""
     tracks, ranges = world(0, {'r1': 'A'}, beacons={'b1': (6.0, 1.0)})
+    for measures, answers in (('r1', 'b1'), ('b1', 'r1')):
+        found = carried_radios({'A': tracks['A']}, {(measures, answers): ranges['b1', 'r1']})
+        assert found.robot == {measures: 'A'}
+        assert found.doubtful == {measures: ('',), answers: ('A',)}
+
+
+@pytest.mark.parametrize(('tag', 'anchor'), [
+    ('tag', 'x'), ('x', 'anchor_3'), ('A', 'x'), ('uwb_A', 'x'), ('A_0', 'ANCHOR-1'),
+    ('A', 'tag1')])
+def test_names_settle_what_motion_does_not(tag, anchor):
+    tracks, ranges = world(0, {'r1': 'A'}, beacons={'b1': (6.0, 1.0)})
+    found = carried_radios({'A': tracks['A']}, {(anchor, tag): ranges['b1', 'r1']})
+    assert found.robot == {tag: 'A'} and not found.doubtful
+
+
+def test_a_number_is_no_proof():
+    """Anchors 1, 2, 3 and tag 4 on robot 1: the ranges say which radio follows the robot."""
+    tracks, ranges = world(1, {'r1': 'A'})
+    number = {'b1': '1', 'b2': '2', 'b3': '3', 'r1': '4'}
+    found = carried_radios({'1': tracks['A']}, {
+        (number[a], number[b]): values for (a, b), values in ranges.items()})
+    assert found.robot == {'4': '1'} and found.named == {'1': '1'}
+
+
+def test_two_antennas_of_one_robot_ride_together():
+    tracks, ranges = world(2, {'r1': 'A', 'r2': 'A'})
     found = carried_radios({'A': tracks['A']}, ranges)
-    assert not found.robot and set(found.doubtful) == {'b1', 'r1'}
+    assert found.robot == {'r1': 'A', 'r2': 'A'} and not found.doubtful
+
+
+def test_few_ranges_of_many_beacons():
+    """Three ranges a pair fit anything; the end that all pairs share rides."""
+    tracks, ranges = world(0, {'r1': 'A'}, beacons={
+        f'b{k}': (9.0 * np.cos(k), 9.0 * np.sin(k)) for k in range(8)})
+    few = {pair: values[::30] for pair, values in ranges.items() if 'r1' in pair}
+    assert carried_radios({'A': tracks['A']}, few).robot == {'r1': 'A'}
 
 
 def test_without_motion_nothing_is_claimed():

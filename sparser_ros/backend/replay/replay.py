@@ -112,7 +112,7 @@ def run(
         raise FormatError(path, None, (
             'no topic of this bag is an input of the configuration; it has '
             f'{", ".join(sorted(bag.topics)[:12]) or "no topics"}: see odometry.topic and '
-            'ranges.inputs'))
+            f'ranges.inputs, or draft one: sparser info {path} --config NEW.yaml'))
     period_ns = int(config.backend.replay_solve_period_s * 1e9)
     due_ns = bag.start_ns + period_ns
     span = max(bag.end_ns - bag.start_ns, 1)

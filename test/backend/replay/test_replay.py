@@ -154,10 +154,24 @@ def test_the_real_recording_places_everybody(data_dir):
     assert report['range_residuals_m']['rms'] < 0.3
 
 
+def test_without_a_configuration_one_is_drafted(bag, tmp_path, capsys):
+    """The drafted one finds all that the written one names; stderr says what it is and how to
+    keep it."""
+    assert main(['replay', str(bag / 'bag'), '--report', str(tmp_path / 'r.json')]) == 0
+    text = capsys.readouterr().err
+    assert f'sparser info {bag / "bag"} --config FILE' in text
+    assert 'drafted: A rides on A, B rides on B, as its name says' in text
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert {one['location'] for one in report['locations'].values()} == {'located'}
+    assert report['ate_rmse_m'] < 0.5
+
+
 def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
-    """The default configuration knows one robot called `robot`; no traceback, no 'converged'."""
-    assert main(['replay', str(bag / 'bag'), '--plot', str(tmp_path / 'map.png'),
-                 '--report', str(tmp_path / 'r.json')]) == 3
+    """One robot called `robot`, which has no odometry here; no traceback, no 'converged'."""
+    config = tmp_path / 'c.yaml'
+    config.write_text('robots: [robot]\n')
+    assert main(['replay', str(bag / 'bag'), '--config', str(config),
+                 '--plot', str(tmp_path / 'map.png'), '--report', str(tmp_path / 'r.json')]) == 3
     shown = capsys.readouterr()
     assert 'there is no topic /robot/odom (odometry.topic)' in shown.err
     assert 'undetermined: robot: no odometry' in shown.err
