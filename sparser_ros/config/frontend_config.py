@@ -322,6 +322,10 @@ class FixesConfig:
     datum: list[float] = option(
         [], 'latitude, longitude (deg) and ellipsoidal height (m) of the map origin for NavSatFix',
         unit='deg, deg, m')
+    max_distance_m: float = option(
+        1e5, 'a NavSatFix farther from the datum is refused: receivers without a position send '
+        'latitude 0, longitude 0 as if it were one; 0 = no bound', unit='m', lower=0.0,
+        upper=1.3e7)
     datum_heading_rad: float = option(
         0.0, 'direction of the map x axis, counter-clockwise from east', unit='rad')
     time_offsets: dict[str, float] = option(

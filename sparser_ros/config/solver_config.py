@@ -47,7 +47,7 @@ class RobustConfig:
     sightings: bool = option(True, 'apply the kernel to landmark sightings', live=True)
     odometry: bool = option(False, 'apply the kernel to odometry as well', live=True)
     fixes: bool = option(
-        False, 'apply the kernel to absolute positions and poses as well', live=True)
+        True, 'apply the kernel to absolute positions and poses of robots', live=True)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,8 @@ class FixGate:
         o, space = self._options, self._space
         position = sample.position_xyz.tolist()
         reason = self._bounds.place_fault(position[: space.dimension])
+        if not reason and sample.satellite:
+            reason = self._bounds.datum_fault(math.hypot(*position))
         if reason:
             return reason
         if sample.frame_id and sample.frame_id.lstrip('/') != self._map:

@@ -17,6 +17,7 @@ class Bounds:
 
     def __init__(self, config: SparserConfig) -> None:
         b, c, f = config.bounds, config.closures, config.fixes
+        self._max_distance_m = f.max_distance_m or math.inf
         self.max_coordinate_m = b.max_coordinate_m
         self._most = (b.max_sigma_m**2, b.max_sigma_rad**2)
         self._least = {
@@ -36,6 +37,10 @@ class Bounds:
         if not all(map(math.isfinite, coordinates)):
             return 'not_finite'
         return '' if self.within(coordinates) else 'out_of_bounds'
+
+    def datum_fault(self, metres: float) -> str:
+        """Why a satellite fix so far from the datum is none, or ''."""
+        return 'far_from_datum' if metres > self._max_distance_m else ''
 
     def variance(self, kind: str, variance_m2: float) -> float:
         """A variance of lengths (m^2) as far as it is believed."""

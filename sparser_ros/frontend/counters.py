@@ -22,9 +22,13 @@ class KindCounters:
     warnings: Counter[str] = field(default_factory=Counter)
     """Accepted all the same, with something replaced or doubtful; by reason."""
 
+    refused: str = ''
+    """Reason of the newest refusal."""
+
     def drop(self, reason: str) -> bool:
         """Count a refusal; returns False, so that callers can return it."""
         self.dropped[reason] += 1
+        self.refused = reason
         return False
 
     @property

@@ -121,12 +121,14 @@ def _satellite(msg: Message, robot: str, received_ns: int, datum: Datum | None) 
     if datum is None:
         return Refused('fixes', 'no_datum')
     values = (float(msg.latitude), float(msg.longitude), float(msg.altitude))
-    if not all(map(math.isfinite, values[:2])) or abs(values[0]) > 90:
+    if not all(map(math.isfinite, values[:2])):
         return Refused('fixes', 'not_finite')
+    if abs(values[0]) > 90 or abs(values[1]) > 360:
+        return Refused('fixes', 'out_of_bounds')
     spread = covariance(msg.position_covariance, 3)
     if msg.position_covariance_type == 0:
         spread = np.zeros((3, 3))
     turn = datum.rotation
     return FixSample(
         robot, stamp(msg.header.stamp), received_ns, datum.to_map(*values),
-        turn @ spread @ turn.T, None, None, '', msg.header.frame_id)
+        turn @ spread @ turn.T, None, None, '', msg.header.frame_id, satellite=True)

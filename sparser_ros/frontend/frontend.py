@@ -117,7 +117,7 @@ class Frontend:
         """
         taken = 0
         for sample in self._decoded(route, message, received_ns):
-            taken += self._guarded(sample)
+            taken += self._guarded(sample, route.topic)
         return taken
 
     def feed_bytes(self, route: Route, data: bytes, received_ns: int,
@@ -129,14 +129,14 @@ class Frontend:
             except Exception as error:
                 # Whatever a middleware raises at bytes that are no such message.
                 _log.debug('%s: unreadable: %r', route.topic, error)
-                return int(self.add(Refused(route.kind, 'unreadable')))
+                return int(self._guarded(Refused(route.kind, 'unreadable'), route.topic))
             return self.feed(route, message, received_ns)
         try:
             sample = route.read(data, received_ns)
         except UNREADABLE as error:
             _log.debug('%s: unreadable: %r', route.topic, error)
             sample = Refused(route.kind, 'unreadable')
-        return int(self._guarded(sample))
+        return int(self._guarded(sample, route.topic))
 
     def _decoded(self, route: Route, message: Any, received_ns: int) -> Iterator[Sample]:
         try:
@@ -145,9 +145,13 @@ class Frontend:
             _log.debug('%s: unreadable: %r', route.topic, error)
             yield Refused(route.kind, 'unreadable')
 
-    def _guarded(self, sample: Sample) -> bool:
+    def _guarded(self, sample: Sample, topic: str) -> bool:
         try:
-            return self.add(sample)
+            taken = self.add(sample)
+            if not taken:
+                self._events.refused(
+                    self._clock.newest_ns, topic, self.counters.kind(self._kind(sample)).refused)
+            return taken
         except Exception:
             kind = self._kind(sample)
             counters = self.counters.kind(kind)
@@ -340,8 +344,8 @@ class Frontend:
 
     @property
     def events(self) -> tuple[tuple[int, Finding], ...]:
-        """(data time in ns, fault) of everything that happened, the newest thousand."""
-        return tuple(self._events.events)
+        """(data time in ns, fault) of the newest thousand events, and of refusals."""
+        return self._events.everything
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -350,6 +354,9 @@ class Frontend:
         frames = self._odometry.frame_warning()
         if frames:
             texts.append(frames)
+        texts += [
+            f'/tf_static puts {name} {metres:.0f} m from the base of its robot: not used'
+            for name, metres in sorted(self.frames.too_far.items())]
         alone = self._radios.alone
         if alone and not self.config.fixes.topic:
             texts.append(

@@ -17,8 +17,9 @@ from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 
 Pose = tuple[float, ...]
 Vector = tuple[float, ...]
-MAX_QUATERNION = 1e3
-"""A component larger than this is no rounding error of a unit quaternion."""
+NORM_ERROR = 0.1
+"""A quaternion whose norm differs from 1 by more is no rotation: an angle written into every
+component, or one component never set. Rounding to two digits changes the norm by 0.01."""
 
 
 class Plane:
@@ -146,9 +147,10 @@ def bad_quaternion(quat: Sequence[float]) -> str:
     """Why a quaternion is no rotation, or ''."""
     if not all(map(math.isfinite, quat)):
         return 'not_finite'
-    if max(map(abs, quat)) > MAX_QUATERNION:
-        return 'quaternion_out_of_bounds'
-    return 'zero_quaternion' if sum(c * c for c in quat) < 1e-6 else ''
+    norm = math.hypot(*quat)
+    if norm < 1e-3:
+        return 'zero_quaternion'
+    return 'quaternion_not_unit' if abs(norm - 1) > NORM_ERROR else ''
 
 
 def multiply(a: Sequence[float], b: Sequence[float]) -> Vector:

@@ -108,3 +108,5 @@ class FixSample:
     frame_id: str = ''
     antenna: str = ''
     """Frame of what the position is of; '' = configured."""
+    satellite: bool = False
+    """True where the position is of latitude and longitude, relative to the datum."""

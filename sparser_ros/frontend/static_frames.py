@@ -13,6 +13,10 @@ from .samples import FrameSample
 _SPACE = Space()
 MAX_FRAMES = 5000
 """Frames that are remembered: a hundred robots of fifty links each."""
+MAX_ARM_M = 100.0
+"""No sensor sits farther from the base of its robot."""
+MOVED_M, MOVED_RAD = 1.0, 0.5
+"""A frame that moves on its robot by more is believed once a second message says the same."""
 
 
 class StaticFrames:
@@ -26,11 +30,15 @@ class StaticFrames:
         where it is one of a ring."""
         self._between: dict[tuple[str, str], Pose] = {}
         """What was asked for: a new frame changes nothing between two that are joined already."""
+        self._claims: dict[str, tuple[str, Pose]] = {}
+        """Transforms that move a frame far, by frame, which no second message has confirmed."""
+        self.too_far: dict[str, float] = {}
+        """Distance in m of frames that are no sensors', by frame."""
         self.revision = 0
         """Rises with every new transform."""
 
     def add(self, sample: FrameSample, counters: KindCounters, bounds: Bounds) -> bool:
-        """Take in a transform; the newest of a frame counts."""
+        """Take in a transform; the newest of a frame counts, where it is plausible."""
         parent, child = _plain(sample.parent), _plain(sample.child)
         position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
         reason = bounds.place_fault(position) or bad_quaternion(quat)
@@ -43,6 +51,10 @@ class StaticFrames:
         if reason:
             return counters.drop(reason)
         known = (parent, _SPACE.pose(position, quat))
+        if self._moves_far(child, known) and self._claims.get(child) != known:
+            self._claims[child] = known
+            return counters.drop('unconfirmed')
+        self._claims.pop(child, None)
         if self._parents.get(child) != known:
             if child in self._parents or self._highest(parent) == child:  # a ring closes
                 self._above, self._between = {}, {}
@@ -51,8 +63,18 @@ class StaticFrames:
         counters.accepted += 1
         return True
 
+    def _moves_far(self, child: str, claim: tuple[str, Pose]) -> bool:
+        before = self._parents.get(child)
+        if before is None or _SPACE.distance(before[1]) > MAX_ARM_M:
+            return False
+        if before[0] != claim[0]:
+            return True
+        step = _SPACE.between(before[1], claim[1])
+        return _SPACE.distance(step) > MOVED_M or _SPACE.angle(step) > MOVED_RAD
+
     def between(self, base: str, frame: str) -> Pose | None:
-        """T_base_frame as a pose in space; None where no transforms join the two."""
+        """T_base_frame as a pose in space; None where no transforms join the two, or not within
+        `MAX_ARM_M`."""
         base, frame = _plain(base), _plain(frame)
         if self._highest(base) != self._highest(frame):
             return None
@@ -61,7 +83,12 @@ class StaticFrames:
             ancestor, pose = next(
                 pair for pair in self._ancestors(frame).items() if pair[0] in ours)
             self._between[base, frame] = _SPACE.between(ours[ancestor], pose)
-        return self._between[base, frame]
+        step = self._between[base, frame]
+        metres = _SPACE.distance(step)
+        if metres > MAX_ARM_M:
+            self.too_far[frame] = metres
+            return None
+        return step
 
     def on_robot(self, config: SparserConfig, robot: str, frame: str) -> Pose | None:
         """T_base_frame of a frame on a robot; None where it is not known."""

@@ -122,14 +122,14 @@ def rejected_of(graph: Graph, estimate: Estimate, stats: SolveStats) -> list[dic
     """Measurements with a robust weight below a tenth, the kind by the name of its table."""
     ends = {
         name: [getattr(table, column) for column in table.endpoints()]
-        for name, table in graph.tables().items() if len(table.endpoints()) == 2}
+        for name, table in graph.tables().items()}
     residuals = whitened(graph, estimate)
     return [
         {
             'index': row,
             'type': name,
             'from': graph.endpoint_name(int(ends[name][0][row])),
-            'to': graph.endpoint_name(int(ends[name][1][row])),
+            'to': graph.endpoint_name(int(ends[name][1][row])) if len(ends[name]) > 1 else 'map',
             'weight': float(weights[row]),
             'whitened_residual': float(residuals[name][row]),
         }

@@ -5,7 +5,7 @@ from types import SimpleNamespace as M
 
 import numpy as np
 import pytest
-from frontend_world import config
+from frontend_world import Robot, config, drive, ns
 
 from sparser_ros.config import ConfigError, SparserConfig
 from sparser_ros.frontend import Frontend, Inputs, RangeSample, Refused
@@ -226,6 +226,22 @@ def test_satellite_fixes():
         Refused('fixes', 'no_satellite_fix')]
     assert decoded(found, '/A/gps', satellite(math.nan, 4.4)) == [
         Refused('fixes', 'not_finite')]
+
+
+def test_satellite_fixes_far_from_the_datum_are_refused_and_told_with_their_topic():
+    options = config(fixes={
+        'topic': '/{robot}/gps', 'type': 'sensor_msgs/msg/NavSatFix', 'datum': [52.0, 4.4, 10.0]})
+    frontend, route = Frontend(options), Inputs(options).match('/A/gps')
+    drive(frontend, [Robot('A', 2, 1)], 3.0)
+    for latitude, longitude in ((0.0, 0.0), (-52.0, 4.4), (52.0, 14.4), (0.0, 0.0)):
+        assert not frontend.feed(route, satellite(latitude, longitude), ns(1.0))
+    assert not frontend.feed(route, satellite(95.0, 4.4), ns(1.0))
+    assert frontend.feed(route, satellite(52.01, 4.41), ns(1.0))
+    assert frontend.counters.fixes.dropped == {'far_from_datum': 4, 'out_of_bounds': 1}
+    (told,) = [one for one in frontend.findings if 'far_from_datum' in one.kind]
+    assert told.subject == '/A/gps' and told.value == 4
+    assert told.text.startswith('4 of the messages on /A/gps dropped')
+    assert (frontend.newest_stamp_ns, told) in frontend.events
 
 
 def test_earth_fixed_coordinates():

@@ -1,6 +1,7 @@
 """Every kind of bad input is counted with its reason, and none of it reaches the graph."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -44,6 +45,8 @@ def prepared(**values):
     (A.odometry(1.1, position_xyz=np.array([np.inf, 0, 0])), 'not_finite'),
     (A.odometry(1.1, quat_xyzw=np.array([0, 0, NAN, 1])), 'not_finite'),
     (A.odometry(1.1, quat_xyzw=np.zeros(4)), 'zero_quaternion'),
+    (A.odometry(1.1, quat_xyzw=np.full(4, 0.7)), 'quaternion_not_unit'),
+    (A.odometry(1.1, quat_xyzw=np.array([0, 0, 0.5, 0])), 'quaternion_not_unit'),
     (A.odometry(1.1, robot='C'), 'unknown_robot'),
     (A.odometry(1.0), 'duplicate'),
     (A.odometry(-5.0), 'time_backwards'),
@@ -93,6 +96,7 @@ def test_bad_ranges(changes, reason):
 @pytest.mark.parametrize(('sample', 'reason'), [
     (closure_sample(A, 0.1, B, 0.5, position_xyz=np.array([0, NAN, 0])), 'not_finite'),
     (closure_sample(A, 0.1, B, 0.5, quat_xyzw=np.zeros(4)), 'zero_quaternion'),
+    (closure_sample(A, 0.1, B, 0.5, quat_xyzw=np.full(4, 0.7)), 'quaternion_not_unit'),
     (closure_sample(A, 0.1, B, 0.5, to_robot='C'), 'unknown_robot'),
     (closure_sample(A, 0.1, B, 0.5, from_stamp_ns=0), 'no_stamp'),
     (closure_sample(A, 0.1, B, 0.5, to_stamp_ns=ns(1e6)), 'in_the_future'),
@@ -109,6 +113,7 @@ def test_bad_closures(sample, reason):
 @pytest.mark.parametrize(('sample', 'reason'), [
     (fix_sample(A, 0.5, position_xyz=np.array([0, NAN, 0])), 'not_finite'),
     (fix_sample(A, 0.5, quat_xyzw=np.zeros(4)), 'zero_quaternion'),
+    (fix_sample(A, 0.5, quat_xyzw=np.full(4, 0.7)), 'quaternion_not_unit'),
     (fix_sample(A, 0.5, robot='C'), 'unknown_robot'),
     (fix_sample(A, 0.5, frame_id='A/odom'), 'wrong_frame'),
 ])
@@ -117,6 +122,21 @@ def test_bad_fixes(sample, reason):
     assert frontend.add_fix(sample) is False
     assert frontend.counters.fixes.dropped == {reason: 1}
     assert not graph_of(frontend).anchored
+
+
+def test_an_angle_in_all_four_components_is_no_rotation_even_where_its_norm_is_1():
+    """In the plane the heading was 90 degrees wrong; 1 of 100 such quaternions passes by chance."""
+    frontend = Frontend(config())
+    for step in range(200):
+        frontend.add_odometry(A.odometry(
+            step / 10, quat_xyzw=np.full(4, math.sin(step / 10) + 0.003)))
+    assert frontend.counters.odometry.accepted == 0 and frontend.take(flush=True) is None
+    assert frontend.counters.odometry.dropped['among_absurd'] > 10
+    # What is right is believed from the eleventh message on.
+    for step in range(200, 230):
+        frontend.add_odometry(A.odometry(step / 10))
+    frontend.take(flush=True)
+    assert frontend.counters.odometry.accepted == 20
 
 
 @pytest.mark.parametrize(('covariance', 'warning'), [

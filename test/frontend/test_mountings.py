@@ -149,11 +149,22 @@ def test_they_are_not_used_where_the_configuration_says_so():
     ({'position_xyz': np.array([np.nan, 0.0, 0.0])}, 'not_finite'),
     ({'position_xyz': np.array([0.0, 1e9, 0.0])}, 'out_of_bounds'),
     ({'quat_xyzw': np.zeros(4)}, 'zero_quaternion'),
+    ({'quat_xyzw': np.full(4, 0.7)}, 'quaternion_not_unit'),
 ])
 def test_what_is_no_transform_is_refused(changes, reason):
     frontend = Frontend(config())
     assert not frontend.add(replace(frame('/a', 'b', HALF), **changes))
     assert frontend.counters.frames.dropped == {reason: 1} and frontend.frames.revision == 0
+
+
+def test_a_frame_that_moves_far_is_believed_at_the_second_message():
+    frontend = Frontend(config())
+    near, far = frame('A/base_link', 'tag', HALF), frame('A/base_link', 'tag', HALF)
+    far = replace(far, position_xyz=far.position_xyz + np.array([20.0, 0.0, 0.0]))
+    assert frontend.add(near) and not frontend.add(far) and frontend.add(near)
+    assert not frontend.add(far) and frontend.add(far) and not frontend.add(near)
+    assert frontend.frames.between('A/base_link', 'tag')[0] == far.position_xyz[0]
+    assert frontend.counters.frames.dropped == {'unconfirmed': 3}
 
 
 def test_a_ring_of_frames_ends():

@@ -187,14 +187,15 @@ def _coincidences(
                 points[graph.points(see.point)], see.tau * see_weight, see_kept, d),
         _points(parts.variable(point.point), np.full(len(point), GROUND),
                 points[graph.points(point.point)] + lever, point.position,
-                point.precision * point_weight, point_kept, np.inf),
+                point.precision * point_weight, point_kept,
+                np.where(point.point >= 0, float(d), np.inf)),
         _frames(parts.variable(closures.i), parts.variable(closures.j), carried,
                 translation[closures.j], rotation[closures.i] @ closures.rotation,
                 rotation[closures.j], closures.kappa * weight, closures.tau * weight, kept,
                 d + turns),
         _frames(parts.variable(prior.i), ground, translation[prior.i], prior.translation,
                 rotation[prior.i], prior.rotation, prior.kappa * prior_weight,
-                prior.tau * prior_weight, prior_kept, np.inf),
+                prior.tau * prior_weight, prior_kept, d + turns),
     ]
     joined = Pairs(*(
         np.concatenate([getattr(part, name) for part in blocks])
@@ -208,10 +209,10 @@ def _coincidences(
 
 def _points(
     first: Index, second: Index, point_first: Array, point_second: Array, weight: Array,
-    kept: Mask, degrees: float,
+    kept: Mask, degrees: float | Array,
 ) -> Pairs:
     return Pairs(first, second, point_first, point_second, weight, np.arange(len(first)), kept,
-                 np.full(len(first), float(degrees)))
+                 np.broadcast_to(degrees, len(first)).astype(float))
 
 
 def _frames(

@@ -52,8 +52,8 @@ class Pairs:
     kept: Mask
     """(k,): false for measurements that the robust solve rejects."""
     degrees: Array
-    """(k,): degrees of freedom of the measurement, by which kernels widen; infinite for absolute
-    data, which no kernel doubts here."""
+    """(k,): degrees of freedom of the measurement, by which kernels widen; infinite for
+    surveyed places of landmarks, which no kernel doubts."""
 
     def __len__(self) -> int:
         return len(self.first)

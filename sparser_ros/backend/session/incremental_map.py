@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _KINDS = {
     'relative_poses': (Kind.ODOMETRY, Kind.CLOSURE), 'sightings': (Kind.SIGHTING,),
-    'ranges': (Kind.RANGE,)}
+    'ranges': (Kind.RANGE,), 'pose_priors': (Kind.POSE_FIX,),
+    'point_priors': (Kind.PRIOR, Kind.POSITION_FIX)}
 _SHARE, _FLOOR = 1e-5, 1e-9
 """What an update may leave to gain: a share of the cost, and above rounding errors."""
 

@@ -25,7 +25,7 @@ def rejected_of(
     result: list[Rejected] = []
     ends = {
         name: [getattr(table, column) for column in table.endpoints()]
-        for name, table in graph.tables().items() if len(table.endpoints()) == 2}
+        for name, table in graph.tables().items()}
     out = {name: column < threshold for name, column in weights.items() if name in ends}
     # Residuals of these alone: there are few.
     few = graph.replaced(**{
@@ -36,9 +36,9 @@ def rejected_of(
         for row, weight, square in zip(
                 rows[name][chosen].tolist(), weights[name][chosen].tolist(),
                 squares[name].tolist(), strict=True):
-            result.append(Rejected(
-                row, name, graph.endpoint_name(int(ends[name][0][row])),
-                graph.endpoint_name(int(ends[name][1][row])), weight, float(np.sqrt(square))))
+            source, target = [
+                *(graph.endpoint_name(int(end[row])) for end in ends[name]), 'map'][:2]
+            result.append(Rejected(row, name, source, target, weight, float(np.sqrt(square))))
     return tuple(result)
 
 

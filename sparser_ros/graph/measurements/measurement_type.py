@@ -24,8 +24,13 @@ class Kind(IntEnum):
     SIGHTING = 2
     RANGE = 3
     PRIOR = 4
+    """Where a landmark is known to be."""
     OTHER = 5
     """Anything else; a robust kernel doubts it where it doubts sightings."""
+    POSITION_FIX = 6
+    """Position of a robot in map."""
+    POSE_FIX = 7
+    """Position and heading of a robot in map."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .measurement_type import Kind, MeasurementType, register
 from .residual import PointResidual
 from .table import PointEndpoint, Stamps, Table, Vectors, Weights
@@ -25,5 +28,9 @@ def _residuals(table: PointPriors) -> tuple[PointResidual]:
     return (PointResidual(None, table.point, table.position, table.lever, table.precision),)
 
 
+def _kinds(table: PointPriors) -> NDArray[np.int8]:
+    return np.where(table.point >= 0, Kind.POSITION_FIX, Kind.PRIOR).astype(np.int8)
+
+
 POINT_PRIORS = register(MeasurementType(
-    'point_priors', PointPriors, _residuals, Kind.PRIOR, {'point': 'lever'}, absolute=True))
+    'point_priors', PointPriors, _residuals, _kinds, {'point': 'lever'}, absolute=True))

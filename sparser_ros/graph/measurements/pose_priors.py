@@ -30,4 +30,4 @@ def _residuals(table: PosePriors) -> tuple[RotationResidual, PointResidual]:
 
 
 POSE_PRIORS = register(MeasurementType(
-    'pose_priors', PosePriors, _residuals, Kind.PRIOR, absolute=True))
+    'pose_priors', PosePriors, _residuals, Kind.POSE_FIX, absolute=True))

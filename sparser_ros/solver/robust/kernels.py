@@ -122,16 +122,18 @@ def floored(weights: Array, floor: float) -> Array:
 
 _SWITCHES = {
     Kind.ODOMETRY: 'odometry', Kind.CLOSURE: 'closures', Kind.SIGHTING: 'sightings',
-    Kind.RANGE: 'ranges', Kind.PRIOR: 'fixes', Kind.OTHER: 'sightings',
+    Kind.RANGE: 'ranges', Kind.OTHER: 'sightings', Kind.POSITION_FIX: 'fixes',
+    Kind.POSE_FIX: 'fixes',
 }
-"""Option of RobustConfig that says whether a kind of measurement is doubted."""
+"""Option of RobustConfig that says whether a kind of measurement is doubted; surveyed places of
+landmarks are not."""
 
 
 def thresholds(
     source: MeasurementTables, config: RobustConfig, dimension: int
 ) -> dict[str, Array]:
     """c^2 per measurement by table; infinite where a measurement is trusted."""
-    doubted = np.array([getattr(config, _SWITCHES[kind]) for kind in Kind])
+    doubted = np.array([kind in _SWITCHES and getattr(config, _SWITCHES[kind]) for kind in Kind])
     result = {}
     for kind, table in source.typed():
         c2 = squared_threshold(

@@ -71,7 +71,7 @@ def test_threshold_is_five_sigma_unless_told():
     assert squared_threshold(RobustConfig(), 1) == 25
 
 
-def test_odometry_and_fixes_are_trusted_unless_told():
+def test_odometry_is_trusted_unless_told_and_surveyed_landmarks_always():
     graph = random_graph(0)
     config = RobustConfig(kernel='gm')
     odometry = graph.relative_poses.odometry
@@ -79,12 +79,16 @@ def test_odometry_and_fixes_are_trusted_unless_told():
     assert np.all(np.isinf(columns['relative_poses'][odometry]))
     assert np.all(columns['relative_poses'][~odometry] == 25)
     assert np.all(columns['ranges'] == 25) and np.all(columns['sightings'] == 25)
-    assert np.all(np.isinf(columns['point_priors'])) and np.all(np.isinf(columns['pose_priors']))
-    every = thresholds(
-        graph, RobustConfig(kernel='gm', odometry=True, fixes=True), graph.dimension)
+    surveyed = graph.point_priors.point < 0
+    assert np.any(surveyed) and not np.all(surveyed)
+    assert np.all(np.isinf(columns['point_priors'][surveyed]))
+    assert np.all(columns['point_priors'][~surveyed] == 25)
+    assert np.all(columns['pose_priors'] == 25)
+    every = thresholds(graph, RobustConfig(kernel='gm', odometry=True), graph.dimension)
+    every['point_priors'] = every['point_priors'][~surveyed]
     assert all(np.all(column == 25) for column in every.values())
-    none = thresholds(
-        graph, RobustConfig(closures=False, ranges=False, sightings=False), graph.dimension)
+    none = thresholds(graph, RobustConfig(
+        closures=False, ranges=False, sightings=False, fixes=False), graph.dimension)
     assert all(np.all(np.isinf(column)) for column in none.values())
 
 
