@@ -65,10 +65,8 @@ class StaticFrames:
 
     def _moves_far(self, child: str, claim: tuple[str, Pose]) -> bool:
         before = self._parents.get(child)
-        if before is None or _SPACE.distance(before[1]) > MAX_ARM_M:
+        if before is None or before[0] != claim[0] or _SPACE.distance(before[1]) > MAX_ARM_M:
             return False
-        if before[0] != claim[0]:
-            return True
         step = _SPACE.between(before[1], claim[1])
         return _SPACE.distance(step) > MOVED_M or _SPACE.angle(step) > MOVED_RAD
 

@@ -183,8 +183,9 @@ def test_frames_are_joined_and_cut_by_every_transform():
     asked = frontend.frames
     for _ in range(80):
         parent, child = map(str, rng.choice(9, 2, replace=False))
-        known[child] = sample = frame(parent, child, rng.normal(size=6).tolist())
-        asked.add(sample, frontend.counters.frames, Bounds(frontend.config))
+        sample = frame(parent, child, rng.normal(size=6).tolist())
+        if asked.add(sample, frontend.counters.frames, Bounds(frontend.config)):
+            known[child] = sample
         fresh = StaticFrames()
         fresh.restore([[one.parent, one.child, *one.position_xyz, *one.quat_xyzw]
                        for one in known.values()])
