@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
 
     from ..node.processes import Child, isolated_environment
     from .demo_input import prepare, write_parameters
-    from .demo_report import report_of, summary
+    from .demo_report import log_lines, report_of, summary
     from .monitor import Monitor
 
     begin = time.monotonic()
@@ -108,6 +108,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
         report = report_of(data, saved, monitor.seen, played, settled_after,
                            time.monotonic() - begin, rate, cores)
         report['node_exit_code'] = node_exit
+        report['log_lines'] = log_lines(out / 'node.log')
     if film is not None:
         draw_animation(film, out / 'map.gif', data)
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,13 @@ def report_of(
         settled_after_s is not None and messages['unaccounted'] == 0
         and states and all(state == 'located' for state in states.values()))
     return result
+
+
+def log_lines(log: Path) -> dict[str, int]:
+    """How many lines the node has logged, by level."""
+    levels = re.findall(
+        r'^\[(DEBUG|INFO|WARN|ERROR|FATAL)\]', log.read_text(encoding='utf-8'), re.MULTILINE)
+    return dict(sorted(Counter(level.lower() for level in levels).items()))
 
 
 def cost_on_file(
@@ -220,6 +229,8 @@ def summary(result: dict[str, Any], out: Path) -> str:
         f'{text(result["latency_s"]["p95_full_size"], " s")} at full size; '
         f'{text(result["cpu_cores"])} processor cores',
         f'  settled      {text(result["settled_after_s"], " s")} after the end of the data',
+        '  log          '
+        + (', '.join(f'{n} {level}' for level, n in result['log_lines'].items()) or 'empty'),
         f'  results      {out}/',
     ]
     return '\n'.join(lines)

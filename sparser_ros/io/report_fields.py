@@ -243,6 +243,7 @@ LIVE = ReportSection(
         cost_on_file_note | | why there is none
         range_residual_median_m | m | median absolute residual of ranges as they were measured
         node_exit_code | - | of the node after Ctrl-C
+        log_lines.* | - | lines in the log of the node, by level
         """))
 SECTIONS = (
     GRAPH, ROBOT_NAMES, SOLVE, WARNINGS, OTHER_PLACES, COVARIANCE, CALIBRATION, REPLAY, CALIBRATE,

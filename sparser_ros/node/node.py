@@ -80,8 +80,15 @@ class SparserNode(Node):
         self._configured = Entities(self)
         self.pipeline = Pipeline(
             config, folder=self._journal_folder(config), deserialise=deserialise)
-        for note in (one.text for one in self.pipeline.recording.findings):
+        recording = self.pipeline.recording
+        if recording.words:
+            self.get_logger().info(recording.words)
+        for note in (one.text for one in recording.findings):
             self.get_logger().error(note)
+        if config.node.map_file:
+            known = sum(bool(spec.position) for spec in self.pipeline.config.radio_specs().values())
+            self.get_logger().info(
+                f'the map {config.node.map_file} is taken over: {known} beacons are known')
         self._latency_s = math.nan
         self._jumped_back = False
         self._located: dict[str, Location] = {}
@@ -271,18 +278,16 @@ class SparserNode(Node):
 
     def _log_solution(self, solution: Solution) -> None:
         cost = solution.stats.cost_final
-        text = (f'{"map of an audit taken over" if solution.full else "solved"} in '
-                f'{solution.seconds:.2f} s: cost {math.nan if cost is None else cost:.6g}, '
-                f'{len(solution.estimate.translation)} poses, {solution.status.value}')
-        if solution.full:
-            self.get_logger().info(text)
-        else:
-            self.get_logger().debug(text)
+        advice = '' if solution.status.solved else f'; {solution.message} {solution.status.advice}'
+        self.get_logger().debug(
+            f'{"map of an audit taken over" if solution.full else "solved"} in '
+            f'{solution.seconds:.2f} s: cost {math.nan if cost is None else cost:.6g}, '
+            f'{len(solution.estimate.translation)} poses, {solution.status.value}{advice}')
         where, why = solution.stats.backend, solution.stats.backend_reason
         # What needs no choice of where to run gives no reason: odometry alone, followed ticks.
         if why and where != self._backend:
             self._backend = where
-            self.get_logger().info(f'solving on the {where}: {why}')
+            self.get_logger().debug(f'solving on the {where}: {why}')
         for item in solution.robots:
             if self._located.get(item.robot) != item.location:
                 self._located[item.robot] = item.location

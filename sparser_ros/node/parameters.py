@@ -124,6 +124,9 @@ class Parameters:
         values = self._changed(parameters)
         if values == self._values:
             return
+        for name in sorted(name for name in values if values[name] != self._values.get(name)):
+            self._node.get_logger().info(
+                f'{name}: {values[name]!r} from now on, {self._values.get(name)!r} before')
         self._values = values
         self.config = build(SparserConfig, values)
         for listener in self._listeners:

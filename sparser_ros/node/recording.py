@@ -57,6 +57,18 @@ class Recording:
             self._problem = f'{self._problem}; {error}'
 
     @property
+    def words(self) -> str:
+        """Which session it is, for the log; '' = nothing was to be resumed."""
+        if self._files is None or not self._config.node.journal.resume:
+            return ''
+        resumed = self.resumed
+        if resumed.number is None:
+            return f'nothing to resume in {self._files.directory}: a new map begins'
+        keyframes = sum(len(one.poses) for one in resumed.increments)
+        return (f'session {resumed.number} of {self._files.directory} goes on: '
+                f'{resumed.messages} messages, {keyframes} keyframes')
+
+    @property
     def inputs(self) -> Inputs:
         """The routes, with what their adapters remember."""
         return self.resumed.inputs
@@ -121,9 +133,11 @@ class Recording:
         state = None if self._journal is None else self._journal.state
         problem = self._problem or (state.problem if state is not None else '')
         if problem:
+            anew = '' if self.resumed.number is None else (
+                '; the map goes on from what it holds, nothing new is kept')
             found.insert(0, Finding(
                 'journal_failed', 'journal',
-                f'the journal is not written, a crash would lose data: {problem}'
+                f'the journal is not written, a crash would lose data: {problem}{anew}'
                 if self._journal is None or not self._problem else problem))
         return found
 

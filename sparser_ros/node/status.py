@@ -14,6 +14,7 @@ from ..backend.session.bound import NOTHING
 from ..backend.session.solution import Location, Solution
 from ..graph.finding import Finding
 from ..msg import SolverStatus
+from ..solver.result import SolveStatus
 from .conversions import time_message
 from .findings import joined
 from .pipeline import Pipeline
@@ -51,9 +52,15 @@ def state_of(pipeline: Pipeline, findings: Sequence[Finding]) -> int:
         return int(SolverStatus.STATE_WAITING)
     if solution.status.value == 'failed':
         return int(SolverStatus.STATE_ERROR)
-    if findings or not solution.status.solved:
+    if findings or not _as_good_as_solved(solution):
         return int(SolverStatus.STATE_DEGRADED)
     return int(SolverStatus.STATE_RUNNING)
+
+
+def _as_good_as_solved(solution: Solution) -> bool:
+    """Whether an operator need not hear how a solve ended: where no step lowers the cost any more,
+    only rounding errors keep the gradient above its tolerance."""
+    return solution.status.solved or solution.status is SolveStatus.STALLED
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,7 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
         texts.append(worker.auditor_missing)
     if solution is not None:
         _add_solution(message, solution)
-        if not solution.status.solved:
+        if not _as_good_as_solved(solution):
             texts.append(f'{solution.message} {solution.status.advice}')
     _add_bound(message, pipeline)
     message.text = joined(texts)

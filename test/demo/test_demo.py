@@ -82,6 +82,9 @@ def test_graph_to_map(graph_file, tmp_path):
     assert set(report['tf_count']) <= {'A/odom', 'B/odom'}
     assert max(report['tf_gap_max_s'].values(), default=0.0) < 5.0, 'TF has stopped'
     assert report['node_exit_code'] == 0
+    # Some lines at the start and for each robot; none for a solve or an audit.
+    lines = report['log_lines']
+    assert lines['info'] <= 16 and not set(lines) - {'info', 'warn'}, (out / 'node.log').read_text()
     for field in ('dataset', 'dimension', 'n_landmarks', 'n_relative', 'n_ranges', 'rank', 'init',
                   'status', 'iterations', 'seconds', 'cost_final', 'rejected', 'ate_m'):
         assert field in report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -31,10 +32,12 @@ class Files:
         self._lock: BinaryIO | None = None
 
     def open(self) -> None:
-        """Make the folder and claim it; SparserError where another node has, OSError otherwise."""
+        """Make the folder and claim it; SparserError where another node has, OSError otherwise.
+
+        A folder on a disk that has become read-only can be claimed, and read.
+        """
         self.directory.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        lock = os.fdopen(os.open(self.directory / _LOCK, flags, 0o644), 'rb')
+        lock = os.fdopen(self._lock_file(), 'rb', buffering=0)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -43,6 +46,15 @@ class Files:
                 f'another node writes its journal to {self.directory}: give each its own '
                 'node.journal.directory') from None
         self._lock = lock
+
+    def _lock_file(self) -> int:
+        path = self.directory / _LOCK
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM) or not path.exists():
+                raise
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Let another node have the folder."""

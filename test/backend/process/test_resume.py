@@ -1,16 +1,26 @@
 """A front-end goes on after a crash as if there had been none."""
 
+import contextlib
 import json
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from graphs import random_graph
-from journal_world import Run, messages_of, same_graph, simulated
+from journal_world import Run, messages_of, no_objects, same_graph, simulated
 
 from sparser_ros.backend.session.rulings import Ruling, Rulings
-from sparser_ros.config import SparserError
+from sparser_ros.config import SparserConfig, SparserError
 from sparser_ros.io import graph_bag
 from sparser_ros.io.graph_config import node_config
+from sparser_ros.node.recording import Recording
+
+NOBODY = 65534
+"""A user who owns nothing; permissions do not bind the first one."""
 
 
 @pytest.fixture(scope='module')
@@ -147,6 +157,56 @@ def test_nothing_to_resume_is_a_fresh_start(tmp_path, recording):
     run = Run(recording[0], tmp_path / 'new', resume=True)
     assert run.start.number is None and not run.increments
     run.close()
+
+
+@pytest.fixture
+def read_only():
+    """A folder, and a context in which this process may read it only, like a failing SD card."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+
+    @contextlib.contextmanager
+    def context():
+        for path in folder.iterdir():
+            path.chmod(0o444)
+        folder.chmod(0o555)
+        owner = os.geteuid()
+        try:
+            if owner == 0:
+                os.seteuid(NOBODY)
+            yield
+        finally:
+            os.seteuid(owner)
+
+    yield folder, context
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_journal_that_can_only_be_read_is_resumed_and_told(read_only, recording):
+    """A new map began without a word. Once the disk can be written again the journal goes on."""
+    parameters, messages = recording
+    folder, only_reading = read_only
+    run = Run(parameters, folder).play(messages[:400], flush=True)
+    run.close()
+    config = SparserConfig.from_mapping({**parameters, 'node': {'journal': {'resume': True}}})
+    Recording(config, folder, no_objects).close()  # what is imported late must be there
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    replayed = Run(parameters)
+    with only_reading():
+        kept = Recording(config, folder, no_objects)
+        replayed.increments = kept.resumed.increments
+        assert same_graph(replayed.graph, run.graph)
+        end = time.monotonic() + 60
+        while not kept.findings and time.monotonic() < end:
+            time.sleep(0.02)
+        finding, = kept.findings
+        assert finding.kind == 'journal_failed' and 'nothing new is kept' in finding.text
+        assert 'Permission denied' in finding.text
+        assert kept.words.startswith(f'session 0 of {folder} goes on: 400 messages')
+        kept.close()
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {name: after[name] for name in before} == before
 
 
 @pytest.mark.parametrize('segment_mb', [64.0, 0.1])
