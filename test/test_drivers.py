@@ -1,13 +1,16 @@
 """The examples of docs/drivers.md are valid, and read the messages that they are for."""
 
+import array
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import yaml
 
 from sparser_ros.config import SparserConfig
+from sparser_ros.frontend import Refused
 from sparser_ros.frontend.adapters.fields import Fields
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'drivers.md'
@@ -19,6 +22,9 @@ EXAMPLES = re.findall(
 @pytest.mark.parametrize(('title', 'text'), EXAMPLES, ids=[title for title, _ in EXAMPLES])
 def test_examples_are_valid(title, text):
     config = SparserConfig.from_mapping({'robots': ['A', 'B'], **yaml.safe_load(text)})
+    if 'fixes:' in text:
+        assert config.fixes.topic
+        return
     inputs = config.sighting_inputs() if 'sightings' in text else config.range_inputs()
     (spec,) = inputs.values()
     assert spec.type
@@ -45,3 +51,24 @@ def test_millimetres_centimetres_and_variances_become_metres():
         fpp1=-81.0)
     (one,) = fields_of('dw1000')(dw1000, 5)
     assert one.variance == pytest.approx(0.01) and one.first_path_rssi == -81.0
+
+
+def test_arrays_give_a_range_for_each_entry():
+    board = SimpleNamespace(data=np.array([7.5, 3.25, np.nan, 0.0, 9.0], dtype=np.float32))
+    *ranges, rest = fields_of('board')(board, 5)
+    assert [(one.source, one.target) for one in ranges] == [
+        ('tag', name) for name in ('a1', 'a2', 'a3', 'a4')]
+    assert [one.range_m for one in ranges[:2]] == [7.5, 3.25] and ranges[0].stamp_ns == 0
+    assert rest == Refused('ranges', 'no_name')
+    data = [1, 3, 5, 0, 0, 2, 4.5, -80.0, -79.0, 3, 6.5, -81.0, -78.0]
+    for values in (data, array.array('d', data), np.array(data)):
+        first, second = fields_of('s3e')(SimpleNamespace(data=values), 5)
+        assert (first.source, first.target, first.range_m, first.rx_rssi) == (
+            'node1', 'node2', 4.5, -79.0)
+        assert (second.target, second.range_m, second.first_path_rssi) == ('node3', 6.5, -81.0)
+
+
+def test_tag_0_and_anchor_0_are_two_radios():
+    ranging = SimpleNamespace(tag_id=0, anchor_id=0, range=1500, rss=-80.0)
+    (one,) = fields_of('gtec')(ranging, 5)
+    assert (one.source, one.target, one.range_m) == ('tag0', 'anchor0', 1.5)

@@ -156,8 +156,8 @@ class RangesConfig:
 
     inputs: dict[str, dict] = option(
         {'uwb': {'topic': '/uwb/ranges', 'adapter': 'uwb_range'}},
-        'sources by name: topic, adapter, type, scale, radio_format, fields; naming any replaces '
-        'the default')
+        'sources by name: topic, adapter, type, scale, radio_format, source_format, target_format, '
+        'source, targets, fields; naming any replaces the default')
     unknown_radios: str = option(
         'beacon', 'a radio that `radios` does not name is an unknown beacon, or is ignored',
         choices=('beacon', 'ignore'))
@@ -297,8 +297,10 @@ class FixesConfig:
 
     topic: str = option('', 'topic of each robot, such as /{robot}/fix; empty = none')
     type: str = option(
-        'geometry_msgs/msg/PoseWithCovarianceStamped', 'message type',
-        choices=('geometry_msgs/msg/PoseWithCovarianceStamped', 'sensor_msgs/msg/NavSatFix'))
+        'geometry_msgs/msg/PoseWithCovarianceStamped', 'message type; PoseStamped and PointStamped '
+        'say no covariance: their noise is sigma_m, and use: pose takes headings of a PoseStamped',
+        choices=('geometry_msgs/msg/PoseWithCovarianceStamped', 'geometry_msgs/msg/PoseStamped',
+                 'geometry_msgs/msg/PointStamped', 'sensor_msgs/msg/NavSatFix'))
     use: str = option(
         'auto', 'what to take from a pose: pose, position, or what its covariance vouches for',
         choices=('auto', 'position', 'pose'))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -49,10 +50,19 @@ class RangeInput:
         lower=1e-9, upper=1e6)
     radio_format: str = option(
         '', 'radio name made of {id} and, for linktrack, {role}; empty = {id}, linktrack '
-        '{role}{id}')
+        '{role}{id}; {id:04x} writes a number in hexadecimal with four digits')
+    source_format: str = option(
+        '', 'the same for the source alone, where tag 0 and anchor 0 are two radios: tag{id}')
+    target_format: str = option('', 'the same for the target alone: anchor{id}')
+    source: str = option(
+        '', 'adapter fields: radio that measures, where the message does not name it')
+    targets: list[str] = option(
+        [], 'adapter fields: radios measured to, by their place in the array of ranges, where the '
+        'message does not name them; empty names are left out')
     fields: dict[str, str] = option(
         {}, 'adapter fields: paths into the message for list, source, target, range, variance, '
-        'sigma, stamp, first_path_rssi, rx_rssi, los, nlos')
+        'sigma, stamp, first_path_rssi, rx_rssi, los, nlos: names, [3], [5::4] (every fourth from '
+        'the fifth on), [] (as many as the entry of the list); empty = the entry itself')
 
 
 @dataclass(frozen=True)
@@ -114,6 +124,30 @@ FIELD_NAMES = (
     'list', 'source', 'target', 'range', 'variance', 'sigma', 'stamp', 'first_path_rssi',
     'rx_rssi', 'los', 'nlos',
 )
+
+
+PATH_STEP = re.compile(
+    r'(?P<name>[A-Za-z_]\w*)|\[(?P<index>-?\d+)\]|\[(?P<entry>)\]'
+    r'|\[(?P<first>-?\d*):(?P<last>-?\d*)(?::(?P<stride>\d+))?\]')
+PATH = re.compile(rf'(?:{re.sub("[?]P<[a-z]+>", "", PATH_STEP.pattern)}|\.(?=[A-Za-z_]))*')
+"""`ranges[2].range`, `data[5::4]`, `distance[]`."""
+_ID = re.compile(r'\{id(?::([^{}]*))?\}')
+
+
+def radio_name(template: str, number: Any, role: str = '') -> str:
+    """The name of a radio by a template with {id}, {id:04x} and {role}.
+
+    A whole number counts as such, whatever type an array has; text that is no number stays.
+    ValueError for a format that is none.
+    """
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+
+    def spelled(match: re.Match[str]) -> str:
+        whole = isinstance(number, int) or (isinstance(number, str) and number.isdecimal())
+        return format(int(number), match[1]) if match[1] and whole else str(number)
+
+    return _ID.sub(spelled, template.replace('{role}', role))
 
 
 def named(cls: type[T], entries: Mapping[Any, Any], prefix: str) -> dict[str, T]:

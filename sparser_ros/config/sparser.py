@@ -26,12 +26,14 @@ from .frontend_config import (
 )
 from .inputs_config import (
     FIELD_NAMES,
+    PATH,
     ClosureInput,
     RadioSpec,
     RangeInput,
     SightingInput,
     check_vector,
     named,
+    radio_name,
 )
 from .node_config import NodeConfig
 from .option import build, option, section, walk
@@ -131,6 +133,7 @@ class SparserConfig:
     def _check_inputs(self) -> None:
         for name, spec in self.range_inputs().items():
             where = f'ranges.inputs.{name}'
+            _check_formats(spec, where)
             if spec.adapter == 'pair_topic':
                 _check_pair_topic(spec, where)
             elif spec.adapter == 'fields':
@@ -223,19 +226,45 @@ def _groups(pattern: str, where: str) -> set[str]:
         raise ConfigError(f'{where}.topic: not a regular expression: {error}') from None
 
 
+def _check_formats(spec: RangeInput, where: str) -> None:
+    """Templates of names can be filled in."""
+    for key in ('radio_format', 'source_format', 'target_format'):
+        template = getattr(spec, key)
+        try:
+            name = radio_name(template, 0)
+        except ValueError:
+            name = '{'
+        if '{' in name:
+            raise ConfigError(f'{where}.{key}: {template!r}: expected text with {{id}}, {{role}} '
+                              'or a number format such as {id:04x}')
+
+
 def _check_fields(spec: RangeInput, where: str) -> None:
     """The adapter `fields` needs a message type and the paths of source, target and range."""
     if not spec.type:
         raise ConfigError(f'{where}.type: adapter fields needs the message type')
-    for key in spec.fields:
+    for key, path in spec.fields.items():
         if key not in FIELD_NAMES:
             raise ConfigError(f'{where}.fields.{key}: not one of {", ".join(FIELD_NAMES)}')
-    for key in ('target', 'range'):
-        if key not in spec.fields:
-            raise ConfigError(f'{where}.fields.{key}: a path is required')
-    if 'source' not in spec.fields and '{robot}' not in spec.topic:
-        raise ConfigError(f'{where}.fields.source: give a path, or a topic with {{robot}}, '
-                          f'whose radio is then the source')
+        if not PATH.fullmatch(path):
+            raise ConfigError(f'{where}.fields.{key}: {path!r} is no path such as ranges[0].range, '
+                              'data[5::4] or distance[]')
+        if ('[]' in path or not path) and 'list' not in spec.fields:
+            raise ConfigError(f'{where}.fields.list: a path is required, for {key} is of its '
+                              'entries')
+    if 'target' not in spec.fields and not spec.targets:
+        raise ConfigError(f'{where}.fields.target: a path is required, or the names in '
+                          f'{where}.targets')
+    if spec.targets and 'list' not in spec.fields:
+        raise ConfigError(f'{where}.fields.list: the path of the array that targets are of')
+    if not spec.targets and spec.fields['target'] == spec.fields.get('range'):
+        raise ConfigError(f'{where}.fields.target: the same numbers as range: name the radios in '
+                          f'{where}.targets')
+    if 'range' not in spec.fields and not spec.targets:
+        raise ConfigError(f'{where}.fields.range: a path is required')
+    if 'source' not in spec.fields and not spec.source and '{robot}' not in spec.topic:
+        raise ConfigError(f'{where}.fields.source: give a path, or {where}.source, or a topic with '
+                          '{robot}, whose radio is then the source')
 
 
 def load_yaml(path: str | Path) -> dict[str, Any]:

@@ -105,11 +105,18 @@ def loop_closure(msg: Message, received_ns: int) -> ClosureSample:
 
 
 def fix(msg: Message, robot: str, received_ns: int, datum: Datum | None = None) -> Sample:
-    """From `geometry_msgs/PoseWithCovarianceStamped` in map, or `sensor_msgs/NavSatFix`."""
+    """From `geometry_msgs` (PoseWithCovarianceStamped, PoseStamped, PointStamped) in map, or from
+    `sensor_msgs/NavSatFix`."""
     if hasattr(msg, 'latitude'):
         return _satellite(msg, robot, received_ns, datum)
-    pose = msg.pose.pose
-    full = covariance(msg.pose.covariance)
+    unknown = np.zeros((6, 6))
+    if hasattr(msg, 'point'):
+        return FixSample(
+            robot, stamp(msg.header.stamp), received_ns, point(msg.point), unknown[:3, :3],
+            frame_id=msg.header.frame_id)
+    pose, full = msg.pose, unknown
+    if hasattr(pose, 'covariance'):
+        pose, full = pose.pose, covariance(pose.covariance)
     return FixSample(
         robot, stamp(msg.header.stamp), received_ns, point(pose.position), full[:3, :3],
         quaternion(pose.orientation), full[3:, 3:], msg.header.frame_id)

@@ -5,7 +5,7 @@ from types import SimpleNamespace as M
 
 import numpy as np
 import pytest
-from frontend_world import Robot, config, drive, ns
+from frontend_world import Robot, config, drive, graph_of, ns
 
 from sparser_ros.config import ConfigError, SparserConfig
 from sparser_ros.frontend import Frontend, Inputs, RangeSample, Refused
@@ -73,6 +73,67 @@ def test_pair_topics():
     (beyond,) = decoded(found, topic, M(header=header(1.0), range=900.0, max_range=800.0))
     assert beyond == Refused('ranges', 'beyond_sensor')
     assert decoded(found, topic, M(text='?')) == [Refused('ranges', 'unreadable')]
+
+
+def test_a_name_format_for_each_end_of_a_pair_topic():
+    found = inputs(topic=r'/tag/(?P<source>\w+)/anchor/(?P<target>\w+)', adapter='pair_topic',
+                   source_format='tag{id}', target_format='0x{id:04x}')
+    (sample,) = decoded(found, '/tag/0/anchor/26968', M(data=2.0))
+    assert (sample.source, sample.target) == ('tag0', '0x6958')
+    (sample,) = decoded(found, '/tag/0/anchor/hall', M(data=2.0))
+    assert sample.target == '0xhall'
+
+
+def test_parallel_arrays():
+    """As messages of PX4 have them: one array of names, one of ranges."""
+    found = inputs(topic='/uwb', adapter='fields', type='px4_msgs/msg/Ranges', source='tag',
+                   fields={'list': 'distance', 'range': '', 'target': 'anchor_id[]',
+                           'nlos': 'nlos[]', 'sigma': 'error'})
+    message = M(distance=np.array([1.5, 2.5], dtype=np.float32), error=0.5,
+                anchor_id=np.array([7, 9], dtype=np.uint16), nlos=[0, 1])
+    first, second = decoded(found, '/uwb', message)
+    assert (first.source, first.target, first.range_m, first.los) == ('tag', '7', 1.5, 1)
+    assert (second.target, second.range_m, second.los, second.variance) == ('9', 2.5, 2, 0.25)
+    assert decoded(found, '/uwb', M(distance=[1.0, 2.0], anchor_id=[7], nlos=[0, 0], error=0.1))[
+        1] == Refused('ranges', 'unreadable')
+
+
+@pytest.mark.parametrize(('spec', 'name'), [
+    ({'fields': {'list': 'data(0)'}, 'targets': ['a']}, 'fields.list'),
+    ({'fields': {'list': 'data', 'range': '', 'target': ''}}, 'targets'),
+    ({'fields': {'range': 'distance[]', 'target': 'id'}}, 'fields.list'),
+    ({'fields': {'range': 'distance'}, 'targets': ['a']}, 'fields.list'),
+    ({'fields': {'range': 'd', 'target': 'id'}, 'target_format': 'a{id:z}'}, 'target_format'),
+    ({'fields': {'range': 'd', 'target': 'id'}, 'source_format': 'a{nr}'}, 'source_format'),
+    ({'fields': {'range': 'd', 'target': 'id'}, 'source': ''}, 'source'),
+])
+def test_paths_and_formats_that_are_none_are_named(spec, name):
+    with pytest.raises(ConfigError, match=rf'ranges\.inputs\.x\..*{name}'):
+        inputs(**{'topic': '/uwb', 'adapter': 'fields', 'type': 'a_msgs/msg/B', 'source': 'tag',
+                  **spec})
+
+
+@pytest.mark.parametrize('use', ['auto', 'position', 'pose'])
+def test_positions_without_covariance_are_fixes(use):
+    """PoseStamped and PointStamped: sigma and, where wanted, heading from the configuration."""
+    when = header(ns(0.5) * 1e-9, 'map')
+    for kind, message in (
+        ('PoseStamped', M(header=when, pose=pose())),
+        ('PointStamped', M(header=when, point=M(x=1.0, y=2.0, z=3.0))),
+    ):
+        chosen = config(robots=['A'], fixes={
+            'topic': '/{robot}/tag', 'type': f'geometry_msgs/msg/{kind}', 'use': use,
+            'sigma_m': 0.25})
+        (sample,) = Inputs(chosen).match('/A/tag').decode(message, ns(0.5))
+        frontend = Frontend(chosen)
+        drive(frontend, [Robot('A', 2, 1)], 1.0)
+        assert frontend.add_fix(sample)
+        graph = graph_of(frontend)
+        if use == 'pose' and kind == 'PoseStamped':
+            assert graph.pose_priors.tau == pytest.approx([0.25**-2])
+            assert graph.pose_priors.kappa == pytest.approx([chosen.fixes.sigma_rad**-2])
+        else:
+            assert graph.point_priors.precision == pytest.approx([0.25**-2])
 
 
 def test_fields_of_a_list():

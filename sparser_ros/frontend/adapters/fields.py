@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...config.inputs_config import RangeInput
+from ...config.inputs_config import PATH_STEP, RangeInput, radio_name
 from ..decode import RangeSample, Refused, Sample, stamp
 
 NAN = float('nan')
-TOKEN = re.compile(r'([A-Za-z_]\w*)|\[(-?\d+)\]')
 
 
 class FieldPath:
-    """`a.b[0].c` as a function of a message."""
+    """`a.b[0].c` as a function of a message; `[]` is the place of an entry in the list."""
 
     def __init__(self, text: str) -> None:
-        self.steps: list[str | int] = [
-            name or int(index) for name, index in TOKEN.findall(text)]
+        self.steps: list[str | int | slice | None] = []
+        for step in PATH_STEP.finditer(text):
+            if step['name']:
+                self.steps.append(step['name'])
+            elif step['index']:
+                self.steps.append(int(step['index']))
+            elif step['entry'] is not None:
+                self.steps.append(None)
+            else:
+                first, last, stride = (
+                    int(step[key]) if step[key] else None for key in ('first', 'last', 'stride'))
+                self.steps.append(slice(first, last, stride))
 
-    def __call__(self, message: Any) -> Any:
+    def __call__(self, message: Any, entry: int = 0) -> Any:
         """The value; AttributeError or IndexError where the path does not exist."""
         for step in self.steps:
-            message = getattr(message, step) if isinstance(step, str) else message[step]
+            message = getattr(message, step) if isinstance(step, str) \
+                else message[entry if step is None else step]
         return message
 
 
@@ -31,16 +40,21 @@ class Fields:
     """The adapter `fields`: one message, or a list in it, with a range each.
 
     Paths are looked up in the list's element first and then in the message, so that a list of
-    ranges may share one source or stamp. `sigma` is a standard deviation, `variance` its square;
-    both are in units of the message. `los` holds the values of `UwbRange.los`; `nlos` is true or
-    non-zero without line of sight.
+    ranges may share one source or stamp; an array of numbers has no fields, and its elements are
+    the ranges where no path says otherwise. `sigma` is a standard deviation, `variance` its
+    square; both are in units of the message. `los` holds the values of `UwbRange.los`; `nlos` is
+    true or non-zero without line of sight.
     """
 
     def __init__(self, options: RangeInput, robot: str = '') -> None:
         self._paths = {name: FieldPath(text) for name, text in options.fields.items()}
-        self._format = options.radio_format or '{id}'
+        if options.targets:
+            self._paths.setdefault('range', FieldPath(''))
+        self._source_format = options.source_format or options.radio_format or '{id}'
+        self._target_format = options.target_format or options.radio_format or '{id}'
         self._scale = options.scale
-        self._robot = robot
+        self._source = options.source or robot
+        self._targets = options.targets
 
     def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
         """The ranges of one message."""
@@ -51,44 +65,51 @@ class Fields:
             except (AttributeError, IndexError, TypeError):
                 yield Refused('ranges', 'unreadable')
                 return
-        for element in elements:
+        for entry, element in enumerate(elements):
+            if self._targets and not any(self._targets[entry:entry + 1]):
+                yield Refused('ranges', 'no_name')
+                continue
+            # Numbers of numpy have fields of their own, such as `data`.
             try:
-                yield self._sample(element, msg, received_ns)
-            except (AttributeError, IndexError, TypeError, ValueError):
+                yield self._sample(_plain(element), entry, msg, received_ns)
+            except (AttributeError, IndexError, TypeError, ValueError, OverflowError):
                 yield Refused('ranges', 'unreadable')
 
-    def _value(self, name: str, element: Any, msg: Any, default: Any = None) -> Any:
+    def _value(self, name: str, element: Any, entry: int, msg: Any, default: Any = None) -> Any:
         path = self._paths.get(name)
         if path is None:
             return default
+        if path.steps and isinstance(element, (int, float, str)):
+            return path(msg, entry)
         try:
-            return path(element)
+            return path(element, entry)
         except (AttributeError, IndexError):
             if element is msg:
                 raise
-            return path(msg)
+            return path(msg, entry)
 
-    def _sample(self, element: Any, msg: Any, received_ns: int) -> RangeSample:
-        def name(key: str) -> str:
-            value = self._value(key, element, msg)
-            return self._format.replace('{id}', str(value))
+    def _sample(self, element: Any, entry: int, msg: Any, received_ns: int) -> RangeSample:
+        def value(name: str, default: Any = None) -> Any:
+            return self._value(name, element, entry, msg, default)
 
-        variance = float(self._value('variance', element, msg, NAN)) * self._scale**2
+        variance = float(value('variance', NAN)) * self._scale**2
         if 'sigma' in self._paths:
-            variance = (float(self._value('sigma', element, msg)) * self._scale) ** 2
-        los = int(self._value('los', element, msg, 0))
+            variance = (float(value('sigma')) * self._scale) ** 2
+        los = int(value('los', 0))
         if 'nlos' in self._paths:
-            los = 2 if self._value('nlos', element, msg) else 1
+            los = 2 if value('nlos') else 1
+        source = self._source if 'source' not in self._paths else radio_name(
+            self._source_format, _plain(value('source')))
+        target = self._targets[entry] if self._targets else radio_name(
+            self._target_format, _plain(value('target')))
         return RangeSample(
-            name('source') if 'source' in self._paths else self._robot, name('target'),
-            self._stamp(element, msg), received_ns,
-            float(self._value('range', element, msg)) * self._scale, variance, '',
-            float(self._value('first_path_rssi', element, msg, NAN)),
-            float(self._value('rx_rssi', element, msg, NAN)), los)
+            source, target, self._stamp(element, entry, msg), received_ns,
+            float(value('range')) * self._scale, variance, '',
+            float(value('first_path_rssi', NAN)), float(value('rx_rssi', NAN)), los)
 
-    def _stamp(self, element: Any, msg: Any) -> int:
+    def _stamp(self, element: Any, entry: int, msg: Any) -> int:
         if 'stamp' in self._paths:
-            value = self._value('stamp', element, msg)
+            value = self._value('stamp', element, entry, msg)
             if hasattr(value, 'nanosec'):
                 return stamp(value)
             # Integers count nanoseconds, floats seconds.
@@ -98,3 +119,8 @@ class Fields:
             if header is not None:
                 return stamp(header.stamp)
         return 0
+
+
+def _plain(value: Any) -> Any:
+    """A number of an array as one of Python."""
+    return value.item() if hasattr(value, 'item') else value

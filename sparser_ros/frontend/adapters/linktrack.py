@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ...config.inputs_config import RangeInput
+from ...config.inputs_config import RangeInput, radio_name
 from ..decode import RangeSample, Refused, Sample, stamp
 
 ROLES = ('node', 'anchor', 'tag', 'console', 'master', 'slave', 'monitor')
@@ -28,7 +28,7 @@ class LinkTrack:
 
     def _name(self, role: int, number: int) -> str:
         role_name = ROLES[role] if 0 <= role < len(ROLES) else f'role{role}'
-        return self._format.replace('{role}', role_name).replace('{id}', str(number))
+        return radio_name(self._format, number, role_name)
 
     def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
         """The ranges of one frame; a frame that was seen already gives none."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ...config.inputs_config import RangeInput
+from ...config.inputs_config import RangeInput, radio_name
 from ..decode import RangeSample, Refused, Sample, stamp
 
 NAN = float('nan')
@@ -17,8 +17,8 @@ class PairTopic:
 
     def __init__(self, source: str, target: str, options: RangeInput) -> None:
         template = options.radio_format or '{id}'
-        self._source = template.replace('{id}', source)
-        self._target = template.replace('{id}', target)
+        self._source = radio_name(options.source_format or template, source)
+        self._target = radio_name(options.target_format or template, target)
         self._scale = options.scale
 
     def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
