@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import ExecutableInPackage, FindPackageShare
@@ -100,10 +101,19 @@ def _start(context: LaunchContext, names: list[str]) -> list[Node | ExecuteProce
         # `ros2 bag play` starts at once: messages before the node's subscriptions would be lost.
         started.append(ExecuteProcess(
             cmd=[ExecutableInPackage('sparser', 'sparser_ros'), 'play', given['bag'],
-                 '--rate', given['bag_rate'], '--wait', LISTEN_TIMEOUT_S],
+                 '--rate', given['bag_rate'], '--wait', LISTEN_TIMEOUT_S,
+                 '--node', f'/{given["namespace"].strip("/")}/sparser'.replace('//', '/')],
             output='screen',
+            on_exit=_played,
         ))
     return started
+
+
+def _played(event: ProcessExited, _context: LaunchContext) -> Shutdown | None:
+    """The end of a bag ends nothing; without a player the node would wait for `/clock` for good."""
+    if not event.returncode:
+        return None
+    return Shutdown(reason=f'the player of the bag ended with exit code {event.returncode}')
 
 
 def _kept(given: dict[str, str]) -> list[dict[str, str | bool]]:

@@ -26,7 +26,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument('--exclude', nargs='*', default=[], metavar='TOPIC',
                         help='topics to leave out')
     parser.add_argument('--wait', type=float, default=5.0, metavar='S',
-                        help='longest wait for a subscriber to every topic, in s (default 5)')
+                        help='longest wait for the node to subscribe, whoever else listens, in s '
+                        '(default 5)')
+    parser.add_argument('--node', default='', metavar='NAME',
+                        help='full name of the node, as /fleet/sparser (default: any of ours)')
     parser.add_argument('--report', action=Writes, kind=Kind.REPORT, metavar='R.json',
                         help='write the number of messages sent, per topic')
     parser.set_defaults(run=run)
@@ -44,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         with playing(args.bag, rate=args.rate, clock_hz=args.clock,
                      exclude=tuple(args.exclude)) as player:
-            player.wait_for_listeners(args.wait)
+            player.wait_for_listeners(args.wait, args.node)
+            if args.wait and not player.found_node:
+                print(f'{args.node or "no sparser node"} did not come within {args.wait:g} s: '
+                      'playing to whoever listens', file=sys.stderr)
             report = player.play()
     except KeyboardInterrupt:
         # As `ros2 bag play`: who stops a bag has not met an error.

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import rclpy
+from rcl_interfaces.srv import GetParameters
+from rclpy.client import Client
 from rclpy.duration import Duration
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
@@ -23,11 +28,16 @@ from ..node.message_types import message_type
 from ..node.translate import same_definition, translated
 
 LATCHED_SUFFIX = 'tf_static'
-TF_SUFFIXES = ('/tf', '/tf_static')
+STATUS_TYPE = 'sparser_ros/msg/SolverStatus'
+"""Only our node publishes it, once it has subscribed."""
+LEASE_S = 20.0
+"""So long a process that was killed is still seen by the others."""
 QUEUE_DEPTH = 5000
 """Messages a publisher keeps for a slow subscriber; with reliable delivery none is lost."""
 NO_MORE_S = 2.0
-"""Time without a new subscriber after which the player starts, where some topics have one."""
+"""Time without a new subscription of the node after which the player starts: topics that match a
+pattern are found within `node.discovery_period_s`."""
+POLL_S = 0.05
 DISCOVERY_S = 0.5
 """Time that a discovered subscriber needs to discover the publisher as well."""
 ACKNOWLEDGED_S = 5
@@ -72,6 +82,8 @@ class Player(Node):
         self._sent: dict[str, int] = {}
         self.skipped: dict[str, str] = {}
         self._foreign: set[str] = set()
+        self.found_node = False
+        """Whether our node was there when the wait for it ended."""
         self._clock_publisher = self.create_publisher(
             Clock, '/clock', QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE))
         for topic, kind in sorted(self.reader.topics.items()):
@@ -102,26 +114,65 @@ class Player(Node):
         return tuple(topic for topic, publisher in self._publishers_by_topic.items()
                      if publisher.get_subscription_count() == 0)
 
-    def wait_for_listeners(self, timeout_s: float, settle_s: float = DISCOVERY_S) -> bool:
-        """Wait until every topic has a subscriber, or some have and none was added for NO_MORE_S.
+    def wait_for_listeners(
+        self, timeout_s: float, node: str = '', settle_s: float = DISCOVERY_S
+    ) -> bool:
+        """Wait until our node listens to every topic, or has added none for NO_MORE_S.
 
-        False when a topic has none. A subscriber of `/tf` alone does not end the wait: RViz
-        subscribes long before the node does. Discovery is mutual, and a subscriber misses messages
-        until it has discovered the publisher: `settle_s` is waited in addition.
+        `node` is its full name; empty = any. Other subscribers do not end the wait: recorders and
+        RViz subscribe long before the node does. A subscriber misses messages until it has
+        discovered the publisher as well: `settle_s` is added. False where a topic has none at all.
         """
-        begin = changed = time.monotonic()
-        before = unheard = self.unheard()
-        while unheard and rclpy.ok(context=self.context):
-            time.sleep(0.05)
-            now, unheard = time.monotonic(), self.unheard()
-            if unheard != before:
-                before, changed = unheard, now
-            some = any(topic not in unheard and not topic.endswith(TF_SUFFIXES)
-                       for topic in self._publishers_by_topic)
-            if now - begin > timeout_s or (some and now - changed > NO_MORE_S):
-                break
-        time.sleep(settle_s if self._publishers_by_topic else 0.0)
+        self.found_node = self._await_node(timeout_s, node)
+        time.sleep(settle_s)
         return not self.unheard()
+
+    def _await_node(self, timeout_s: float, node: str) -> bool:
+        begin = changed = time.monotonic()
+        before: frozenset[str] = frozenset()
+        asked: dict[str, tuple[Client, Future]] = {}
+        executor = SingleThreadedExecutor(context=self.context)
+        executor.add_node(self)
+        try:
+            while rclpy.ok(context=self.context):
+                nodes = [name for name in self._nodes_of_ours() if name == (node or name)]
+                seen_s = time.monotonic() - begin
+                alive = [name for name in nodes
+                         if self._answers(name, asked) or seen_s > LEASE_S]
+                heard = self._heard_by(alive)
+                if heard != before or not alive:
+                    before, changed = heard, time.monotonic()
+                if alive and (len(heard) == len(self._publishers_by_topic)
+                              or time.monotonic() - changed > NO_MORE_S):
+                    return True
+                if seen_s > timeout_s:
+                    break
+                executor.spin_once(timeout_sec=POLL_S)
+        finally:
+            executor.remove_node(self)
+            for client, _ in asked.values():
+                self.destroy_client(client)
+        return False
+
+    def _nodes_of_ours(self) -> list[str]:
+        """Full names of the nodes that publish a status like ours."""
+        return [_full_name(one) for topic, kinds in self.get_topic_names_and_types()
+                if STATUS_TYPE in kinds for one in self.get_publishers_info_by_topic(topic)]
+
+    def _answers(self, node: str, asked: dict[str, tuple[Client, Future]]) -> bool:
+        """Whether a node has answered a question: one that was killed is seen for LEASE_S yet."""
+        if node not in asked:
+            client = self.create_client(GetParameters, f'{node}/get_parameters')
+            if not client.service_is_ready():
+                self.destroy_client(client)
+                return False
+            asked[node] = client, client.call_async(GetParameters.Request())
+        return bool(asked[node][1].done())
+
+    def _heard_by(self, nodes: Collection[str]) -> frozenset[str]:
+        return frozenset(
+            topic for topic in self._publishers_by_topic
+            if any(_full_name(one) in nodes for one in self.get_subscriptions_info_by_topic(topic)))
 
     def play(self) -> PlayReport:
         """Publish all messages at their times; returns when the last one is acknowledged."""
@@ -176,6 +227,11 @@ class Player(Node):
     def _wait_acknowledged(self) -> None:
         for publisher in self._publishers_by_topic.values():
             publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
+
+
+def _full_name(endpoint: TopicEndpointInfo) -> str:
+    """Of the node that has an endpoint."""
+    return f'{endpoint.node_namespace.rstrip("/")}/{endpoint.node_name}'
 
 
 @contextlib.contextmanager

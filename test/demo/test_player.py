@@ -1,5 +1,6 @@
 """A bag is published as recorded, at its pace, with a clock, and nothing is lost."""
 
+import sys
 import threading
 import time
 from itertools import pairwise
@@ -16,14 +17,14 @@ from nav_msgs.msg import Odometry
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rosgraph_msgs.msg import Clock
-from sparser_ros.msg import UwbRange
+from sparser_ros.msg import SolverStatus, UwbRange
 
 from sparser_ros.config import ConfigError, FormatError
-from sparser_ros.demo.player import Player
+from sparser_ros.demo.player import NO_MORE_S, Player
 from sparser_ros.io.bag import BagReader
 from sparser_ros.io.sensor_bag import SensorBagWriter
 from sparser_ros.node.conversions import stamp_ns
-from sparser_ros.node.processes import free_domain
+from sparser_ros.node.processes import Child, free_domain, isolated_environment
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE_S = 120.0
@@ -72,12 +73,17 @@ def test_everything_arrives_in_order_and_in_time(bag, odometry, context):
     listener.create_subscription(Odometry, odometry, heard['odom'].append, 1000)
     listener.create_subscription(UwbRange, '/uwb/ranges', heard['range'].append, 1000)
     listener.create_subscription(Clock, '/clock', lambda m: clock.append(stamp_ns(m.clock)), 1000)
+    listener.create_publisher(SolverStatus, '~/status', 1)  # as our node has it
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(listener)
     player = Player(bag, rate=4.0, clock_hz=50.0, context=context)
+
+    def play():
+        assert player.wait_for_listeners(PATIENCE_S, '/listener') and player.found_node
+        wall.append(player.play())
+
     try:
-        assert player.wait_for_listeners(PATIENCE_S)
-        thread = threading.Thread(target=lambda: wall.append(player.play()))
+        thread = threading.Thread(target=play)
         begin = time.monotonic()
         thread.start()
         end = 50 * SECOND + (COUNT - 1) * SECOND // 100
@@ -100,6 +106,46 @@ def test_everything_arrives_in_order_and_in_time(bag, odometry, context):
     assert clock[0] >= 50 * SECOND
     assert clock[-1] == end
     assert len(clock) > 2
+
+
+def test_who_else_listens_does_not_start_the_bag(bag, robot, odometry, tmp_path):
+    """A recorder of all topics is there long before the node, which then hears every message."""
+    domain, recorder_context = free_domain(), Context()
+    rclpy.init(context=recorder_context, domain_id=domain)
+    recorder = rclpy.create_node('recorder', context=recorder_context)
+    heard, states = [], []
+    for topic, kind in ((odometry, Odometry), ('/uwb/ranges', UwbRange)):
+        recorder.create_subscription(kind, topic, heard.append, 1000)
+    recorder.create_subscription(SolverStatus, '/sparser/status', states.append, 10)
+    executor = SingleThreadedExecutor(context=recorder_context)
+    executor.add_node(recorder)
+
+    def until(condition):
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < end
+            executor.spin_once(timeout_sec=0.05)
+
+    play = [sys.executable, '-m', 'sparser_ros', 'play', str(bag), '--rate', '8', '--wait', '300']
+    run = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '-p', f'robots:=[{robot}]',
+           '-p', 'use_sim_time:=true', '-p', 'node.status_period_s:=0.2']
+    environment = isolated_environment(domain)
+    try:
+        with Child(play, tmp_path / 'player.log', environment) as player:
+            until(lambda: recorder.count_publishers(odometry))
+            begin = time.monotonic()
+            until(lambda: time.monotonic() - begin > NO_MORE_S + 1.5)
+            assert not heard and player.poll() is None
+            with Child(run, tmp_path / 'node.log', environment) as node:
+                until(lambda: player.poll() is not None)
+                assert player.poll() == 0, player.tail()
+                until(lambda: states[-1].received >= 2 * COUNT)
+                assert states[-1].received == 2 * COUNT, node.tail()
+        until(lambda: len(heard) == 2 * COUNT)
+    finally:
+        executor.shutdown(timeout_sec=2.0)
+        recorder.destroy_node()
+        rclpy.try_shutdown(context=recorder_context)
 
 
 def test_bytes_are_those_of_the_recording(bag, odometry, context):

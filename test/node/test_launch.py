@@ -173,6 +173,19 @@ def test_a_bag_brings_its_clock(started, tmp_path):
     last = yaml.safe_load(Path(node[-1]).read_text())
     assert list(last.values()) == [{'ros__parameters': {'use_sim_time': True}}]
     assert programs['sparser'][:4] == ['play', str(tmp_path), '--rate', '2.5']
+    assert programs['sparser'][-2:] == ['--node', '/sparser']
+
+
+@pytest.mark.parametrize('fails', [True, False])
+def test_a_player_that_fails_ends_the_launch(started, prefix, tmp_path, fails):
+    """The node would wait for `/clock`."""
+    programs = prefix / 'lib' / 'sparser_ros'
+    (programs / 'sparser').write_text(f'#!/bin/sh\nexit {2 * fails}\n')
+    (programs / 'sparser_node').write_text(
+        f'#!/bin/sh\ntrap "exit 0" INT\nfor k in $(seq {300 if fails else 2}); do sleep 0.1; done\n'
+        'touch "$0.ended"\n')
+    started(bag=str(tmp_path), namespace='fleet')
+    assert (programs / 'sparser_node.ended').exists() is not fails
 
 
 def test_tf_moves_into_the_namespace_on_request(started):
