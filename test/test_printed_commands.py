@@ -1,5 +1,6 @@
 """Commands that README and tutorials print run as they are printed; a few are skipped, and why."""
 
+import json
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparser_ros.cli.main import main
+from sparser_ros.config.sparser import SparserConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs' / 'tutorials').glob('*.md'))]
@@ -103,3 +105,33 @@ def test_a_command_that_fails_or_that_nobody_knows_is_noticed(tmp_path: Path, mo
 def test_samples_are_small():
     """They are downloaded with every clone."""
     assert sum(path.stat().st_size for path in (ROOT / 'docs' / 'samples').iterdir()) < 300_000
+
+
+@pytest.mark.parametrize(('options', 'dimension', 'within_m'), [
+    (('--robots', '1', '--beacons', '4', '--radius', '20', '--speed', '0.7', '--odometry-rate',
+      '20', '--range-sigma', '0.05', '--minutes', '1.5', '--seed', '3'), 2, 0.15),
+    (('--robots', '3', '--beacons', '5', '--known-beacons', '0', '--radius', '25', '--range-rate',
+      '6', '--minutes', '0.7', '--seed', '5'), 2, 0.15),
+    (('--robots', '1', '--beacons', '6', '--dimension', '3', '--radius', '15', '--outliers', '0.1',
+      '--minutes', '1', '--seed', '7'), 3, 0.6)], ids=['one robot', 'three robots', 'flight'])
+def test_a_newcomers_bag(tmp_path, monkeypatch, options, dimension, within_m):
+    """`Your bag in two minutes` with bags that nobody prepared: drafted, replayed, reported; every
+    robot is located, within so many metres of the ground truth."""
+    monkeypatch.chdir(tmp_path)
+    assert main(['simulate', '-o', 'my_bag', *options]) == 0
+    readme = (ROOT / 'README.md').read_text(encoding='utf-8')
+    chapter = readme[readme.index('## Your bag in two minutes'):]
+    commands = [command.replace('docs/samples/two_robots.mcap', 'my_bag')
+                for command in lines(BLOCK.search(chapter)[2])
+                if not re.search(r'sparser (study|doctor)', command)]
+    assert [command.split()[2] for command in commands] == ['info', 'replay', 'report']
+    for command in commands:
+        run(command)
+    drafted = SparserConfig.from_yaml('drafted.yaml')
+    assert drafted.dimension == dimension
+    report = json.loads(Path('run/report.json').read_text())
+    robots = report['truth']['robots']
+    assert sorted(robots) == sorted(drafted.robots) == sorted(report['locations'])
+    assert {robot['location'] for robot in robots.values()} == {'located'}
+    assert max(robot['ate_m'] for robot in robots.values()) < within_m
+    assert {path.stem for path in Path('trajectories').glob('*.tum')} == set(drafted.robots)

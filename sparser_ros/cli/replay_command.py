@@ -35,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         'write map, report and covariances into a folder, for `sparser report DIR`'))
     parser.add_argument('--tum', action=Writes, kind=Kind.FOLDER, metavar='DIR',
                         help='write <robot>.tum (keyframes) and odometry_rate/<robot>.tum of '
-                             'every robot that is located')
+                             'every robot; the first line says of one that is not located')
     parser.add_argument('--plot', action=Writes, kind=Kind.PICTURE, metavar='P.png',
                         help='draw the map')
     parser.add_argument('--calibrate', action='store_true', help=(
@@ -79,35 +79,40 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list[Path]:
-    """Trajectories and map of the located robots and beacons; the others have no pose in map."""
+    """Trajectories and map; robots and beacons without a place in map are marked in each."""
     from ..backend.session.covariances import covariance_fields
-    from ..backend.session.located import located_part
 
     written: list[Path] = []
     if not (args.tum or args.plot or args.run_folder):
         return written
-    graph, estimate = located_part(state.graph, state.solution)
-    if not len(estimate.points):
-        print('no trajectory and no picture: nothing has a place in map', file=sys.stderr)
+    solution, graph, estimate = state.solution, state.graph, state.solution.estimate
+    if not graph.n_poses:
+        print('no trajectory and no picture: no robot has odometry', file=sys.stderr)
         return written
+    lost = {one.robot: one for one in solution.robots if not one.location.placed}
     if args.tum:
         from ..frontend import odometry_trajectory
         from ..io import tum
 
-        written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns)
+        remarks = {robot: f'not trusted: {robot} is {one.location.value} in map'
+                   + (f' ({one.missing})' if one.missing else '') for robot, one in lost.items()}
+        written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns, remarks)
         written += odometry_trajectory.write(
-            args.tum, graph, estimate, state.frontend.recorded_odometry())
+            args.tum, graph, estimate, state.frontend.recorded_odometry(), remarks)
     if args.run_folder:
         from ..io import run_folder
 
-        known = state.solution.covariances
-        fields = None if known is None else covariance_fields(state.graph, known)
+        known = solution.covariances
+        fields = None if known is None else covariance_fields(graph, known)
         written += run_folder.write(
             args.run_folder, graph, estimate, {**result, 'covariance': fields})
     if args.plot:
         from ..plot import map as map_plot
 
-        map_plot.save(args.plot, graph, estimate, cost=state.solution.stats.cost_final)
+        map_plot.save(
+            args.plot, graph, estimate, cost=solution.stats.cost_final,
+            untrusted={robot: one.location.value for robot, one in lost.items()},
+            located=solution.landmark_located)
         written.append(args.plot)
     return written
 

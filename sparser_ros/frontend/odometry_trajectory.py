@@ -38,8 +38,12 @@ FOLDER = 'odometry_rate'
 
 
 def write(directory: Path | str, graph: Graph, estimate: Estimate,
-          recorded: Mapping[str, RecordedOdometry]) -> list[Path]:
-    """Write `odometry_rate/<robot>.tum` of every robot that has poses and recorded odometry."""
+          recorded: Mapping[str, RecordedOdometry],
+          remarks: Mapping[str, str] | None = None) -> list[Path]:
+    """Write `odometry_rate/<robot>.tum` of every robot that has poses and recorded odometry.
+
+    `remarks`: as of `io.tum.write`.
+    """
     paths = []
     names = tum.safe_names(graph.robots)
     for number, robot in enumerate(graph.robots):
@@ -51,7 +55,8 @@ def write(directory: Path | str, graph: Graph, estimate: Estimate,
         if len(way.stamps_ns):
             path = Path(directory) / FOLDER / f'{names[number]}.tum'
             path.parent.mkdir(parents=True, exist_ok=True)
-            tum.write_one(path, way.stamps_ns.tolist(), way.rotation, way.translation)
+            tum.write_one(path, way.stamps_ns.tolist(), way.rotation, way.translation,
+                          (remarks or {}).get(robot, ''))
             paths.append(path)
     return paths
 

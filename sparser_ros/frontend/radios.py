@@ -114,6 +114,14 @@ class Radios:
         return list(self._configured)
 
     @property
+    def shared(self) -> dict[str, list[str]]:
+        """Robots and beacons that have several radios, with the names of those."""
+        names: dict[str, list[str]] = {}
+        for name, radio in self._radios.items():
+            names.setdefault(radio.robot or radio.beacon, []).append(name)
+        return {owner: radios for owner, radios in names.items() if len(radios) > 1}
+
+    @property
     def alone(self) -> str:
         """The one known beacon, where a single one cannot fix the direction of `map`."""
         known = [b.name for b in self.beacons.values() if b.position is not None]

@@ -21,6 +21,9 @@ from .temporal_filter import TemporalFilter
 from .units import UnitCheck
 from .waiting import Waiting, WaitingList
 
+LEAST_SELF_RANGES, SELF_SHARE = 20, 0.5
+"""Number and share of ranges within one robot that are no accident but a wrong configuration."""
+
 
 class RangeIntake:
     """All ranges on their way to keyframes."""
@@ -115,5 +118,15 @@ class RangeIntake:
         return (*self._units.findings(), *self._strangers.findings())
 
     def hints(self) -> tuple[str, ...]:
-        """Names of radios that look mistyped, in words."""
-        return self._misspelt.texts
+        """Names of radios that look mistyped, and radios on the wrong robot, in words."""
+        refused, received = self._counters.dropped['self_range'], self._counters.received
+        if refused < LEAST_SELF_RANGES or refused < SELF_SHARE * received:
+            return self._misspelt.texts
+        owners = '; '.join(f'{owner}: {", ".join(names)}'
+                           for owner, names in self._radios.shared.items())
+        why = (f'`radios` of the configuration puts both on one robot or beacon ({owners}). A '
+               'beacon needs `beacon: NAME` there in place of `robot: NAME`; `sparser info BAG '
+               '--config NEW.yaml` drafts the entries from a recording' if owners else
+               'both ends have the same name: see ranges.inputs')
+        return (*self._misspelt.texts, f'{refused} of {received} ranges are refused as ranges of a '
+                f'radio to itself: {why}')

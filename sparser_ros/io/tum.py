@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,12 +16,14 @@ from .stamp_text import NANOSECONDS_ABOVE, SECOND, format_stamp
 
 
 def write(
-    directory: Path | str, graph: Graph, estimate: Estimate, stamps: Index
+    directory: Path | str, graph: Graph, estimate: Estimate, stamps: Index,
+    remarks: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Write `<robot>.tum` for every robot that has poses; returns the paths.
 
     `stamps` (n,) are int nanoseconds per pose; for a robot whose stamps do not increase (no
-    times in the file) the pose's number stands in, as seconds. Files are written atomically.
+    times in the file) the pose's number stands in, as seconds. `remarks`: robot -> what the first
+    line of its file says, as a comment. Files are written atomically.
     """
     names = safe_names(graph.robots)
     paths = []
@@ -36,15 +38,21 @@ def write(
             times = [k if k > NANOSECONDS_ABOVE else k * SECOND
                      for k in graph.poses.index[rows].tolist()]
         path = Path(directory) / f'{names[number]}.tum'
-        write_one(path, times, estimate.rotation[rows], estimate.translation[rows])
+        write_one(path, times, estimate.rotation[rows], estimate.translation[rows],
+                  (remarks or {}).get(graph.robots[number], ''))
         paths.append(path)
     return paths
 
 
-def write_one(path: Path, stamps_ns: Sequence[int], rotation: Array, translation: Array) -> None:
-    """Write one trajectory atomically: stamps (k,), rotations (k, d, d), positions (k, d) in m."""
+def write_one(path: Path, stamps_ns: Sequence[int], rotation: Array, translation: Array,
+              remark: str = '') -> None:
+    """Write one trajectory atomically: stamps (k,), rotations (k, d, d), positions (k, d) in m.
+
+    `remark`: a first line that begins with #, as readers of TUM files skip it.
+    """
     values = np.column_stack([xyz(translation), quats(rotation)])
-    lines = [
+    lines = [f'# {" ".join(remark.split())}'] if remark else []
+    lines += [
         f'{format_stamp(stamp)} ' + ' '.join(f'{x:.9f}' for x in row)
         for stamp, row in zip(stamps_ns, values.tolist(), strict=True)
     ]

@@ -37,8 +37,13 @@ def save(
     weights: Mapping[str, Array] | None = None,
     cost: float | None = None,
     title: str = '',
+    untrusted: Mapping[str, str] | None = None,
+    located: Mask | None = None,
 ) -> None:
     """Draw a map; `truth` in the frame of the estimate, `weights` robust weights by table.
+
+    `untrusted`: robot -> why, of robots whose trajectory is drawn faint, broken and with that word;
+    `located` (m,): landmarks that have a place, others are drawn hollow (None: all have).
 
     Raises SparserError for an estimate without a position.
     """
@@ -47,14 +52,14 @@ def save(
     plane = graph.dimension == 2
     with figure(path, 8.0, _height(estimate, truth) if plane else 6.0) as drawing:
         axes = drawing.add_subplot(projection=None if plane else '3d')
-        canvas = _Canvas(axes, graph, estimate, weights or {})
+        canvas = _Canvas(axes, graph, estimate, weights or {}, untrusted or {})
         canvas.links()
         if truth is not None:
             canvas.truth(truth)
         canvas.trajectories()
-        canvas.landmarks()
+        canvas.landmarks(np.ones(graph.n_landmarks, dtype=bool) if located is None else located)
         canvas.rejected()
-        canvas.finish(title or _title(graph, cost))
+        canvas.finish(title or _title(graph, cost, untrusted or {}))
 
 
 def _height(estimate: Estimate, truth: Estimate | None) -> float:
@@ -64,13 +69,15 @@ def _height(estimate: Estimate, truth: Estimate | None) -> float:
     return float(np.clip(7.5 * extent[1] / max(extent[0], 1e-9) + 0.8, 4.0, 9.0))
 
 
-def _title(graph: Graph, cost: float | None) -> str:
+def _title(graph: Graph, cost: float | None, untrusted: Mapping[str, str]) -> str:
     parts = [graph.name] if graph.name else []
     parts.append(f'{graph.n_poses} poses')
     if len(graph.ranges):
         parts.append(f'{len(graph.ranges)} ranges')
     if cost is not None:
         parts.append(f'cost {cost:.6g}')
+    if untrusted:
+        parts.append(f'not to be trusted: {", ".join(untrusted)}')
     return ' · '.join(parts)
 
 
@@ -78,9 +85,10 @@ class _Canvas:
     """One pair of axes, two- or three-dimensional."""
 
     def __init__(
-        self, axes: Any, graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
+        self, axes: Any, graph: Graph, estimate: Estimate, weights: Mapping[str, Array],
+        untrusted: Mapping[str, str],
     ) -> None:
-        self.axes, self.graph, self.estimate = axes, graph, estimate
+        self.axes, self.graph, self.estimate, self.untrusted = axes, graph, estimate, untrusted
         self.doubted = {name: values < REJECTED_BELOW for name, values in weights.items()}
 
     def trajectories(self) -> None:
@@ -90,11 +98,13 @@ class _Canvas:
             track = self.estimate.translation[self._rows(number)]
             if not len(track):
                 continue
-            colour = colours[robot]
-            self.axes.plot(*track.T, color=colour, linewidth=1.4, label=robot, zorder=4)
-            self.axes.plot(*track[:1].T, 'o', color=colour, markerfacecolor='white',
-                           markersize=7, zorder=5)
-            self.axes.plot(*track[-1:].T, 'o', color=colour, markersize=6, zorder=5)
+            why = self.untrusted.get(robot, '')
+            style: dict[str, Any] = {'color': colours[robot], 'alpha': 0.4 if why else 1.0}
+            self.axes.plot(*track.T, linewidth=1.4, linestyle='--' if why else '-', zorder=4,
+                           label=f'{robot} ({why})' if why else robot, **style)
+            self.axes.plot(*track[:1].T, 'o', markerfacecolor='white', markersize=7, zorder=5,
+                           **style)
+            self.axes.plot(*track[-1:].T, 'o', markersize=6, zorder=5, **style)
 
     def truth(self, truth: Estimate) -> None:
         """The reference as thin broken lines."""
@@ -103,13 +113,14 @@ class _Canvas:
             self.axes.plot(*track.T, color=FAINT, linewidth=0.9, linestyle=(0, (4, 2)),
                            label='reference' if number == 0 else None, zorder=2)
 
-    def landmarks(self) -> None:
-        """Triangles with names."""
+    def landmarks(self, located: Mask) -> None:
+        """Triangles with names; hollow ones have no place."""
         position = self.estimate.landmarks
-        if not len(position):
-            return
-        self.axes.plot(*position.T, '^', color='black', markersize=8, markeredgecolor='white',
-                       linestyle='none', label='beacons', zorder=6)
+        for rows, label, face, edge in ((located, 'beacons', 'black', 'white'),
+                                        (~located, 'beacons without a place', 'white', FAINT)):
+            if np.any(rows):
+                self.axes.plot(*position[rows].T, '^', markerfacecolor=face, markeredgecolor=edge,
+                               markersize=8, linestyle='none', label=label, zorder=6)
         if len(position) > MOST_LABELS:
             return
         for name, point in zip(self.graph.landmarks.names, position, strict=True):

@@ -39,6 +39,20 @@ def test_map(tmp_path, drawn, d):
     assert set(graph.landmarks.names) <= names
 
 
+def test_what_has_no_place_is_faint_and_named(tmp_path, drawn):
+    graph = random_graph(1)
+    located = np.arange(graph.n_landmarks) > 0
+    map_plot.save(tmp_path / 'map.png', graph, estimate_of(graph),
+                  untrusted={'B': 'unlocated'}, located=located)
+    (axes,) = drawn[0].axes
+    by_label = {line.get_label(): line for line in axes.get_lines()}
+    assert by_label['B (unlocated)'].get_linestyle() == '--'
+    assert by_label['B (unlocated)'].get_alpha() < by_label['A'].get_alpha()
+    assert 'not to be trusted: B' in axes.get_title()
+    assert len(by_label['beacons without a place'].get_xdata()) == 1
+    assert len(by_label['beacons'].get_xdata()) == graph.n_landmarks - 1
+
+
 def test_many_links_are_thinned(tmp_path, drawn):
     graph = random_graph(2, length=50, ranges=8000)
     map_plot.save(tmp_path / 'map.png', graph, estimate_of(graph))

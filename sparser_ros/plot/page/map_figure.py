@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ MOST_POINTS = 4000
 """Points of a trajectory; more are thinned evenly, since each is an element of the page."""
 MOST_LINKS = 1500
 """Lines of ranges, and of each group of closures."""
+PLACED = ('located', 'position_only')
+"""Values of `location` in a report of robots that have a position in map."""
 CONFIDENCE_95 = 5.991
 """95 % quantile of chi-square with two degrees of freedom."""
 TRUSTED, REJECTED_BELOW = 0.5, 0.1
@@ -24,13 +26,17 @@ TRUSTED, REJECTED_BELOW = 0.5, 0.1
 
 def map_figure(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array],
-    covariances: Mapping[str, Any],
+    covariances: Mapping[str, Any], report: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Figure of a map in metres; `weights` robust weights by table, `covariances` by name as in
-    `io.report.covariance_fields`."""
+    `io.report.covariance_fields`, `report` says which robots and beacons have a place."""
+    untrusted = {
+        robot: state['location'] for robot, state in (report.get('locations') or {}).items()
+        if state['location'] not in PLACED}
+    lost = {name for name, one in (report.get('beacons') or {}).items() if not one['located']}
     data = [
-        *_links(graph, estimate, weights), *_trajectories(graph, estimate),
-        *_beacons(graph, estimate), *_ellipses(graph, estimate, covariances)]
+        *_links(graph, estimate, weights), *_trajectories(graph, estimate, untrusted),
+        *_beacons(graph, estimate, lost), *_ellipses(graph, estimate, covariances)]
     layout = base_layout(height=640)
     if graph.dimension == 2:
         layout['xaxis'] |= {'title': {'text': 'x [m]'}}
@@ -64,34 +70,39 @@ def _trace(points: Array, **more: Any) -> dict[str, Any]:
     return {'type': kind, **dict(zip('xyz', rounded, strict=False)), **more}
 
 
-def _trajectories(graph: Graph, estimate: Estimate) -> list[dict[str, Any]]:
+def _trajectories(
+    graph: Graph, estimate: Estimate, untrusted: Mapping[str, str]
+) -> list[dict[str, Any]]:
     traces, colours = [], robot_colours(graph.robots)
     for number, robot in enumerate(graph.robots):
         rows = ordered(graph, number)
         if not len(rows):
             continue
         kept = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_POINTS).astype(int))]
-        colour = colours[robot]
+        colour, why = colours[robot], untrusted.get(robot, '')
+        faint: dict[str, Any] = {'opacity': 0.4} if why else {}
         traces.append(_trace(
-            estimate.translation[kept], mode='lines', name=f'robot {robot}',
-            legendgroup=robot, line={'color': colour, 'width': 2},
+            estimate.translation[kept], mode='lines', legendgroup=robot, **faint,
+            name=f'robot {robot} ({why}, not to be trusted)' if why else f'robot {robot}',
+            line={'color': colour, 'width': 2, **({'dash': 'dash'} if why else {})},
             hovertemplate=f'{robot}<br>%{{x}} m, %{{y}} m<extra></extra>'))
         traces.append(_trace(
             estimate.translation[rows[[0, -1]]], mode='markers', legendgroup=robot,
-            showlegend=False, text=[f'{robot}: start', f'{robot}: end'],
+            showlegend=False, **faint, text=[f'{robot}: start', f'{robot}: end'],
             hovertemplate='%{text}<extra></extra>', marker={
                 'color': [PAPER, colour], 'size': 9, 'line': {'color': colour, 'width': 2}}))
     return traces
 
 
-def _beacons(graph: Graph, estimate: Estimate) -> list[dict[str, Any]]:
+def _beacons(graph: Graph, estimate: Estimate, lost: Collection[str]) -> list[dict[str, Any]]:
     names = graph.landmarks.names
     if not names:
         return []
     named = len(names) <= 40
     return [_trace(
         estimate.landmarks, mode='markers+text' if named else 'markers', name='beacons',
-        text=list(names), textposition='top right',
+        text=[f'{name} (no place)' if name in lost else name for name in names],
+        textposition='top right',
         hovertemplate='beacon %{text}<br>%{x} m, %{y} m<extra></extra>',
         marker={'symbol': 'triangle-up' if graph.dimension == 2 else 'diamond', 'color': INK,
                 'size': 11 if named else 6})]

@@ -30,7 +30,7 @@ def run_page(
         Section('Summary', warnings=[*report.get('warnings', []), *report.get('undetermined', [])],
                 tables=[PageTable(_summary(graph, report), head=False)]),
         Section('Map', notes=_map_notes(graph, covariances),
-                figures=[map_figure(graph, estimate, weights, covariances)]),
+                figures=[map_figure(graph, estimate, weights, covariances, report)]),
         Section('Residuals', notes=[
             'Ranges: measured minus predicted, so a blocked range lies on the right. Others: the '
             'length of the whitened residual.'],

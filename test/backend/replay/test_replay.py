@@ -175,10 +175,41 @@ def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
     shown = capsys.readouterr()
     assert 'there is no topic /robot/odom (odometry.topic)' in shown.err
     assert 'undetermined: robot: no odometry' in shown.err
-    assert 'no picture: nothing has a place in map' in shown.err
+    assert 'no picture: no robot has odometry' in shown.err
     assert 'Traceback' not in shown.err and not (tmp_path / 'map.png').exists()
     report = json.loads((tmp_path / 'r.json').read_text())
     assert report['undetermined'] and report['warnings']
+
+
+def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
+    """Ten ranges between two robots do not place one of them: its best trajectory is there, with
+    a word on it in the file, the report and the page."""
+    assert main(['simulate', '-o', str(tmp_path / 'bag'), '--robots', '2', '--beacons', '0',
+                 '--minutes', '0.3', '--range-rate', '0.3', '--odometry-rate', '5']) == 0
+    assert main(['replay', str(tmp_path / 'bag'), '--tum', str(tmp_path), '--plot',
+                 str(tmp_path / 'map.png'), '--run', str(tmp_path / 'run')]) == 3
+    assert 'undetermined: B' in capsys.readouterr().err
+    report = json.loads((tmp_path / 'run' / 'report.json').read_text())
+    assert report['locations']['A']['location'] == 'located'
+    assert report['locations']['B']['location'] == 'unlocated'
+    for folder in (tmp_path, tmp_path / 'odometry_rate'):
+        first, *poses = (folder / 'B.tum').read_text().splitlines()
+        assert first.startswith('# not trusted: B is unlocated in map (')
+        assert np.loadtxt(folder / 'B.tum').shape == (len(poses), 8) and len(poses) > 10
+        assert not (folder / 'A.tum').read_text().startswith('#')
+    assert (tmp_path / 'map.png').stat().st_size > 10_000
+    assert main(['report', str(tmp_path / 'run')]) == 0
+    assert 'robot B (unlocated, not to be trusted)' in (tmp_path / 'run/report.html').read_text()
+
+
+def test_radios_on_the_wrong_robot_are_named(bag, tmp_path, capsys):
+    config = tmp_path / 'c.yaml'
+    config.write_text('robots: [A]\nradios:\n' + ''.join(
+        f'  {name}: {{robot: A}}\n' for name in ('B', *(f'L{k}' for k in range(9)))))
+    assert main(['replay', str(bag / 'bag'), '--config', str(config)]) == 2
+    text = capsys.readouterr().err
+    assert 'refused as ranges of a radio to itself: `radios` of the configuration' in text
+    assert '(A: A, B, L0, L1,' in text and 'sparser info BAG --config NEW.yaml' in text
 
 
 def test_nothing_measured_is_bad_input(bag, tmp_path, capsys):
