@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,8 +32,11 @@ def compile_kernels() -> None:
 
     What is compiled already is loaded. Where nothing is, it takes minutes of processor time.
     """
-    with ProcessPoolExecutor(len(DIMENSIONS), get_context('spawn')) as pool:
-        list(pool.map(compile_dimension, DIMENSIONS))
+    from ..backend.study.study import in_processes
+
+    with in_processes(compile_dimension, DIMENSIONS, len(DIMENSIONS)) as futures:
+        for future in futures:
+            future.result()
 
 
 def compile_dimension(dimension: int) -> None:

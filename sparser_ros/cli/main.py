@@ -66,8 +66,9 @@ def _main(argv: Sequence[str] | None) -> int:
         return SOLVED
     except OSError as error:
         # A file that no reader or writer has put into words, or a full disk behind stdout.
+        if error.filename is None:
+            _print_no_more()
         where = f'{error.filename}: ' if error.filename is not None else ''
-        _print_no_more()
         print(f'sparser: {where}{error.strerror or error}', file=sys.stderr)
         return BAD_INPUT
 

@@ -108,7 +108,7 @@ def checked(args: argparse.Namespace) -> Iterator[None]:
     for option, path in sources:
         _check_input(option, path)
     force = bool(getattr(args, 'force', False))
-    made = {path.resolve() for target, path in targets.items() if target.kind in _FOLDERS}
+    made = {_real(path) for target, path in targets.items() if target.kind in _FOLDERS}
     for target, path in targets.items():
         if target.kind is Kind.REPORT and str(path) in _ITS_NAMES:
             targets[target] = STANDARD_OUTPUT
@@ -152,7 +152,7 @@ def _check_input(option: Reads, path: Path) -> None:
         hint = f'is {"a graph file" if is_graph else "a bag"}'
     elif option.kind is Kind.PARAMETERS and path.is_dir():
         hint = 'is a folder'
-    elif option.kind is Kind.RUN and path.is_file():
+    elif option.kind is Kind.RUN and path.exists() and not path.is_dir():
         hint = 'is a file'
     if hint:
         raise ConfigError(f'{label(option)}: {path} {hint}; expected {option.kind.value}')
@@ -187,10 +187,10 @@ def _check_place(option: Writes, path: Path, made: Collection[Path]) -> None:
     """A folder that is there, or is made by an option of this command, and can be written."""
     name = label(option)
     makes_folders = option.kind in (*_FOLDERS, Kind.BAG)
-    place = path if option.kind in _FOLDERS else path.parent
+    place = path if option.kind in _FOLDERS else _real(path).parent
     while makes_folders and not place.exists() and not place.is_symlink():
         place = place.parent
-    if place.resolve() in made and place != path:
+    if option.kind not in _FOLDERS and _real(place) in made:
         return
     if not place.exists():
         raise ConfigError(f'{name}: {path} cannot be written: there is no folder {place}')
@@ -205,7 +205,8 @@ def _check_place(option: Writes, path: Path, made: Collection[Path]) -> None:
 def _check_what_is_there(option: Writes, path: Path, force: bool) -> None:
     """Nothing of value is replaced without --force, and nothing of another kind with it."""
     name = label(option)
-    if option.kind in _KEPT and path.exists() and (path.is_file() or path.is_dir()):
+    device = not (path.is_file() or path.is_dir())
+    if option.kind in _KEPT and path.exists() and (not device or option.kind is Kind.BAG):
         if not force:
             raise ConfigError(f'{name}: {path} exists already: name another, or replace it with '
                               '--force')
@@ -234,8 +235,8 @@ def _check_sources(
     targets = [path / one for one in _RUN_FILES] if option.kind is Kind.RUN else [path]
     for other, source in sources:
         same_kind = other.kind is option.kind is not Kind.BAG
-        within = option.kind is Kind.BAG and path.resolve() in source.resolve().parents
-        same = any(target.resolve() == source.resolve() for target in targets)
+        within = option.kind is Kind.BAG and _real(path) in _real(source).parents
+        same = any(_real(target) == _real(source) for target in targets)
         if within or (same and not (same_kind and force)):
             raise ConfigError(f'{label(option)}: {path} would replace {source}, which the command '
                               f'reads ({label(other)}): name another')
@@ -247,6 +248,11 @@ def _check_twice(writes: Mapping[Writes, Path]) -> None:
     for option, path in writes.items():
         if option.kind in _FOLDERS or path == STANDARD_OUTPUT:
             continue
-        before = seen.setdefault(path.resolve(), label(option))
+        before = seen.setdefault(_real(path), label(option))
         if before != label(option):
             raise ConfigError(f'{label(option)}: {path} is what {before} writes as well')
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads in the end; itself where its links go round in a circle."""
+    return Path(os.path.realpath(path))

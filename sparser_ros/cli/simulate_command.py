@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..config import walk
+from ..config import ConfigError, walk
 from ..config.simulation_config import SimulationConfig
 from .bag_options import add_bag_options
 from .config_options import add_config_options, config_from
@@ -35,6 +35,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Simulate, write the bag and print the counts of messages."""
     config = config_from(args, SimulationConfig, OPTIONS)
+    if config.known_beacons > config.beacons:
+        raise ConfigError(f'--known-beacons: {config.known_beacons} of {config.beacons} beacons '
+                          'cannot be known')
     from ..io import graph_file, simulation_output
     from ..io.ros_yaml import write as write_parameters
     from ..io.simulation import Simulation

@@ -98,7 +98,8 @@ class Player(Node):
             if not same_definition(kind, self.reader.store.fielddefs):
                 self._foreign.add(topic)
         if not self._publishers_by_topic:
-            raise ConfigError(f'{bag}: nothing to publish: ' + '; '.join(self.skipped.values()))
+            raise ConfigError(f'{bag}: nothing to publish: ' + (
+                '; '.join(self.skipped.values()) or 'no topic is left'))
 
     def _publisher(self, topic: str, kind: str) -> Publisher:
         latched = topic.endswith(LATCHED_SUFFIX)

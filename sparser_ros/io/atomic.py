@@ -35,18 +35,18 @@ def replacing(path: Path | str) -> Iterator[Path]:
     file or a folder of it. Where `path` is a link, what it leads to is replaced. Raises FormatError
     when the place cannot be written.
     """
-    path = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f'.{path.name}.', dir=path.parent))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f'.{target.name}.', dir=target.parent))
     except OSError as error:
         raise FormatError(path, None, _words(error)) from None
-    temporary = scratch / path.name
+    temporary = scratch / target.name
     try:
         yield temporary
-        if path.is_dir() and temporary.is_dir():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
+        if target.is_dir() and temporary.is_dir():
+            shutil.rmtree(target)
+        os.replace(temporary, target)
     except OSError as error:
         raise FormatError(path, None, _words(error)) from None
     finally:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import os
 import shutil
+import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -274,7 +275,8 @@ class BagWriter:
             self.path.is_file() or (self.path / 'metadata.yaml').exists())
         if self.path.exists() and not (overwrite and is_whole):
             raise FormatError(
-                path, None, 'exists already; name another path or, if it is a bag, overwrite it')
+                path, None, 'exists already; name another path or, if it is a bag, overwrite it '
+                '(--force)')
         self.store = typestore()
         self.types = self.store.types
         self._connections: dict[str, Connection] = {}
@@ -286,18 +288,25 @@ class BagWriter:
             if self._single_file else self._target
         self._writer = Writer(
             self._folder, version=METADATA_VERSION, storage_plugin=self._storage)  # type: ignore[arg-type]
-        self._writer.open()
+        try:
+            with self._in_words():
+                self._writer.open()
+        except BaseException as failure:
+            self._stack.__exit__(type(failure), failure, failure.__traceback__)
+            raise
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is None:
             try:
-                self._finish()
+                with self._in_words():
+                    self._finish()
             except BaseException as failure:
                 self._stack.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         else:
-            self._writer.abort()
+            with suppress(sqlite3.Error):
+                self._writer.abort()
         self._stack.__exit__(kind, error, trace)
 
     def _finish(self) -> None:
@@ -323,7 +332,16 @@ class BagWriter:
         """Append one message; the order of calls does not matter to readers."""
         connection = self._connections[topic]
         data = self.store.serialize_cdr(msg, connection.msgtype)
-        self._writer.write(connection, bag_time_ns, data)
+        with self._in_words():
+            self._writer.write(connection, bag_time_ns, data)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """A full disk under a database is no OSError."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise FormatError(self.path, None, f'cannot be written: {error}') from None
 
 
 def is_bag(path: Path) -> bool:

@@ -55,4 +55,5 @@ def figure(path: Path | str, width_in: float, height_in: float) -> Iterator[Any]
             drawing.savefig(temporary)
             os.replace(temporary, path)
     except (OSError, ValueError) as error:
-        raise SparserError(f'{path}: cannot be drawn: {error}') from None
+        text = getattr(error, 'strerror', None) or error
+        raise SparserError(f'{path}: cannot be drawn: {text}') from None

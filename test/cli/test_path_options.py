@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,13 +27,15 @@ def made(tmp_path_factory):
     (folder / 'grid.yaml').write_text('seeds: [0]\n')
     (folder / 'folder').mkdir()
     (folder / 'notes.txt').write_text('to be kept\n')
+    (folder / 'dangling.json').symlink_to('none/r.json')
+    (folder / 'loop').symlink_to('loop')
     return folder
 
 
 @pytest.fixture
 def here(made, tmp_path, monkeypatch):
     """A copy of it, as the working folder."""
-    shutil.copytree(made, tmp_path / 'w ö')
+    shutil.copytree(made, tmp_path / 'w ö', symlinks=True)
     monkeypatch.chdir(tmp_path / 'w ö')
     return tmp_path / 'w ö'
 
@@ -58,6 +61,9 @@ WRONG = {
                                       'replace it with --force',
     'solve g.pyfg --output g.pyfg': '--force',
     'solve g.pyfg --output s.pyfg --report s.pyfg': '--report',
+    'solve g.pyfg --report dangling.json': '--report: dangling.json cannot be written: there is',
+    'solve g.pyfg --tum loop': '--tum: loop cannot be written',
+    'simulate -o new --known-beacons 9': '--known-beacons: 9 of 6 beacons cannot be known',
     'solve g.pyfg --plot -': 'only a report can go to standard output',
     'solve bag': 'GRAPH: bag is a bag: `sparser replay` solves it; expected a graph file',
     'solve c.yaml': 'GRAPH: c.yaml is a parameter file; expected a graph file',
@@ -182,6 +188,21 @@ def test_a_closed_pipe_and_a_full_disk(here):
     assert full.stderr == 'sparser: No space left on device\n'
 
 
+@pytest.mark.parametrize('line', [
+    'simulate -o new --minutes 3', 'simulate -o new.mcap --minutes 3', 'bag g.pyfg -o new',
+    'solve g.pyfg --run new', 'solve g.pyfg --plot new.png', 'calibrate g.pyfg -o new.yaml'])
+def test_a_file_that_may_not_grow_is_an_error_in_words(line, here):
+    """As on a full disk: what was begun is gone."""
+    limit = 0 if 'yaml' in line else 4
+    done = subprocess.run(
+        ['bash', '-c', f'ulimit -f {limit}; exec {" ".join(SPARSER)} {line}'],
+        capture_output=True, text=True, timeout=60, env={**os.environ, 'MPLCONFIGDIR': str(here)})
+    error = done.stderr.splitlines()[-1]
+    assert done.returncode == 2 and re.match(r'sparser: new.*: cannot be (written|drawn): ', error)
+    assert 'Traceback' not in done.stderr
+    assert not [path for path in here.rglob('*new*') if path.is_file() or 'run' not in line]
+
+
 @pytest.mark.parametrize('after_s', [0.01, 0.1, 0.7])
 def test_ctrl_c_is_130_without_a_traceback(after_s, here):
     """While modules are imported, and while it works."""
@@ -193,3 +214,18 @@ def test_ctrl_c_is_130_without_a_traceback(after_s, here):
                           timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
     assert not (here / 'long').exists()
+
+
+@pytest.mark.parametrize('after_s', [0.5, 2.5])
+def test_ctrl_c_ends_a_study_with_its_processes(after_s, here):
+    """A terminal interrupts these as well: they say nothing, and nothing of them is left."""
+    interrupted = (
+        'import os, signal, sys, threading; from sparser_ros.cli.main import command\n'
+        "if __name__ == '__main__':\n"
+        f'    threading.Timer({after_s}, os.killpg, (os.getpgrp(), signal.SIGINT)).start()\n'
+        "    sys.argv[1:] = 'study bag --grid grid.yaml --jobs 2'.split(); sys.exit(command())\n")
+    (here / 'study.py').write_text(interrupted)
+    (here / 'grid.yaml').write_text('config: c.yaml\nseeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n')
+    done = subprocess.run([sys.executable, 'study.py'], capture_output=True, text=True, timeout=60,
+                          start_new_session=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, '', '')

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...config import SparserError
 from ...io import report
@@ -27,6 +29,8 @@ PARENT_CHECK_S = 1.0
 """Period at which a process looks whether the study that started it has been killed."""
 SOLVED_STATUSES = frozenset(status.value for status in SolveStatus if status.solved)
 """Statuses of a row that need no look."""
+A = TypeVar('A')
+R = TypeVar('R')
 Progress = Callable[[int, int, dict[str, Any] | None], None]
 """Called with runs done, runs in all and the newest row, None at the start."""
 
@@ -97,12 +101,36 @@ def _results(
     if scheduler:
         yield from _on_cluster(runs, scheduler)
         return
-    with ProcessPoolExecutor(
-            min(jobs, len(runs)), mp_context=get_context('spawn'), initializer=_end_with_parent,
-            initargs=(os.getpid(),)) as pool:
-        futures = {pool.submit(run_one, run): run for run in runs}
+    with in_processes(run_one, runs, jobs) as futures:
         for future in as_completed(futures):
             yield futures[future], future.result()
+
+
+@contextmanager
+def in_processes(
+    work: Callable[[A], R], arguments: Iterable[A], jobs: int
+) -> Iterator[dict[Future[R], A]]:
+    """What `work` gives for each argument, by processes of this machine.
+
+    Ctrl-C in a terminal reaches these as well. They ignore it, from their first import on (a
+    signal that is ignored stays so in processes that are started), and end by this one.
+    """
+    arguments = list(arguments)
+    with ProcessPoolExecutor(
+            min(jobs, len(arguments)), mp_context=get_context('spawn'),
+            initializer=_end_with_parent, initargs=(os.getpid(),)) as pool:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            futures = {pool.submit(work, one): one for one in arguments}
+        finally:
+            signal.signal(signal.SIGINT, before)
+        try:
+            yield futures
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                process.terminate()
+            raise
 
 
 def _on_cluster(
