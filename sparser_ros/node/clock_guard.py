@@ -1,6 +1,21 @@
-"""Which `/clock` messages to believe: one that is wrong must not erase the map."""
+"""Which `/clock` messages to believe: one that is wrong, or a second publisher, erases no map."""
 
 from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ..graph.finding import Finding
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
+
+CALM = 200
+"""After so many messages without a jump, earlier ones say nothing of the next."""
+SHOWN_S = 60.0
+"""Wall time for which a jump stays a finding."""
+MANY_WRONG = 5
+"""So many single wrong times of one clock are no accident."""
 
 
 class ClockGuard:
@@ -17,6 +32,15 @@ class ClockGuard:
         self._started = False
         self.wrong = 0
         """Doubted times from which the clock returned."""
+        self.jumps = 0
+        """How often it has gone back, and stayed there."""
+        self.size_ns = 0
+        """By how much at last."""
+        self.behind = False
+        """True since it went back, until it comes again to where it would have been."""
+        self.returns = 0
+        """How often it has come again: so do two publishers that alternate."""
+        self._calm = 0
 
     @property
     def trusted(self) -> bool:
@@ -31,6 +55,12 @@ class ClockGuard:
             return False
         doubted = not self.trusted
         self._offset_ns += step_ns
+        self._calm += 1
+        if self._calm > CALM:
+            self.behind, self.returns = False, 0
+        elif self.behind and 2 * self._offset_ns > self.size_ns:
+            self.behind = False
+            self.returns += 1
         if -self.back_ns < self._offset_ns < self.ahead_ns:
             self.wrong += doubted
             self._offset_ns = self._agreeing = 0
@@ -39,6 +69,52 @@ class ClockGuard:
         self._agreeing = self._agreeing + 1 if onward else 1
         if self._agreeing < self.messages:
             return False
-        back = self._offset_ns < 0
-        self._offset_ns = self._agreeing = 0
-        return back
+        size_ns, self._offset_ns, self._agreeing = -self._offset_ns, 0, 0
+        if size_ns < 0:
+            return False
+        self.jumps += 1
+        self.size_ns, self.behind, self._calm = size_ns, True, 0
+        return True
+
+
+class ClockWatch:
+    """Tells one clock that jumped, as that of a bag that starts again, from two that alternate."""
+
+    def __init__(self, node: Node, guard: ClockGuard) -> None:
+        self._node = node
+        self._guard = guard
+        self._jumps = self._wrong = 0
+        self._told_s = -SHOWN_S
+
+    @property
+    def alternates(self) -> bool:
+        """True where a jump back must not erase the map: another clock goes on beside this one."""
+        return self._guard.returns > 0 or self._node.count_publishers('/clock') > 1
+
+    @property
+    def words(self) -> str:
+        """The newest jump."""
+        guard, now_s = self._guard, self._node.get_clock().now().nanoseconds * 1e-9
+        size_s = guard.size_ns * 1e-9
+        times = '' if guard.jumps == 1 else f' ({guard.jumps} times so far)'
+        return (f'the clock jumped back by {size_s:.1f} s, from about {now_s + size_s:.1f} s to '
+                f'{now_s:.1f} s{times}')
+
+    def findings(self) -> list[Finding]:
+        """Jumps of the last minute, and clocks that alternate."""
+        guard, now = self._guard, time.monotonic()
+        if guard.jumps > self._jumps or guard.wrong >= self._wrong + MANY_WRONG:
+            self._told_s = now
+        self._jumps, self._wrong = guard.jumps, guard.wrong
+        if now - self._told_s >= SHOWN_S:
+            return []
+        if not self.alternates:
+            return [Finding('clock_jumped', '/clock', self.words, guard.size_ns * 1e-9, 's')]
+        names = sorted(
+            f'{one.node_namespace.rstrip("/")}/{one.node_name}'
+            for one in self._node.get_publishers_info_by_topic('/clock'))
+        jumps = guard.jumps + guard.wrong
+        return [Finding(
+            'clock_alternates', '/clock',
+            f'/clock goes back and forth ({jumps} times so far): it has {len(names)} publishers '
+            f'({", ".join(names)}); the map stays, stop all but one', jumps, 'times')]

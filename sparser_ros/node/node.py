@@ -20,7 +20,7 @@ from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
 from . import saving
 from .alarms import Alarms
-from .clock_guard import ClockGuard
+from .clock_guard import ClockGuard, ClockWatch
 from .controls import Controls
 from .entities import Entities
 from .message_types import deserialise
@@ -161,6 +161,8 @@ class SparserNode(Node):
         node = config.node
         self._clock_guard = ClockGuard(
             int(node.time_jump_s * 1e9), int(node.time_ahead_s * 1e9), node.time_jump_messages)
+        self._clock_watch = ClockWatch(self, self._clock_guard)
+        self._watch.clock = self._clock_watch.findings
         self._jump = self.get_clock().create_jump_callback(
             JumpThreshold(
                 min_forward=Duration(nanoseconds=1), min_backward=Duration(nanoseconds=-1),
@@ -194,18 +196,18 @@ class SparserNode(Node):
             self._solve_timer.timer_period_ns = int(config.node.solve_period_s * 1e9)
 
     def _broadcast(self) -> None:
-        if self._clock_guard.trusted:
+        if self._clock_guard.trusted and not self._jumped_back:
             self.outputs.broadcast(self.alarms.withheld)
 
     def _follow(self) -> bool:
-        if self._clock_guard.trusted:
+        if self._clock_guard.trusted and not self._jumped_back:
             self.outputs.follow(self.alarms.withheld)
         return self.outputs.followed
 
     def _intake(self) -> None:
         wanted = self.pipeline.config.node.reset_on_time_jump
-        if self._jumped_back:
-            self.reset('the clock jumped back', restart_stamps=True)
+        if self._jumped_back and not self._clock_watch.alternates:
+            self.reset(self._clock_watch.words, restart_stamps=True)
         elif wanted and self.pipeline.frontend.time_jump:
             self.reset('the stamps of the odometry jumped back')
         self.pipeline.intake()
@@ -296,12 +298,15 @@ class SparserNode(Node):
 
     def _on_clock(self, jump: Any) -> None:
         # Only a note: resetting inside the jump callback would deadlock with the clock's lock.
-        wrong = self._clock_guard.wrong
-        if self._clock_guard.moved(jump.delta.nanoseconds) and \
-                self.pipeline.config.node.reset_on_time_jump:
+        guard = self._clock_guard
+        wrong, returns = guard.wrong, guard.returns
+        if guard.moved(jump.delta.nanoseconds) and self.pipeline.config.node.reset_on_time_jump:
             self._jumped_back = True
-        if self._clock_guard.wrong > wrong:
-            self.get_logger().warning('/clock showed a wrong time and came back: ignored')
+        elif guard.returns > returns:
+            self._jumped_back = False
+        if guard.wrong > wrong and guard.wrong & (guard.wrong - 1) == 0:  # 1, 2, 4, 8, ... times
+            self.get_logger().warning(
+                f'/clock showed a wrong time and came back: ignored ({guard.wrong} so far)')
 
     def _raised(self, name: str, text: str) -> None:
         self.get_logger().error(f'exception in the callback {name!r}; the node goes on\n{text}')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rclpy.node import Node
 
@@ -31,13 +31,15 @@ class Watch:
         self._hints = hints
         self._last_clock_ns = 0
         self._clock_moved = self._begin
+        self.clock: Callable[[], list[Finding]] = list
+        """What is wrong with how `/clock` goes on."""
         self._logged: set[tuple[str, str]] = set()
         self.findings: tuple[Finding, ...] = ()
 
     def look(self) -> None:
         """Bring `findings` up to date."""
         self.findings = (
-            *self._silence(), *self._clock(), *self._time_mismatch(),
+            *self._silence(), *self._clock(), *self.clock(), *self._time_mismatch(),
             *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
               for kind, text in self._inputs.warnings().items()),
             *(Finding('configuration', f'hint {number}', text)

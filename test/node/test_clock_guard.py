@@ -37,6 +37,22 @@ def test_a_clock_that_stays_behind_has_jumped_back():
     assert one.trusted
 
 
+def test_two_clocks_that_alternate_are_told_from_a_bag_that_starts_again():
+    one = guard()
+    for times in range(3):  # three messages of each
+        jumped = [one.moved(step) for step in (-500 * S, S // 10, S // 10)]
+        assert jumped == [False, False, True] and one.behind and one.returns == times
+        assert not any(one.moved(step) for step in (500 * S, S // 10, S // 10))
+        assert not one.behind and one.returns == times + 1
+    assert one.jumps == 3
+    again = guard()
+    for _ in range(3):
+        assert [again.moved(step) for step in (-20 * S, S // 10, S // 10)][-1]
+        assert not any(again.moved(S // 10) for _ in range(198))
+        assert again.returns == 0 and again.behind
+    assert again.jumps == 3
+
+
 def test_a_clock_that_stays_far_ahead_is_believed_without_a_reset():
     one = guard()
     assert not any(one.moved(step) for step in (3000 * S, S // 10, S // 10))

@@ -122,6 +122,53 @@ def test_one_wrong_clock_message_erases_nothing():
         assert world.until(lambda: world.status.map_epoch == 1)
 
 
+def test_two_publishers_of_the_clock_erase_nothing_and_are_named_until_one_is_left(tmp_path):
+    scene = Scene(end_ns=1000 * SECOND)
+    with World({'use_sim_time': True, 'backend.worker': 'thread', 'node.start_paused': True,
+                'node.journal.directory': str(tmp_path)}) as world:
+        for stamp, topic, message in scene.events[:150]:
+            world.send('/clock', Clock(clock=time_message(stamp)))
+            world.send(topic, message)
+            world.spin(0.005)
+        assert world.until(lambda: len(world.node.pipeline.keyframes) > 10)
+        count = len(world.node.pipeline.keyframes)
+        other = world.friend.create_publisher(Clock, '/clock', 100)
+        assert world.until(lambda: world.node.count_publishers('/clock') == 2
+                           and other.get_subscription_count() > 0)
+        ticks = iter(range(10**6))
+
+        def alternating():
+            for publisher, begin in ((world.publishers['/clock'], scene.events[150][0]),
+                                     (other, 500 * SECOND)):
+                for _ in range(5):
+                    publisher.publish(Clock(clock=time_message(
+                        begin + next(ticks) * SECOND // 100)))
+                    world.spin(0.01)
+            return any('/clock goes back and forth' in text for text in world.status.findings)
+
+        assert world.until(lambda: world.heard['/sparser/status'])
+        assert world.until(alternating), world.status
+        told = next(text for text in world.status.findings if 'back and forth' in text)
+        assert '2 publishers (/friend, /friend)' in told
+        for _ in range(10):
+            alternating()
+        assert len(world.node.pipeline.keyframes) >= count and world.status.map_epoch == 0
+        # The one that is behind goes on alone: now it is a bag that starts again.
+        world.friend.destroy_publisher(world.publishers['/clock'])
+        world.publishers['/clock'] = other
+
+        def gone():
+            world.send('/clock', Clock(clock=time_message(
+                600 * SECOND + next(ticks) * SECOND // 100)))
+            return len(world.node.pipeline.keyframes) == 0
+
+        assert world.until(gone), 'no reset'
+        assert world.until(lambda: any(
+            'the clock jumped back by' in text for text in world.status.findings))
+        folder = tmp_path / 'sparser'
+        assert world.until(lambda: len({one.name[:14] for one in folder.glob('*.journal')}) == 2)
+
+
 def test_a_solve_by_request_starts_from_scratch(world):
     world.located()
     answer = world.call('solve')

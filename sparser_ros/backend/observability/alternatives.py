@@ -101,7 +101,7 @@ def _promising(
     """The best alternatives with rigid segments that differ from each other."""
     free = _free(whole, gauge)
     here = _narrowing(whole, whole.identity(), free, _ROUGH[1:])
-    first = _distinct(whole, starts, gauge, 0.5 * apart_m)[:MOST_STARTS]
+    first = _distinct(whole, starts, gauge, 0.5 * apart_m)
     relaxed = [
         (start, _narrowing(whole, start.placement, free, _ROUGH)) for start in first]
     relaxed.sort(key=lambda pair: whole.cost(pair[1], WIDE))
@@ -131,14 +131,15 @@ def _narrowing(
 def _distinct(
     whole: RigidProblem, starts: list[Proposal], gauge: int | None, apart_m: float
 ) -> list[Proposal]:
-    """One start of each place, best first; with the words of a mirror image where it is one."""
+    """One start of each of the best MOST_STARTS places, best first; with the words of a mirror
+    image where it is one."""
     kept: list[Proposal] = []
     for start in sorted(starts, key=lambda start: whole.cost(start.placement, 64 * WIDE)):
         same = [k for k, other in enumerate(kept)
                 if _distance(whole, start.placement, other.placement, gauge) < apart_m]
-        if not same:
+        if not same and len(kept) < MOST_STARTS:
             kept.append(start)
-        elif start.mirror and not kept[same[0]].mirror:
+        elif same and start.mirror and not kept[same[0]].mirror:
             kept[same[0]] = Proposal(kept[same[0]].placement, start.mirror)
     return kept
 

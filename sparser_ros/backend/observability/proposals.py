@@ -16,8 +16,9 @@ from ...linalg.dense.rotations import nearest_rotation
 from .registration import candidates, evidence_of
 from .rigid_problem import WIDE, Placement, RigidProblem
 
-MOST_SUBSETS = 5
-"""Up to so many movable segments every subset is mirrored; of more, singles, pairs and all."""
+MOST_SUBSETS, MOST_PAIRED = 5, 30
+"""Up to so many movable segments every subset is mirrored; of more, singles, pairs and all; of more
+than the second number, as where odometry breaks off all the time, singles and all."""
 _PER_VARIABLE = 3
 """Other minima of one segment that are followed up."""
 _REBUILD_WIDTH = 16 * WIDE
@@ -75,7 +76,7 @@ def _subsets(movable: list[int]) -> list[tuple[int, ...]]:
     if len(movable) <= MOST_SUBSETS:
         sizes = list(range(1, len(movable) + 1))
     else:
-        sizes = [1, 2, len(movable)]
+        sizes = [1, 2, len(movable)] if len(movable) <= MOST_PAIRED else [1, len(movable)]
     return [group for size in sizes for group in itertools.combinations(movable, size)]
 
 

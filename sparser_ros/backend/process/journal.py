@@ -143,8 +143,8 @@ class Journal:
         self._write(records.STATE, state)
 
     def restart(self, begin: dict[str, Any]) -> int:
-        """All is forgotten: begin another session."""
-        self._messages = []
+        """All is forgotten: begin another session, after the last messages of this one."""
+        self._keep_rest()
         self.topics.clear()
         self._begin, self._session = begin, self._files.new_session(self._session)
         self._before = 0
@@ -158,11 +158,14 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits, and end the thread."""
+        self._keep_rest()
+        self._queue.put(None)
+        self._writer.join(10.0)
+
+    def _keep_rest(self) -> None:
         if self._messages:
             self._write(records.MESSAGES, records.pack_messages(self._messages), self._messages)
             self._messages = []
-        self._queue.put(None)
-        self._writer.join(10.0)
 
     def _open(self, graph: Callable[[], bytes] | None = None, *, anew: bool = False) -> None:
         begin = Record(records.BEGIN, self._number, self._before, 0, 0, 0,

@@ -52,6 +52,18 @@ def test_a_message_is_on_disk_once_its_record_counts_as_durable(tmp_path, record
     run.close()
 
 
+def test_a_session_that_ends_in_a_restart_keeps_its_last_messages(tmp_path, recording):
+    parameters, messages = recording
+    run = Run(parameters, tmp_path).play(messages[:20])
+    run.journal.restart({})
+    run.close()
+    before, after = sorted(tmp_path.glob('*.journal'))
+    kept = [one for record in scan(before.read_bytes()) if record.kind == MESSAGES
+            for one in journal_records.unpack_messages(record.body)]
+    assert kept == messages[:20]
+    assert not [one for one in scan(after.read_bytes()) if one.kind == MESSAGES]
+
+
 def test_one_damaged_byte_costs_no_more_than_its_record(tmp_path, recording):
     parameters, messages = recording
     Run(parameters, tmp_path).play(messages[:200]).close()

@@ -38,7 +38,8 @@ def dense(graph: Graph, solver: IncrementalSolver, bodies: np.ndarray) -> np.nda
         name: solver.weights(solver.measurements(kinds, 0, len(every)))
         for name, kinds in (
             ('relative_poses', (Kind.ODOMETRY, Kind.CLOSURE)), ('ranges', (Kind.RANGE,)),
-            ('sightings', (Kind.SIGHTING,)))}
+            ('sightings', (Kind.SIGHTING,)), ('pose_priors', (Kind.POSE_FIX,)),
+            ('point_priors', (Kind.PRIOR, Kind.POSITION_FIX)))}
     linear = Linearised(graph, estimate, weights)
     free = linear.free(None)
     whole = np.zeros((linear.size, linear.size))
