@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation
 from ..array_types import Array
 from ..config import FormatError
 from ..graph import Graph, Landmarks, Poses, Sightings, empty_graph
+from .line_records import LARGEST, read_lines
 
 SIGMA_PIXEL = 1.0
 """Noise of an observation per image axis, pixels."""
@@ -29,12 +30,14 @@ def read(path: Path | str) -> Graph:
     Vertices hold the file's cameras and points. A sighting is the observed pixel's ray times the
     depth that these give, its weight that of a pixel's error at that depth.
     """
-    lines = Path(path).read_text().split('\n')
+    lines = read_lines(Path(path))
     try:
-        n, m, k = (int(token) for token in lines[0].split())
-    except ValueError as error:
+        n, m, k = (int(token) for token in ''.join(lines[:1]).split())
+        if min(n, m, k) < 1:
+            raise ValueError
+    except ValueError:
         raise FormatError(
-            path, 1, 'expected `cameras points observations`, three whole numbers') from error
+            path, 1, 'expected `cameras points observations`, three whole numbers > 0') from None
     observed = _numbers(path, lines, 1, k, 4, 'camera point x y')
     rest = _numbers(
         path, lines, 1 + k, _CAMERA_NUMBERS * n + _POINT_NUMBERS * m, 1,
@@ -51,8 +54,16 @@ def read(path: Path | str) -> Graph:
     depth = -(np.einsum('kij,kj->ki', turn[i], position[p]) + shift[i])[:, 2]
     ahead = depth > 0
     i, p, depth, pixel = i[ahead], p[ahead], depth[ahead], observed[ahead, 2:]
-    ray = undistorted(pixel / camera[i, 6:7], camera[i, 7], camera[i, 8])
-    view = depth[:, None] * np.column_stack([ray, -np.ones(len(ray))])
+    with np.errstate(all='ignore'):  # of absurd cameras, which are judged afterwards
+        ray = undistorted(pixel / camera[i, 6:7], camera[i, 7], camera[i, 8])
+        view = depth[:, None] * np.column_stack([ray, -np.ones(len(ray))])
+        weight = (camera[i, 6] / (SIGMA_PIXEL * depth)) ** 2
+    bad = ~(np.abs(view).max(axis=1) < LARGEST) | ~((weight > 1 / LARGEST) & (weight < LARGEST))
+    if np.any(bad):
+        row = int(np.flatnonzero(ahead)[np.argmax(bad)])
+        raise FormatError(
+            path, row + 2, f'no direction: camera {observed[row, 0]:.0f} has no focal length or '
+            'distortion of a camera')
     zero = np.zeros(n, dtype=np.int64)
     return empty_graph(3, ('A',)).replaced(
         poses=Poses(
@@ -60,8 +71,7 @@ def read(path: Path | str) -> Graph:
         landmarks=Landmarks(
             tuple(f'P{q}' for q in range(m)), position, np.zeros(m, dtype=bool)),
         sightings=Sightings(
-            i, ~p, view, (camera[i, 6] / (SIGMA_PIXEL * depth)) ** 2,
-            np.zeros(len(i), dtype=np.int64)),
+            i, ~p, view, weight, np.zeros(len(i), dtype=np.int64)),
         name=Path(path).stem)
 
 
@@ -84,11 +94,18 @@ def _numbers(
     if len(lines) < start + count:
         raise FormatError(path, len(lines), f'expected {meaning}, the file ends')
     tokens = [line.split() for line in lines[start : start + count]]
+    values = np.empty((count, width))
     for row, line in enumerate(tokens):
         if len(line) != width:
             raise FormatError(
                 path, start + row + 1, f'expected {meaning}, got {len(line)} numbers')
-    try:
-        return np.asarray(tokens, dtype=float).reshape(count, width)
-    except ValueError as error:
-        raise FormatError(path, start + 1, f'expected {meaning}: {error}') from error
+        try:
+            values[row] = [float(word) for word in line]
+        except ValueError as error:
+            raise FormatError(path, start + row + 1, f'expected {meaning}: {error}') from None
+    good = np.all(np.abs(values) < LARGEST, axis=1)
+    if not np.all(good):
+        raise FormatError(
+            path, start + 1 + int(np.argmin(good)),
+            f'expected {meaning}, finite and below {LARGEST:g}')
+    return values
