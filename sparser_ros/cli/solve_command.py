@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     _check_outputs(args)
     from ..backend.observability.judgement import judge
     from ..io import graph_file
-    from ..solver import SolveStatus, solve
+    from ..solver import SolveStatus, solve, solve_checked
     from .progress import solve_progress
 
     start = time.perf_counter()
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     load = time.perf_counter() - start
     show_warnings(graph.remarks)
     with solve_progress() as progress:
-        result = solve(graph, config, progress=progress)
+        result = solve_checked(graph, config, progress=progress)
         found = calibration_options.found_in(calibration, graph, result, config)
         if found is not None and found.graph is not graph:
             graph = found.graph

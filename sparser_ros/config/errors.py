@@ -30,3 +30,7 @@ class FormatError(SparserError):
 
 class SolverError(SparserError):
     """The problem cannot be solved as posed; the text says what is missing."""
+
+
+class SolveWarning(UserWarning):
+    """What a user of the Python functions must know of data or solution; it is no error."""

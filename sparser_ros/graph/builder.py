@@ -19,6 +19,7 @@ from .measurements import (
     concatenated,
     empty,
 )
+from .measurements.table import MOST_LENGTH_M
 from .variables import Landmarks, Poses
 
 End = str | tuple[str, int | ArrayLike]
@@ -99,14 +100,14 @@ class GraphBuilder(Generic[G]):
         lever_source: ArrayLike = 0.0, lever_target: ArrayLike = 0.0,
     ) -> GraphBuilder[G]:
         """k distances between antennas; a lever arm (d,) is the antenna in its robot's frame."""
-        distance = np.atleast_1d(np.asarray(distance_m, dtype=float))
+        distance = np.atleast_1d(_bounded('distance_m', distance_m))
         k = len(distance)
         ends = [self._ends(end, k) for end in (source, target)]
         arms = [
             np.where((end >= 0)[:, None], np.broadcast_to(np.asarray(arm, float), self._size(k)), 0)
             for end, arm in zip(ends, (lever_source, lever_target), strict=True)]
         self._tables.append(Ranges(
-            ends[0], ends[1], arms[0], arms[1], distance, _precision(sigma_m, k),
+            ends[0], ends[1], arms[0], arms[1], distance, _precision('sigma_m', sigma_m, k),
             np.zeros(k, dtype=np.int64)))
         return self
 
@@ -118,14 +119,14 @@ class GraphBuilder(Generic[G]):
 
         `sigma_m` of 0 makes a beacon's position exact. Without `rotation` the heading is free.
         """
-        where = np.asarray(position, dtype=float).reshape(-1, self.dimension)
+        where = _bounded('position', position).reshape(-1, self.dimension)
         k = len(where)
         ends = self._ends(what, k)
         if isinstance(what, str) and not np.any(np.asarray(sigma_m)):
             self._beacons[what] = where[0]
         elif rotation is None:
             self._tables.append(PointPriors(
-                ends, np.zeros(self._size(k)), where, _precision(sigma_m, k),
+                ends, np.zeros(self._size(k)), where, _precision('sigma_m', sigma_m, k),
                 np.zeros(k, dtype=np.int64)))
         else:
             kappa, tau = self._weights(sigma_m, sigma_rad, k)
@@ -183,7 +184,7 @@ class GraphBuilder(Generic[G]):
         return rows[wanted]
 
     def _motions(self, translation: ArrayLike, rotation: ArrayLike) -> tuple[Array, Array]:
-        shift = np.asarray(translation, dtype=float).reshape(-1, self.dimension)
+        shift = _bounded('translation', translation).reshape(-1, self.dimension)
         return shift, self._turns(rotation, len(shift))
 
     def _turns(self, rotation: ArrayLike, k: int) -> Array:
@@ -191,7 +192,7 @@ class GraphBuilder(Generic[G]):
         # The compiled functions load numba, which half of the commands do without.
         from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 
-        d, values = self.dimension, np.asarray(rotation, dtype=float)
+        d, values = self.dimension, _bounded('rotation', rotation)
         if values.shape[-2:] == (d, d) and values.ndim in (2, 3) and values.size == k * d * d:
             return values.reshape(k, d, d)
         try:
@@ -215,8 +216,8 @@ class GraphBuilder(Generic[G]):
         self, sigma_m: ArrayLike, sigma_rad: ArrayLike, k: int
     ) -> tuple[Array, Array]:
         """kappa and tau of standard deviations per axis (`graph.precision`)."""
-        kappa = _precision(sigma_rad, k)
-        return kappa if self.dimension == 2 else kappa / 2, _precision(sigma_m, k)
+        kappa = _precision('sigma_rad', sigma_rad, k)
+        return kappa if self.dimension == 2 else kappa / 2, _precision('sigma_m', sigma_m, k)
 
     def _joined(self, kind: type[T]) -> T:
         own: Sequence[T] = [table for table in self._tables if isinstance(table, kind)]
@@ -226,9 +227,23 @@ class GraphBuilder(Generic[G]):
         return k, self.dimension
 
 
-def _precision(sigma: ArrayLike, k: int) -> Array:
-    """(k,) 1 / sigma^2; GraphError where a sigma is not positive."""
-    values = np.broadcast_to(np.asarray(sigma, dtype=float), k)
+def _bounded(name: str, values: ArrayLike) -> Array:
+    """An argument as an array; GraphError where it is not finite, or beyond all sizes."""
+    array = np.asarray(values, dtype=float)
+    wrong = ~(np.abs(array) <= MOST_LENGTH_M)
+    if np.any(wrong):
+        raise GraphError(
+            f'{name}: {array[wrong].flat[0]} is not a number between -{MOST_LENGTH_M:g} and '
+            f'{MOST_LENGTH_M:g}')
+    return array
+
+
+def _precision(name: str, sigma: ArrayLike, k: int) -> Array:
+    """(k,) 1 / sigma^2; GraphError where a sigma is not positive or beyond all sizes."""
+    values = np.broadcast_to(_bounded(name, sigma), k)
     if not np.all(values > 0):
-        raise GraphError(f'a standard deviation must be positive, got {values.min()}')
+        raise GraphError(f'{name}: a standard deviation must be positive, got {values.min()}')
+    if np.any(values < 1 / MOST_LENGTH_M):
+        raise GraphError(f'{name}: {values.min()} is below {1 / MOST_LENGTH_M:g}; what is exact is '
+                         'a known beacon, add_prior with sigma_m=0')
     return 1 / values**2

@@ -10,7 +10,7 @@ from ..array_types import Array
 from .graph import Graph, counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
     """Poses and landmarks in the map frame, in the order of the graph's tables."""
 
@@ -41,6 +41,9 @@ class Estimate:
         """(n, d, d): R^T of every pose, times its scale: the rows of X_c."""
         rows = np.swapaxes(self.rotation, 1, 2)
         return rows if self.scale is None else self.scale[:, None, None] * rows
+
+    def __repr__(self) -> str:
+        return f'<Estimate: {self}>'
 
     def __str__(self) -> str:
         parts = [f'{self.dimension}D', counted(len(self.translation), 'pose')]

@@ -13,10 +13,11 @@ from .builder import GraphBuilder
 from .keys import point_index
 from .measurement_tables import MeasurementTables, complete
 from .measurements import Table, empty
+from .measurements.table import MOST_LENGTH_M
 from .variables import Landmarks, Poses
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Graph(MeasurementTables):
     """All variables and measurements of one problem; tables are given in any order, or by name."""
 
@@ -42,6 +43,9 @@ class Graph(MeasurementTables):
             dimension=dimension, robots=robots, poses=poses, landmarks=landmarks, name=name,
             free_scale=free_scale, remarks=remarks,
             measurements=complete(dimension, measurements, tables, named))
+
+    def __repr__(self) -> str:
+        return f'<Graph{f" {self.name}" if self.name else ""}: {self}>'
 
     def __str__(self) -> str:
         parts = [f'{self.dimension}D', counted(self.n_poses, 'pose')]
@@ -88,6 +92,12 @@ class Graph(MeasurementTables):
                 if values.dtype.kind == 'f' and not np.all(np.isfinite(values)):
                     row = int(np.argwhere(~np.isfinite(values))[0, 0])
                     raise GraphError(f'{name}[{row}].{column} is not finite')
+                if values.dtype.kind == 'f':
+                    most = MOST_LENGTH_M if declared.unit == 'm' else MOST_LENGTH_M**2
+                    if np.any(np.abs(values) > most):
+                        row = int(np.argwhere(np.abs(values) > most)[0, 0])
+                        raise GraphError(f'{name}[{row}].{column} = {values[row]} is beyond '
+                                         f'{most:g} {declared.unit}')
                 if declared.positive and np.any(values <= 0):
                     row = int(np.argmax(values <= 0))
                     raise GraphError(f'{name}[{row}].{column} = {values[row]} is not positive')

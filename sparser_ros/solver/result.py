@@ -77,7 +77,7 @@ class SolveStats:
     """Robust weights by measurement table; absent without a kernel."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SolveResult:
     """The outcome of one solve; on failure `estimate` is the best iterate, if there is one."""
 
@@ -85,6 +85,9 @@ class SolveResult:
     status: SolveStatus
     message: str
     stats: SolveStats
+
+    def __repr__(self) -> str:
+        return f'<SolveResult: {self}>'
 
     def __str__(self) -> str:
         stats = self.stats

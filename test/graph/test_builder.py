@@ -94,7 +94,25 @@ def test_space_closures_and_pose_priors():
     (lambda b: b.add_range(('A', 0), 'a', -1.0, sigma_m=0.1).build(), 'is not positive'),
     (lambda b: b.add_odometry('A', [1.0, 0.0], [1.0, 2.0, 3.0], sigma_m=1, sigma_rad=1),
      'rotation: expected 1 angles'),
+    (lambda b: b.add_range(('A', 0), 'a', 1e308, sigma_m=0.1), r'distance_m: 1e\+308 is not'),
+    (lambda b: b.add_range(('A', 0), 'a', [1.0, np.nan], sigma_m=0.1), 'distance_m: nan is not'),
+    (lambda b: b.add_range(('A', 0), 'a', 1.0, sigma_m=1e-300), 'sigma_m: 1e-300 is below 1e-12'),
+    (lambda b: b.add_range(('A', 0), 'a', 1.0, sigma_m=np.inf), 'sigma_m: inf is not a number'),
+    (lambda b: b.add_prior('a', [1e200, 0.0], sigma_m=1.0), r'position: 1e\+200 is not'),
+    (lambda b: b.add_odometry('A', [1.0, np.inf], 0.0, sigma_m=1, sigma_rad=1),
+     'translation: inf is not'),
+    (lambda b: b.add_odometry('A', [1.0, 0.0], 0.0, sigma_m=1, sigma_rad=1e-200),
+     'sigma_rad: 1e-200 is below'),
 ])
 def test_mistakes_are_named(call, message):
     with pytest.raises(GraphError, match=message):
         call(filled()[0])
+
+
+def test_extreme_tables_are_refused_by_name():
+    graph = filled()[0].build()
+    for column, value in (('precision', 1e300), ('distance_m', 1e308), ('lever_source', -1e200)):
+        values = getattr(graph.ranges, column).copy()
+        values[3] = value
+        with pytest.raises(GraphError, match=rf'ranges\[3\].{column} = .* is beyond 1e\+'):
+            solve(graph.replaced(ranges=graph.ranges.replaced(**{column: values})))

@@ -39,6 +39,8 @@ FALSE_PROBABILITY = 1e-6
 """Of a residual that is called false although nothing is wrong, if noise is Gaussian."""
 MOST_MISFIT = 3.0
 """Root mean square of whitened residuals from which the claimed noise is called too small."""
+MUCH_REJECTED = 0.2
+"""Share of the measurements of a kind from which their rejection is told."""
 APART, APART_SHARE = 3.0, 0.05
 """Standard deviations, and share of the distance to what is measured, that another minimum must be
 away to be another place."""
@@ -154,9 +156,9 @@ def judge(
         return Judgement(apart, doubts)
     with single_threaded_blas():
         case = _case(graph, estimate, weights or {})
-        free, frame = _free(case)
+        free, frame, gauge = _free(case)
         factor = variance_factor(graph, estimate, weights or {})
-        other = _other_places(case, free, flip_cost * factor, weights or {})
+        other = _other_places(case, free, gauge, flip_cost * factor, weights or {})
     return Judgement(
         (*apart, *_unheld(case, free)), (*frame, *_ambiguous(case, other), *doubts),
         {_name(case, variable): place for variable, (place, _) in other.items()})
@@ -273,8 +275,10 @@ def _roots(case: _Case) -> Array:
     return root
 
 
-def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...]]:
-    """(v + 1,): variables that can move while no measurement minds, and what map itself lacks."""
+def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...], int]:
+    """(v + 1,): variables that can move while no measurement minds; what map itself lacks; the part
+    that is where map is for want of absolute data, or -1.
+    """
     graph, ground = case.graph, case.variables
     part = components(graph) == 0
     asked = np.zeros(ground + 1, dtype=bool)
@@ -285,7 +289,7 @@ def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...]]:
     asked &= tied
     none = np.zeros(ground + 1, dtype=bool)
     if not case.parts and not graph.anchored:
-        return none, ()
+        return none, (), -1
     roots = _roots(case)
     sides = [roots @ _derivatives(case, first) for first in (True, False)]
     if case.parts:
@@ -296,14 +300,14 @@ def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...]]:
         placed[ground] = True
         free = _moving(case, sides, placed, asked)
         if not case.parts or not free[gauge]:
-            return free, ()
+            return free, (), -1
         known = absolute_data(graph)
         if known.determined is Determined.FRAME:
-            return free, ()
+            return free, (), -1
         frame = (Finding('map_undetermined', 'map', known.words),)
     placed = none.copy()
     placed[gauge] = True
-    return _moving(case, sides, placed, asked), frame
+    return _moving(case, sides, placed, asked), frame, gauge
 
 
 def _moving(case: _Case, sides: list[Array], placed: Mask, asked: Mask) -> Mask:
@@ -361,9 +365,9 @@ def _unused(case: _Case) -> Array:
 
 
 def _other_places(
-    case: _Case, free: Mask, flip_cost: float, weights: Mapping[str, Array]
+    case: _Case, free: Mask, gauge: int, flip_cost: float, weights: Mapping[str, Array]
 ) -> dict[int, tuple[OtherPlace, Array]]:
-    """Other minima by variable, with the turn (d, d) of a part."""
+    """Other minima by variable, with the turn (d, d) of a part; `gauge` stands where map is."""
     ties, graph = case.ties, case.graph
     sides = [_roots(case) @ _derivatives(case, first) for first in (True, False)]
     least = np.linalg.eigvalsh(_information(case, sides))[:, 0]
@@ -377,8 +381,6 @@ def _other_places(
     marks = case.parts + np.flatnonzero(~graph.landmarks.fixed)
     marks = marks[(tied[marks] > 0) & ~placed[marks] & ~free[marks]]
     marks = marks[np.argsort(tied[marks], kind='stable')][:MOST_SEARCHED]
-    gauge = -1 if graph.anchored or not case.parts else int(
-        np.argmax(np.bincount(case.part_of_pose)))
     bodies = [part for part in range(case.parts)
               if part != gauge and tied[part] and not free[part]]
     result = {}
@@ -558,6 +560,12 @@ def _contradictions(
             false = (1 + own / width) ** -2.0 < REJECTED_BELOW
             misfit = float(np.sqrt(np.mean(own) / degrees))
             worst = float(np.sqrt(np.max(own)))
+            count = int(np.sum(kinds == number))
+            if 1 - len(own) / count > MUCH_REJECTED:
+                findings.append(Finding('much_rejected', noun, (
+                    f'{count - len(own)} of {counted(count, noun)} are rejected: either so many '
+                    'are false, or there is a better map, which another seed may find'),
+                    1 - len(own) / count))
             doubted = number != Kind.ODOMETRY and kind.name not in weights
             if np.any(false) and doubted:
                 findings.append(Finding('false_measurements', noun, (

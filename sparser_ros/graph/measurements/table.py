@@ -17,6 +17,10 @@ from ...array_types import Array, Index, Mask
 
 T = TypeVar('T', bound='Table')
 
+MOST_LENGTH_M = 1e12
+"""No length is longer and no standard deviation smaller than its inverse: their squares and the
+squares of their quotients stay finite."""
+
 
 @dataclass(frozen=True)
 class Column:
