@@ -208,7 +208,7 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
     """A ROS 2 bag through the node's front-end and back-end: `sparser replay` without files.
 
     `bag` is a folder, .mcap or .db3 file; `config` the node's parameters, or the YAML file with
-    them (default: all defaults). The result holds the robots and beacons that have a place in map;
+    them; without it one is drafted from the bag, which a SolveWarning tells. The result holds the robots and beacons that have a place in map;
     `report` has the fields of `sparser replay --report`: states of robots, errors against ground
     truth, counts. Raises FormatError, ConfigError, and SolverError where nothing was measured.
     """
@@ -220,8 +220,16 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
     from .graph.finding import Finding
     from .solver import SolveResult
 
-    if not isinstance(config, SparserConfig):
-        config = SparserConfig() if config is None else SparserConfig.from_yaml(config)
+    if config is None:
+        from .frontend.draft_config import draft
+        from .io.bag_survey import survey
+
+        values, notes = draft(survey(bag))
+        warnings.warn('; '.join([f'{bag}: the configuration is drafted', *notes]), SolveWarning,
+                      stacklevel=2)
+        config = SparserConfig.from_mapping(values)
+    elif not isinstance(config, SparserConfig):
+        config = SparserConfig.from_yaml(config)
     state, _, _ = run_calibrated(bag, config)
     report = replays.report_of(state, Path(bag).name)
     nothing = replay_findings.nothing_measured(state)
@@ -250,11 +258,11 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
 def read(path: Path | str) -> Graph:
     """The graph in a .pyfg or .g2o file; FormatError names file, line and what was expected.
 
-    What is left out of the file or assumed (`Graph.remarks`) is told as Python warnings.
+    What is left out of the file or assumed (`Graph.remarks`) is told as SolveWarnings.
     """
     from .io import graph_file
 
     graph = graph_file.read(path).validate()
     for text in graph.remarks:
-        warnings.warn(f'{path}: {text}', stacklevel=2)
+        warnings.warn(f'{path}: {text}', SolveWarning, stacklevel=2)
     return graph

@@ -164,6 +164,12 @@ def test_a_replay_in_one_call():
     assert repr(solved).startswith('<SolvedGraph: converged, 2D, 132 poses')
 
 
+def test_a_replay_without_a_configuration_drafts_one():
+    with pytest.warns(SolveWarning, match='two_robots.mcap: the configuration is drafted'):
+        solved = replay(SAMPLES / 'two_robots.mcap')
+    assert set(solved.report['locations']) == {'A', 'B'} and len(solved.trajectory('A')) > 50
+
+
 def test_a_replay_that_does_not_go_with_its_configuration():
     config = SparserConfig(robots=['A', 'Z'])
     with pytest.warns(SolveWarning, match='there is no topic /Z/odom'):
