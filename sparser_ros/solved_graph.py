@@ -208,9 +208,10 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
     """A ROS 2 bag through the node's front-end and back-end: `sparser replay` without files.
 
     `bag` is a folder, .mcap or .db3 file; `config` the node's parameters, or the YAML file with
-    them; without it one is drafted from the bag, which a SolveWarning tells. The result holds the robots and beacons that have a place in map;
-    `report` has the fields of `sparser replay --report`: states of robots, errors against ground
-    truth, counts. Raises FormatError, ConfigError, and SolverError where nothing was measured.
+    them; without it one is drafted from the bag, which a SolveWarning tells. The result holds the
+    robots and beacons that have a place in map; `report` has the fields of `sparser replay
+    --report`: states of robots, errors against ground truth, counts. Raises FormatError,
+    ConfigError, and SolverError where nothing was measured.
     """
     from .backend.observability.judgement import Judgement
     from .backend.replay import replay as replays
