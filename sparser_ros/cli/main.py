@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -33,6 +34,10 @@ def command() -> int:
     takes a fifth of the CPU time of a short command.
     """
     gc.set_threshold(OBJECTS_PER_COLLECTION)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal or pipe that knows ASCII only gets escapes for names in other letters.
+            stream.reconfigure(errors='backslashreplace')
     code = main()
     gc.freeze()
     return code

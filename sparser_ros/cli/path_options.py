@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -60,8 +61,12 @@ class _PathOption(argparse.Action):
     ) -> None:
         texts = values if isinstance(values, list) else [values]
         for text in texts:
-            if not text or '\0' in text:
+            if not text:
                 parser.error(f'{label(self)}: expected {self.kind.value}, got an empty name')
+            if re.search('[\x00-\x1f\x7f\ud800-\udfff]', text):
+                # Pictures, pages and reports show names; bytes that are no UTF-8 cannot be written.
+                parser.error(f'{label(self)}: {text!a} has characters that cannot be printed: '
+                             'rename it')
         paths = [Path(text) for text in texts]
         setattr(namespace, self.dest, paths if isinstance(values, list) else paths[0])
 
@@ -115,7 +120,8 @@ def checked(args: argparse.Namespace) -> Iterator[None]:
             setattr(args, target.dest, STANDARD_OUTPUT)
         else:
             _check_name(target, path)
-            _check_place(target, path, made)
+            if target.kind is not Kind.DRAFT or not path.is_file():
+                _check_place(target, path, made)
             _check_what_is_there(target, path, force)
             _check_sources(target, path, sources, force)
     _check_twice(targets)
@@ -196,6 +202,8 @@ def _check_place(option: Writes, path: Path, made: Collection[Path]) -> None:
         raise ConfigError(f'{name}: {path} cannot be written: there is no folder {place}')
     if not place.is_dir():
         raise ConfigError(f'{name}: {path} cannot be written: {place} is a file, not a folder')
+    if path.is_file() and not os.access(path, os.W_OK):
+        raise ConfigError(f'{name}: {path} cannot be written: it is write-protected')
     if not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(f'{name}: {path} cannot be written: no permission to write in {place}')
     if option.kind not in (*_FOLDERS, Kind.BAG) and path.is_dir():

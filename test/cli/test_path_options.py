@@ -62,6 +62,8 @@ WRONG = {
     'solve g.pyfg --output g.pyfg': '--force',
     'solve g.pyfg --output s.pyfg --report s.pyfg': '--report',
     'solve g.pyfg --report dangling.json': '--report: dangling.json cannot be written: there is',
+    'solve g\x1b.pyfg': "GRAPH: 'g\\x1b.pyfg' has characters that cannot be printed: rename it",
+    'solve g\udcff.pyfg': 'has characters that cannot be printed',
     'solve g.pyfg --tum loop': '--tum: loop cannot be written',
     'simulate -o new --known-beacons 9': '--known-beacons: 9 of 6 beacons cannot be known',
     'solve g.pyfg --plot -': 'only a report can go to standard output',
@@ -201,6 +203,13 @@ def test_a_file_that_may_not_grow_is_an_error_in_words(line, here):
     assert done.returncode == 2 and re.match(r'sparser: new.*: cannot be (written|drawn): ', error)
     assert 'Traceback' not in done.stderr
     assert not [path for path in here.rglob('*new*') if path.is_file() or 'run' not in line]
+
+
+def test_letters_that_a_terminal_lacks_are_escaped(here):
+    shutil.copy('g.pyfg', 'ü.pyfg')
+    done = subprocess.run([*SPARSER, 'info', 'ü.pyfg'], capture_output=True, timeout=60,
+                          env={**os.environ, 'PYTHONIOENCODING': 'ascii'})
+    assert done.returncode == 0 and done.stdout.startswith(b'\\xfc: 2D, ')
 
 
 @pytest.mark.parametrize('after_s', [0.01, 0.1, 0.7])
