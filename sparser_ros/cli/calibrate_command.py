@@ -135,7 +135,9 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
         raise SolverError('no robot has a place in the map, against which radios could be '
                           f'calibrated: {"; ".join(undetermined_robots(state))}')
     if args.truth:
-        graph = held_to(graph, *reference_positions(graph, state.tracks), args.truth_sigma)
+        reference = reference_positions(
+            graph, state.tracks, state.frontend.recorded_odometry())
+        graph = held_to(graph, *reference, args.truth_sigma)
     return config, values, graph
 
 

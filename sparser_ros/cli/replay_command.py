@@ -169,7 +169,8 @@ def _counts(result: dict[str, Any]) -> None:
 
 def _errors(truth: dict[str, Any], verbose: bool) -> None:
     print(f'  against ground truth: RMSE {truth["ate_rmse_m"]:.3f} m, mean '
-          f'{truth["ate_m"]:.3f} m (aligned on {", ".join(truth["aligned_on"])})')
+          f'{truth["ate_m"]:.3f} m (aligned on {", ".join(truth["aligned_on"])}; '
+          f'{truth["compared"]} of {truth["keyframes"]} keyframes)')
     if not verbose:
         return
     for robot, errors in truth['robots'].items():

@@ -175,6 +175,8 @@ REPLAY = ReportSection(
         truth.ate_m | m | mean position error against `backend.truth_topics`; truth is null without
         truth.ate_rmse_m | m | root mean square
         truth.aligned_on[] | | robots that the alignment was fitted to
+        truth.compared | - | keyframes that the truth covers, filled in along odometry
+        truth.keyframes | - | of so many of the robots that have a place
         truth.robots.*.location | | state of the robot
         truth.robots.*.poses | - | keyframes compared
         truth.robots.*.ate_m | m | mean error

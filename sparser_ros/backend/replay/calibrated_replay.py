@@ -13,6 +13,7 @@ from ...calibrate.lever_arms import LeverRow
 from ...calibrate.radio_settings import calibrated_config
 from ...calibrate.self_calibration import SelfCalibration
 from ...config.sparser import SparserConfig
+from ...frontend.odometry_record import RecordedOdometry
 from ...graph import Graph
 from ...graph.subgraph import extract
 from ..session.radio_findings import significance
@@ -69,7 +70,7 @@ def heard_part(graph: Graph, solution: Solution) -> Graph:
 
 
 def reference_positions(
-    graph: Graph, tracks: Mapping[str, TruthTrack]
+    graph: Graph, tracks: Mapping[str, TruthTrack], odometry: Mapping[str, RecordedOdometry]
 ) -> tuple[Array, Mask]:
     """Recorded positions (n, d) of the poses, and which of them (n,) the recording covers."""
     positions = np.zeros((graph.n_poses, graph.dimension))
@@ -78,7 +79,8 @@ def reference_positions(
         rows = np.flatnonzero(graph.poses.robot == number)
         if robot not in tracks or not len(rows):
             continue
-        _, where, inside = tracks[robot].at(graph.poses.stamp_ns[rows], graph.dimension)
+        _, where, inside = tracks[robot].at(
+            graph.poses.stamp_ns[rows], graph.dimension, odometry.get(robot))
         positions[rows[inside]] = where[inside]
         known[rows[inside]] = True
     return positions, known

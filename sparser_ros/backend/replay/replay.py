@@ -158,7 +158,8 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
         graph, solution.stats, solution.status, estimate=solution.estimate,
         message=solution.message, dataset=dataset, seconds=state.seconds,
         rejected=[_rejected(one) for one in solution.rejected])
-    truth = compare(graph, solution, state.tracks)
+    truth = compare(
+        graph, solution, state.tracks, state.frontend.recorded_odometry())
     bound = state.session.bound
     if bound is not None:
         result.update({'certified': bound.certified, 'suboptimality': bound.suboptimality})

@@ -7,6 +7,7 @@ from ...frontend.topic_check import topic_findings
 from ...graph.finding import Finding
 from ..observability.location import Location
 from .replay import Replay
+from .truth import uncovered
 
 
 def findings_of(state: Replay) -> tuple[Finding, ...]:
@@ -20,6 +21,8 @@ def findings_of(state: Replay) -> tuple[Finding, ...]:
             Inputs(state.config), state.topics,
             tuple(state.config.backend.truth_topics.values())),
         *(Finding('configuration', text, text) for text in frontend.warnings),
+        *(Finding('truth', text, text) for text in uncovered(
+            state.graph, state.tracks, frontend.recorded_odometry())),
         *frontend.findings,
         *(finding for _, finding in frontend.events),
         *(() if solution is None else solution.findings))

@@ -14,13 +14,23 @@ from typing import Any
 import numpy as np
 
 from ...array_types import Array, Index
+from ...frontend.motion import geometry
+from ...frontend.odometry_record import RecordedOdometry
 from ...graph import Estimate, Graph
 from ...linalg.dense.alignment import align
 from ...linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from ..session.solution import Location, Solution
 
+LEFT_OUT_SHARE = 0.05
+"""Share of keyframes without truth from which it is worth a warning; bags end raggedly."""
 MOST_GAP_NS = 500_000_000
-"""Truth farther apart than this is not interpolated."""
+"""Between truth farther apart than this a robot does not drive straight on."""
+MOST_DRIVEN_GAP_NS = 5_000_000_000
+"""Then its odometry says how it drove, up to this gap; farther apart nothing is compared."""
+WINDOW = 5
+"""The direction of odometry against truth comes from so many recorded poses before and after."""
+LEAST_SPREAD_M = 0.2
+"""Below this spread of them the robot stands, and has no direction."""
 
 
 @dataclass
@@ -41,8 +51,14 @@ class TruthTrack:
         self.positions_xyz.append(np.array([p.x, p.y, p.z], dtype=float))
         self.quats_xyzw.append(np.array([q.x, q.y, q.z, q.w], dtype=float))
 
-    def at(self, stamps_ns: Index, dimension: int) -> tuple[Array, Array, Any]:
-        """Rotations, positions and a mask of the stamps that the recording covers."""
+    def at(
+        self, stamps_ns: Index, dimension: int, odometry: RecordedOdometry | None = None
+    ) -> tuple[Array, Array, Any]:
+        """Rotations, positions and a mask of the stamps that the recording covers.
+
+        Between recorded poses farther apart than `MOST_GAP_NS` the way has the shape of the
+        odometry, turned and bent so that it passes through them.
+        """
         stamps = np.array(self.stamps_ns, dtype=np.int64)
         if len(stamps) == 0:
             n, d = len(stamps_ns), dimension
@@ -57,24 +73,112 @@ class TruthTrack:
         share = np.clip((stamps_ns - stamps[before]) / gap, 0, 1)[:, None]
         position = (1 - share) * where[before] + share * where[after]
         nearest = np.where(share[:, 0] < 0.5, before, after)
-        quats = np.array(self.quats_xyzw)[order][nearest]
+        rotation = _rotations(np.array(self.quats_xyzw)[order], dimension)[nearest]
         inside = (
             (stamps_ns >= stamps[0] - MOST_GAP_NS) & (stamps_ns <= stamps[-1] + MOST_GAP_NS)
-            & (stamps[after] - stamps[before] <= MOST_GAP_NS))
-        return _rotations(quats, dimension), position, inside
+            & (gap <= MOST_GAP_NS))
+        if odometry is None or not len(odometry.stamps_ns):
+            return rotation, position, inside
+        way = _Way(odometry, dimension)
+        own = np.flatnonzero((gap > MOST_GAP_NS) & (gap <= MOST_DRIVEN_GAP_NS)
+                             & (stamps_ns >= stamps[0]) & (stamps_ns <= stamps[-1]))
+        own = own[way.unbroken(stamps[before[own]], stamps[after[own]])]
+        bend = way.positions(stamps_ns[own]) - (1 - share[own]) * way.positions(
+            stamps[before[own]]) - share[own] * way.positions(stamps[after[own]])
+        for k, row in enumerate(own):
+            turn = way.direction(stamps, where, before[row])
+            position[row] += turn @ bend[k]
+        at_truth = way.rotations(stamps[nearest[own]])
+        rotation[own] = rotation[own] @ np.swapaxes(at_truth, 1, 2) @ way.rotations(stamps_ns[own])
+        inside[own] = True
+        return rotation, position, inside
+
+
+class _Way:
+    """The odometry of a robot at any time, in its own frame."""
+
+    def __init__(self, record: RecordedOdometry, dimension: int) -> None:
+        self._stamps = record.stamps_ns
+        self._segments = record.segments
+        self._rotations, self._positions = geometry(dimension).arrays(record.poses)
+
+    def unbroken(self, first_ns: Index, last_ns: Index) -> Any:
+        """Mask of the spans that odometry of one frame covers."""
+        start = np.searchsorted(self._stamps, first_ns, side='right') - 1
+        end = np.searchsorted(self._stamps, last_ns)
+        covered = (start >= 0) & (end < len(self._stamps))
+        last = len(self._stamps) - 1
+        return covered & (
+            self._segments[np.clip(start, 0, last)] == self._segments[np.clip(end, 0, last)])
+
+    def positions(self, stamps_ns: Index) -> Array:
+        """(n, d): between two messages on a straight line."""
+        since = (self._stamps - self._stamps[0]).astype(float)
+        when = (stamps_ns - self._stamps[0]).astype(float)
+        return np.stack([np.interp(when, since, axis) for axis in self._positions.T], axis=1)
+
+    def rotations(self, stamps_ns: Index) -> Array:
+        """(n, d, d): of the message nearest in time."""
+        after = np.clip(np.searchsorted(self._stamps, stamps_ns), 1, len(self._stamps) - 1)
+        after = np.maximum(after, 0)
+        before = np.maximum(after - 1, 0)
+        later = stamps_ns - self._stamps[before] > self._stamps[after] - stamps_ns
+        return self._rotations[np.where(later, after, before)]
+
+    def direction(self, stamps_ns: Index, positions: Array, before: int) -> Array:
+        """(d, d): from the odometry frame into that of the truth, about one recorded pose."""
+        rows = slice(max(before - WINDOW, 0), before + WINDOW + 2)
+        near = stamps_ns[rows]
+        usable = self.unbroken(near, np.full(len(near), stamps_ns[before]))
+        usable |= self.unbroken(np.full(len(near), stamps_ns[before]), near)
+        own, there = self.positions(near[usable]), positions[rows][usable]
+        spread = np.linalg.norm(own - own.mean(axis=0), axis=1) if len(own) else np.zeros(1)
+        if spread.max() < LEAST_SPREAD_M:
+            return np.zeros((positions.shape[1],) * 2)
+        return align(own, there)[0]
+
+
+def uncovered(
+    graph: Graph, tracks: Mapping[str, TruthTrack], odometry: Mapping[str, RecordedOdometry]
+) -> list[str]:
+    """Robots that are compared with the truth in part or not at all, in words."""
+    texts = []
+    for name, track in tracks.items():
+        if name not in graph.robots:
+            continue
+        stamps = graph.poses.stamp_ns[graph.poses.robot == graph.robots.index(name)]
+        inside = track.at(stamps, graph.dimension, odometry.get(name))[2]
+        left_out = len(stamps) - int(np.sum(inside))
+        if not track.stamps_ns:
+            texts.append(f'ground truth of {name}: no message on its topic: nothing is compared')
+        elif left_out > LEFT_OUT_SHARE * len(stamps):
+            texts.append(
+                f'ground truth of {name}: {left_out} of {len(stamps)} keyframes are not compared: '
+                f'recorded poses are up to {_longest_s(track):.1f} s apart, or do not span them '
+                f'(along odometry at most {MOST_DRIVEN_GAP_NS * 1e-9:.0f} s are filled in)')
+    return texts
+
+
+def _longest_s(track: TruthTrack) -> float:
+    stamps = np.sort(np.array(track.stamps_ns, dtype=np.int64))
+    return float(np.diff(stamps).max() * 1e-9) if len(stamps) > 1 else 0.0
 
 
 def compare(
-    graph: Graph, solution: Solution, tracks: Mapping[str, TruthTrack]
+    graph: Graph, solution: Solution, tracks: Mapping[str, TruthTrack],
+    odometry: Mapping[str, RecordedOdometry],
 ) -> dict[str, Any]:
     """Errors of located robots against their tracks; {} where nothing can be compared."""
     where = {robot.robot: robot.location for robot in solution.robots}
     matched: dict[str, tuple[Index, Array, Array]] = {}
+    of = 0
     for name, track in tracks.items():
         if not where.get(name, Location.UNLOCATED).placed or name not in graph.robots:
             continue
         rows = np.flatnonzero(graph.poses.robot == graph.robots.index(name))
-        rotation, position, inside = track.at(graph.poses.stamp_ns[rows], graph.dimension)
+        rotation, position, inside = track.at(
+            graph.poses.stamp_ns[rows], graph.dimension, odometry.get(name))
+        of += len(rows)
         if np.any(inside):
             matched[name] = rows[inside], rotation[inside], position[inside]
     if not matched:
@@ -95,6 +199,8 @@ def compare(
         'ate_m': float(np.mean(np.concatenate(every))),
         'ate_rmse_m': float(np.sqrt(np.mean(np.concatenate(every) ** 2))),
         'aligned_on': fitted,
+        'compared': sum(len(rows) for rows, *_ in matched.values()),
+        'keyframes': of,
         'robots': {
             name: {key: value for key, value in one.items() if key != 'errors_m'}
             for name, one in robots.items()},

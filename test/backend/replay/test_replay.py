@@ -166,6 +166,19 @@ def test_without_a_configuration_one_is_drafted(bag, tmp_path, capsys):
     assert report['ate_rmse_m'] < 0.5
 
 
+def test_the_shipped_sample_is_compared_with_its_sparse_truth(tmp_path, capsys):
+    """Its truth comes every 1.4 s."""
+    sample = Path(__file__).parents[3] / 'docs' / 'samples' / 'two_robots'
+    assert main(['replay', f'{sample}.mcap', '--config', f'{sample}.yaml',
+                 '--report', str(tmp_path / 'r.json')]) == 0
+    truth = json.loads((tmp_path / 'r.json').read_text())['truth']
+    assert truth['aligned_on'] == ['A', 'B']
+    assert (truth['compared'], truth['keyframes']) == (130, 132)
+    assert truth['ate_rmse_m'] < 0.12
+    shown = capsys.readouterr()
+    assert '130 of 132 keyframes' in shown.out and 'ground truth' not in shown.err
+
+
 def test_a_configuration_that_fits_nothing_is_explained(bag, tmp_path, capsys):
     """One robot called `robot`, which has no odometry here; no traceback, no 'converged'."""
     config = tmp_path / 'c.yaml'
