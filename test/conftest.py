@@ -95,8 +95,8 @@ def _children() -> dict[int, str]:
     parents, children, servers = {}, {}, {os.getpid()}
     for stat in Path('/proc').glob('[0-9]*/stat'):
         try:
-            state, parent = stat.read_text().rpartition(')')[2].split()[:2]
-            command = (stat.parent / 'cmdline').read_bytes().replace(b'\0', b' ').decode()
+            state, parent = stat.read_text(errors='replace').rpartition(')')[2].split()[:2]
+            command = (stat.parent / 'cmdline').read_text(errors='replace').replace('\0', ' ')
         except (FileNotFoundError, ProcessLookupError):
             continue
         if state != 'Z':

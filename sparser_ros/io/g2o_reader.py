@@ -132,8 +132,9 @@ class G2oReader:
             yield f'{counted(missing, "landmark")} without a VERTEX line, known from measurements'
         for tag, block in self.blocks.items():
             if block.without_information:
+                turns = not {'theta', 'dtheta', 'qw'}.isdisjoint(block.fields)
                 yield (f'{_lines(block.without_information, tag)} without an information matrix: '
-                       'the identity is taken, a standard deviation of 1 m and 1 rad')
+                       f'the identity is taken, a standard deviation of 1 m{" and 1 rad" * turns}')
 
     # -- variables ---------------------------------------------------------------------------
 
