@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
             if args.wait and not player.found_node:
                 print(f'{args.node or "no sparser node"} did not come within {args.wait:g} s: '
                       'playing to whoever listens', file=sys.stderr)
+            if player.misfit():
+                raise ConfigError(f'{args.bag}: {player.misfit()}')
             report = player.play()
     except KeyboardInterrupt:
         # As `ros2 bag play`: who stops a bag has not met an error.

@@ -19,19 +19,19 @@ from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
-from rclpy.topic_endpoint_info import TopicEndpointInfo
 from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
 from ..io.bag import BagReader
+from ..node.conversions import full_name
 from ..node.message_types import message_type
 from ..node.translate import same_definition, translated
+from ..node.watch import LEASE_S
 
+TF_SUFFIXES = ('/tf', '/tf_static')
 LATCHED_SUFFIX = 'tf_static'
 STATUS_TYPE = 'sparser_ros/msg/SolverStatus'
 """Only our node publishes it, once it has subscribed."""
-LEASE_S = 20.0
-"""So long a process that was killed is still seen by the others."""
 QUEUE_DEPTH = 5000
 """Messages a publisher keeps for a slow subscriber; with reliable delivery none is lost."""
 NO_MORE_S = 2.0
@@ -84,6 +84,8 @@ class Player(Node):
         self._foreign: set[str] = set()
         self.found_node = False
         """Whether our node was there when the wait for it ended."""
+        self.heard: frozenset[str] = frozenset()
+        """What it listened to."""
         self._clock_publisher = self.create_publisher(
             Clock, '/clock', QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE))
         for topic, kind in sorted(self.reader.topics.items()):
@@ -140,7 +142,7 @@ class Player(Node):
                 seen_s = time.monotonic() - begin
                 alive = [name for name in nodes
                          if self._answers(name, asked) or seen_s > LEASE_S]
-                heard = self._heard_by(alive)
+                heard = self.heard = self._heard_by(alive)
                 if heard != before or not alive:
                     before, changed = heard, time.monotonic()
                 if alive and (len(heard) == len(self._publishers_by_topic)
@@ -157,7 +159,7 @@ class Player(Node):
 
     def _nodes_of_ours(self) -> list[str]:
         """Full names of the nodes that publish a status like ours."""
-        return [_full_name(one) for topic, kinds in self.get_topic_names_and_types()
+        return [full_name(one) for topic, kinds in self.get_topic_names_and_types()
                 if STATUS_TYPE in kinds for one in self.get_publishers_info_by_topic(topic)]
 
     def _answers(self, node: str, asked: dict[str, tuple[Client, Future]]) -> bool:
@@ -170,10 +172,19 @@ class Player(Node):
             asked[node] = client, client.call_async(GetParameters.Request())
         return bool(asked[node][1].done())
 
+    def misfit(self) -> str:
+        """What to say of a node that listens to nothing in the bag, or ''."""
+        if not self.found_node or any(not topic.endswith(TF_SUFFIXES) for topic in self.heard):
+            return ''
+        kinds = self.reader.topics
+        there = ', '.join(f'{topic} [{kinds[topic]}]' for topic in self._publishers_by_topic)
+        return (f'the node listens to no topic of this bag, which has {there}. '
+                '`sparser info BAG --config my.yaml` drafts its parameters (params_file:=my.yaml)')
+
     def _heard_by(self, nodes: Collection[str]) -> frozenset[str]:
         return frozenset(
             topic for topic in self._publishers_by_topic
-            if any(_full_name(one) in nodes for one in self.get_subscriptions_info_by_topic(topic)))
+            if any(full_name(one) in nodes for one in self.get_subscriptions_info_by_topic(topic)))
 
     def play(self) -> PlayReport:
         """Publish all messages at their times; returns when the last one is acknowledged."""
@@ -228,11 +239,6 @@ class Player(Node):
     def _wait_acknowledged(self) -> None:
         for publisher in self._publishers_by_topic.values():
             publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
-
-
-def _full_name(endpoint: TopicEndpointInfo) -> str:
-    """Of the node that has an endpoint."""
-    return f'{endpoint.node_namespace.rstrip("/")}/{endpoint.node_name}'
 
 
 @contextlib.contextmanager

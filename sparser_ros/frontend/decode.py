@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class Refused:
     kind: str
     """One of `counters.KINDS`."""
     reason: str
+    detail: str = field(default='', compare=False)
+    """Which part of the configuration does not fit the message, in words."""
 
 
 Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample

@@ -39,7 +39,7 @@ class EventLog:
         self._shown: dict[tuple[str, str], tuple[int, int, Finding]] = {}
         self._refused: dict[tuple[str, str], tuple[int, Finding]] = {}
 
-    def refused(self, stamp_ns: int, topic: str, reason: str) -> None:
+    def refused(self, stamp_ns: int, topic: str, reason: str, detail: str = '') -> None:
         """Note that a message of a topic was refused, which is told where it is `ABSURD`."""
         if reason not in ABSURD or (
                 (topic, reason) not in self._refused and len(self._refused) >= MAX_EVENTS):
@@ -48,7 +48,7 @@ class EventLog:
         count = 1 if before is None else int(before[1].value) + 1
         self._refused[topic, reason] = stamp_ns, Finding(
             f'refused_{reason}', topic, f'{count} of the messages on {topic} dropped: '
-            f'{ABSURD[reason]}', count, 'messages')
+            f'{detail or ABSURD[reason]}', count, 'messages')
 
     @property
     def everything(self) -> tuple[tuple[int, Finding], ...]:

@@ -150,7 +150,8 @@ class Frontend:
             taken = self.add(sample)
             if not taken:
                 self._events.refused(
-                    self._clock.newest_ns, topic, self.counters.kind(self._kind(sample)).refused)
+                    self._clock.newest_ns, topic, self.counters.kind(self._kind(sample)).refused,
+                    sample.detail if isinstance(sample, Refused) else '')
             return taken
         except Exception:
             kind = self._kind(sample)

@@ -18,7 +18,7 @@ from ..srv import MapName, Measurements, Rejected, StartOver
 from . import saving
 from .awaiting import Background, Condition
 from .conversions import stamp_ns, time_message
-from .operator import ALL, REVIVE, end_of, ruling_of
+from .operator import ALL, REVIVE, any_end, ruling_of
 from .parameters import Parameters
 from .pipeline import Pipeline
 from .services import SOLVE_TIMEOUT_S, answer_of_failure, saved
@@ -88,6 +88,10 @@ class Controls:
         pipeline = self._pipeline
         rulings, sequence = pipeline.rulings, pipeline.newest_sequence
         if (request.action, request.kind) == (REVIVE, ALL):
+            if request.names:
+                raise ConfigError(
+                    f'{REVIVE} {ALL} takes no names: it is of all rulings. To revive '
+                    f'{", ".join(request.names)} give their kind')
             old = rulings.entries
             return rulings.cleared(), f'everything counts again ({len(old)} rulings)', lambda: int(
                 sum(count(one, pipeline.store_of(sequence).whole) for one in old))
@@ -116,13 +120,18 @@ class Controls:
             response.message = 'there is no solution yet'
             return response
         faulty = np.zeros(0, dtype=np.int64) if kept is None else kept.verdict.doubted_ranges
-        rulings, config = pipeline.rulings, pipeline.config
+        try:
+            end = any_end(request.name, pipeline.config, pipeline.keyframes.landmarks)
+        except ConfigError as error:
+            response.message = str(error)
+            return response
+        rulings = pipeline.rulings
         most = request.most or MOST_LISTED
 
         def described() -> tuple[int, list[RejectedMeasurement]]:
             store: GraphStore = pipeline.store_of(solution.sequence)
             found = unused_of(
-                store.whole, solution, faulty, rulings, end_of(request.name, config))
+                store.whole, solution, faulty, rulings, end)
             return len(found), [_message(one) for one in found[:most]]
 
         work = Background(described)

@@ -7,6 +7,7 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 
 def time_message(stamp_ns: int) -> Time:
@@ -30,3 +31,8 @@ def topic_token(robot: str) -> str:
     """A robot's name as part of a topic name: `01` becomes `robot_01`, `tug-3` `tug_3`."""
     tokens = [re.sub(r'[^A-Za-z0-9_]', '_', token) for token in robot.strip('/').split('/')]
     return '/'.join(f'robot_{t}' if not t or t[0].isdigit() else t for t in tokens)
+
+
+def full_name(endpoint: TopicEndpointInfo) -> str:
+    """Of the node that has an endpoint."""
+    return f'{endpoint.node_namespace.rstrip("/")}/{endpoint.node_name}'

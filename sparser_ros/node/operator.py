@@ -42,6 +42,16 @@ def ruling_of(
     return Ruling(action, kind, ends, begin_ns, end_ns)
 
 
+def any_end(name: str, config: SparserConfig, landmarks: Collection[str]) -> str:
+    """The robot or beacon of a name, also that of its radio; ConfigError where there is none."""
+    known = {*config.robots, *landmarks, *config.radio_specs()}
+    known |= {spec.beacon for spec in config.radio_specs().values() if spec.beacon}
+    if name and name not in known:
+        raise ConfigError(f'no robot, beacon or radio {name!r}; there are: '
+                          f'{", ".join(sorted(known))}')
+    return end_of(name, config)
+
+
 def end_of(name: str, config: SparserConfig) -> str:
     """The robot or beacon that a radio belongs to; any other name as it is."""
     radio = config.radio_specs().get(name)

@@ -44,6 +44,8 @@ OPTIONAL = (*PRECIOUS, 'sightings')
 """Kinds whose silence is no fault."""
 
 
+FEW = 20
+"""Messages of an optional kind whose silence is no news."""
 MOST_FETCHED = 1000
 """Messages of one topic that are fetched at once: 10 ms."""
 MOST_BACKLOG = 100_000
@@ -87,6 +89,12 @@ class Input:
     def optional(self) -> bool:
         """True when silence is no fault."""
         return self.route.kind in OPTIONAL
+
+    @property
+    def regular(self) -> bool:
+        """True when so many messages have come that their end is worth a word: an initial pose or
+        a loop closure comes once, or now and then."""
+        return self.count >= FEW or (self.count > 0 and not self.optional)
 
     @property
     def latched(self) -> bool:

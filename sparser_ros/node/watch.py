@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from rclpy.node import Node
 
 from ..graph.finding import Finding
+from .conversions import full_name, topic_token
 from .pipeline import Pipeline
 from .subscriptions import Subscriptions
 
+LEASE_S = 20.0
+"""So long a node that was killed is still seen by the others."""
 TIME_MISMATCH_S = 10.0
 """Offset of a topic's stamps from the node's clock that is reported; networks delay by less."""
 MOST_NAMED_TOPICS = 5
@@ -33,6 +36,7 @@ class Watch:
         self._clock_moved = self._begin
         self.clock: Callable[[], list[Finding]] = list
         """What is wrong with how `/clock` goes on."""
+        self._rival_since: dict[str, float] = {}
         self._logged: set[tuple[str, str]] = set()
         self.findings: tuple[Finding, ...] = ()
 
@@ -40,13 +44,17 @@ class Watch:
         """Bring `findings` up to date."""
         self.findings = (
             *self._silence(), *self._clock(), *self.clock(), *self._time_mismatch(),
+            *self._rivals(),
             *(Finding(f'input_{kind.partition(" ")[0]}', kind.partition(' ')[2], text)
               for kind, text in self._inputs.warnings().items()),
             *(Finding('configuration', f'hint {number}', text)
               for number, text in enumerate((
                   *self._hints, *self._pipeline.frontend.warnings))))
-        now = {(one.kind, one.subject) for one in self.findings}
-        for one in self.findings:
+        # What is refused is a finding of the front-end; the log tells when it begins.
+        told = (*self.findings, *(one for one in self._pipeline.frontend.findings
+                                  if one.kind.startswith('refused_')))
+        now = {(one.kind, one.subject) for one in told}
+        for one in told:
             if (one.kind, one.subject) not in self._logged:
                 self._node.get_logger().warning(one.text)
         self._logged = now
@@ -56,12 +64,12 @@ class Watch:
         inputs = [item for item in self._inputs.inputs.values() if not item.latched]
         silent = [
             item for item in inputs
-            if (item.count or not item.optional)
+            if (item.regular or not item.optional)
             and now - (item.last_steady_s or self._begin) > limit]
         found = []
         stopped = [item for item in silent if item.count]
         if len(stopped) > 1 and len(stopped) == sum(
-                bool(item.count) for item in inputs):
+                item.regular for item in inputs):
             since = now - max(item.last_steady_s for item in stopped)
             found.append(Finding(
                 'input_silent', 'all inputs',
@@ -83,6 +91,23 @@ class Watch:
             found.append(Finding(
                 'input_silent', 'other inputs', f'{rest} other topics are silent as well'))
         return found
+
+    def _rivals(self) -> list[Finding]:
+        """Other nodes of ours that publish the same transforms; consumers see robots jump."""
+        node, robots = self._node, self._pipeline.config.robots
+        own, texts = node.get_fully_qualified_name(), {}
+        if node.count_publishers('~/status') > 1:
+            texts[own] = f'another node of the name {own} publishes the same topics and transforms'
+        for endpoint in node.get_publishers_info_by_topic(node.resolve_topic_name('/tf')):
+            name = full_name(endpoint)
+            shared = [robot for robot in robots if name != own
+                      and node.count_publishers(f'{name}/path/{topic_token(robot)}')]
+            if shared:
+                texts[name] = f'{name} publishes map -> odom of {", ".join(shared)} as well'
+        now = time.monotonic()
+        self._rival_since = {name: self._rival_since.get(name, now) for name in texts}
+        return [Finding('rival', name, f'{text}: end one of the two')
+                for name, text in texts.items() if now - self._rival_since[name] > LEASE_S + 1]
 
     def _clock(self) -> list[Finding]:
         if not self._node.get_parameter('use_sim_time').value:

@@ -148,6 +148,26 @@ def test_who_else_listens_does_not_start_the_bag(bag, robot, odometry, tmp_path)
         rclpy.try_shutdown(context=recorder_context)
 
 
+def test_a_node_that_hears_nothing_of_the_bag_is_told_what_there_is(bag, odometry, context):
+    """A launch without parameters: the player ends with the topics that the bag has."""
+    node = rclpy.create_node('deaf', context=context)
+    node.create_publisher(SolverStatus, '~/status', 1)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    spinning = threading.Thread(target=executor.spin, daemon=True)
+    spinning.start()
+    player = Player(bag, context=context)
+    try:
+        assert not player.wait_for_listeners(PATIENCE_S, '/deaf', settle_s=0.0)
+        assert player.found_node and player.heard == frozenset()
+        assert f'{odometry} [nav_msgs/msg/Odometry], /uwb/ranges' in player.misfit()
+    finally:
+        executor.shutdown(timeout_sec=2.0)
+        spinning.join(2.0)
+        player.destroy_node()
+        node.destroy_node()
+
+
 def test_bytes_are_those_of_the_recording(bag, odometry, context):
     player = Player(bag, context=context)
     try:

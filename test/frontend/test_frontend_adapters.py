@@ -1,6 +1,7 @@
 """Messages of other drivers and SLAM front-ends, by field names alone."""
 
 import math
+from dataclasses import dataclass
 from types import SimpleNamespace as M
 
 import numpy as np
@@ -82,6 +83,32 @@ def test_a_name_format_for_each_end_of_a_pair_topic():
     assert (sample.source, sample.target) == ('tag0', '0x6958')
     (sample,) = decoded(found, '/tag/0/anchor/hall', M(data=2.0))
     assert sample.target == '0xhall'
+
+
+def test_a_path_that_leads_nowhere_is_told_with_the_fields_that_there_are():
+    found = inputs(topic='/uwb', adapter='fields', type='px4_msgs/msg/Ranges', source='tag',
+                   fields={'range': 'info.rnge', 'target': 'anchor'})
+    frontend = Frontend(SparserConfig.from_mapping({'robots': ['A']}))
+    route = found.match('/uwb', 'px4_msgs/msg/Ranges')
+    for _ in range(3):
+        frontend.feed(route, Distance(7, Info(2.0)), RECEIVED)
+    finding, = frontend.findings
+    assert (finding.kind, finding.subject) == ('refused_unreadable', '/uwb')
+    assert finding.text == ("3 of the messages on /uwb dropped: fields.range: Info has no field "
+                            "'rnge'; it has metres, sigma")
+    assert frontend.counters.ranges.dropped == {'unreadable': 3}
+
+
+@dataclass
+class Info:
+    metres: float
+    sigma: float = 0.1
+
+
+@dataclass
+class Distance:
+    anchor: int
+    info: Info
 
 
 def test_parallel_arrays():

@@ -35,6 +35,7 @@ def test_what_is_ignored_leaves_the_map_survives_a_resume_and_is_revived(tmp_pat
             ({'action': 'ignore', 'kind': 'radio', 'names': ['Z']}, "no radio 'Z'"),
             ({'action': 'ignore', 'kind': 'odometry', 'names': ['A']}, 'doubt it'),
             ({'action': 'revive', 'kind': 'pair', 'names': ['A', 'L0']}, 'not ignored'),
+            ({'action': 'revive', 'kind': 'all', 'names': ['B']}, 'takes no names'),
         ):
             answer = ask(**wrong)
             assert not answer.success and word in answer.message, answer
@@ -71,6 +72,9 @@ def test_rejected_ranges_are_listed_and_starting_over_keeps_beacons():
         world.play(scene.events[:half])
         world.solved()
         world.located()
+        unknown = world.asker(Rejected, 'rejected')(name='L17')
+        assert not unknown.success and unknown.message == (
+            "no robot, beacon or radio 'L17'; there are: A, B, L0, L1, L2, L3")
         answer = world.asker(Rejected, 'rejected')()
         assert answer.success and answer.total == len(answer.measurements), answer.message
         pairs = {(one.source, one.target) for one in wrong}

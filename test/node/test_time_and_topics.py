@@ -7,13 +7,15 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
+from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
-from node_world import START_S, Scene, World
+from node_world import PARAMETERS, START_S, Scene, World, parameters
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range
 
 from sparser_ros.node.conversions import time_message
+from sparser_ros.node.node import SparserNode
 from sparser_ros.node.transforms import MapToOdom
 
 pytestmark = pytest.mark.timeout(2 * START_S)
@@ -108,12 +110,35 @@ def test_silence_and_units_are_reported():
         # There is a publisher, of this type here; one of another type would be as silent.
         assert any('/A/odom has said nothing' in text and 'though somebody publishes it' in text
                    for text in world.status.findings), world.status.findings
+        pose = world.friend.create_publisher(PoseWithCovarianceStamped, '/initialpose', 1)
+        assert world.until(pose.get_subscription_count)
+        pose.publish(PoseWithCovarianceStamped())
+        assert world.until(lambda: world.node.inputs.inputs['initialpose'].count == 1)
         ranges = [message for _, topic, message in scene.events if topic == '/uwb/ranges'][:120]
         for message in ranges:
             message.range *= 1000
             world.send('/uwb/ranges', message)
         assert world.until(lambda: 'looks like' in world.status.text), world.status.text
         assert world.status.state == world.status.STATE_PAUSED
+        assert world.until(lambda: any(
+            'uwb/ranges has been silent' in text for text in world.status.findings))
+        assert not any('initialpose' in text for text in world.status.findings), 'it comes once'
+
+
+def test_two_nodes_that_publish_the_same_transforms_are_told():
+    """The third one is of another robot."""
+    with World(THREAD) as world:
+        others = [SparserNode(name, context=world.context, parameter_overrides=parameters(
+            PARAMETERS | THREAD | {'robots': robots}))
+            for name, robots in (('second', ['B', 'C']), ('third', ['D']))]
+        try:
+            assert world.until(lambda: world.heard['/sparser/status'] and any(
+                '/second publishes map -> odom of B as well' in text
+                for text in world.status.findings))
+            assert not any('third' in text for text in world.status.findings)
+        finally:
+            for node in others:
+                node.destroy_node()
 
 
 def test_pair_topics_are_found_as_they_appear():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...config.inputs_config import PATH_STEP, RangeInput, radio_name
@@ -27,6 +27,20 @@ class FieldPath:
                 first, last, stride = (
                     int(step[key]) if step[key] else None for key in ('first', 'last', 'stride'))
                 self.steps.append(slice(first, last, stride))
+
+    def fault(self, message: Any) -> str:
+        """Which field of a message does not exist, and which there are, in words."""
+        for step in self.steps:
+            if isinstance(step, str) and not hasattr(message, step):
+                names: Iterable[str] = getattr(message, 'get_fields_and_field_types', dict)()
+                names = names or getattr(message, '__dataclass_fields__', ())
+                there = ', '.join(name for name in names if not name.startswith('_'))
+                return f'{type(message).__name__.lstrip("_")} has no field {step!r}' + (
+                    f'; it has {there}' if there else '')
+            if not isinstance(step, str):
+                break
+            message = getattr(message, step)
+        return 'no such entry'
 
     def __call__(self, message: Any, entry: int = 0) -> Any:
         """The value; AttributeError or IndexError where the path does not exist."""
@@ -63,7 +77,8 @@ class Fields:
             try:
                 elements = list(self._paths['list'](msg))
             except (AttributeError, IndexError, TypeError):
-                yield Refused('ranges', 'unreadable')
+                yield Refused('ranges', 'unreadable',
+                              f'fields.list: {self._paths["list"].fault(msg)}')
                 return
         for entry, element in enumerate(elements):
             if self._targets and not any(self._targets[entry:entry + 1]):
@@ -72,8 +87,19 @@ class Fields:
             # Numbers of numpy have fields of their own, such as `data`.
             try:
                 yield self._sample(_plain(element), entry, msg, received_ns)
-            except (AttributeError, IndexError, TypeError, ValueError, OverflowError):
-                yield Refused('ranges', 'unreadable')
+            except (AttributeError, IndexError, TypeError, ValueError, OverflowError) as error:
+                detail = self._fault(element, entry, msg) or str(error)
+                yield Refused('ranges', 'unreadable', detail)
+
+    def _fault(self, element: Any, entry: int, msg: Any) -> str:
+        """The first path that leads nowhere, in words; '' = all of them lead to something."""
+        for name in self._paths:
+            if name != 'list':
+                try:
+                    self._value(name, element, entry, msg)
+                except (AttributeError, IndexError, TypeError):
+                    return f'fields.{name}: {self._paths[name].fault(element)}'
+        return ''
 
     def _value(self, name: str, element: Any, entry: int, msg: Any, default: Any = None) -> Any:
         path = self._paths.get(name)
