@@ -78,7 +78,8 @@ class OdometryGate:
 
     def offer_older(self, reading: Reading) -> bool:
         """Take a reading older than the suspects; it decides about them. False = not its case."""
-        if self._last is None or not self._suspects or reading.stamp_ns <= self._last.stamp_ns:
+        if not self._suspects or (
+                self._last is not None and reading.stamp_ns <= self._last.stamp_ns):
             return False
         self._refuse()
         self._judge(reading)

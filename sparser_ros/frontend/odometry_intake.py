@@ -150,11 +150,13 @@ class OdometryIntake:
     def _older(self, number: int, gate: OdometryGate, reading: Reading) -> bool:
         """A message older than others of its robot."""
         counters = self._counters
+        far = gate.frontier_ns - reading.stamp_ns > self._back_ns
         counters.waiting += 1
-        if gate.offer_older(reading):
+        # A first message of all that is far ahead has a wrong stamp.
+        if (far or gate.last is not None) and gate.offer_older(reading):
             return True
         counters.waiting -= 1
-        if gate.frontier_ns - reading.stamp_ns <= self._back_ns:
+        if not far:
             gate.late(reading.stamp_ns)
             if not self.tracks[number].insert(reading):
                 return counters.drop('out_of_order')

@@ -174,6 +174,12 @@ def test_false_fixes_alone_on_the_field_are_rejected(metres, when):
     assert max(drive.errors) < 1.0
 
 
+def test_a_first_message_from_the_future_costs_itself_only():
+    drive = Drive().play([(-1.0, BODY.odometry(0.0, ODOMETRY, stamp_ns=ns(1e4)))])
+    assert drive.located and drive.error_m < 0.1 and drive.dropped('odometry') == {'implausible': 1}
+    assert 'did not go with what followed: dropped' in drive.told
+
+
 def test_the_first_place_of_an_antenna_need_not_be_believed():
     """100 m away is no antenna of this robot."""
     drive = Drive().play([(-1.0, frame(far(1e4)))])
