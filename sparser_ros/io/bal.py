@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 from ..array_types import Array
 from ..config import FormatError
 from ..graph import Graph, Landmarks, Poses, Sightings, empty_graph
-from .line_records import LARGEST, read_lines
+from .line_records import LARGEST, LONGEST_M, read_lines
 
 SIGMA_PIXEL = 1.0
 """Noise of an observation per image axis, pixels."""
@@ -58,7 +58,7 @@ def read(path: Path | str) -> Graph:
         ray = undistorted(pixel / camera[i, 6:7], camera[i, 7], camera[i, 8])
         view = depth[:, None] * np.column_stack([ray, -np.ones(len(ray))])
         weight = (camera[i, 6] / (SIGMA_PIXEL * depth)) ** 2
-    bad = ~(np.abs(view).max(axis=1) < LARGEST) | ~((weight > 1 / LARGEST) & (weight < LARGEST))
+    bad = ~(np.abs(view).max(axis=1) < LONGEST_M) | ~((weight > 1 / LARGEST) & (weight < LARGEST))
     if np.any(bad):
         row = int(np.flatnonzero(ahead)[np.argmax(bad)])
         raise FormatError(
@@ -103,9 +103,9 @@ def _numbers(
             values[row] = [float(word) for word in line]
         except ValueError as error:
             raise FormatError(path, start + row + 1, f'expected {meaning}: {error}') from None
-    good = np.all(np.abs(values) < LARGEST, axis=1)
+    good = np.all(np.abs(values) < LONGEST_M, axis=1)
     if not np.all(good):
         raise FormatError(
             path, start + 1 + int(np.argmin(good)),
-            f'expected {meaning}, finite and below {LARGEST:g}')
+            f'expected {meaning}, finite and below {LONGEST_M:g}')
     return values

@@ -27,7 +27,7 @@ from ..graph.graph import counted
 from ..graph.precision import kappa_from_covariance, tau_from_covariance
 from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from .chain import steps, turned
-from .line_records import Block, Lines, as_blocks, read_records, symmetric
+from .line_records import LARGEST, Block, Lines, as_blocks, read_records, symmetric
 
 _I2 = '[I11 I12 I22]'
 _I3 = '[I11 I12 I13 I22 I23 I33]'
@@ -239,7 +239,7 @@ class G2oReader:
                 self._endpoints(block, field, kind)
                 for field, kind in enumerate(ENDS.get(block.tag, ('pose', 'pose')), start=1))
             block.require(source != target, 'expected two different variables')
-            distance, information = block.numbers(3, 2).T
+            distance, information = block.numbers(3, 1)[:, 0], block.numbers(4, 1, LARGEST)[:, 0]
             block.require(distance > 0, 'expected a range > 0 m')
             lever = np.zeros((len(block), d))
             tables.append(Ranges(
@@ -346,7 +346,7 @@ class G2oReader:
         """Rotation and translation weights of information matrices that start at a field."""
         d = self.dimension
         size = 3 * (d - 1)
-        information = symmetric(block.numbers(first, size * (size + 1) // 2), size)
+        information = symmetric(block.numbers(first, size * (size + 1) // 2, LARGEST), size)
         return (
             block.weights(kappa_from_covariance(
                 self._inverse(block, information[:, d:, d:], 'rotation'))),
@@ -356,7 +356,7 @@ class G2oReader:
 
     def _point_weights(self, block: Block, first: int) -> Array:
         d = self.dimension
-        information = symmetric(block.numbers(first, d * (d + 1) // 2), d)
+        information = symmetric(block.numbers(first, d * (d + 1) // 2, LARGEST), d)
         return block.weights(tau_from_covariance(self._inverse(block, information, 'position')))
 
     @staticmethod

@@ -29,10 +29,11 @@ __all__ = ['value_texts', 'write']
 
 
 def write(path: Path | str, graph: Graph) -> None:
-    """Write a graph without ranges; others need a `.pyfg` file (GraphError)."""
+    """Write a graph; what the format cannot hold needs a `.pyfg` file (GraphError)."""
     graph.validate()
-    if len(graph.ranges):
-        raise GraphError('a .g2o file cannot hold ranges; write a .pyfg file')
+    if np.any(graph.ranges.lever_source) or np.any(graph.ranges.lever_target):
+        raise GraphError(
+            'a .g2o file cannot hold ranges of antennas off the body origin; write a .pyfg file')
     if len(graph.robots) > 1 and not (
             all(map(_KEY_LETTERS.fullmatch, graph.robots))
             and graph.poses.index.max(initial=0) < 1 << LETTER_SHIFT):
@@ -71,7 +72,7 @@ class _G2oWriter:
 
     def _edges(self) -> Iterator[str]:
         graph, plane, d = self.graph, self.plane, self.graph.dimension
-        rel, see = graph.relative_poses, graph.sightings
+        rel, see, ranges = graph.relative_poses, graph.sightings, graph.ranges
         pose, point = graph.pose_priors, graph.point_priors
         body = self._offset(np.zeros((max(len(see), len(pose)), d)))
         yield from _lines(
@@ -82,6 +83,9 @@ class _G2oWriter:
             'EDGE_SE2_XY' if plane else 'EDGE_SE3_TRACKXYZ', self._names(see.i),
             self._names(see.point), *([] if plane else [body[: len(see)]]),
             _numbers(see.translation), self._point_information(see.tau))
+        yield from _lines(
+            'EDGE_RANGE', self._names(ranges.source), self._names(ranges.target),
+            _numbers(np.column_stack([ranges.distance_m, ranges.precision])))
         yield from _lines(
             'EDGE_PRIOR_SE2' if plane else 'EDGE_SE3_PRIOR', self._names(pose.i),
             *([] if plane else [body[: len(pose)]]),

@@ -17,10 +17,12 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import FormatError
+from ..graph.measurements.table import MOST_LENGTH_M
 
-LARGEST = 1e30
-"""Numbers and weights of a file lie below this, and weights above its inverse: sums of squares and
-products of them stay finite."""
+LONGEST_M = MOST_LENGTH_M / 10
+"""Lengths in a file lie below this: what two of them make is none that a graph refuses."""
+LARGEST = MOST_LENGTH_M**2
+"""Weights, variances and information in a file lie below this, and weights above its inverse."""
 _COMMENT = re.compile(r'(?<!\S)#.*')
 """From a # at the start of a line or after a space: a name may hold one."""
 
@@ -50,8 +52,8 @@ class Block:
         """One text field of every record."""
         return self.tokens[field :: len(self.fields)]
 
-    def numbers(self, first: int, count: int) -> Array:
-        """(n, count): finite numbers of `count` adjacent fields; FormatError at the first bad."""
+    def numbers(self, first: int, count: int, most: float = LONGEST_M) -> Array:
+        """(n, count): numbers below `most` of adjacent fields; FormatError at the first bad."""
         values = np.empty((len(self), count))
         for k in range(count):
             words = self.words(first + k)
@@ -60,10 +62,10 @@ class Block:
             except ValueError:
                 row = next(r for r, word in enumerate(words) if not _is_number(word))
                 self.expected('a number', row, first + k)
-        good = np.abs(values) < LARGEST
+        good = np.abs(values) < most
         if not np.all(good):
             row, k = np.argwhere(~good)[0]
-            what = f'a number below {LARGEST:g}' if np.isfinite(values[row, k]) else (
+            what = f'a number below {most:g}' if np.isfinite(values[row, k]) else (
                 'a finite number')
             self.expected(what, int(row), first + int(k))
         return values

@@ -157,7 +157,7 @@ class PyfgReader:
                 return None
             source, target = self._endpoints(block, 2), self._endpoints(block, 3)
             block.require(source != target, 'expected two different variables')
-            distance, variance = block.numbers(4, 2).T
+            distance, variance = block.numbers(4, 1)[:, 0], block.numbers(5, 1, LARGEST)[:, 0]
             block.require(distance > 0, 'expected a range > 0 m')
             block.require(variance > 1 / LARGEST, 'expected a variance > 0 m^2')
             lever = np.zeros((len(block), 2 * d))
@@ -251,7 +251,7 @@ class PyfgReader:
         """Rotation and translation weights of pose covariances that start at a field."""
         d = self.dimension
         size = 3 * (d - 1)
-        covariance = symmetric(block.numbers(first, size * (size + 1) // 2), size)
+        covariance = symmetric(block.numbers(first, size * (size + 1) // 2, LARGEST), size)
         self._check_covariance(block, covariance[:, :d, :d], 'translation')
         self._check_covariance(block, covariance[:, d:, d:], 'rotation')
         return (
@@ -261,7 +261,7 @@ class PyfgReader:
 
     def _point_weights(self, block: Block, first: int) -> Array:
         d = self.dimension
-        covariance = symmetric(block.numbers(first, d * (d + 1) // 2), d)
+        covariance = symmetric(block.numbers(first, d * (d + 1) // 2, LARGEST), d)
         self._check_covariance(block, covariance, 'position')
         return block.weights(tau_from_covariance(covariance))
 

@@ -166,7 +166,7 @@ BAD = {
     'more than a double holds': (
         'EDGE_RANGE 0 A0 A1 1e400 1', "expected a finite number for range, got '1e400'"),
     'squares that no double holds': (
-        'EDGE_RANGE 0 A0 A1 1e200 1', "expected a number below 1e+30 for range, got '1e200'"),
+        'EDGE_RANGE 0 A0 A1 1e200 1', "expected a number below 1e+11 for range, got '1e200'"),
     'weight that no double holds': ('EDGE_RANGE 0 A0 A1 3 1e-320', 'expected a variance > 0'),
     'unknown variable': ('EDGE_RANGE 0 A0 A9 3.0 1.0', "VERTEX line for B, got 'A9'"),
     'self range': ('EDGE_RANGE 0 A0 A0 3.0 1.0', 'expected two different variables'),
