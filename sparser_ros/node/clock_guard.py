@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,8 @@ class ClockWatch:
         self._node = node
         self._guard = guard
         self._jumps = self._wrong = 0
-        self._told_s = -SHOWN_S
+        self._many_wrong = False
+        self._told_s = -math.inf
 
     @property
     def alternates(self) -> bool:
@@ -103,18 +105,20 @@ class ClockWatch:
     def findings(self) -> list[Finding]:
         """Jumps of the last minute, and clocks that alternate."""
         guard, now = self._guard, time.monotonic()
-        if guard.jumps > self._jumps or guard.wrong >= self._wrong + MANY_WRONG:
-            self._told_s = now
+        many_wrong = guard.wrong >= self._wrong + MANY_WRONG
+        if guard.jumps > self._jumps or many_wrong:
+            self._told_s, self._many_wrong = now, many_wrong
         self._jumps, self._wrong = guard.jumps, guard.wrong
         if now - self._told_s >= SHOWN_S:
             return []
-        if not self.alternates:
+        if not self.alternates and not self._many_wrong:
             return [Finding('clock_jumped', '/clock', self.words, guard.size_ns * 1e-9, 's')]
         names = sorted(
             f'{one.node_namespace.rstrip("/")}/{one.node_name}'
             for one in self._node.get_publishers_info_by_topic('/clock'))
-        jumps = guard.jumps + guard.wrong
+        jumps, several = guard.jumps + guard.wrong, len(names) != 1
         return [Finding(
             'clock_alternates', '/clock',
-            f'/clock goes back and forth ({jumps} times so far): it has {len(names)} publishers '
-            f'({", ".join(names)}); the map stays, stop all but one', jumps, 'times')]
+            f'/clock goes back and forth ({jumps} times so far): it has {len(names)} '
+            f'publisher{"s" * several} ({", ".join(names)}); the map stays'
+            f'{", stop all but one" * several}', jumps, 'times')]
