@@ -221,6 +221,11 @@ def _check_what_is_there(option: Writes, path: Path, force: bool) -> None:
         if option.kind is Kind.BAG and not _is_nothing_but_a_bag(path):
             raise ConfigError(f'{name}: {path} is not replaced, even with --force: it is no bag, '
                               'or holds other files as well')
+    if option.kind is Kind.RUN:
+        of_a_map, of_a_run = (path / one for one in _RUN_FILES)
+        if of_a_map.exists() and not of_a_run.exists():
+            raise ConfigError(f'{name}: {of_a_map} is not replaced: it is of no earlier run, which '
+                              f'would have left {of_a_run}')
     beginning = _BEGINNINGS.get(option.kind)
     if beginning is not None and path.is_file():
         with path.open('rb') as file:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class SuggestingParser(argparse.ArgumentParser):
@@ -22,10 +23,21 @@ class SuggestingParser(argparse.ArgumentParser):
         if unknown:
             wrong = [word.partition('=')[0] for word in unknown[1].split() if word[0] == '-']
             return _suggestion(wrong, self.options())
+        if 'are required: ' in message:
+            # What is missing may be there, mistyped.
+            known = self.options()
+            wrong = [name for word in self._given if (name := word.partition('=')[0])[:2] == '--'
+                     and not any(option.startswith(name) for option in known)]
+            return f', and {wrong[0]} is unknown{_suggestion(wrong, known)}' if wrong else ''
         choice = re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message)
         if choice:
             return _suggestion([choice[1]], re.findall(r"[^\s',]+", choice[2]))
         return ''
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As the parent, which calls it for subcommands as well; keeps the words for a hint."""
+        self._given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
 
     def options(self) -> set[str]:
         """All options of this parser and of its subcommands."""

@@ -233,6 +233,7 @@ def test_calibrated_radios_are_reported(tmp_path, field, capsys):
     (['solve', 'x.pyfg', '--kernel', 'gmm'], 'gm'),
     (['sovle', 'x.pyfg'], 'solve'),
     (['replay', 'BAG', '--confg=c.yaml'], '--config'),
+    (['study', 'BAG', '--gird', 'p.yaml'], '--grid'),
 ])
 def test_a_mistyped_option_gets_a_suggestion(arguments, meant, capsys):
     assert main(arguments) == 2

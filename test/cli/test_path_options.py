@@ -26,6 +26,8 @@ def made(tmp_path_factory):
     pyfg.write(folder / 'two.pyfg', random_graph(1, levers=False))
     (folder / 'grid.yaml').write_text('seeds: [0]\n')
     (folder / 'folder').mkdir()
+    (folder / 'saved').mkdir()
+    shutil.copy(folder / 'two.pyfg', folder / 'saved' / 'map.pyfg')
     (folder / 'notes.txt').write_text('to be kept\n')
     (folder / 'dangling.json').symlink_to('none/r.json')
     (folder / 'loop').symlink_to('loop')
@@ -57,6 +59,7 @@ WRONG = {
     'solve g.pyfg --report=': '--report: expected a report, got an empty name',
     'solve g.pyfg --tum c.yaml': '--tum: c.yaml cannot be written: c.yaml is a file',
     'solve g.pyfg --run c.yaml/x': '--run: c.yaml/x cannot be written: c.yaml is a file',
+    'solve g.pyfg --run saved': '--run: saved/map.pyfg is not replaced',
     'solve g.pyfg --output two.pyfg': '--output: two.pyfg exists already: name another, or '
                                       'replace it with --force',
     'solve g.pyfg --output g.pyfg': '--force',
