@@ -124,15 +124,13 @@ def _bag(path: Path, config: Path | None) -> list[str]:
 
 def _units(topics: list[TopicSurvey]) -> None:
     """A word where the ranges of a topic look like another unit."""
-    from ..frontend.units import UnitCheck
+    from ..frontend.draft_config import unit_check
 
-    check, values = UnitCheck(), [r for one in topics for r in one.ranges_m if 0 < r < np.inf]
-    for value in values:
-        check.add(value)
+    values = [r for one in topics for r in one.ranges_m if 0 < r < np.inf]
     if values:
         print(f'ranges: median {np.median(values):.2f}, {min(values):.2f} to {max(values):.2f} '
               'in the unit of the messages')
-    for finding in check.findings():
+    for finding in unit_check(topics).findings():
         print(f'warning: {finding.text}')
 
 

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
+from ..config.frontend_config import FramesConfig, RangesConfig
 from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..io.bag_survey import TopicSurvey
 from .carried_radios import Carried, carried_radios
 from .topic_check import ODOMETRY_TYPE
+from .units import UnitCheck
 
 TRUTH = re.compile(r'truth|mocap|vrpn|optitrack|vicon|(?:^|[/_])gt(?:[/_]|$)', re.IGNORECASE)
 """Topics of a reference, which must not count as odometry."""
@@ -39,9 +41,11 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     config: dict[str, Any] = {'dimension': dimension}
     notes = [why] if why else []
     inputs, radios = _ranges(topics)
+    unit = unit_check(topics)
     carried = carried_radios(
         {robot: np.array(one.track).reshape(-1, 4)[:, :1 + dimension]
-         for robot, one in driven.items()}, _pairs(topics, inputs))
+         for robot, one in driven.items()},
+        {pair: values * [1.0, unit.scale] for pair, values in _pairs(topics, inputs).items()})
     riding = {name: carried.robot[name] for name in sorted(radios) if name in carried.robot}
     if any(name != robot for name, robot in riding.items()):
         # A robot that stands still looks like a beacon, and ranges cannot place it otherwise.
@@ -53,10 +57,14 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
                 'each to `robots`, and its radio with `robot: NAME`, where it moves')
     if robots:
         config |= {'robots': robots, 'odometry': {'topic': template}}
+        frames = _frames({robot: driven[robot].frames for robot in robots})
+        if frames:
+            config['frames'] = frames
     else:
         notes.append(f'no topic of {ODOMETRY_TYPE}: a solve needs the odometry of every robot')
     if inputs:
-        config['ranges'] = {'inputs': inputs}
+        config['ranges'], said = _range_options(topics, inputs, unit)
+        notes += said
     else:
         notes.append('no topic of ranges that is known by its type: see ranges.inputs, adapter '
                      'fields')
@@ -78,9 +86,66 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     return config, notes
 
 
+def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
+    """The unit of all ranges, judged by how they change with the way that robots travel."""
+    stamps, ways = [], []
+    for one in topics:
+        if one.type == ODOMETRY_TYPE and one.track and not TRUTH.search(one.topic):
+            track = np.array(one.track)
+            steps = np.linalg.norm(np.diff(track[:, 1:], axis=0), axis=1)
+            stamps.append(track[:, 0])
+            ways.append(np.concatenate([[0.0], np.cumsum(steps)]))
+    check = UnitCheck()
+    rows = sorted((seconds, pair, value) for one in topics for pair, seconds, value in zip(
+        one.range_pairs, one.range_stamps_s, one.ranges_m, strict=True) if 0 < value < np.inf)
+    for seconds, pair, value in rows:
+        # Which radio rides where is not known yet: each has travelled as far as robots on average.
+        travelled = [float(np.interp(seconds, *way)) for way in zip(stamps, ways, strict=True)]
+        check.add(value, pair, float(np.mean(travelled)) if travelled else 0.0)
+    return check
+
+
+def _range_options(
+    topics: Sequence[TopicSurvey], inputs: dict[str, Any], unit: UnitCheck
+) -> tuple[dict[str, Any], list[str]]:
+    """`ranges` of the configuration: inputs with their unit, and how far radios reach."""
+    notes = []
+    if unit.scale != 1.0:
+        inputs = {name: one | {'scale': unit.scale} for name, one in inputs.items()}
+        notes = [f'scale {unit.scale:g}: {one.text}' for one in unit.findings()]
+    options: dict[str, Any] = {'inputs': inputs}
+    values = [value for one in topics for value in one.ranges_m if 0 < value < np.inf]
+    reach = float(np.percentile(values, 99)) * unit.scale if values else 0.0
+    if reach > RangesConfig().max_m / 2 and not (unit.findings() and unit.scale == 1.0):
+        options['max_m'] = float(f'{2 * reach:.2g}')
+        notes.append(f'ranges reach {reach:.0f} m: longer ones than max_m are refused')
+    return options, notes
+
+
+def _frames(frames: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Frames of the odometry as its messages name them, where all robots name them alike."""
+    default = FramesConfig()
+    templates = {tuple(_templated(frame, robot) for frame in both)
+                 for robot, both in frames.items()}
+    if len(templates) != 1:
+        return {}
+    odom, base = templates.pop()
+    if not odom or not base or (odom, base) == (default.odom, default.base) or (
+            len(frames) > 1 and not ('{robot}' in odom and '{robot}' in base)):
+        return {}
+    return {'odom': odom, 'base': base}
+
+
+def _templated(frame: str, robot: str) -> str:
+    """A frame with {robot} in place of a robot's name, where that is a word of its own: 01 is one
+    in turtle01/odom, but A not in Alpha/odom."""
+    word = '0-9' if robot.isdigit() else '0-9A-Za-z'
+    return re.sub(f'(?<![{word}]){re.escape(robot)}(?![{word}])', '{robot}', frame)
+
+
 def _dimension(driven: Mapping[str, TopicSurvey]) -> tuple[int, str]:
     """2 or 3, and why; no reason without odometry."""
-    reasons: dict[int, list[str]] = {2: [], 3: []}
+    reasons: dict[int, list[tuple[float, str]]] = {2: [], 3: []}
     for robot, one in driven.items():
         if not one.track:
             continue
@@ -92,14 +157,15 @@ def _dimension(driven: Mapping[str, TopicSurvey]) -> tuple[int, str]:
         lean = float(np.degrees(np.percentile(np.arccos(np.clip(upright @ mean, -1, 1)), 95)))
         space = climb > CLIMB_M and (
             climb > CLIMB_SHARE * across or lean > LEAN_DEG)
-        reasons[3 if space else 2].append(
-            f'{robot} climbs {climb:.2f} m on a way {across:.1f} m across and leans by '
-            f'{lean:.0f} deg')
-    if reasons[3]:
-        return 3, (f'dimension 3: {"; ".join(reasons[3])}. Set 2 where that is drift of odometry '
-                   'or a slope')
-    if reasons[2]:
-        return 2, f'dimension 2: {"; ".join(reasons[2])}. Set 3 for robots that fly or climb'
+        reasons[3 if space else 2].append((
+            climb, f'{robot} climbs {climb:.2f} m on a way {across:.1f} m across and leans by '
+            f'{lean:.0f} deg'))
+    for dimension, else_ in ((3, 'Set 2 where that is drift of odometry or a slope'),
+                             (2, 'Set 3 for robots that fly or climb')):
+        if reasons[dimension]:
+            most = max(reasons[dimension])[1] + (
+                ', no other more' if len(reasons[dimension]) > 1 else '')
+            return dimension, f'dimension {dimension}: {most}. {else_}'
     return 2, ''
 
 

@@ -41,6 +41,8 @@ class UnitCheck:
         self._pairs: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
         self._count = 0
         self._finding: Finding | None = None
+        self.scale = 1.0
+        """What makes metres of the values, as far as that is known."""
 
     def add(self, distance_m: float, pair: tuple[str, str] = ('', ''),
             travelled_m: float = 0.0) -> None:
@@ -70,12 +72,14 @@ class UnitCheck:
             size = sorted(self._ratios)[len(self._ratios) // 2]
             cut = CENTIMETRES_RATIO, MILLIMETRES_RATIO
             what += f' and changes by {size:.0f} m per metre of odometry'
-        self._finding = None
+        self._finding, self.scale = None, 1.0
         if size < cut[0]:
             return
         unit, scale = ('millimetres', '0.001') if size >= cut[1] else ('centimetres', '0.01')
         if not moved and EITHER_FROM <= size < cut[1]:
             unit, scale = 'centimetres or millimetres (driving will tell)', '0.01 or 0.001'
+        else:
+            self.scale = float(scale)
         self._finding = Finding(
             'range_unit', 'ranges', f'{what}, which looks like {unit}: set scale: {scale} for that '
             'input (ranges.inputs.<name>.scale)', median, 'm')

@@ -44,6 +44,8 @@ class TopicSurvey:
     """(reception in seconds of bag time, x, y, z) of odometry."""
     upright: list[tuple[float, float, float]] = field(default_factory=list)
     """The z axis of the body in the frame of the odometry, for each of them."""
+    frames: tuple[str, str] = ('', '')
+    """Frame and child frame of the last of them."""
 
 
 def survey(path: Path | str, faults: list[str] | None = None) -> list[TopicSurvey]:
@@ -93,6 +95,7 @@ def _look(one: TopicSurvey, msg: Any, seconds: float) -> None:
         if np.all(np.isfinite([*pose, *up])):
             one.track.append(pose)
             one.upright.append(up)
+            one.frames = str(msg.header.frame_id), str(msg.child_frame_id)
 
 
 def _time(one: TopicSurvey, stamps: Any) -> None:

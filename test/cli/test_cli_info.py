@@ -60,6 +60,53 @@ def test_centimetres_are_named(tmp_path, capsys):
     assert 'looks like centimetres' in shown and 'missing: odometry' in shown
 
 
+def circling(path, *, scale, radius=4.0):
+    """One robot on a loop, a tag on it and three anchors; ranges times `scale`."""
+    with SensorBagWriter(path) as writer:
+        for k in range(240):
+            stamp = 10**8 * (k + 10)
+            at = np.array([radius * np.sin(k / 9), radius * np.cos(k / 14), 0.0])
+            writer.odometry('A', stamp, at, np.array([0, 0, 0, 1.0]), np.eye(6) * 1e-4)
+            name, place = [('n1', (6, 1)), ('n2', (-7, 2)), ('n3', (1, -9))][k % 3]
+            distance = np.hypot(*(at[:2] - np.array(place) * radius / 4))
+            writer.uwb_range('t1', name, stamp, float(scale * distance), 0.01)
+
+
+@pytest.mark.parametrize('scale', [1.0, 100.0, 1000.0])
+def test_units_are_drafted_from_the_motion(tmp_path, scale):
+    """Who carries what is decided in metres."""
+    circling(tmp_path / 'bag', scale=scale)
+    values, notes = draft(survey(tmp_path / 'bag'))
+    assert values['ranges']['inputs']['uwb'].get('scale', 1.0) == 1 / scale
+    assert values['radios'] == {
+        't1': {'robot': 'A'}, **{name: {'beacon': name} for name in ('n1', 'n2', 'n3')}}
+    assert any('looks like' in note for note in notes) == (scale > 1)
+    assert 'max_m' not in values['ranges']
+
+
+def test_frames_are_drafted_from_the_messages():
+    def frames_of(**frames):
+        topics = [TopicSurvey(f'/{robot}/odom', ODOMETRY, 9, frames=both)
+                  for robot, both in frames.items()]
+        return draft(topics)[0].get('frames')
+
+    assert frames_of(A=('odom', 'base_link')) == {'odom': 'odom', 'base': 'base_link'}
+    assert frames_of(A=('A_odom', 'A'), B=('B_odom', 'B')) == {
+        'odom': '{robot}_odom', 'base': '{robot}'}
+    assert frames_of(**{'1': ('r1/odom', 'r1/base'), '11': ('r11/odom', 'r11/base')}) == {
+        'odom': 'r{robot}/odom', 'base': 'r{robot}/base'}
+    assert frames_of(A=('A/odom', 'A/base_link')) is None  # the defaults
+    assert frames_of(A=('odom', 'base_link'), B=('odom', 'base_link')) is None  # which is whose?
+
+
+def test_long_ranges_are_no_centimetres_where_robots_drive_far(tmp_path, capsys):
+    """Acoustic ranges of half a kilometre: none is refused by the drafted configuration."""
+    circling(tmp_path / 'bag', scale=1.0, radius=300.0)
+    assert main(['info', str(tmp_path / 'bag'), '--config', str(tmp_path / 'c.yaml')]) == 0
+    assert 'centimetres' not in capsys.readouterr().out
+    assert SparserConfig.from_yaml(tmp_path / 'c.yaml').ranges.max_m > 1000
+
+
 def test_a_bag_that_is_none(tmp_path, capsys):
     assert main(['info', str(tmp_path / 'none')]) == 2
     assert 'no such bag' in capsys.readouterr().err
