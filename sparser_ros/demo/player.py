@@ -37,11 +37,16 @@ QUEUE_DEPTH = 5000
 NO_MORE_S = 2.0
 """Time without a new subscription of the node after which the player starts: topics that match a
 pattern are found within `node.discovery_period_s`."""
-POLL_S = 0.05
+POLL_S, ASK_S = 0.05, 1.0
+"""Between two looks for the node, and between two questions to it."""
 DISCOVERY_S = 0.5
 """Time that a discovered subscriber needs to discover the publisher as well."""
 ACKNOWLEDGED_S = 5
 """Longest wait for the acknowledgement of the last messages."""
+
+
+Asked = dict[str, tuple[Client, list[tuple[float, Future]]]]
+"""By node: who asks it, and (seconds of waiting, answer) of every question."""
 
 
 @dataclass
@@ -133,7 +138,7 @@ class Player(Node):
     def _await_node(self, timeout_s: float, node: str) -> bool:
         begin = changed = time.monotonic()
         before: frozenset[str] = frozenset()
-        asked: dict[str, tuple[Client, Future]] = {}
+        asked: Asked = {}
         executor = SingleThreadedExecutor(context=self.context)
         executor.add_node(self)
         try:
@@ -141,7 +146,7 @@ class Player(Node):
                 nodes = [name for name in self._nodes_of_ours() if name == (node or name)]
                 seen_s = time.monotonic() - begin
                 alive = [name for name in nodes
-                         if self._answers(name, asked) or seen_s > LEASE_S]
+                         if self._answers(name, asked, seen_s) or seen_s > LEASE_S]
                 heard = self.heard = self._heard_by(alive)
                 if heard != before or not alive:
                     before, changed = heard, time.monotonic()
@@ -162,15 +167,17 @@ class Player(Node):
         return [full_name(one) for topic, kinds in self.get_topic_names_and_types()
                 if STATUS_TYPE in kinds for one in self.get_publishers_info_by_topic(topic)]
 
-    def _answers(self, node: str, asked: dict[str, tuple[Client, Future]]) -> bool:
-        """Whether a node has answered a question: one that was killed is seen for LEASE_S yet."""
+    def _answers(self, node: str, asked: Asked, seen_s: float) -> bool:
+        """Whether a node has answered a question: one that was killed is seen for LEASE_S yet.
+
+        An answer is lost where the node has not discovered who asks: it is asked again.
+        """
         if node not in asked:
-            client = self.create_client(GetParameters, f'{node}/get_parameters')
-            if not client.service_is_ready():
-                self.destroy_client(client)
-                return False
-            asked[node] = client, client.call_async(GetParameters.Request())
-        return bool(asked[node][1].done())
+            asked[node] = self.create_client(GetParameters, f'{node}/get_parameters'), []
+        client, answers = asked[node]
+        if client.service_is_ready() and (not answers or seen_s - answers[-1][0] > ASK_S):
+            answers.append((seen_s, client.call_async(GetParameters.Request())))
+        return any(answer.done() for _, answer in answers)
 
     def misfit(self) -> str:
         """What to say of a node that listens to nothing in the bag, or ''."""
