@@ -52,8 +52,9 @@ class IncrementalNumbers:
         'gain is then 50 decrements. A decrement of rounding errors no longer falls and must not '
         'keep an update going')
     front_damping: float = number(
-        1e-10, 'incremental', 'share of its diagonal added to a front, so that rounding keeps it '
-        'positive definite', source='above rounding error')
+        1e-10, 'incremental', 'share of its diagonal added to a front, and precision in m^-2 '
+        'added to its points, so that rounding keeps it positive definite',
+        source='above rounding error')
     reorder_growth: float = number(
         2.0, 'incremental', 'variables, over those at the last ordering of the whole tree, from '
         'which all are ordered again: orderings of the whole then cost as much as one of the last, '

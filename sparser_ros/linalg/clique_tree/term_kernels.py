@@ -285,6 +285,11 @@ def form(axes, cliques, tree, chains, terms, bodies, fisher, damping):  # type: 
             place[nodes[m]] = -1
         for x in range(inner * b):
             front[x, x] *= 1 + damping
+        for m in range(inner):
+            # A point with a single range along an axis has a diagonal of zero across it.
+            if bodies.point[nodes[m]]:
+                for x in range(_turns(axes), b):
+                    front[m * b + x, m * b + x] += damping
         if not eliminate_front(clique, tree, b, front):
             return False
     return True

@@ -12,6 +12,8 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import ConfigError, RobustConfig, SolverConfig, SparserError
 from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.frontend import Frontend
+from sparser_ros.frontend.samples import OdometrySample, RangeSample
 from sparser_ros.graph import PosePriors, cost
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, matrix_to_angle
 
@@ -206,6 +208,27 @@ def test_odometry_alone_is_composed():
     solution = run(Session(config(robots=('A',))), world.increments(3))
     assert solution.status.solved
     np.testing.assert_allclose(solution.estimate.translation, world.odometry[0][3], atol=1e-9)
+
+
+@pytest.mark.parametrize('robots', [1, 2])
+def test_one_keyframe_and_one_range_are_no_failure(robots):
+    """The pose that holds map has no measurement that counts yet, and stays where it is."""
+    names = ['A', 'B'][:robots]
+    frontend, session = Frontend(config(robots=names)), Session(config(robots=names))
+    none = np.zeros((6, 6))
+    for number, name in enumerate(names):
+        for k in range(1 + 3 * number):
+            frontend.add(OdometrySample(
+                name, (10 + k) * STEP_NS, 0, np.array([2.0 * k, 0.0, 0.0]),
+                np.array([0.0, 0.0, 0.0, 1.0]), none, none))
+    frontend.add(RangeSample('A', 'door', 10 * STEP_NS, 0, 5.0, 0.01))
+    session.add(frontend.take(flush=True))
+    for full in (None, True, None):
+        solution = session.solve(full)
+        assert solution.status.solved, solution.message
+        assert locations(solution)['A'] is LOCATED and np.all(
+            solution.estimate.translation[0] == 0)
+    assert not np.any(solution.landmark_located)
 
 
 def test_a_robot_that_becomes_connected_triggers_a_solve_from_scratch():
