@@ -180,7 +180,7 @@ def _case(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> _Ca
         graph.landmarks.fixed, ground, parts + np.arange(graph.n_landmarks))]).astype(np.int64)
     ties = _joined([
         _ties(residual, graph, estimate, variable, ground, weight)
-        for residual, weight in _point_residuals(graph, weights)], graph.dimension)
+        for residual, weight in _point_residuals(graph, weights)])
     use = (ties.first != ties.second) & (ties.weight > 0)
     ties = _Ties(*(column[use] for column in vars(ties).values()))
     length = np.where(np.isnan(ties.distance), np.linalg.norm(
@@ -240,7 +240,7 @@ def _ties(
     return _Ties(first, variable[second], start, end, weight, distance)
 
 
-def _joined(every: list[_Ties], dimension: int) -> _Ties:
+def _joined(every: list[_Ties]) -> _Ties:
     return _Ties(*(
         np.concatenate(columns) for columns in zip(
             *(vars(ties).values() for ties in every), strict=True)))
