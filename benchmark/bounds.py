@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparser_ros.graph import Graph
-from sparser_ros.solver.certify.certificate import Certifier
-from sparser_ros.solver.certify.dual_ascent import sharpened
-from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.schur import SchurOperator
-from sparser_ros.solver.optimize.trust_region import StoppingRule, minimise
-from sparser_ros.solver.precondition.regularised_q import RegularisedQ
+from sparser_ros.solver.certificate import Certifier
+from sparser_ros.solver.dual_ascent import sharpened
+from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.trust_region import StoppingRule, minimise
 
 from . import arguments, synthetic
 from .table import Table, run_main

@@ -17,7 +17,7 @@ from sparser_ros.config import ConfigError, SolverConfig, SolverError
 from sparser_ros.graph import Graph, cost, estimate_of
 from sparser_ros.io import generators, graph_file
 from sparser_ros.solver import SolveStatus, solve
-from sparser_ros.solver.optimize.formulations import FORMULATIONS
+from sparser_ros.solver.formulations import FORMULATIONS
 
 from .datasets import directory
 from .table import Table, median, run_main

@@ -20,12 +20,12 @@ from sparser_ros.linalg.gpu.cupy_runtime import open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.gpu.partitioned_inverse import InversePlan, PartitionedInverse, levels
 from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, cholmod_available
-from sparser_ros.solver.initialize.initialization import start_point
-from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.schur import SchurOperator
-from sparser_ros.solver.optimize.compute_backend import ComputeBackend
-from sparser_ros.solver.optimize.trust_region import StoppingRule, TruncatedCG
-from sparser_ros.solver.precondition.regularised_q import RegularisedQ
+from sparser_ros.solver.compute_backend import ComputeBackend
+from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.start import start_point
+from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
 
 from .gpu_peers import PEERS
 

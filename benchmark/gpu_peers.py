@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparser_ros.solver.model.schur import SchurOperator
+from sparser_ros.solver.schur import SchurOperator
 
 
 def spsm(schur: SchurOperator, p: int) -> Callable[[], Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparser_ros.config import ConfigError
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
-from sparser_ros.solver.initialize.initialization import odometry_estimate
+from sparser_ros.solver.start import odometry_estimate
 
 
 def export(graph_path: Path, arrays: Path) -> int:

@@ -22,7 +22,7 @@ from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate, Graph, Increment, estimate_of
 from sparser_ros.io import graph_file
 from sparser_ros.solver import solve
-from sparser_ros.solver.robust.kernels import KERNELS
+from sparser_ros.solver.robust import KERNELS
 
 from . import arguments, isolated, synthetic
 from .datasets import chosen, directory

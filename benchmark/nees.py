@@ -38,9 +38,8 @@ from sparser_ros.linalg.dense.rotations import (
     rotvec_to_matrix,
 )
 from sparser_ros.solver import solve
-from sparser_ros.solver.certify.covariance import in_map, marginal_covariance, variance_factor
-from sparser_ros.solver.incremental.incremental_solver import IncrementalSolver
-from sparser_ros.solver.incremental.terms import terms_of
+from sparser_ros.solver.covariance import in_map, marginal_covariance, variance_factor
+from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 
 from . import arguments
 from .datasets import chosen, directory

@@ -28,8 +28,7 @@ from sparser_ros.io.outliers import with_false_closures, with_long_ranges
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.number_registry import NumberInfo
 from sparser_ros.solver import solve
-from sparser_ros.solver.incremental.incremental_solver import IncrementalSolver
-from sparser_ros.solver.incremental.terms import Terms, terms_of
+from sparser_ros.solver.incremental import IncrementalSolver, Terms, terms_of
 from sparser_ros.solver.thresholds import numbers, override
 
 from .synthetic import pose_graph, range_graph

@@ -21,10 +21,10 @@ from sparser_ros.io import graph_file
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, cholmod_available
 from sparser_ros.solver import solve
-from sparser_ros.solver.initialize.initialization import chordal_rotations, odometry_estimate
-from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.schur import SchurOperator
-from sparser_ros.solver.precondition.regularised_q import RegularisedQ
+from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.start import chordal_rotations, odometry_estimate
 
 from . import synthetic
 

@@ -18,9 +18,9 @@ from sparser_ros.graph import Graph
 from sparser_ros.io import generators
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.solver import solve
-from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.schur import SchurOperator
-from sparser_ros.solver.optimize.formulations import FORMULATIONS, Dense
+from sparser_ros.solver.formulations import FORMULATIONS, Dense
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
 
 from . import pictures
 from .formulations import EXCESS_SHARE, RANK, one

@@ -108,7 +108,7 @@ class SolvedGraph:
         map; from the claimed noise, relative to what fixes map (known beacons, else the first
         pose). SolverError where something is not determined.
         """
-        from .solver.certify.covariance import marginal_covariance
+        from .solver.covariance import marginal_covariance
 
         graph, lost = self.graph, [one for one in self.judgement.undetermined if name in (
             one.subject, *one.text.replace(',', ' ').split())]

@@ -38,8 +38,8 @@ if os.environ.get('CI'):
 _LONGEST = (
     'test_printed_commands.py', 'benchmark/test_benchmark.py', 'test_lint.py', 'demo/test_demo.py',
     'node/test_crashes.py', 'backend/process/test_worker.py', 'node/test_controls.py',
-    'solver/optimize/test_compute_backend.py', 'backend/session/test_following.py',
-    'node/test_old_data.py', 'solver/certify/test_certificate.py', 'node/test_intake.py',
+    'solver/test_compute_backend.py', 'backend/session/test_following.py',
+    'node/test_old_data.py', 'solver/test_certificate.py', 'node/test_intake.py',
     'node/test_node.py', 'backend/replay/test_replay.py', 'frontend/test_frontend_roundtrip.py',
     'cli/test_compile_kernels.py', 'backend/process/test_fork_server.py',
     'linalg/gpu/test_device_kernels.py')

@@ -18,7 +18,7 @@ from ..graph import Estimate, Graph, RotationResidual, range_residuals
 from ..graph.range_ends import RangeEnds
 from ..linalg.blas import single_threaded_blas
 from ..linalg.sparse.cholesky import factorize
-from ..solver.certify.covariance import Linearised
+from ..solver.covariance import Linearised
 from .radio_parameters import RadioParameters, derivatives
 from .variance_components import VarianceComponents, variance_components
 

@@ -17,8 +17,7 @@ from ..array_types import Array, Index, Mask
 from ..config import RobustConfig
 from ..graph import Graph
 from ..graph.range_ends import RangeEnds
-from ..solver.robust.kernels import KERNELS, thresholds
-from ..solver.robust.one_sided import widths_at
+from ..solver.robust import KERNELS, thresholds, widths_at
 
 WINDOW_S = 5.0
 """Ranges of a pair that are this close in time may share errors (multipath, blocked paths)."""

@@ -75,7 +75,7 @@ def _graphs(dimension: int) -> None:
     from ..io.simulation import Simulation
     from ..io.simulation_output import graph_of
     from ..solver import solve
-    from ..solver.certify.covariance import marginal_covariance
+    from ..solver.covariance import marginal_covariance
 
     robust = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
     # One robot without beacons has no ranges: a pose graph.

@@ -218,7 +218,7 @@ def covariances_of(
     """Fields of the report: covariances of newest poses and landmarks, or why there are none."""
     from ..graph.connectivity import components
     from ..io import report
-    from ..solver.certify.covariance import marginal_covariance, variance_factor
+    from ..solver.covariance import marginal_covariance, variance_factor
 
     newest = {
         robot: int(rows[np.argmax(graph.poses.index[rows])])

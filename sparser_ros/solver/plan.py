@@ -9,11 +9,10 @@ from ..config import SolverConfig, SolverError
 from ..graph import Graph
 from ..linalg.arrays import HOST
 from . import thresholds
-from .initialize.initialization import rotation_components
-from .model.schur import SchurOperator
-from .optimize.compute_backend import ComputeBackend
-from .precondition.frozen_gauss_newton import factorisation_in_cg_steps, pays_at_once
-from .precondition.regularised_q import blocks_of_poses
+from .compute_backend import ComputeBackend
+from .preconditioner import blocks_of_poses, factorisation_in_cg_steps, pays_at_once
+from .schur import SchurOperator
+from .start import rotation_components
 
 WHOLE, THINNED, THINNED_TWICE = 0, 1, 2
 """How often the graph of a solve was thinned before."""
@@ -79,6 +78,8 @@ class Plan:
     robust_start: str
     """given, trusted, thinned, relaxation; empty without a robust kernel."""
     backend: str
+    thinned: int = WHOLE
+    """How often this graph was thinned before."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Why, by field."""
 
@@ -145,6 +146,7 @@ def make_plan(
         preconditioner=_preconditioner(features, init, backend, reasons),
         robust_start=robust_start,
         backend=backend.arrays.name,
+        thinned=thinned,
         reasons=reasons,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -17,19 +16,20 @@ from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
 from ..linalg.dense.alignment import align
 from . import thresholds
-from .certify.certificate import Certificate, Certifier
-from .certify.optimality import Assessment, assess
-from .certify.staircase import Climb, Goal, climb
-from .coarse_to_fine import relaxed_above
-from .manifold.rounding import round_to_rotations
-from .optimize.truncated_cg import CGStop
-from .optimize.trust_region import TrustRegionRun
+from .context import Progress, SolveContext
+from .manifold import round_to_rotations
+from .optimality import Assessment, assess
 from .plan import GraphFeatures, Plan, make_plan
 from .result import SolveResult, SolveStats, SolveStatus, is_finite
-from .robust_solve import RobustTrajectory, find_robust_trajectory
-from .solve_context import Progress, SolveContext
-from .stages import Start, descend, relax
-from .trajectory import Trajectory, find_trajectory, first_point
+from .stages import relax
+from .trajectory import (
+    RobustTrajectory,
+    Trajectory,
+    find_robust_trajectory,
+    find_trajectory,
+    first_point,
+)
+from .trust_region import CGStop, TrustRegionRun
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,7 @@ def solve(
         raise SolverError(
             'no certificate for poses of free scale: their rows of X_c are not bounded')
     with single_threaded_blas():
+        # The quadratic problem, its Schur complement, and what suits them.
         context = SolveContext(graph, config, progress=progress)
         given = initial is not None
         plan = make_plan(
@@ -61,14 +62,15 @@ def solve(
         log.debug('plan of %s:\n%s', graph.name, plan)
         if config.target_cost is not None:
             return _relaxed_to_target(context, plan, initial)
+        # Start, relaxation, rounding, refinement.
         robust = None
         if config.robust.kernel == 'none':
-            # Relax, round, refine.
             trajectory = find_trajectory(context, plan, config.seed, initial)
         else:
             robust = find_robust_trajectory(context, plan, config.seed, initial)
             trajectory = robust.trajectory
-        assessed = _certified(context, plan, trajectory) if config.certify else None
+        # The certificate, and a better trajectory where its test shows the way to one.
+        assessed = assess(context, plan, trajectory) if config.certify else None
         return _result(context, plan, trajectory, assessed, robust)
 
 
@@ -105,18 +107,18 @@ def solve_checked(
     second = solve(graph, config, initial=start, progress=progress)
     better = second if (second.stats.cost_robust or math.inf) < robust else first
     seconds: Counter[str] = Counter()
-    for one in (first, other, second):
-        seconds.update(one.stats.seconds)
+    for result in (first, other, second):
+        seconds.update(result.stats.seconds)
     return replace(better, stats=replace(better.stats, seconds=dict(seconds)))
 
 
 def _degrees_of_freedom(graph: Graph) -> int:
     """Scalar residuals less unknowns."""
     d = graph.dimension
-    held = 0 if graph.anchored else 1
+    gauge = 0 if graph.anchored else 1
     return sum(
         len(table) * kind.degrees_of_freedom(d) for kind, table in graph.typed()
-    ) - (graph.n_poses - held) * (d + d * (d - 1) // 2) - d * int(
+    ) - (graph.n_poses - gauge) * (d + d * (d - 1) // 2) - d * int(
         len(graph.landmarks) - graph.landmarks.fixed.sum())
 
 
@@ -124,54 +126,13 @@ def _relaxed_to_target(
     context: SolveContext, plan: Plan, initial: Estimate | None
 ) -> SolveResult:
     """The relaxation down to the configured cost, rounded but not refined."""
-    begin_at = (first_point(context, plan, context.config.seed) if initial is None
-                else Start(context.problem.pack(initial)))
-    run = relax(context, begin_at.y, thresholds.current().tolerance_target)
+    y = (first_point(context, plan, context.config.seed) if initial is None
+         else context.problem.pack(initial))
+    run = relax(context, y, thresholds.current().tolerance_target)
     estimate = _estimate(context, round_to_rotations(context.problem.manifold, run.y))
     converged = run.status is SolveStatus.CONVERGED
     status = SolveStatus.STALLED if converged else run.status
     return _finished(estimate, status, _stats(context, plan, plan.init, run))
-
-
-def _certified(context: SolveContext, plan: Plan, trajectory: Trajectory) -> Assessment:
-    """The trajectory tested for global optimality, better where the test shows the way.
-
-    The staircase above it is climbed only for a solve from scratch: a live one has no time.
-    """
-    begin = time.perf_counter()
-    certifier, frozen = Certifier(context.schur), trajectory.frozen
-    by_thinned = plan.coarsening > 1 and trajectory.relaxed is None
-    loose = by_thinned and trajectory.thinned is not None and (
-        trajectory.thinned.gain > certifier.tolerance(trajectory.refined.cost))
-
-    def descend_again(relaxed: TrustRegionRun) -> TrustRegionRun:
-        return descend(context, plan, relaxed, frozen)
-
-    def climb_from(
-        run: TrustRegionRun, certificate: Certificate | None, above: float
-    ) -> Climb:
-        tested = None
-        if certificate is not None and certificate.directions is not None:
-            tested = (run, certificate)
-        begin_at = run.y
-        if by_thinned:
-            higher = relaxed_above(context, plan, run.y, trajectory.thinned)
-            if higher is not None:
-                begin_at, tested = higher, None
-        highest = max(thresholds.current().staircase_highest_rank, begin_at.shape[1])
-        top = climb(
-            context.schur, begin_at, Goal(above, deadline=context.deadlines.end),
-            max_rank=highest, tested=tested, certifier=certifier,
-            observer=context.observer('certify'), rough=begin_at is not run.y)
-        context.tally.add(top.iterations, 0, Counter())
-        return top
-
-    assessed = assess(
-        certifier, trajectory.refined, trajectory.relaxed, descend=descend_again,
-        leaves=not by_thinned, loose=loose,
-        climb=None if trajectory.init == 'initial' else climb_from)
-    context.tally.clock('certify', begin)
-    return assessed
 
 
 def _result(

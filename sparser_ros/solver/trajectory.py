@@ -1,32 +1,55 @@
-"""A trajectory from the start that the plan names, of the whole graph or of a thinned one."""
+"""A trajectory of rank d: start, relaxation, rounding and refinement, as the plan has them.
+
+A large graph with ranges is solved coarse to fine: the solution of a thinned graph starts the
+whole one's refinement. A small one is relaxed from random starts, until a rounding can be trusted.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
-from ..graph import Estimate
+import numpy as np
+
+from ..array_types import Array
+from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from . import thresholds
-from .coarse_to_fine import LiftedPoint, ThinnedSolution, from_thinned, lifted, relaxed_start
-from .multistart import SEED_STRIDE, agree, relax_and_round
-from .optimize.trust_region import TrustRegionRun
-from .plan import WHOLE, GraphFeatures, Plan, make_plan
-from .precondition.frozen_gauss_newton import FrozenGaussNewtonPreconditioner
-from .result import is_finite
-from .solve_context import SolveContext
-from .stages import Start, refine_from_start, start
+from .context import SolveContext
+from .gnc import Graduation
+from .manifold import round_to_rotations
+from .plan import THINNED_TWICE, GraphFeatures, Plan, make_plan
+from .result import SolveStatus, is_finite
+from .robust import Reweighting
+from .stages import refine, refine_from_start, relax, round_and_refine, rounding_failed, start
+from .start import start_point
+from .thinning import CoarseGraph, coarsen
+from .trust_region import TrustRegionRun
+
+SEED_STRIDE = 1000
+"""Between the seeds of one solve, whose caller may count seeds up by ones."""
+
+
+@dataclass(frozen=True)
+class LiftedPoint:
+    """A point of the relaxation of a thinned graph, whichever of its ranges were used."""
+
+    rows: Array
+    """(n, d, p): R_i^T of the kept poses."""
+    points: Array
+    """(n_points, p): their translations, then the landmarks."""
+    gain: float
+    """What it costs less than the trajectory that was rounded from it."""
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A refined run at rank d and how it was found."""
+    """A refined run at rank d and how it was reached."""
 
     refined: TrustRegionRun
     init: str
     relaxed: TrustRegionRun | None = None
     """The relaxation that it was rounded from, if any."""
-    frozen: FrozenGaussNewtonPreconditioner | None = None
-    """The preconditioner that later refinements of it share, if any."""
     settled: bool = False
     """Whether a random start ended so near its minimum that no other need confirm it."""
     thinned: LiftedPoint | None = None
@@ -34,41 +57,160 @@ class Trajectory:
 
 
 def find_trajectory(
-    context: SolveContext, plan: Plan, seed: int, initial: Estimate | None = None,
-    thinned: int = WHOLE,
+    context: SolveContext, plan: Plan, seed: int, initial: Estimate | None = None
 ) -> Trajectory:
-    """relax -> round -> refine, as far as the plan needs them.
-
-    `initial` is refined where it is given. `thinned` says how often this graph was thinned.
-    """
+    """Start, relaxation, rounding and refinement; an estimate that is given is refined only."""
     if initial is not None:
-        refined, _ = refine_from_start(context, plan, Start(context.problem.pack(initial)))
+        refined = refine_from_start(context, plan, context.problem.pack(initial))
         return Trajectory(refined, plan.init)
     if plan.coarsening > 1:
-        came = from_thinned(
-            context, plan, seed,
-            lambda inner, seed: solve_thinned(inner, seed, thinned + 1))
-        if came is not None:
-            return Trajectory(came[0], 'coarse', thinned=came[1])
-    begin_at = first_point(context, plan, seed)
+        trajectory = _from_thinned(context, plan, seed)
+        if trajectory is not None:
+            return trajectory
+    y = first_point(context, plan, seed)
     if plan.rank == context.graph.dimension:
-        refined, frozen = refine_from_start(context, plan, begin_at)
-        return Trajectory(refined, plan.init, frozen=frozen)
-    found = relax_and_round(context, plan, begin_at, seed)
-    return Trajectory(
-        found.refined, plan.init, found.relaxed, begin_at.frozen, found.settled)
+        return Trajectory(refine_from_start(context, plan, y), plan.init)
+    if plan.early_rounding:
+        return _from_random_starts(context, plan, y, seed)
+    relaxed = relax(context, y, 1.0)
+    return Trajectory(round_and_refine(context, plan, relaxed), plan.init, relaxed)
 
 
-def first_point(context: SolveContext, plan: Plan, seed: int) -> Start:
-    """Where the first run begins: by way of a thinned relaxation where the plan says so."""
+def first_point(context: SolveContext, plan: Plan, seed: int) -> Array:
+    """Where the first run begins (rows, p); from a thinned relaxation where the plan says so."""
     lifted = plan.rank > context.graph.dimension
     if plan.init == 'random' and lifted and plan.relaxation_coarsening > 1:
-        return relaxed_start(context, plan, seed)
+        return _relaxed_start(context, plan, seed)
     return start(context, plan, seed)
 
 
-def solve_thinned(context: SolveContext, seed: int, thinned: int) -> ThinnedSolution | None:
-    """The best trajectory of a thinned graph; None where it is not finite.
+def _relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Array:
+    """A rough relaxation of a thinned graph from a random start, prolonged to all poses."""
+    begin = time.perf_counter()
+    coarse = coarsen(context.graph, plan.relaxation_coarsening)
+    inner = context.thinned(coarse.graph)
+    run = relax(
+        inner, start_point(inner.problem, 'random', plan.rank, seed),
+        thresholds.current().tolerance_thinned_relaxation)
+    y = prolonged(context, inner, coarse, run.y)
+    context.absorb(inner, begin)
+    context.tally.relaxing(begin)
+    return y
+
+
+def prolonged(
+    context: SolveContext, inner: SolveContext, coarse: CoarseGraph, y: Array
+) -> Array:
+    """A point of the thinned problem (rows, p) on all poses."""
+    n, d = inner.problem.manifold.n, context.graph.dimension
+    points = inner.schur.points(y)
+    rows, translation = coarse.prolong(y[: n * d].reshape(n, d, -1), points[:n])
+    return context.problem.compose(rows, np.concatenate([translation, points[n:]]))
+
+
+# -- random starts
+
+
+def _from_random_starts(context: SolveContext, plan: Plan, y: Array, seed: int) -> Trajectory:
+    """Early rounding of y (rows, p) and, where that fails, of other random starts.
+
+    Refinement by the exact Hessian is so strong that a roughly relaxed point leads to the same
+    trajectory as a converged one. Where the rounded cost stays far above the relaxed one, which
+    happens while the data determine little, another start is drawn.
+    """
+    rank = y.shape[1]
+    tried: list[Trajectory] = []
+    for attempt in range(thresholds.current().random_starts):
+        if attempt:
+            y = start_point(context.problem, 'random', rank, seed + attempt * SEED_STRIDE)
+        drawn = _round_early(context, plan, y)
+        tried += drawn
+        last = drawn[-1]
+        assert last.relaxed is not None
+        if not rounding_failed(context, last.refined, last.relaxed):
+            break
+        others = [trajectory.refined.cost for trajectory in tried[:-1]]
+        if attempt and _agree(last.refined.cost, min(others), context.cost_slack):
+            # The gap belongs to the graph, not to the rounding.
+            break
+    best = min(tried, key=lambda trajectory: trajectory.refined.cost)
+    refined = best.refined
+    if refined.status is SolveStatus.MAX_ITERATIONS:
+        refined = refine(context, plan, refined.y)
+    return replace(best, refined=refined, settled=drawn[0].settled)
+
+
+def _round_early(context: SolveContext, plan: Plan, y: Array) -> list[Trajectory]:
+    """One start, rounded early and, if that is far from a minimum, again from a better point.
+
+    Far from its minimum, one rounding of several robots in three (outfinite) ends in a
+    neighbouring one; after a relaxation ten times as exact, one in sixteen. The trust radius of
+    the first relaxation saves half of the CG steps of the second and more.
+    """
+    numbers = thresholds.current()
+    relaxed = relax(context, y, numbers.tolerance_early_rounding)
+    first = _rounded(context, plan, relaxed)
+    if first.settled or not plan.confirm_rounding:
+        return [first]
+    relaxed = relax(context, relaxed.y, numbers.tolerance_second_rounding, relaxed.radius)
+    return [first, _rounded(context, plan, relaxed)]
+
+
+def _rounded(context: SolveContext, plan: Plan, relaxed: TrustRegionRun) -> Trajectory:
+    numbers = thresholds.current()
+    refined = refine(context, plan, round_to_rotations(context.problem.manifold, relaxed.y))
+    settled = (refined.iterations <= numbers.settled_iterations
+               or refined.cg_steps <= numbers.settled_cg_steps)
+    return Trajectory(refined, plan.init, relaxed, settled)
+
+
+def _agree(first: float, second: float, noise: float) -> bool:
+    """Whether two costs are those of one minimum; `noise` is their rounding error."""
+    share = thresholds.current().same_minimum_share
+    return abs(first - second) <= share * min(first, second) + noise
+
+
+# -- coarse to fine
+
+
+@dataclass(frozen=True)
+class _ThinnedSolution:
+    """A trajectory of a thinned graph."""
+
+    estimate: Estimate
+    cost: float
+    """At rank d, of the measurements of that graph."""
+    relaxed: LiftedPoint | None
+    """What it was rounded from."""
+
+
+def _from_thinned(context: SolveContext, plan: Plan, seed: int) -> Trajectory | None:
+    """Refinement from the solution of a thinned graph; None where it ends in a bad minimum.
+
+    The whole graph has the freedom of the thinned one and more, so its refined cost lies below,
+    unless refinement ended in another basin.
+    """
+    begin = time.perf_counter()
+    coarse = coarsen(context.graph, plan.coarsening)
+    graph = _fewer_ranges(coarse.graph, plan.ranges_per_pose)
+    inner = context.thinned(graph)
+    solution = _solve_thinned(inner, seed, plan.thinned + 1)
+    context.absorb(inner, begin)
+    if solution is None:
+        return None
+    refined = refine(
+        context, plan, context.problem.pack(coarse.interpolate(solution.estimate)))
+    # The cost of all measurements of the thinned graph, whichever of them were used.
+    bound = (solution.cost if graph is coarse.graph
+             else graph_cost(coarse.graph, solution.estimate))
+    slack = thresholds.current().thinned_cost_slack
+    if refined.cost > bound * (1 + slack) + context.cost_slack:
+        return None
+    return Trajectory(refined, 'coarse', thinned=solution.relaxed)
+
+
+def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> _ThinnedSolution | None:
+    """The best trajectory of a graph thinned so often; None where it is not finite.
 
     Rounding may end in a neighbouring minimum (outfinite thinned tenfold: one start in eight, 0.2
     to 20 % above) unless refinement settles at once. Several starts cost little on a thinned
@@ -76,28 +218,104 @@ def solve_thinned(context: SolveContext, seed: int, thinned: int) -> ThinnedSolu
     """
     features = GraphFeatures.of(context.schur)
     plan = make_plan(features, context.config, context.backend, thinned=thinned)
-    trajectory = find_trajectory(context, plan, seed, thinned=thinned)
+    trajectory = find_trajectory(context, plan, seed)
     best = _solution(context, trajectory)
     if best is None or trajectory.settled or not plan.compare_starts:
         return best
     starts = thresholds.current().random_starts
     for attempt in range(1, starts):
         other = _solution(context, find_trajectory(
-            context, plan, seed + attempt * starts * SEED_STRIDE, thinned=thinned))
+            context, plan, seed + attempt * starts * SEED_STRIDE))
         if other is None:
             break
         least = best.cost
         if other.cost < least:
             best = other
-        if agree(other.cost, least, context.cost_slack):
+        if _agree(other.cost, least, context.cost_slack):
             break
     return best
 
 
-def _solution(context: SolveContext, trajectory: Trajectory) -> ThinnedSolution | None:
+def _solution(context: SolveContext, trajectory: Trajectory) -> _ThinnedSolution | None:
     refined, relaxed = trajectory.refined, trajectory.relaxed
-    estimate = context.problem.unpack(refined.y, context.schur.points(refined.y))
+    points = context.schur.points(refined.y)
+    estimate = context.problem.unpack(refined.y, points)
     if not is_finite(estimate):
         return None
-    above = None if relaxed is None else lifted(context, relaxed, refined.cost)
-    return ThinnedSolution(estimate, graph_cost(context.graph, estimate), above)
+    above = None
+    if relaxed is not None:
+        n, d = context.problem.manifold.n, context.graph.dimension
+        above = LiftedPoint(
+            relaxed.y[: n * d].reshape(n, d, -1), context.schur.points(relaxed.y),
+            refined.cost - relaxed.cost)
+    return _ThinnedSolution(estimate, graph_cost(context.graph, estimate), above)
+
+
+def _fewer_ranges(graph: Graph, per_pose: float) -> Graph:
+    """The graph with every k-th range, so that there are at most about so many a pose."""
+    stride = int(len(graph.ranges) / (per_pose * graph.n_poses)) + 1
+    if stride == 1:
+        return graph
+    return graph.replaced(ranges=graph.ranges.take(np.arange(0, len(graph.ranges), stride)))
+
+
+# -- with a robust kernel
+
+
+@dataclass(frozen=True)
+class RobustTrajectory:
+    """A trajectory and the reweighting that led to it."""
+
+    trajectory: Trajectory
+    reweighting: Reweighting
+    reweightings: int
+
+    def weights(self, estimate: Estimate) -> dict[str, Array]:
+        """Robust weights at an estimate by measurement table."""
+        squares = self.reweighting.squares_of(estimate)
+        return self.reweighting.tables(self.reweighting.weights_at(squares))
+
+    def cost(self, estimate: Estimate) -> float:
+        """sum rho(s) of an estimate."""
+        return self.reweighting.cost(self.reweighting.squares_of(estimate))
+
+
+def find_robust_trajectory(
+    context: SolveContext, plan: Plan, seed: int, initial: Estimate | None = None
+) -> RobustTrajectory:
+    """Graduated reweighting from the start that the plan names (paper, section 6)."""
+    numbers, init = thresholds.current(), plan.init
+    graduation = Graduation(
+        Reweighting(context.schur, context.config.robust), context.config.robust,
+        context.rule(numbers.tolerance_refinement), context.observer('robust'), context.backend)
+    thinned = _thinned_estimate(context, plan, seed) if plan.robust_start == 'thinned' else None
+    begin = time.perf_counter()
+    if initial is not None:
+        robust = graduation.from_estimate(initial)
+    elif plan.robust_start == 'trusted':
+        robust = graduation.from_trusted(init, seed)
+    elif thinned is not None:
+        init, robust = 'coarse', graduation.from_estimate(thinned, robust=True)
+    else:
+        relaxed = relax(
+            context, first_point(context, plan, seed), numbers.tolerance_early_rounding)
+        begin = time.perf_counter()
+        robust = graduation.from_relaxation(relaxed)
+    context.count(robust.run)
+    context.tally.clock('refine', begin)
+    context.forget_factors()
+    return RobustTrajectory(
+        Trajectory(robust.run, init), graduation.reweighting, robust.reweightings)
+
+
+def _thinned_estimate(context: SolveContext, plan: Plan, seed: int) -> Estimate | None:
+    """The robust solution of a thinned graph on all poses; None where it is not finite."""
+    begin = time.perf_counter()
+    coarse = coarsen(context.graph, plan.coarsening)
+    inner = context.thinned(coarse.graph)
+    inner_plan = make_plan(
+        GraphFeatures.of(inner.schur), inner.config, inner.backend, thinned=THINNED_TWICE)
+    y = find_robust_trajectory(inner, inner_plan, seed).trajectory.refined.y
+    estimate = inner.problem.unpack(y, inner.schur.points(y))
+    context.absorb(inner, begin)
+    return coarse.interpolate(estimate) if is_finite(estimate) else None

@@ -8,13 +8,12 @@ import numpy as np
 
 from ..config import RobustConfig, SolverConfig
 from ..graph import Estimate, Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
-from .certify.newton_descent import NewtonDescent
-from .incremental.incremental_solver import IncrementalSolver
-from .incremental.terms import terms_of
-from .initialize.initialization import start_point
-from .model.problem import QuadraticProblem
-from .model.schur import SchurOperator
+from .incremental import IncrementalSolver, terms_of
+from .newton_descent import NewtonDescent
+from .problem import QuadraticProblem
+from .schur import SchurOperator
 from .solve import solve
+from .start import start_point
 
 
 def warm_up(dimension: int, config: SolverConfig) -> None:

@@ -33,7 +33,7 @@ from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residu
 from sparser_ros.io import graph_file
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.solver import solve
-from sparser_ros.solver.optimize.formulations import FORMULATIONS
+from sparser_ros.solver.formulations import FORMULATIONS
 
 POSES = 120
 

@@ -12,7 +12,7 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate, squared_residuals
-from sparser_ros.solver.robust.kernels import KERNELS, squared_threshold
+from sparser_ros.solver.robust import KERNELS, squared_threshold
 
 
 def test_the_bound_of_no_failure_is_the_rule_of_three():

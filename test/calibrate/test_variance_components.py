@@ -13,7 +13,7 @@ from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
 from sparser_ros.graph.range_ends import range_ends
 from sparser_ros.solver import solve
-from sparser_ros.solver.certify.covariance import Linearised
+from sparser_ros.solver.covariance import Linearised
 
 PROBES = 400
 """Enough that the random signs are no part of the comparison."""

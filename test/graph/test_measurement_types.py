@@ -25,13 +25,11 @@ from sparser_ros.graph import (
 from sparser_ros.graph.subgraph import extract
 from sparser_ros.io import report
 from sparser_ros.solver import solve
-from sparser_ros.solver.incremental.incremental_solver import IncrementalSolver
-from sparser_ros.solver.incremental.terms import terms_of
-from sparser_ros.solver.initialize.coarsening import coarsen
-from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.schur import SchurOperator
-from sparser_ros.solver.robust.kernels import thresholds
-from sparser_ros.solver.robust.reweighting import Reweighting
+from sparser_ros.solver.incremental import IncrementalSolver, terms_of
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.robust import Reweighting, thresholds
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.thinning import coarsen
 
 SIGMA_M = 0.02
 

@@ -1,17 +1,15 @@
 """The relaxation of a thinned graph as the start of the whole one's."""
 
-import sys
-
 import numpy as np
 import pytest
 from helpers import world
 
 from sparser_ros.config import SolverConfig
-from sparser_ros.solver import solve, thresholds
-from sparser_ros.solver.certify.newton_descent import NewtonDescent
-from sparser_ros.solver.coarse_to_fine import relaxed_above
+from sparser_ros.solver import optimality, solve, thresholds
+from sparser_ros.solver.context import SolveContext
+from sparser_ros.solver.newton_descent import NewtonDescent
+from sparser_ros.solver.optimality import relaxed_above
 from sparser_ros.solver.plan import GraphFeatures, make_plan
-from sparser_ros.solver.solve_context import SolveContext
 from sparser_ros.solver.trajectory import find_trajectory
 
 
@@ -46,7 +44,7 @@ def test_a_solve_climbs_from_the_relaxation_of_its_thinned_graph(monkeypatch):
         seen.append(arguments[3])
         return relaxed_above(*arguments)
 
-    monkeypatch.setattr(sys.modules[solve.__module__], 'relaxed_above', watched)
+    monkeypatch.setattr(optimality, 'relaxed_above', watched)
     with thresholds.override(thinning_trajectory_poses=10):
         stats = solve(graph, SolverConfig(certify=True)).stats
     assert seen and seen[0] is not None

@@ -9,7 +9,7 @@ from benchmark.synthetic import pose_graph, range_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.solver import solve, thresholds
 from sparser_ros.solver.plan import THINNED, THINNED_TWICE, GraphFeatures, make_plan
-from sparser_ros.solver.solve_context import SolveContext
+from sparser_ros.solver.context import SolveContext
 
 GM = RobustConfig(kernel='gm', gnc=True)
 

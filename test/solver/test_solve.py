@@ -14,8 +14,8 @@ from sparser_ros.graph import cost, empty_graph, estimate_of
 from sparser_ros.io.generators import sensor_network
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import SolveStatus, solve, stages
-from sparser_ros.solver.initialize.initialization import chordal_rotations, odometry_estimate
-from sparser_ros.solver.solve_context import SolveContext
+from sparser_ros.solver.context import SolveContext
+from sparser_ros.solver.start import chordal_rotations, odometry_estimate
 
 EXACT = SolverConfig(cost_tolerance=0.0, gradient_tolerance=1e-16)
 DIMENSIONS = st.sampled_from((2, 3))
@@ -187,7 +187,7 @@ def test_a_cost_floor_ends_a_run_whose_tolerances_are_relative():
     rule = context.rule(1.0)
     assert 0 < rule.cost_floor < 1e-6
     floored, unlimited = (
-        context.formulation.minimise(y, context.preconditioners.regularised(), each)
+        context.formulation.minimise(y, context.regularised(), each)
         for each in (rule, replace(rule, cost_floor=0.0)))
     assert floored.status is SolveStatus.CONVERGED
     assert floored.cost <= rule.cost_floor

@@ -4,9 +4,9 @@ import numpy as np
 from helpers import world
 
 from sparser_ros.graph import Graph
-from sparser_ros.solver.manifold.manifold import Manifold
-from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.schur import SchurOperator
+from sparser_ros.solver.manifold import Manifold
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
 
 
 def jacobians(problem: QuadraticProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from sparser_ros.solver.precondition.newton import orthogonal_complement, rotation_tangents
+from sparser_ros.solver.preconditioner import orthogonal_complement, rotation_tangents
 
 
 def tangent_basis(manifold, y, n_points):

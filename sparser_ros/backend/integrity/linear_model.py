@@ -21,7 +21,7 @@ from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
 from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec
 from ...linalg.sparse.cholesky import factorize
-from ...solver.certify.covariance import Linearised
+from ...solver.covariance import Linearised
 
 _WEAK_PRECISION = 1e-6
 """Prior of every unknown (1 km, 1000 rad): keeps what is undetermined from being singular."""

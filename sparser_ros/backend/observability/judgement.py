@@ -27,7 +27,7 @@ from ...graph.odometry_segments import find_segments
 from ...io.report import REJECTED_BELOW, whitened
 from ...linalg.blas import single_threaded_blas
 from ...linalg.dense.rotations import rotation_jacobian
-from ...solver.certify.covariance import variance_factor
+from ...solver.covariance import variance_factor
 from .absolute_data import Determined, absolute_data
 from .observability import MOST_RANGES
 from .pieces import cut

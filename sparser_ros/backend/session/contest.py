@@ -12,7 +12,7 @@ import numpy as np
 from ...array_types import Array
 from ...graph import Estimate, Graph, squared_residuals
 from ...solver.result import SolveResult
-from ...solver.robust.kernels import squared_threshold
+from ...solver.robust import squared_threshold
 from .frame import Frame
 from .gauge import at_origin
 from .runner import odometry_only, run, run_from_scratch, value_of

@@ -18,7 +18,7 @@ from ...graph import Estimate, Graph, range_residuals, squared_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import range_ends
 from ...graph.thinning import RELATIVE, Renumbering
-from ...solver.robust.kernels import KERNELS, squared_threshold
+from ...solver.robust import KERNELS, squared_threshold
 from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, in_stretch, upper_share
 from .contest import WIDEST, Contest
 from .map_costs import robust_cost

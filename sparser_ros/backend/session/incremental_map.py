@@ -15,9 +15,8 @@ from ...array_types import Array, Index, Mask
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment, is_landmark
 from ...linalg.sparse.cholesky import supports_external_ordering
-from ...solver.certify.covariance import in_map
-from ...solver.incremental.incremental_solver import IncrementalSolver, Update
-from ...solver.incremental.terms import Kind, terms_of
+from ...solver.covariance import in_map
+from ...solver.incremental import IncrementalSolver, Kind, Update, terms_of
 from ...solver.result import SolveStats, SolveStatus
 from .covariances import JointCovariance
 from .frame import Frame

@@ -21,8 +21,8 @@ from ...config.sparser import SparserConfig
 from ...graph import is_landmark
 from ...linalg.blas import single_threaded_blas
 from ...solver import thresholds
+from ...solver.certificate import Multipliers
 from ...solver.certify.carried_bound import CarriedBound, KeptMultipliers
-from ...solver.certify.multipliers import Multipliers
 from ...solver.certify.running_bound import Relaxed, RunningBound
 from .bound import Bound
 from .quarantine import FAILURES

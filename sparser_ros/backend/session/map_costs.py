@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Estimate, Graph, squared_residuals
-from ...solver.robust.kernels import KERNELS, thresholds
+from ...solver.robust import KERNELS, thresholds
 from .frame import Frame
 
 if TYPE_CHECKING:

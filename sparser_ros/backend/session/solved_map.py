@@ -10,9 +10,9 @@ from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.connectivity import components
 from ...graph.subgraph import extract
-from ...solver.model.problem import QuadraticProblem
-from ...solver.model.schur import SchurOperator
-from ...solver.robust.kernels import floored
+from ...solver.problem import QuadraticProblem
+from ...solver.robust import floored
+from ...solver.schur import SchurOperator
 from .radio_errors import RadioErrors
 
 

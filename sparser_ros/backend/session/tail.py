@@ -19,8 +19,7 @@ from ...array_types import Index, Mask
 from ...graph import Estimate, Graph, is_landmark
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.sparse.cholesky import supports_external_ordering
-from ...solver.incremental.incremental_solver import IncrementalSolver
-from ...solver.incremental.terms import terms_of
+from ...solver.incremental import IncrementalSolver, terms_of
 from .quarantine import FAILURES
 from .warm_start import continued
 

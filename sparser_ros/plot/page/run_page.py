@@ -10,8 +10,7 @@ import numpy as np
 from ...array_types import Array
 from ...config import RobustConfig
 from ...graph import Estimate, Graph, range_residuals, squared_residuals
-from ...solver.robust.kernels import KERNELS, thresholds
-from ...solver.robust.one_sided import widths_at
+from ...solver.robust import KERNELS, thresholds, widths_at
 from .html_page import PageTable, Section, render
 from .map_figure import map_figure
 from .residual_figures import by_pair, convergence, histogram

@@ -14,11 +14,10 @@ import numpy as np
 
 from ...array_types import Index
 from .. import thresholds
-from ..manifold.manifold import Manifold
-from ..model.schur import SchurOperator
-from .certificate import Certifier
+from ..certificate import Certifier, Multipliers
+from ..manifold import Manifold
+from ..schur import SchurOperator
 from .dual_proof import DualProof
-from .multipliers import Multipliers
 from .names import take_known
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from ...array_types import Array
 from .. import thresholds
-from .certificate import Certifier
-from .dual_ascent import DualAscent
-from .multipliers import Multipliers
+from ..certificate import Certifier, Multipliers
+from ..dual_ascent import DualAscent
 
 
 class DualProof:

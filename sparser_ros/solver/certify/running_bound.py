@@ -15,17 +15,15 @@ import numpy as np
 
 from ...array_types import Array, Index
 from .. import thresholds
-from ..model.schur import SchurOperator
-from ..optimize.interfaces import Preconditioner, StoppingRule
-from ..optimize.trust_region import minimise
-from ..precondition.newton import NewtonPreconditioner
+from ..certificate import Certifier, Multipliers
+from ..newton_descent import NewtonDescent
+from ..preconditioner import NewtonPreconditioner
 from ..result import SolveStatus
-from .certificate import Certifier
+from ..schur import SchurOperator
+from ..staircase import raised
+from ..trust_region import Preconditioner, StoppingRule, minimise
 from .dual_proof import DualProof
-from .multipliers import Multipliers
 from .names import take_known
-from .newton_descent import NewtonDescent
-from .staircase import raised
 
 
 @dataclass(frozen=True)

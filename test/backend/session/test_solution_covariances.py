@@ -10,7 +10,7 @@ from sparser_ros.backend.process.codec import decode, decode_solution, encode_so
 from sparser_ros.backend.session.covariances import KNOWN_POSITIONS
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.solver.certify.covariance import marginal_covariance
+from sparser_ros.solver.covariance import marginal_covariance
 
 KERNEL = SolverConfig(robust=RobustConfig(kernel='gm', threshold=4.0, weight_floor=1e-12))
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]

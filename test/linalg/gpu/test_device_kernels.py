@@ -23,7 +23,7 @@ from sparser_ros.linalg.gpu.cupy_runtime import _Recorded, open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.gpu.runtime import SOURCE
 from sparser_ros.linalg.sparse.cholesky import factorize
-from sparser_ros.solver.manifold.manifold import Manifold
+from sparser_ros.solver.manifold import Manifold
 
 SIZES = [(2, 2), (2, 3), (2, 5), (3, 3), (3, 5), (3, 8)]
 

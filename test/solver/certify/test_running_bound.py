@@ -8,8 +8,8 @@ from sparser_ros.config import SolverConfig
 from sparser_ros.graph import is_landmark
 from sparser_ros.solver import solve
 from sparser_ros.solver.certify.running_bound import RunningBound
-from sparser_ros.solver.model.problem import QuadraticProblem
-from sparser_ros.solver.model.schur import SchurOperator
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
 
 
 def bounded(graph, relaxed=None, least=0.0, weights=None):

@@ -1,0 +1,398 @@
+"""A certificate of global optimality: S = Q - Lambda is positive semidefinite.
+
+See docs/method.md, section 7. For any symmetric multipliers Lambda, blocks of X_c with
+X_b X_b^T = I give tr(X^T Q X) = tr(X^T S X) + tr Lambda, and tr Lambda is the cost f of the
+point that Lambda came from. So if S + e I is positive semidefinite on the rows of X_c, every
+feasible X of every rank costs at least f - e rows: each row has norm one. No gradient has to
+vanish for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from ..array_types import Array
+from ..linalg.block.block_cholesky import RowBlockCholesky
+from ..linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
+from . import thresholds
+from .manifold import Manifold, symmetric_part
+from .preconditioner import blocks_of_poses, elimination_order
+from .schur import SchurOperator
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """A block-diagonal Lambda, which any number of rows of X_c may be multiplied by."""
+
+    manifold: Manifold
+    blocks: Array
+    """(n, d, d), symmetric."""
+    scalars: Array
+    """(k,)"""
+    fixed: Array
+    """(d, d) of the homogenising rows; zero where there are none."""
+
+    @classmethod
+    def zero(cls, manifold: Manifold) -> Multipliers:
+        """Those of a point where nothing is strained."""
+        d, n, k = manifold.d, manifold.n, manifold.k
+        return cls(manifold, np.zeros((n, d, d)), np.zeros(k), np.zeros((d, d)))
+
+    @classmethod
+    def of(cls, manifold: Manifold, y: Array, gradient: Array) -> Multipliers:
+        """sym(G_b Y_b^T) for every block b."""
+        d = manifold.d
+        fixed = np.zeros((d, d))
+        if manifold.homogenised:
+            fixed = symmetric_part(gradient[-d:] @ y[-d:].T)
+        return cls(manifold, *manifold.multipliers(y, gradient), fixed)
+
+    def plus(self, other: Multipliers) -> Multipliers:
+        return Multipliers(
+            self.manifold, self.blocks + other.blocks, self.scalars + other.scalars,
+            self.fixed + other.fixed)
+
+    def scaled(self, factor: float) -> Multipliers:
+        """Times a number."""
+        return Multipliers(self.manifold, factor * self.blocks, factor * self.scalars,
+                           factor * self.fixed)
+
+    def lowered(self, shift: float) -> Multipliers:
+        """Less `shift` times the unit matrix."""
+        unit = shift * np.eye(self.manifold.d)
+        return Multipliers(self.manifold, self.blocks - unit, self.scalars - shift,
+                           self.fixed - unit * self.manifold.homogenised)
+
+    def times(self, v: Array) -> Array:
+        """Lambda v for v (rows, p)."""
+        manifold = self.manifold
+        d, n, k, p = manifold.d, manifold.n, manifold.k, v.shape[1]
+        out = np.empty_like(v)
+        out[: n * d] = (self.blocks @ v[: n * d].reshape(n, d, p)).reshape(n * d, p)
+        out[n * d : n * d + k] = self.scalars[:, None] * v[n * d : n * d + k]
+        if manifold.homogenised:
+            out[n * d + k :] = self.fixed @ v[n * d + k :]
+        return out
+
+    @property
+    def trace(self) -> float:
+        return float(np.einsum('nii->', self.blocks) + np.sum(self.scalars)
+                     + np.trace(self.fixed))
+
+    def matrix(self) -> sp.csr_matrix:
+        """(rows, rows)"""
+        return block_diagonal(self.manifold, self.blocks, self.scalars, self.fixed)
+
+
+def block_diagonal(
+    manifold: Manifold, blocks: Array, scalars: Array, homogenising: Array
+) -> sp.csr_matrix:
+    """(rows, rows) from blocks (n, d, d) of rotations, (k,) of bearings and the (d, d) fixed one,
+    which is left out where the manifold has none."""
+    n, d = manifold.n, manifold.d
+    parts: list[sp.spmatrix] = [
+        sp.bsr_matrix((blocks, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
+        sp.diags(scalars),
+    ]
+    if manifold.homogenised:
+        parts.append(sp.csr_matrix(homogenising))
+    return sp.block_diag(parts, format='csr')
+
+
+class HeldTest:
+    """Whether S is positive definite once the gauge is held: one factorisation proves optimality.
+
+    The shift of the plain test has to outweigh rounding errors along the gauge directions y, where
+    S is zero and positions are large. But any x of any rank is y c + z with z zero on the rows of
+    one rotation (or on the homogenising rows) and c of d orthonormal rows. With r = S y, and S - m
+    positive definite on the other rows of X_c,
+
+        tr(x^T S x) >= - |r|^2 |c|^2 / m - |y^T r| |c|^2 = - d (|r|^2 / m + |y^T r|).
+
+    Nothing is shifted there, so the test succeeds wherever the optimum is one of its kind. Factors
+    are analysed once where they take blocks of poses.
+    """
+
+    def __init__(self, schur: SchurOperator) -> None:
+        manifold = self._manifold = schur.problem.manifold
+        d, n, full = manifold.d, manifold.n, schur.full()
+        if manifold.homogenised:
+            first = manifold.rows - d
+        else:
+            diagonal = schur.Q_cc.diagonal()[: n * d]
+            first = d * int(np.argmax(diagonal.reshape(n, d).sum(axis=1)))
+        keep = self._keep = np.delete(np.arange(full.shape[0]), np.arange(first, first + d))
+        part = full[keep][:, keep]
+        # By symmetry rows serve as columns.
+        self._matrix = sp.csc_matrix((part.data, part.indices, part.indptr), shape=part.shape)
+        self.largest = float(self._matrix.diagonal().max(initial=0.0))
+        self._by_pose: RowBlockCholesky | None = None
+        self._rows = full.shape[0]
+        if blocks_of_poses(schur):
+            at = np.arange(d * n)
+            rows = np.full(full.shape[0], -1, dtype=np.int64)
+            rows[: d * n] = at + at // d
+            rows[manifold.rows:] = (d + 1) * np.asarray(schur.problem.kept) + d
+            place = rows[keep]
+            order = elimination_order(schur)
+            self._by_pose = RowBlockCholesky(
+                self._matrix, place, d + 1, order[order <= place.max() // (d + 1)])
+
+    def positive(self, blocks: Array, scalars: Array, margin: float) -> bool:
+        """Whether Q - Lambda - margin is, Lambda in blocks (n, d, d) and scalars (k,)."""
+        manifold = self._manifold
+        d, n = manifold.d, manifold.n
+        own = blocks + margin * np.eye(d)
+        try:
+            if self._by_pose is not None:
+                less = np.zeros((self._by_pose.blocks.m, d + 1, d + 1))
+                less[:n, :d, :d] = -own
+                self._by_pose.factorize(self._matrix, less)
+                return True
+            rest = self._rows - n * d - len(scalars)
+            less = sp.block_diag([
+                sp.bsr_matrix((own, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d)),
+                sp.diags(scalars + margin), sp.csr_matrix((rest, rest))], format='csr')
+            matrix = (self._matrix - less[self._keep][:, self._keep]).tocsc()
+            SymbolicCholesky(matrix).factorize(matrix)
+        except NotPositiveDefiniteError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one test says of one point."""
+
+    cost: float
+    gap: float
+    """cost - gap is a lower bound on the cost of every point of every rank; inf if none."""
+    tolerance: float
+    lambda_min: float | None = None
+    """Least eigenvalue of the Schur complement of S on X_c, units of the weights; computed only
+    where the test fails (at an optimum it is 0, the gauge)."""
+    directions: Array | None = None
+    """(rows, q): eigenvectors of the least negative eigenvalues, the least first; unit norm, zero
+    on the homogenising rows."""
+    spectrum: tuple[Array, Array] | None = None
+    """Least eigenvalues, ascending, and their eigenvectors (rows, q), where they were computed."""
+
+    @property
+    def certified(self) -> bool:
+        return self.gap <= self.tolerance
+
+    @property
+    def lower_bound(self) -> float:
+        return self.cost - self.gap
+
+
+class Certifier:
+    """Tests points of one problem; the symbolic analysis is made once."""
+
+    def __init__(self, schur: SchurOperator) -> None:
+        self.schur = schur
+        self.manifold = schur.problem.manifold
+        self.rows = self.manifold.rows
+        rounding = thresholds.current().certificate_rounding
+        self.rounding = rounding * float(schur.Q_cc.diagonal().sum())
+
+    @cached_property
+    def full(self) -> sp.csc_matrix:
+        """Q on [X_c; X_f kept]."""
+        return self.schur.full().tocsc()
+
+    @cached_property
+    def identity(self) -> sp.csc_matrix:
+        """One on the rows of X_c."""
+        on_rows = np.zeros(self.full.shape[0])
+        on_rows[: self.rows] = 1
+        return sp.diags(on_rows).tocsc()
+
+    @cached_property
+    def symbolic(self) -> SymbolicCholesky:
+        """The analysis of S."""
+        return SymbolicCholesky(self._pattern())
+
+    @cached_property
+    def held(self) -> HeldTest:
+        """The test with the gauge held."""
+        return HeldTest(self.schur)
+
+    def _pattern(self) -> sp.csc_matrix:
+        """Where S may have entries: those of Q, and all of each rotation's and the fixed block.
+
+        Q alone is not enough: where noise is isotropic its d x d rotation blocks are diagonal,
+        while those of Lambda are full.
+        """
+        manifold, full = self.manifold, self.full
+        Q = sp.csc_matrix((np.ones(full.nnz), full.indices, full.indptr), shape=full.shape)
+        blocks, scalars = np.ones((manifold.n, manifold.d, manifold.d)), np.ones(manifold.k)
+        multipliers = block_diagonal(manifold, blocks, scalars, np.ones((manifold.d,) * 2))
+        multipliers.resize(full.shape)
+        return (Q + multipliers).tocsc()
+
+    def tolerance(self, cost: float) -> float:
+        """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
+        return max(thresholds.current().certified_gap * cost, self.rounding)
+
+    def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
+        """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
+        return self.less(Multipliers.of(self.manifold, y, gradient).matrix())
+
+    def less(self, multipliers: sp.csr_matrix) -> sp.csc_matrix:
+        """Q less any multipliers (rows, rows), block-diagonal as those of a point are."""
+        multipliers = multipliers.copy()
+        multipliers.resize(self.full.shape)
+        return (self.full - multipliers).tocsc()
+
+    def factor(self, S: sp.csc_matrix, shift: float) -> CholeskyFactor | None:
+        """Cholesky factor of S + shift on the rows of X_c; None where it is not PD."""
+        try:
+            return self.symbolic.factorize(S + shift * self.identity)
+        except NotPositiveDefiniteError:
+            return None
+
+    def test(self, y: Array, *, directions: bool = True) -> Certificate:
+        """Certify a point (rows, p), or bound its gap and find the directions of escape.
+
+        Without `directions` a gap above the tolerance is not bounded.
+        """
+        gradient = self.schur(y)
+        cost = float(np.sum(y * gradient))
+        tolerance = self.tolerance(cost)
+        # One factorisation, where y is an optimum of rank d.
+        proven = self.held_gap(y, gradient, tolerance)
+        if proven <= tolerance:
+            return Certificate(cost, proven, tolerance)
+        S = self.matrix(y, gradient)
+        # Less than the tolerance by what rounding of the cost may add to it.
+        gap = 0.9 * tolerance
+        if self.factor(S, gap / self.rows) is not None:
+            return Certificate(cost, gap, tolerance)
+        if not directions:
+            return Certificate(cost, np.inf, tolerance)
+        numbers = thresholds.current()
+        for _ in range(numbers.certificate_growths):
+            gap *= 10
+            factor = self.factor(S, gap / self.rows)
+            if factor is not None:
+                break
+        else:
+            return Certificate(cost, np.inf, tolerance)
+        # From a saddle there are only directions to be found.
+        count = (numbers.dual_vectors if gap <= 10 * numbers.staircase_saddle_gap * abs(cost)
+                 else numbers.escape_directions)
+        values, vectors = self._least(factor, gap / self.rows, count)
+        least = float(values[0])
+        # Lanczos bounds the eigenvalue from above only; a factorisation just below it proves it.
+        tight = min(gap, -1.01 * least * self.rows)
+        if least < 0 and self.factor(S, tight / self.rows) is not None:
+            gap = tight
+        down = self.escapes(y, values, vectors, tolerance)
+        return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
+                           down[:, : numbers.escape_directions], (values, vectors))
+
+    def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
+        """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
+        shift = max(1.01 * -least, self.rounding / self.rows)
+        for _ in range(thresholds.current().certificate_growths):
+            if self.factor(matrix, shift) is not None:
+                return trace + shift * self.rows
+            shift *= 10
+        return float(np.inf)
+
+    def sharpest_gap(
+        self, matrix: sp.csc_matrix, trace: float, wanted: float, tolerance: float
+    ) -> float:
+        """The least gap that S + D proves, in tenths of `wanted` down to `tolerance`; or inf.
+
+        `trace` is what D costs. A factorisation that fails ends early, so that one try more costs
+        little.
+        """
+        gap, proven = wanted, float(np.inf)
+        while gap > trace and self.factor(matrix, (gap - trace) / self.rows) is not None:
+            proven = gap
+            if gap <= tolerance:
+                break
+            # Less than the tolerance by what rounding of the cost may add to it.
+            gap = max(0.1 * gap, 0.9 * tolerance)
+        return proven
+
+    def least(
+        self, matrix: sp.csc_matrix, shift: float, count: int
+    ) -> tuple[Array, Array]:
+        """`count` least eigenpairs (ascending; columns) of the Schur complement of a matrix on X_c.
+
+        `shift` is where the search for a positive definite one begins.
+        """
+        for _ in range(thresholds.current().certificate_growths):
+            factor = self.factor(matrix, shift)
+            if factor is not None:
+                return self._least(factor, shift, count)
+            shift *= 10
+        raise NotPositiveDefiniteError('no shift makes the matrix positive definite')
+
+    def held_gap(self, y: Array, gradient: Array, tolerance: float) -> float:
+        """The gap by `HeldTest`, for points of rank d; inf where that proves nothing."""
+        manifold = self.manifold
+        d, n = manifold.d, manifold.n
+        if y.shape[1] != d or not n:
+            return float(np.inf)
+        multipliers = Multipliers.of(manifold, y, gradient)
+        rest = gradient - multipliers.times(y)
+        squared, along = d * float(np.sum(rest**2)), d * float(np.linalg.norm(y.T @ rest, 2))
+        # The least margin that proves anything; a larger one, where it holds, proves more.
+        numbers = thresholds.current()
+        least = max(2 * squared / tolerance, numbers.held_rounding * self.held.largest)
+        large = max(numbers.pinned_margin * tolerance / self.rows, least)
+        for margin in (large, least)[: 1 + (large > 3 * least)]:
+            if along <= tolerance / 2 and self.held.positive(
+                    multipliers.blocks, multipliers.scalars, margin):
+                return squared / margin + along
+        return float(np.inf)
+
+    def _least(
+        self, factor: CholeskyFactor, shift: float, count: int
+    ) -> tuple[Array, Array]:
+        """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""
+        numbers = thresholds.current()
+        padded = np.zeros(factor.n)
+
+        def inverse(v: Array) -> Array:
+            padded[: self.rows] = v.ravel()
+            return factor.solve(padded)[: self.rows]
+
+        operator = LinearOperator((self.rows, self.rows), matvec=inverse, dtype=float)
+        start = np.random.default_rng(0).standard_normal(self.rows)
+        wanted = max(min(count, self.rows - 2), 1)
+        try:
+            values, vectors = eigsh(
+                operator, k=wanted, which='LA', v0=start, tol=numbers.lanczos_tolerance,
+                ncv=min(max(numbers.lanczos_vectors, 2 * wanted + 10), self.rows))
+        except ArpackNoConvergence as error:
+            values, vectors = error.eigenvalues, error.eigenvectors
+            if not len(values):
+                # The quotient of any vector bounds the least eigenvalue from above.
+                values, vectors = np.array([1 / shift]), start[:, None] / np.linalg.norm(start)
+        order = np.argsort(-values)
+        return 1 / values[order] - shift, vectors[:, order]
+
+    def escapes(self, y: Array, values: Array, vectors: Array, tolerance: float) -> Array:
+        """Directions down from y among eigenpairs of S, the homogenising rows at rest; unit norm.
+
+        Eigenvalues that cost a bound less than half of its tolerance are zeros of the gauge and of
+        the homogenising rows: what is left of such a vector with those at rest is rounding noise,
+        and any step along it goes up.
+        """
+        down = vectors[:, values * self.rows < -tolerance / 2]
+        if self.manifold.homogenised:
+            # S y = 0 lets y be subtracted.
+            d = self.manifold.d
+            down = down - y[:, :d] @ down[-d:]
+            down[-d:] = 0
+        return down / np.linalg.norm(down, axis=0)

@@ -1,0 +1,283 @@
+"""Where trust regions run: the CPU, or a GPU with the CPU to fall back on."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..array_types import Array
+from ..config import SolverConfig, SolverError
+from ..graph import Graph
+from ..linalg.arrays import HOST, Arrays
+from . import thresholds
+from .manifold import Manifold
+from .trust_region import (
+    Operator,
+    Preconditioner,
+    StoppingRule,
+    TruncatedCG,
+    TrustRegionRun,
+    minimise,
+)
+
+log = logging.getLogger(__name__)
+
+
+class ComputeBackend:
+    """The array backend of one solve; what fails on it is done again on the CPU."""
+
+    def __init__(
+        self, arrays: Arrays = HOST, reason: str = '', *, eager: bool = True,
+        lost: Callable[[BaseException], None] | None = None,
+        left: Callable[[str], None] | None = None,
+    ) -> None:
+        """`eager`: everything that can runs there, untried; otherwise what takes many CG steps,
+        once a trial has shown that the device computes the same as the CPU, and sooner.
+
+        `lost` is told what failed, `left` why a trial spoke against the device.
+        """
+        self.arrays, self.reason, self.eager = arrays, reason, eager
+        self._lost, self._left = lost, left
+        self._tried: set[int] = set()
+        """Ranks at which a trial went well; kernels are compiled for each."""
+        self.ran = 'cpu'
+        """Where the solve ran, `gpu` if any part of it ran there."""
+
+    def minimise(
+        self, operator: Operator, manifold: Manifold, y: Array, preconditioner: Preconditioner,
+        rule: StoppingRule, observer: Callable[[int, float, Array], None] | None = None,
+        radius: float = math.inf, *, long: bool = False,
+    ) -> TrustRegionRun:
+        """`trust_region.minimise` from and to arrays of the host.
+
+        `long` tells that hundreds of CG steps are to be expected, which pays for placing the
+        problem on a device.
+        """
+        if self.takes(preconditioner, long=long) and (
+                self.eager or self._proves(operator, manifold, y, preconditioner)):
+            arrays, begin = self.arrays, time.perf_counter()
+            try:
+                with arrays.active():
+                    run = minimise(
+                        operator, manifold, arrays.put(y), preconditioner, rule, observer, radius)
+                    run = replace(run, y=arrays.get(run.y))
+            except arrays.errors as error:
+                self._fall_back(error, time.perf_counter() - begin)
+            else:
+                self.ran = arrays.name
+                return run
+        return minimise(operator, manifold, y, preconditioner, rule, observer, radius)
+
+    def takes(self, preconditioner: Preconditioner, *, long: bool = False) -> bool:
+        """Whether a run with this preconditioner goes to a device."""
+        arrays = self.arrays
+        return arrays is not HOST and preconditioner.portable and (
+            long or self.eager or preconditioner.placed(arrays))
+
+    def _proves(
+        self, operator: Operator, manifold: Manifold, y: Array, preconditioner: Preconditioner
+    ) -> bool:
+        """Whether the device has shown on this problem that it serves at the rank of y."""
+        arrays, begin = self.arrays, time.perf_counter()
+        if y.shape[1] in self._tried:
+            return True
+        timed = not self._tried
+        try:
+            there, here = (
+                _sample(operator, manifold, y, preconditioner, where, timed)
+                for where in (arrays, HOST))
+        except arrays.errors as error:
+            self._fall_back(error, time.perf_counter() - begin, logging.DEBUG)
+            return False
+        against = _objection(there, here)
+        if against is None:
+            self._tried.add(y.shape[1])
+            if timed:
+                self.reason += f'; {_steps(there, here)}'
+            return True
+        log.debug('backend auto: %s; solving on the CPU', against)
+        self.arrays, self.reason = HOST, against
+        if self._left is not None:
+            self._left(against)
+        return False
+
+    def _fall_back(
+        self, error: BaseException, after_s: float, level: int = logging.WARNING
+    ) -> None:
+        what = f'{type(error).__name__}: {error}'
+        log.log(level, 'the GPU failed after %.2f s (%s); solving on the CPU', after_s, what)
+        self.arrays, self.reason = HOST, f'the GPU failed: {what}'
+        if self._lost is not None:
+            self._lost(error)
+
+
+_OF_CG = ('step', 'length of the step', 'model')
+"""What of a sample comes from steps of CG."""
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What one backend makes of a problem."""
+
+    values: dict[str, Array]
+    step_s: float | None
+    """Seconds of a CG step."""
+
+
+def _sample(
+    operator: Operator, manifold: Manifold, y: Array, preconditioner: Preconditioner,
+    arrays: Arrays, timed: bool,
+) -> _Sample:
+    """Everything that a solve is made of, at a point near y."""
+    away, along = np.random.default_rng(0).standard_normal((2, *y.shape))
+    with arrays.active():
+        point = manifold.retract(arrays.put(y), arrays.put(0.1 * away))
+        v = manifold.project(point, arrays.put(along))
+        qy = operator(point, arrays.empty(y.shape))
+        gradient, multipliers = manifold.project(point, qy), manifold.multipliers(point, qy)
+        product = manifold.hessian(
+            point, operator(v, arrays.empty(y.shape)), v, *multipliers, arrays.empty(y.shape))
+        cg = TruncatedCG(operator, manifold, preconditioner, arrays, point)
+        cg.stand_at(point, multipliers)
+        # Far from a minimum the Hessian is indefinite, and CG would end before it turns.
+        cg.iteration.blocks[...] = cg.iteration.scalars[...] = 0.0
+        compared = StoppingRule(max_cg_steps=thresholds.current().gpu_compared_steps)
+        step = cg.step(gradient, math.inf, compared, 0.0)
+        values = {name: arrays.get(x) for name, x in {
+            'retraction': point, 'operator': qy, 'gradient': gradient, 'Hessian product': product,
+            'preconditioner': preconditioner.apply(v, arrays.empty(y.shape)), 'step': step.s,
+        }.items()} | {name: np.array([x]) for name, x in {
+            'cost': arrays.dot(point, qy), 'length of the step': step.norm, 'model': step.model,
+        }.items()}
+        return _Sample(values, step_seconds(cg, arrays) if timed else None)
+
+
+def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
+    """Of one CG step that has been made before; as many are queued as a solve queues."""
+    numbers = thresholds.current()
+    taken: list[float] = []
+    while len(taken) < numbers.gpu_timed_queues and sum(taken) < numbers.gpu_timed_s:
+        begin = time.perf_counter()
+        for _ in range(arrays.look_every):
+            cg.reach()
+            cg.turn()
+        cg.iteration.done()
+        taken.append(time.perf_counter() - begin)
+    return min(taken) / arrays.look_every
+
+
+def _objection(there: _Sample, here: _Sample) -> str | None:
+    """What speaks against the device."""
+    numbers = thresholds.current()
+    for name, expected in here.values.items():
+        difference, size = np.abs(there.values[name] - expected).max(), np.abs(expected).max()
+        limit = numbers.gpu_cg_agreement if name in _OF_CG else numbers.gpu_agreement
+        # Not a number is no agreement.
+        if not difference <= limit * size:
+            return f'{name}: the GPU is off the CPU by {difference:.1e} of {size:.1e}'
+    if there.step_s is not None and here.step_s is not None and (
+            there.step_s > numbers.gpu_time_share * here.step_s):
+        return _steps(there, here)
+    return None
+
+
+def _steps(there: _Sample, here: _Sample) -> str:
+    assert there.step_s is not None and here.step_s is not None
+    return (f'a CG step takes {1e3 * there.step_s:.2g} ms on the GPU, '
+            f'{1e3 * here.step_s:.2g} ms on the CPU')
+
+
+class Device:
+    """The CUDA device of this process, opened when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._arrays: Any = None
+        self._refusal: str | None = None
+        self._left: tuple[int, str] | None = None
+
+    def open(self) -> Arrays:
+        """Its array backend; SolverError says why there is none."""
+        if self._refusal is not None:
+            raise SolverError(self._refusal)
+        if self._arrays is None:
+            from ..linalg.gpu.cupy_runtime import open_device
+            from ..linalg.gpu.device_arrays import DeviceArrays
+
+            try:
+                self._arrays = DeviceArrays(open_device())
+            except SolverError as error:
+                self._refusal = str(error)
+                raise
+        return self._arrays
+
+    def failed(self, error: BaseException) -> None:
+        """Whether to try again: memory may suffice next time, a broken context stays broken."""
+        if 'memory' in f'{type(error).__name__} {error}'.lower():
+            self._arrays.runtime.free()
+            return
+        self._arrays, self._refusal = None, f'the GPU failed earlier: {error}'
+
+    def left(self, size: int, reason: str) -> None:
+        """A trial on a graph of this size spoke against it."""
+        self._left = size, reason
+
+    def objection(self, size: int) -> str | None:
+        """Why a graph of this size need not try it: a trial costs factors on both sides."""
+        growth = thresholds.current().gpu_retry_growth
+        if self._left is None or size >= growth * self._left[0]:
+            return None
+        return f'earlier, with {self._left[0]} variables: {self._left[1]}'
+
+
+DEVICE = Device()
+
+
+def choose(config: SolverConfig, graph: Graph, device: Device = DEVICE) -> ComputeBackend:
+    """The machine that the configuration asks for, or that suits the graph."""
+    asked, size = config.backend, _size(graph)
+    if asked == 'cpu':
+        return ComputeBackend(reason='as configured')
+    refusal = _refusal(config, graph)
+    if refusal is None and asked == 'auto':
+        refusal = device.objection(size)
+    if refusal is None:
+        try:
+            arrays = device.open()
+        except SolverError as error:
+            refusal = str(error)
+        else:
+            where = getattr(arrays, 'description', arrays.name)
+            reason = f'as configured, on {where}' if asked == 'gpu' else (
+                f'{where}; {size} variables are {_least_variables()} or more')
+            return ComputeBackend(arrays, reason, eager=asked == 'gpu', lost=device.failed,
+                           left=partial(device.left, size))
+    log.log(logging.WARNING if asked == 'gpu' else logging.DEBUG,
+            'backend %s: %s; solving on the CPU', asked, refusal)
+    return ComputeBackend(reason=refusal)
+
+
+def _least_variables() -> int:
+    return thresholds.current().gpu_least_variables
+
+
+def _size(graph: Graph) -> int:
+    return graph.n_poses + graph.n_landmarks
+
+
+def _refusal(config: SolverConfig, graph: Graph) -> str | None:
+    """Why a GPU will not do, whatever the device."""
+    if config.formulation != 'schur':
+        return f'formulation {config.formulation} runs on the CPU only'
+    if graph.free_scale:
+        return 'poses of free scale run on the CPU only'
+    if config.backend == 'auto' and _size(graph) < _least_variables():
+        return (f'{_size(graph)} variables are fewer than {_least_variables()}: launches '
+                'would take longer than the work')
+    return None

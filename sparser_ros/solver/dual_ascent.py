@@ -1,0 +1,225 @@
+"""Better multipliers than those of a point: a few steps of the spectral bundle method.
+
+Any symmetric block-diagonal D with S + D positive semidefinite on X_c proves the bound f - tr D,
+S and f being those of a point (docs/method.md, section 7): a relaxation that is not quite solved
+has an S with a few small negative eigenvalues, and a shift of all rows by the least of them is the
+dearest D. With V the eigenvectors of the q least eigenvalues (diagonal L), the best small D solves
+
+    min tr D + |D - D_0|^2 / (2 t)   subject to   L + V^T (D - D_0) V >= 0,
+
+whose dual is a problem in one q x q matrix W >= 0, and D - D_0 = t (blkdiag(V W V^T) - I).
+Source: Helmberg and Rendl, A spectral bundle method for semidefinite programming, SIAM J. Optim.
+10 (2000), with the bundle of one round instead of an aggregate. Nothing of this needs to be exact:
+a Cholesky factorisation proves each bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..array_types import Array, Index
+from . import thresholds
+from .certificate import Certificate, Certifier, Multipliers, block_diagonal
+from .manifold import Manifold
+
+
+@dataclass(frozen=True)
+class Correction:
+    """D on the rows of X_c that are free; what it costs is its trace."""
+
+    blocks: Array
+    """(n, d, d), symmetric."""
+    scalars: Array
+    """(k,)"""
+
+    @property
+    def trace(self) -> float:
+        return float(np.einsum('nii->', self.blocks) + np.sum(self.scalars))
+
+    def moved(self, step: Correction) -> Correction:
+        return Correction(self.blocks + step.blocks, self.scalars + step.scalars)
+
+
+def sharpened(
+    certifier: Certifier, y: Array, certificate: Certificate, wanted: float
+) -> Certificate:
+    """A failed certificate of y with the gap that better multipliers prove.
+
+    `wanted` is a gap that will do.
+    """
+    spectrum = certificate.spectrum
+    if spectrum is None or spectrum[0][0] >= 0:
+        return certificate
+    S = certifier.matrix(y, certifier.schur(y))
+    gap = least_gap(certifier, S, spectrum, certificate.gap, wanted)
+    return replace(certificate, gap=gap)
+
+
+def least_gap(
+    certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
+    wanted: float,
+) -> float:
+    """The least gap that a few rounds prove, at most `gap`.
+
+    `spectrum` are the least eigenvalues of S, the first negative, and their eigenvectors. `wanted`
+    is a gap that will do; it ends the rounds, and so do bounds that no longer improve.
+    """
+    ascent = DualAscent(certifier, S, spectrum, gap, wanted)
+    while ascent.round():
+        pass
+    return ascent.gap
+
+
+class DualAscent:
+    """Rounds of better multipliers at one point; `gap` is what is proved so far."""
+
+    def __init__(
+        self, certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
+        wanted: float, spent: float = 0.0,
+    ) -> None:
+        """As for `least_gap`; `spent` is the cost of the point less the trace of Q - S."""
+        numbers, manifold = thresholds.current(), certifier.manifold
+        self._spent = spent
+        self.gap = gap
+        self._certifier, self._S, self._wanted = certifier, S, wanted
+        self._best = Correction(
+            np.zeros((manifold.n, manifold.d, manifold.d)), np.zeros(manifold.k))
+        self._values, self._vectors = spectrum
+        least = -float(self._values[0])
+        self._length, self._shift = numbers.dual_length * least, numbers.dual_shift * least
+        self._longer, self._rounds = numbers.dual_longer, 0
+
+    def round(self) -> bool:
+        """One step and its proof; False where that was the last one."""
+        numbers, certifier, wanted = thresholds.current(), self._certifier, self._wanted
+        if self._rounds >= numbers.dual_rounds:
+            return False
+        self._rounds += 1
+        manifold = certifier.manifold
+        d, n, k = manifold.d, manifold.n, manifold.k
+        step = bundle_step(
+            self._vectors[: n * d].reshape(n, d, -1), self._vectors[n * d : n * d + k],
+            self._values, self._length)
+        trial = self._best.moved(step)
+        matrix = _corrected(self._S, manifold, trial)
+        trace = self._spent + trial.trace
+        spare = (wanted - trace) / certifier.rows
+        if spare > 0 and certifier.factor(matrix, spare) is not None:
+            self.gap, self._best = wanted, trial
+            return False
+        found = certifier.least(matrix, self._shift, numbers.dual_vectors)
+        proven = certifier.proven_gap(matrix, trace, float(found[0][0]))
+        if not proven < self.gap:
+            # The step was too long for the eigenvectors to tell what happens.
+            self._length, self._longer = self._length / numbers.dual_longer, 1.0
+            return True
+        gained, self.gap, self._best = self.gap - proven, proven, trial
+        self._values, self._vectors = found
+        self._length *= self._longer
+        return (self.gap <= numbers.dual_far * wanted
+                and gained >= numbers.round_gain_share * self.gap)
+
+    def multipliers(self, base: Multipliers) -> Multipliers:
+        """Those that prove the gap, `base` being those of S: Q less them is positive definite."""
+        manifold, best = self._certifier.manifold, self._best
+        shift = (self.gap - self._spent - best.trace) / self._certifier.rows
+        return base.plus(Multipliers(
+            manifold, -best.blocks, -best.scalars, np.zeros((manifold.d,) * 2))).lowered(shift)
+
+
+def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:
+    """S + D."""
+    none = np.zeros((manifold.d,) * 2)
+    more = block_diagonal(manifold, correction.blocks, correction.scalars, none)
+    more.resize(S.shape)
+    return (S + more).tocsc()
+
+
+def bundle_step(turns: Array, bearings: Array, values: Array, length: float) -> Correction:
+    """The step from eigenvectors, on rotations (n, d, q) and bearings (k, q), and eigenvalues (q,).
+
+    `length` is t, a weight. W minimises t / 2 |blkdiag(V W V^T) - I|^2 + <W, L> by projected
+    gradients with momentum (Beck and Teboulle 2009), W as a vector of its upper triangle.
+    """
+    numbers = thresholds.current()
+    q = turns.shape[2]
+    upper = np.triu_indices(q)
+    scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
+    gram, linear = pair_products(turns, bearings, upper, scale)
+    slope = np.where(upper[0] == upper[1], values[upper[0]], 0.0) / length
+    w = _least_psd(gram, linear - slope, upper, scale, numbers.dual_inner_steps)
+    W = _matrix(w, upper, scale)
+    blocks = (turns @ W) @ np.swapaxes(turns, 1, 2) - np.eye(turns.shape[1])
+    scalars = np.einsum('kq,kq->k', bearings @ W, bearings) - 1
+    return Correction(length * blocks, length * scalars)
+
+
+def pair_products(
+    turns: Array, bearings: Array, upper: tuple[Index, Index], scale: Array
+) -> tuple[Array, Array]:
+    """Products of sym(v_i v_j^T) of each block with one another, and with the unit matrix.
+
+    (m, m) and (m,) for the m pairs of `upper`, added up over pieces that stay in the cache.
+    """
+    i, j = upper
+    n, d, _ = turns.shape
+    gram, linear = np.zeros((len(i),) * 2), np.zeros(len(i))
+    piece = thresholds.current().dual_piece_blocks
+
+    def add(products: Array) -> None:
+        gram[...] += products.T @ products
+
+    for at in range(0, n, piece):
+        some = turns[at : at + piece]
+        for a in range(d):
+            own = scale * some[:, a, i] * some[:, a, j]
+            linear += own.sum(axis=0)
+            add(own)
+            for c in range(a):
+                # Both off-diagonal entries of a symmetric block at once.
+                add(np.sqrt(0.5) * scale * (
+                    some[:, a, i] * some[:, c, j] + some[:, a, j] * some[:, c, i]))
+    for at in range(0, len(bearings), piece):
+        some = bearings[at : at + piece]
+        own = scale * some[:, i] * some[:, j]
+        linear += own.sum(axis=0)
+        add(own)
+    return gram, linear
+
+
+def _least_psd(
+    gram: Array, linear: Array, upper: tuple[Index, Index], scale: Array, steps: int
+) -> Array:
+    """argmin w^T gram w / 2 - linear^T w over vectors w of positive semidefinite matrices."""
+    largest = float(np.linalg.eigvalsh(gram)[-1])
+    w = np.zeros(len(linear))
+    ahead, momentum = w, 1.0
+    tolerance = thresholds.current().certified_gap
+    for _ in range(steps):
+        new = _projected(ahead - (gram @ ahead - linear) / largest, upper, scale)
+        if float(np.dot(ahead - new, new - w)) > 0:
+            momentum = 1.0
+        following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        change = new - w
+        ahead, momentum, w = new + (momentum - 1) / following * change, following, new
+        if np.linalg.norm(change) < tolerance * np.linalg.norm(w):
+            break
+    return w
+
+
+def _projected(w: Array, upper: tuple[Index, Index], scale: Array) -> Array:
+    """The nearest positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(_matrix(w, upper, scale))
+    return np.asarray(((vectors * np.maximum(values, 0.0)) @ vectors.T)[upper] * scale)
+
+
+def _matrix(w: Array, upper: tuple[Index, Index], scale: Array) -> Array:
+    """The symmetric matrix of a vector of its upper triangle."""
+    q = int(upper[0][-1]) + 1
+    matrix = np.zeros((q, q))
+    matrix[upper] = w / scale
+    matrix.T[upper] = w / scale
+    return matrix

@@ -1,0 +1,490 @@
+"""A trajectory of rank d kept at its optimum while measurements come in.
+
+The cost is quadratic in X, so no measurement is linearised once for all: the terms of all
+measurements are kept, their gradient is computed again, exactly, for every body that moved, and
+the factor of the Hessian (`linalg/clique_tree`) only serves to find steps. It is the factor of the
+Hessian's convex part at the point where it was formed last, and is formed again where steps gain
+less than it predicted. With a robust kernel the objective is sum rho, and weights follow the
+residuals. The work of an update is that of the parts of the tree that change.
+
+At rank d, with bearings at their best direction, every residual is the difference of two vectors
+c t + R a, each of a body (pose or landmark), or the distance of two such points less the measured
+one (linalg/clique_tree/term_kernels.py). A relative rotation is one term for each axis:
+kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
+
+An update ends when what is left to gain is within its tolerance. That is the decrement, the
+squared norm of the gradient in the inverse Hessian, over 1 - the rate of convergence (the sum of
+the geometric series of gains): in directions that the convex part makes far too stiff, such as
+the height of a beacon that few ranges determine, steps are short and the decrement alone is a
+small part of it. Since the cost has no factor 1/2, every coordinate is then within the square
+root of that, in its own standard deviations, of the optimum. The decrement is an
+estimate, since the factor may be older than the gradient and since subtrees that were not entered
+contribute the gradient of the quadratic model (in tests the estimate is within a third).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..array_types import Array, Index, Mask
+from ..config import RobustConfig
+from ..graph import Kind, MeasurementTables, PointResidual, RotationResidual
+from ..graph.measurements import Residual
+from ..linalg.blas import single_threaded_blas
+from ..linalg.clique_tree.clique_tree import CliqueTree, room
+from ..linalg.clique_tree.marginal_factor import MarginalFactor
+from ..linalg.clique_tree.term_kernels import Bodies, TermChains, TermColumns, term_kernels
+from . import thresholds
+from .robust import KERNELS, floored
+from .robust import thresholds as squared_thresholds
+
+__all__ = ['GROUND', 'Kind', 'Terms', 'terms_of']
+
+GROUND = -1
+"""Body number of the map frame, which never moves."""
+
+
+_Columns = tuple[Index, Array, Array, Array, Array]
+"""Ends, arms, position factor, distance and weight of the terms that one residual gives."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms in columns of equal length; ends are bodies, or GROUND."""
+
+    ends: Index
+    """(k, 2)"""
+    arms: Array
+    """(k, 2, d): a, in the frames of the ends."""
+    position_factor: Array
+    """(k,): c, 1 for points fixed to bodies, 0 for directions."""
+    distance: Array
+    """(k,): measured distance in metres, -1 where the two ends should coincide."""
+    weight: Array
+    """(k,): precision."""
+    kind: NDArray[np.int8]
+    members: NDArray[np.int8]
+    """(k,): at the first term of a measurement the number of its terms, which follow each other;
+    else 0."""
+    threshold: Array
+    """(k,): c^2 of a robust kernel for the measurement, infinite where it is trusted."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def columns(self, weight: Array) -> TermColumns:
+        """What the kernels read, with these weights (k,)."""
+        return TermColumns(self.ends, self.arms, self.position_factor, self.distance, weight)
+
+    @classmethod
+    def none(cls, dimension: int) -> Terms:
+        """No terms."""
+        few, many = np.zeros(0), np.zeros(0, dtype=np.int8)
+        return cls(
+            np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2, dimension)), few, few, few, many,
+            many, few)
+
+
+def terms_of(
+    source: MeasurementTables, dimension: int, body: Callable[[Index], Index],
+    robust: RobustConfig,
+) -> Terms:
+    """The terms of all measurements of a graph or increment; `body` numbers its endpoints."""
+    c2 = squared_thresholds(source, robust, dimension)
+    parts = [
+        _terms(kind.residuals(table), kind.kinds(table), c2[kind.name], dimension, body)
+        for kind, table in source.typed()]
+    return Terms(*(
+        np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Terms)))
+
+
+def _terms(
+    residuals: tuple[Residual, ...], kinds: NDArray[np.int8], threshold: Array, dimension: int,
+    body: Callable[[Index], Index],
+) -> Terms:
+    """The terms of one table: of each measurement its points first, then its axes."""
+    ordered = sorted(residuals, key=lambda part: isinstance(part, RotationResidual))
+    blocks = [
+        _axes(part, dimension, body) if isinstance(part, RotationResidual)
+        else _points(part, dimension, body) for part in ordered]
+    ends, arms, position_factor, distance, weight = (
+        np.concatenate(column, axis=1) for column in zip(*blocks, strict=True))
+    size = weight.shape[1]
+    members = np.zeros(weight.shape, dtype=np.int8)
+    members[:, 0] = size
+    return Terms(
+        ends.reshape(-1, 2), arms.reshape(-1, 2, dimension), position_factor.ravel(),
+        distance.ravel(), weight.ravel(), np.repeat(kinds, size), members.ravel(),
+        np.repeat(threshold, size))
+
+
+def _points(part: PointResidual, d: int, body: Callable[[Index], Index]) -> _Columns:
+    """One term for each row: ends (m, 1, 2), arms (m, 1, 2, d), then (m, 1) numbers."""
+    m = len(part)
+    none = np.zeros((m, d))
+    arms = np.stack(
+        [none if arm is None else arm for arm in (part.arm_first, part.arm_second)], axis=1)
+    distance = np.full(m, -1.0) if part.distance is None else part.distance
+    return (
+        _ends(part, body)[:, None], arms[:, None], np.ones((m, 1)), distance[:, None],
+        part.weight[:, None])
+
+
+def _axes(part: RotationResidual, d: int, body: Callable[[Index], Index]) -> _Columns:
+    """A term for each axis a, kappa |R_j e_a - R_i R~ e_a|^2: ends (m, d, 2) and so on."""
+    m = len(part)
+    axes = np.broadcast_to(np.eye(d), (m, d, d))
+    return (
+        np.repeat(_ends(part, body)[:, None], d, axis=1),
+        np.stack([np.swapaxes(part.rotation, 1, 2), axes], axis=2), np.zeros((m, d)),
+        np.full((m, d), -1.0), np.repeat(part.weight[:, None], d, axis=1))
+
+
+def _ends(part: Residual, body: Callable[[Index], Index]) -> Index:
+    first = np.full(len(part), GROUND) if part.first is None else body(part.first)
+    return np.stack([first, body(part.second)], axis=1)
+
+
+class TermWeights:
+    """rho and w = rho'(s) of measurements, s the sum of the squares of a measurement's terms.
+
+    The objective is sum rho(s), whose gradient is that of sum w s at the weights of the same
+    point. The Hessian of sum w s bounds its own from above (rho is concave), so that steps
+    computed with the weights of an older factor still descend.
+    """
+
+    def __init__(self, config: RobustConfig) -> None:
+        self._kernel, self._floor = KERNELS[config.kernel], config.weight_floor
+        self.trusting = config.kernel == 'none'
+        self.values: Array = np.zeros(0)
+        """(terms,): factor of each term's square: its precision times the robust weight."""
+        self._rho: Array = np.zeros(0)
+        """Of each measurement, at its first term."""
+        self._weight: Array = np.zeros(0)
+
+    def append(self, terms: Terms, last: int) -> None:
+        """Take in terms that end before number `last`, at the weights of perfect fits."""
+        first = last - len(terms)
+        self.values, self._rho, self._weight = (room(column, last) for column in self._columns)
+        self.values[first:last] = terms.weight
+        self._rho[first:last], self._weight[first:last] = 0.0, 1.0
+
+    def follow(self, chosen: Index, terms: Terms, squares: Array) -> float:
+        """Weights at new squares (terms,), precision included; the change of the objective.
+
+        `chosen` lists all terms of the measurements that changed.
+        """
+        leads = chosen[terms.members[chosen] > 0]
+        total = measured(leads, terms, squares)
+        doubted = np.isfinite(terms.threshold[leads])
+        c2 = terms.threshold[leads][doubted]
+        rho, weight = total.copy(), np.ones(len(leads))
+        rho[doubted] = self._kernel.rho(total[doubted], c2)
+        weight[doubted] = self._kernel.weight(total[doubted], c2)
+        change = float(np.sum(rho - self._rho[leads]))
+        self._rho[leads], self._weight[leads] = rho, weight
+        weight = floored(weight, self._floor)
+        for k in range(int(np.max(terms.members[leads], initial=0))):
+            longer = terms.members[leads] > k
+            at = leads[longer] + k
+            self.values[at] = terms.weight[at] * weight[longer]
+        return change
+
+    def of(self, leads: Index) -> Array:
+        """Weights of measurements, 1 = believed, without the floor."""
+        return self._weight[leads]
+
+    def saved(self, chosen: Index) -> tuple[Array, ...]:
+        """Values at these terms, for `restore`."""
+        return tuple(column[chosen] for column in self._columns)
+
+    def restore(self, chosen: Index, saved: tuple[Array, ...]) -> None:
+        """Undo `follow`."""
+        for column, before in zip(self._columns, saved, strict=True):
+            column[chosen] = before
+
+    @property
+    def _columns(self) -> tuple[Array, ...]:
+        return self.values, self._rho, self._weight
+
+
+def measured(leads: Index, terms: Terms, squares: Array) -> Array:
+    """(leads,): squares of measurements, each the sum over its terms."""
+    total = squares[leads]
+    for k in range(1, int(np.max(terms.members[leads], initial=0))):
+        longer = terms.members[leads] > k
+        total[longer] += squares[leads[longer] + k]
+    return total
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update did."""
+
+    converged: bool
+    steps: int
+    cliques: int
+    """Cliques formed or entered, with repetitions."""
+    decrement: float
+    """Estimate of the cost that further steps could gain."""
+
+
+class IncrementalSolver:
+    """Bodies, terms and the factor; bodies that are not variables are constants."""
+
+    def __init__(self, dimension: int, robust: RobustConfig) -> None:
+        d = dimension
+        self.dimension = d
+        self.n_bodies = self.n_terms = 0
+        self.rotation: Array = np.zeros((0, d, d))
+        self.position: Array = np.zeros((0, d))
+        self._point = np.zeros(0, dtype=bool)
+        self._variable = np.zeros(0, dtype=bool)
+        self._head: Index = np.zeros(0, dtype=np.int64)
+        self._terms = Terms.none(d)
+        self._weights = TermWeights(robust)
+        self._following: Index = np.zeros((0, 2), dtype=np.int64)
+        self._squares: Array = np.zeros(0)
+        self._mark = np.zeros(0, dtype=bool)
+        self._kernel = term_kernels(d)
+        self._tree = CliqueTree(d + (1 if d == 2 else 3))
+        self._marginals = MarginalFactor(self._tree)
+        self._new: list[Index] = []
+        self._ends: list[Index] = []
+        self._ordered = 0
+        self._variables = 0
+        self._rate = 0.0
+        """Decrement after the last step over that before it: the rate of linear convergence."""
+        self.cost = 0.0
+        """The objective: with a robust kernel the sum of rho."""
+
+    # -- bodies and terms
+
+    def add_bodies(
+        self, rotation: Array, position: Array, point: bool, variable: Mask
+    ) -> Index:
+        """Add poses, or points, at their initial values; returns their numbers."""
+        n, first = len(position), self.n_bodies
+        self.n_bodies += n
+        last = self.n_bodies
+        self.rotation = room(self.rotation, last)
+        self.position = room(self.position, last)
+        self._point, self._head = room(self._point, last), room(self._head, last)
+        self._variable = room(self._variable, last)
+        self.rotation[first:last], self.position[first:last] = rotation, position
+        self._point[first:last], self._head[first:last] = point, -1
+        self._variable[first:last] = variable
+        self._tree.reserve(last)
+        numbers = np.arange(first, last)
+        self._new.append(numbers[self._variable[first:last]])
+        self._variables += len(self._new[-1])
+        return numbers
+
+    def add_terms(self, terms: Terms) -> None:
+        """Add measurements between bodies that are known already."""
+        first, last = self.n_terms, self.n_terms + len(terms)
+        self.n_terms = last
+        columns = {}
+        for field in fields(Terms):
+            columns[field.name] = room(getattr(self._terms, field.name), last)
+            columns[field.name][first:last] = getattr(terms, field.name)
+        self._terms = Terms(**columns)
+        self._following = room(self._following, last)
+        self._squares = room(self._squares, last)
+        self._mark = room(self._mark, last)
+        self._kernel.chain(first, last, self._chains, self._terms.ends)
+        self._squares[first:last] = 0
+        self._weights.append(terms, last)
+        self.cost += self._measure(np.arange(first, last))
+        self._ends.append(terms.ends.ravel())
+
+    @property
+    def quadratic_cost(self) -> float:
+        """The sum of all squares, at unit robust weights."""
+        return float(np.sum(self._squares[: self.n_terms]))
+
+    def measurements(self, kinds: tuple[Kind, ...], first: int, last: int) -> Index:
+        """First terms of the measurements of these kinds among terms first .. last - 1."""
+        t = self._terms
+        chosen = np.isin(t.kind[first:last], kinds) & (t.members[first:last] > 0)
+        return first + np.flatnonzero(chosen)
+
+    def squares(self, measurements: Index) -> Array:
+        """Squared residuals of measurements, by their first terms."""
+        return measured(measurements, self._terms, self._squares)
+
+    def weights(self, measurements: Index) -> Array:
+        """Robust weights of measurements, by their first terms."""
+        return self._weights.of(measurements)
+
+    # -- updates
+
+    def update(self, newest: Index, tolerance: float) -> Update:
+        """Move everything to the optimum; `newest` lists the bodies that the next measurements
+        will touch, which are eliminated last so that few cliques change then."""
+        with single_threaded_blas():
+            return self._update(newest, tolerance)
+
+    def covariance(self, bodies: Index) -> Array | None:
+        """(k b, k b): joint covariance of bodies, each in its own frame, rotation first.
+
+        Zero for constants; of a point only the position counts. By the Fisher information
+        under the present robust weights, rotations of the plane with kappa / 2
+        (graph/precision.py). Exact where no more than `renewed_cliques` have changed since the
+        last call. None where something is not determined, or not solved yet.
+        """
+        if self._ends or len(_joined(self._new)) or not self._tree.roots:
+            return None
+        weight = self._weights.values[:self.n_terms]
+        if self.dimension == 2:
+            weight = np.where(self._terms.position_factor[:self.n_terms] > 0, weight, weight / 2)
+        with single_threaded_blas():
+            formed = self._marginals.renew(
+                self._kernel.form, self._chains, self._terms.columns(weight), self._bodies,
+                True, 0.0, most=thresholds.current().renewed_cliques)
+            return self._marginals.covariance(bodies) if formed else None
+
+    def variance_factor(self) -> float:
+        """Found over claimed variance of the residuals under robust weights, at least 1."""
+        t, n, d = self._terms, self.n_terms, self.dimension
+        turns = t.position_factor[:n] == 0
+        given = t.weight[:n] > 0
+        weight = self._weights.values[:n] / np.where(given, t.weight[:n], 1.0)
+        squares = np.where(turns & (d == 2), 0.5, 1.0) * self._squares[:n]
+        degrees = np.where(turns, (d - 1) / 2, np.where(t.distance[:n] < 0, d, 1))
+        variable = self._variable[:self.n_bodies]
+        unknowns = np.sum(np.where(self._point[:self.n_bodies], d, self._tree.b)[variable])
+        free = float(weight @ degrees - unknowns)
+        return max(1.0, float(weight @ squares) / free) if free > 0 else 1.0
+
+    def _update(self, newest: Index, tolerance: float) -> Update:
+        numbers = thresholds.current()
+        touched, fresh = np.unique(_joined(self._ends)), _joined(self._new)
+        if self._variables >= numbers.reorder_growth * self._ordered or self._tree.wasted:
+            removed = self._tree.everything()
+            self._ordered = self._variables
+        else:
+            removed = self._tree.above(touched[touched >= 0])
+        formed = self._tree.restructure(removed, fresh, newest, self._neighbours)
+        self._new, self._ends = [], []
+        self._marginals.replaced(removed, formed)
+        self._form(formed)
+        self._refresh(formed)
+        cliques, limit, steps = len(formed), numbers.entered_gain_share * tolerance, 0
+        for steps in range(numbers.update_steps):
+            before = self._tree.decrement
+            if before <= tolerance * (1 - self._rate):
+                return Update(True, steps, cliques, before)
+            entered, nodes, by = self._tree.descend(limit)
+            cliques += len(entered)
+            length = self._move(nodes, by, before)
+            if not length:
+                break
+            rhs = self._refresh(entered[::-1])
+            after = self._tree.decrement
+            self._rate = min(after / before, numbers.slowest_rate)
+            poor = after > max(numbers.reform_decrement_ratio * before, tolerance)
+            if poor or length < numbers.reform_length:
+                self._form(entered[::-1])
+                self._tree.forward(entered[::-1], rhs)
+                stuck = after > numbers.stuck_decrement_ratio * before
+                limit *= numbers.stuck_entered_gain if stuck else 1.0
+            if cliques > numbers.update_most_cliques:
+                break
+        return Update(False, steps, cliques, self._tree.decrement)
+
+    def _move(self, nodes: Index, by: Array, gain: float) -> float:
+        """Take a step of predicted gain `gain`, or the multiple of it that fits the cost better.
+
+        Returns the multiple, 0 where none lowers the cost.
+        """
+        numbers, terms = thresholds.current(), self._touched(nodes)
+        ends = self._terms.ends[terms].ravel()
+        held = self._tree.clique_of[ends[ends >= 0]]
+        self._marginals.changed(held[held >= 0])
+        before = (
+            self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
+            self._squares[terms])
+        weights = self._weights.saved(terms)
+        length, longest = 1.0, numbers.update_longest_step
+        for _ in range(numbers.update_trials):
+            self._kernel.move(nodes, length * by, self._bodies, self._tree.moved)
+            change = self._measure(terms)
+            curvature = (change + 2 * length * gain) / length**2
+            best = min(gain / curvature, longest) if curvature > 0 else longest
+            if change <= 0 and abs(best - length) < numbers.update_length_tolerance * length:
+                self.cost += change
+                return length
+            if change <= 0 and length != 1:
+                self.cost += change
+                return length
+            (self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
+             self._squares[terms]) = before
+            self._weights.restore(terms, weights)
+            length = best
+        return 0.0
+
+    def _refresh(self, cliques: Index) -> Array:
+        """Gradients of cliques, children first: right-hand sides (inner nodes of them, b)."""
+        nodes = self._tree.inner_nodes(cliques)
+        rhs = np.empty((len(nodes), self._tree.b))
+        self._kernel.gradient(nodes, self._chains, self._weighted, self._bodies, rhs)
+        np.negative(rhs, out=rhs)
+        self._tree.forward(cliques, rhs)
+        return rhs
+
+    def _form(self, cliques: Index) -> None:
+        """Factorise cliques of the convex part of the Hessian.
+
+        A range that is longer than its bodies are apart has negative curvature across its
+        direction. With that, weak directions seem softer than they are, and steps overshoot.
+        """
+        self._tree.factorise(
+            cliques, self._kernel.form, self._chains, self._weighted, self._bodies, False,
+            thresholds.current().front_damping)
+
+    def _measure(self, terms: Index) -> float:
+        """Squares and weights of terms at the present poses; the change of the objective."""
+        t = self._terms
+        change = float(self._kernel.squares(
+            terms, t.columns(t.weight), self._bodies, self._squares))
+        return change if self._weights.trusting else self._weights.follow(
+            terms, t, self._squares)
+
+    @property
+    def _bodies(self) -> Bodies:
+        return Bodies(self.rotation, self.position, self._point, self._variable)
+
+    @property
+    def _chains(self) -> TermChains:
+        return TermChains(self._head, self._following)
+
+    @property
+    def _weighted(self) -> TermColumns:
+        """The terms with their robust weights."""
+        return self._terms.columns(self._weights.values)
+
+    def _touched(self, nodes: Index) -> Index:
+        out = np.empty(8 * len(nodes) + 64, dtype=np.int64)
+        while True:
+            count = self._kernel.touched(nodes, self._chains, self._mark, out)
+            if count >= 0:
+                return out[:count]
+            out = np.empty(4 * len(out), dtype=np.int64)
+
+    def _neighbours(self, nodes: Index, place: Index) -> Index:
+        out = np.empty((8 * len(nodes) + 64, 2), dtype=np.int64)
+        while True:
+            count = self._kernel.neighbours(
+                nodes, place, self._chains, self._terms.ends, out)
+            if count >= 0:
+                return out[:count]
+            out = np.empty((4 * len(out), 2), dtype=np.int64)
+
+
+def _joined(parts: list[Index]) -> Index:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])

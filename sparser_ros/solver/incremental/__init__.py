@@ -1,1 +1,0 @@
-"""A rank-d trajectory kept at its optimum while measurements arrive."""

@@ -1,1 +1,0 @@
-"""Starts of a solve: random, odometry, chordal, spectral, and from a thinned graph."""

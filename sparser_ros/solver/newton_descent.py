@@ -1,0 +1,296 @@
+"""Down to a minimum of the relaxation by damped Newton steps (Levenberg and Marquardt).
+
+The shift of the Hessian is a price on moves of unit rows, in units of the cost: a shift of
+f / rows forbids what gains less than about the whole cost, one of 1e-6 of that lets everything
+move that a certificate can see. It falls tenfold with every step that does what the model says.
+Source: Nocedal and Wright, Numerical Optimization, 2006, sections 3.4 and 10.3.
+
+A relaxation of ranges moves like a linkage: along its soft motions lengths stay the same to first
+order only, and what a straight step changes to second order is priced by stiff measurements.
+Newton's equation of the optimality conditions, (Q - Lambda) z = 0 and unit rows, is therefore
+solved once more from where a long step ends, with its own multipliers and the matrix of the point
+where it began (`corrected`); z leaves the manifold in between. Source: section 18.3 there
+(second-order correction); Deuflhard, Newton Methods for Nonlinear Problems, 2011, section 2.1
+(simplified Newton).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..array_types import Array
+from . import thresholds
+from .certificate import Multipliers
+from .manifold import Manifold
+from .preconditioner import ShiftedHessian
+from .result import SolveStatus
+from .schur import SchurOperator
+from .trust_region import Observer, TrustRegionRun
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The optimality conditions with a shift, linearised at one point."""
+
+    schur: SchurOperator
+    hessian: ShiftedHessian
+    """Factorised at y with `shift`."""
+    shift: float
+    y: Array
+    """(rows, p)"""
+    multipliers: Multipliers
+    """Lambda of the matrix: those of y, or those of the step that led there."""
+
+    def linear(self, s: Array) -> Array:
+        """(Q_s - Lambda + shift) s."""
+        return self.schur(s) - self.multipliers.times(s) + self.shift * s
+
+    def of(self, residual: Array) -> Multipliers:
+        """The change of the multipliers that takes the residual's normal part away."""
+        return Multipliers.of(self.schur.problem.manifold, self.y, residual)
+
+
+@dataclass(frozen=True)
+class Ambient:
+    """A point near the manifold with multipliers."""
+
+    z: Array
+    """(rows, p)"""
+    multipliers: Multipliers
+    moved: float
+    """Norm of the tangential part of the last step."""
+
+
+def corrected(at: Conditions, end: Ambient) -> Ambient:
+    """One step of the simplified Newton method from `end`."""
+    manifold = at.schur.problem.manifold
+    residual = at.schur(end.z) - end.multipliers.times(end.z) + at.shift * (end.z - at.y)
+    normal = -0.5 * excess_times(manifold, end.z, at.y)
+    residual += at.linear(normal)
+    tangent = -at.hessian.solve(manifold.project(at.y, residual))
+    residual += at.linear(tangent)
+    return Ambient(
+        end.z + normal + tangent, end.multipliers.plus(at.of(residual)),
+        float(np.linalg.norm(tangent)))
+
+
+def excess_times(manifold: Manifold, z: Array, y: Array) -> Array:
+    """(Z_b Z_b^T - I) Y_b of every block b; zero on the homogenising rows."""
+    d, n, k, p = manifold.d, manifold.n, manifold.k, z.shape[1]
+    turns = z[: n * d].reshape(n, d, p)
+    bearings = z[n * d : n * d + k]
+    out = np.zeros_like(y)
+    excess = turns @ np.swapaxes(turns, 1, 2) - np.eye(d)
+    out[: n * d] = (excess @ y[: n * d].reshape(n, d, p)).reshape(n * d, p)
+    out[n * d : n * d + k] = (
+        np.sum(bearings**2, axis=1, keepdims=True) - 1) * y[n * d : n * d + k]
+    return out
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Where a step leads."""
+
+    y: Array
+    qy: Array
+    predicted: float
+    """Change of the cost that the model foretold."""
+    change: float
+    ratio: float
+    """Change over what the model foretold."""
+    multipliers: Multipliers
+    """Lambda there, to first order."""
+    contraction: float = 0.0
+    """Length of the first correction over that of the step; 0 where none was made."""
+
+
+class NewtonDescent:
+    """Runs at points of one problem; symbolic analysis and shift are kept from run to run."""
+
+    def __init__(self, schur: SchurOperator, observer: Observer | None = None) -> None:
+        self._schur, self._observer = schur, observer
+        self._manifold: Manifold = schur.problem.manifold
+        self._hessian = ShiftedHessian(schur)
+        self._shift = 0.0
+        """Of the next factor, units of the weights; 0 = not known."""
+        self._refused = 0.0
+        """Least shift to be tried, from one that left the Hessian indefinite; it falls with every
+        step since."""
+        self.iterations = 0
+        """Steps in all, refused ones included."""
+        self.multipliers: Multipliers | None = None
+        """Lambda as the last Newton equation has it; None before the first step that is taken."""
+
+    def restart(self, shift: float) -> None:
+        """Begin the next run with that shift: the last one was for another point."""
+        self._shift, self._refused = shift, 0.0
+
+    def run(
+        self, y: Array, *, gain: float, most: int, deadline: float = math.inf,
+        rough: bool = False,
+    ) -> TrustRegionRun:
+        """Down from y (rows, p) until two steps gain less than that share of the cost each.
+
+        `most` limits the steps, refused ones included. From a `rough` point the first step is one
+        of Gauss and Newton: the point's own multipliers would make the Hessian indefinite.
+        """
+        if rough and self.multipliers is None:
+            self.multipliers = Multipliers.zero(self._manifold)
+        start, made, small = time.perf_counter(), 0, 0
+        qy = self._schur(y)
+        cost = float(np.sum(y * qy))
+        trace = [(0.0, cost)]
+        status, fresh = SolveStatus.MAX_ITERATIONS, True
+        while made < most:
+            if time.perf_counter() > deadline:
+                status = SolveStatus.TIME_LIMIT
+                break
+            if fresh:
+                at_y = self.multipliers or Multipliers.of(self._manifold, y, qy)
+                self._hessian.at(y, at_y.blocks, at_y.scalars)
+            if not self._factorized(cost):
+                status = SolveStatus.STALLED
+                break
+            made += 1
+            step = self._step(y, qy, at_y)
+            fresh = self._judge(step)
+            if not fresh and -step.predicted <= thresholds.current().ratio_noise * abs(cost):
+                # Nothing is left but rounding errors.
+                status = SolveStatus.CONVERGED
+                break
+            if not fresh:
+                continue
+            y, qy, before, self.multipliers = step.y, step.qy, cost, step.multipliers
+            cost = float(np.sum(y * qy))
+            trace.append((time.perf_counter() - start, cost))
+            if self._observer is not None:
+                self._observer(made, cost, y)
+            small = small + 1 if -step.change <= gain * abs(before) else 0
+            if small > 1:
+                status = SolveStatus.CONVERGED
+                break
+        self.iterations += made
+        return TrustRegionRun(y, cost, status, made, 0, trace)
+
+    def opened(self, y: Array, rank: int) -> Array:
+        """y (rows, p) at a higher rank, with a little of its softest directions in new columns.
+
+        In new columns the Hessian is S: a few solves with its shifted factor turn random columns
+        into directions of escape, where there are any. Others die out in the steps that follow,
+        which is cheaper than to look for eigenvectors. y itself where no shift will do.
+        """
+        numbers, manifold, p = thresholds.current(), self._manifold, y.shape[1]
+        y = manifold.lift(y, rank)
+        qy = self._schur(y)
+        cost = float(np.sum(y * qy))
+        at_y = self.multipliers or Multipliers.of(manifold, y, qy)
+        self._hessian.at(y, at_y.blocks, at_y.scalars)
+        self.restart(numbers.opening_shift * self._unit(cost))
+        if not self._factorized(cost):
+            return y
+        step = np.zeros_like(y)
+        step[:, p:] = np.random.default_rng(0).standard_normal((len(y), rank - p))
+        step = manifold.project(y, step)
+        for _ in range(numbers.opening_solves):
+            step = self._hessian.solve(step)
+            step /= max(float(np.abs(step).max(initial=0.0)), 1e-300)
+        return manifold.retract(y, numbers.escape_begun * step)
+
+    def _factorized(self, cost: float) -> bool:
+        """Whether a shift at or above the present one makes the Hessian positive definite."""
+        numbers, unit = thresholds.current(), self._unit(cost)
+        known = self._shift > 0
+        growth = numbers.newton_shift_growth if known else 1 / numbers.newton_shift_decrease
+        first = self._shift if known else numbers.newton_first_shift * unit
+        self._shift = max(first, numbers.newton_least_shift * unit)
+        while self._shift < numbers.newton_largest_shift * unit:
+            if self._hessian.factorize(self._shift):
+                return True
+            self._refused = numbers.newton_refused_margin * self._shift
+            self._shift *= growth
+        return False
+
+    def _unit(self, cost: float) -> float:
+        """The shift that outweighs the whole cost."""
+        return max(abs(cost), self._floor) / max(self._manifold.rows, 1)
+
+    @property
+    def _floor(self) -> float:
+        """Costs below it are rounding errors."""
+        share = thresholds.current().certificate_rounding
+        return max(share * float(self._schur.Q_cc.diagonal().sum()), 1e-300)
+
+    def _step(self, y: Array, qy: Array, at_y: Multipliers) -> _Step:
+        """Where Newton's equation leads from y, corrected where that is not what it foretold."""
+        gradient = self._manifold.project(y, qy)
+        s = -self._hessian.solve(gradient)
+        # (H + shift) s = -g: the model's change of the cost without the shift.
+        predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
+        at = Conditions(self._schur, self._hessian, self._shift, y, at_y)
+        end = Ambient(
+            y + s, at_y.plus(at.of(qy - at_y.times(y) + at.linear(s))), float(np.linalg.norm(s)))
+        step = self._reached(y, qy, end, predicted)
+        if step.ratio > thresholds.current().good_ratio:
+            return step
+        end, contraction = self._corrected(at, end)
+        other = self._reached(y, qy, end, predicted)
+        return replace(
+            other if other.change < step.change else step, contraction=contraction)
+
+    def _corrected(self, at: Conditions, end: Ambient) -> tuple[Ambient, float]:
+        """The end of a step after as many corrections as get shorter, and how much the first is."""
+        numbers, length, first = thresholds.current(), end.moved, 0.0
+        for _ in range(numbers.newton_corrections):
+            further = corrected(at, end)
+            first = first or further.moved / length
+            if further.moved > numbers.newton_contraction * end.moved:
+                break
+            end = further
+            if end.moved < numbers.newton_corrected * length:
+                break
+        return end, first
+
+    def _reached(self, y: Array, qy: Array, end: Ambient, predicted: float) -> _Step:
+        """Where a step ends on the manifold, bearings along their antennas."""
+        manifold = self._manifold
+        there = self._bent(manifold.retract(end.z, np.zeros_like(y)))
+        q_there = self._schur(there)
+        # Keeps the digits that a difference of two costs would cancel.
+        change = float(np.sum((there - y) * (qy + q_there)))
+        noise = thresholds.current().ratio_noise * abs(float(np.sum(y * qy)))
+        ratio = (change - noise) / (predicted - noise)
+        return _Step(there, q_there, predicted, change, ratio, end.multipliers)
+
+    def _bent(self, y: Array) -> Array:
+        """y with every bearing along its antennas, positions being the best ones for y.
+
+        Bearings are stiff: what a straight step misses to second order would cost more than soft
+        steps gain.
+        """
+        manifold, p = self._manifold, y.shape[1]
+        if not manifold.k:
+            return y
+        turns = manifold.n * manifold.d
+        for _ in range(thresholds.current().newton_turns):
+            y = self._schur.problem.compose(
+                y[:turns].reshape(manifold.n, manifold.d, p), self._schur.points(y))
+        return y
+
+    def _judge(self, step: _Step) -> bool:
+        """Whether the step is taken; the shift of the next one follows."""
+        numbers = thresholds.current()
+        taken = step.ratio > numbers.accepted_ratio and step.change < 0
+        if not taken or step.ratio < numbers.poor_ratio:
+            self._shift *= numbers.newton_shift_growth
+        elif step.ratio > numbers.good_ratio:
+            # The eigenvalue that was in the way will still be there at the next point.
+            less = numbers.newton_shift_decrease
+            if step.contraction:
+                less = max(less, step.contraction / numbers.newton_aimed_contraction)
+            self._shift = max(self._shift * less, self._refused)
+            self._refused *= numbers.newton_shift_decrease
+        return taken

@@ -1,1 +1,0 @@
-"""Preconditioners of truncated CG."""

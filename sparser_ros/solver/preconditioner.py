@@ -1,0 +1,459 @@
+"""Preconditioners of truncated CG: (Q + shift)^-1, and two factors of the Hessian.
+
+| | matrix | factorised |
+|---|---|---|
+| `RegularisedQ` | Q + shift on X_c | once |
+| `NewtonPreconditioner` | T^T (Q - Lambda) T, the exact Hessian | at every point |
+| `GaussNewtonPreconditioner` | T^T Q T of a pose graph | once, when it pays |
+
+T is a basis of the tangent space at Y: rotations Omega Y + W Y_perp (Omega skew), bearings along
+u_perp, points free. T^T ((Q - Lambda) x I_p) T is sparse like Q with small dense blocks.
+`plan.py` says which one a refinement takes, and why.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..array_types import Array, Index
+from ..config import SolverError
+from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
+from ..linalg.block.block_cholesky import (
+    BlockCholesky,
+    BlockFactor,
+    RowBlockCholesky,
+    ScalarFactor,
+    block_pattern,
+)
+from ..linalg.dense.tangent_kernels import (
+    Bearings,
+    bearing_nodes,
+    block_slots,
+    complements,
+    pair_slots,
+    tangent_kernels,
+)
+from ..linalg.kernel_records import csr
+from ..linalg.sparse.cholesky import (
+    NotPositiveDefiniteError,
+    SymbolicCholesky,
+    UncoveredPatternError,
+    supports_external_ordering,
+)
+from ..linalg.sparse.sparse_kernels import add_diagonal
+from . import thresholds
+from .manifold import Manifold
+from .schur import SchurOperator
+
+
+def elimination_order(schur: SchurOperator) -> Index:
+    """(points,): order of poses and landmarks that keeps factors of Q by blocks sparse.
+
+    It is that of M, which couples the same poses and landmarks; those without a column come last.
+    """
+    kept = np.asarray(schur.problem.kept, dtype=np.int64)
+    without = np.ones(schur.problem.n_points, dtype=bool)
+    without[kept] = False
+    return np.concatenate([kept[schur.factor.order], np.flatnonzero(without)])
+
+
+def blocks_of_poses(schur: SchurOperator) -> bool:
+    """Whether factors by blocks of one pose each suit: no bearings and few landmarks."""
+    manifold = schur.problem.manifold
+    few = schur.problem.n_points <= (1 + thresholds.current().landmarks_per_pose) * manifold.n
+    return few and not manifold.k and supports_external_ordering()
+
+
+class RegularisedQ:
+    """(Q + shift on X_c)^-1 restricted to X_c: the inverse of the regularised Schur complement.
+
+    The shift stands in for the part of the Hessian that Q lacks: the multipliers Lambda, and the
+    unit norm of each bearing (in Q alone a bearing follows its antennas at no cost). Measured
+    from random starts at rank 5:
+
+    - pose graphs: a small share of diag(Q) (parking-garage: 200 CG steps; 330 with a multiple of
+      the identity). Their weights differ by orders of magnitude and Lambda is small.
+    - graphs with ranges: a multiple of the identity that bounds the condition number (outfinite:
+      1 200 CG steps; 11 000 with a share of the diagonal), since Lambda, not Q, determines poses
+      of low weight; and a share of each bearing's own weight (plaza2: 1 200 CG steps, tiers:
+      2 100; 8 100 and 6 200 without).
+
+    A shift ten times larger or smaller takes up to three times the CG steps.
+    """
+
+    portable = True
+
+    def __init__(self, schur: SchurOperator, full: sp.csr_matrix | None = None) -> None:
+        """`full` stands in for Q on [X_c; X_f kept] where given."""
+        full = schur.full() if full is None else full
+        self.manifold = schur.problem.manifold
+        self.free = self.manifold.d * self.manifold.n + self.manifold.k
+        self.n_c = schur.shape[0]
+        self.rows = np.r_[0 : self.free, schur.shape[0] : full.shape[0]]
+        self._schur = schur
+        self.matrix = self._shifted(self._chosen(full))
+        self._symbolic: dict[str, Symbolic] = {}
+        self._factors: dict[str, Factor] = {}
+        self._work: dict[tuple[str, int], Array] = {}
+
+    def refactorise(self, full: sp.csr_matrix) -> None:
+        """New values of the same pattern."""
+        self.matrix = self._shifted(self._chosen(full))
+        self._factors.clear()
+
+    def placed(self, arrays: Arrays) -> bool:
+        """Whether there is a factor for this backend."""
+        return arrays.name in self._factors
+
+    def factor(self, arrays: Arrays = HOST) -> Factor:
+        """The factor for a backend, made when it is first needed."""
+        if arrays.name not in self._factors:
+            try:
+                factor = self.symbolic(arrays).factorize(self.matrix)
+            except UncoveredPatternError:
+                # Entries that cancelled at the first weights were left out of the first matrix.
+                del self._symbolic[arrays.name]
+                factor = self.symbolic(arrays).factorize(self.matrix)
+            self._factors[arrays.name] = factor
+        return self._factors[arrays.name]
+
+    def symbolic(self, arrays: Arrays = HOST) -> Symbolic:
+        """The analysis behind the factor."""
+        if arrays.name not in self._symbolic:
+            self._symbolic[arrays.name] = (
+                self._analysed(self.matrix, self._schur) if arrays is HOST
+                else arrays.symbolic(self.matrix))
+        return self._symbolic[arrays.name]
+
+    def _analysed(
+        self, matrix: sp.csc_matrix, schur: SchurOperator
+    ) -> SymbolicCholesky | RowBlockCholesky:
+        """By blocks of one pose each where there is little else."""
+        d, n = self.manifold.d, self.manifold.n
+        if not blocks_of_poses(schur):
+            return SymbolicCholesky(matrix)
+        at = np.arange(d * n)
+        place = np.concatenate(
+            [at + at // d, (d + 1) * np.asarray(schur.problem.kept, dtype=np.int64) + d])
+        order = elimination_order(schur)
+        return RowBlockCholesky(matrix, place, d + 1, order[order <= place.max() // (d + 1)])
+
+    def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
+        """Q without the rows held fixed; by symmetry its rows serve as columns."""
+        if len(self.rows) < full.shape[0]:
+            full = full[self.rows][:, self.rows]
+        return sp.csc_matrix((full.data, full.indices, full.indptr), shape=full.shape)
+
+    def _shifted(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
+        numbers, manifold = thresholds.current(), self.manifold
+        diagonal = matrix.diagonal()
+        shift = np.zeros(len(diagonal))
+        if manifold.k:
+            shift[: self.free] = diagonal.max() / numbers.regularised_condition
+            bearings = slice(manifold.d * manifold.n, self.free)
+            share = (numbers.regularised_bearing_plane if manifold.d == 2
+                     else numbers.regularised_bearing_space)
+            shift[bearings] += share * diagonal[bearings]
+        else:
+            # A pose without any measurement has rows of zeros, which any shift makes regular.
+            own = diagonal[: self.free]
+            shift[: self.free] = numbers.regularised_diagonal_share * np.where(
+                own > 0, own, max(float(own.max(initial=0.0)), 1.0))
+        shifted = matrix.copy()
+        if not add_diagonal(matrix.indptr, matrix.indices, shift, shifted.data):
+            # A row without measurements has no diagonal entry.
+            return matrix + sp.diags(shift).tocsc()
+        return shifted
+
+    def apply(self, v: Array, out: Array) -> Array:
+        arrays, p = arrays_of(v), v.shape[1]
+        work = self._work.get((arrays.name, p))
+        if work is None:
+            work = self._work[arrays.name, p] = arrays.empty((len(self.rows), p))
+        # Rows beyond X_c are X_f, where a formulation keeps it as a variable.
+        whole = v.shape[0] > self.n_c
+        work[: self.free] = v[: self.free]
+        work[self.free :] = v[self.n_c :] if whole else 0.0
+        self.factor(arrays).solve(work, work)
+        out[: self.free] = work[: self.free]
+        out[self.free : self.n_c] = 0.0
+        if whole:
+            out[self.n_c :] = work[self.free :]
+        return out
+
+    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+        """The matrix does not depend on the point."""
+
+
+def rotation_tangents(manifold: Manifold, y: Array) -> Array:
+    """(n, d, p, d (d - 1) / 2 + d (p - d)): orthonormal directions Omega Y and W Y_perp."""
+    d, n, p = manifold.d, manifold.n, y.shape[1]
+    rotations = y[: n * d].reshape(n, d, p)
+    skew = [(a, b) for a in range(d) for b in range(a)]
+    blocks = np.zeros((n, d, p, len(skew) + d * (p - d)))
+    for q, (a, b) in enumerate(skew):
+        blocks[:, a, :, q] = rotations[:, b] / np.sqrt(2)
+        blocks[:, b, :, q] = -rotations[:, a] / np.sqrt(2)
+    if p > d:
+        complement = orthogonal_complement(rotations)
+        for a in range(d):
+            at = len(skew) + a * (p - d)
+            blocks[:, a, :, at : at + p - d] = np.swapaxes(complement, 1, 2)
+    return blocks
+
+
+def orthogonal_complement(rows: Array) -> Array:
+    """(m, p - d, p) orthonormal rows orthogonal to the orthonormal rows (m, d, p)."""
+    d = rows.shape[1]
+    q, _ = np.linalg.qr(np.swapaxes(rows, 1, 2), mode='complete')
+    return np.swapaxes(q[:, :, d:], 1, 2)
+
+
+class NewtonPreconditioner:
+    """(T^T (Q - Lambda + shift) T)^-1 in ambient coordinates; Gauss-Newton where indefinite.
+
+    Bearings are eliminated; what is left has a block for every pose and landmark, whose pattern
+    is analysed once.
+    """
+
+    portable = False
+    """Factorised anew at every point, which takes longer than its few triangular solves."""
+
+    def __init__(self, schur: SchurOperator, *, damping: float | None = None) -> None:
+        problem, manifold = schur.problem, schur.problem.manifold
+        d, n = manifold.d, manifold.n
+        self.manifold = manifold
+        self.full = schur.full()
+        numbers = thresholds.current()
+        self.damping = numbers.newton_damping if damping is None else damping
+        """Share of the diagonal added to the Hessian."""
+        self._fallback_damping = numbers.newton_fallback_damping * self.damping
+        self._diagonal_floor = numbers.newton_diagonal_floor
+        self.symbolic: BlockCholesky | None = None
+        self.factor: BlockFactor | ScalarFactor | None = None
+        self._order = elimination_order(schur)
+        self._pattern: sp.csr_matrix | None = None
+        self.gauss_newton = False
+        self.n_nodes = problem.n_points
+        self.node = np.full(self.full.shape[0], -1, dtype=np.int64)
+        self.node[: n * d] = np.arange(n * d) // d
+        self.node[schur.shape[0] :] = problem.kept
+
+    def _analyse(self, q: int, p: int) -> None:
+        """Pattern and slots of the blocks, for q coordinates a rotation and p a point."""
+        node, full, manifold = self.node, self.full, self.manifold
+        self._pattern = full
+        nodes = self.nodes = bearing_nodes(
+            full.indptr, full.indices, node, manifold.n * manifold.d, manifold.k)
+        if np.any(nodes < -1):
+            raise SolverError('a range between more than two poses or landmarks')
+        pattern = block_pattern(full.indptr, full.indices, node, self.n_nodes, nodes)
+        self.symbolic = BlockCholesky(pattern, q + p, self._order)
+        starts, rows, rank = self.symbolic.starts, self.symbolic.rows, self.symbolic.rank
+        self.slots = block_slots(
+            starts, rows, np.where(node < 0, -1, rank[node]), full.indptr, full.indices)
+        ranked = np.where(nodes < 0, -1, rank[nodes])
+        self.pairs = pair_slots(starts, rows, ranked)
+        self.diagonal = pair_slots(starts, rows, rank[:, None].repeat(2, axis=1))[:, 0, 0]
+        used = np.zeros((self.n_nodes, q + p), dtype=bool)
+        used[: manifold.n, :q] = True
+        used[node[manifold.rows :], q:] = True
+        self.used = used
+
+    def adopt(self, full: sp.csr_matrix) -> None:
+        """Take another Q on [X_c; X_f kept], for instance with new weights."""
+        self.full = full
+
+    def placed(self, arrays: Arrays) -> bool:
+        return arrays is HOST
+
+    def _assembled(self, y: Array) -> Array:
+        """Blocks of T^T Q T at y, bearings left out; T and the pattern are kept."""
+        manifold, full = self.manifold, self.full
+        d, n, k, p = manifold.d, manifold.n, manifold.k, y.shape[1]
+        self.turns = rotation_tangents(manifold, y)
+        q = self.turns.shape[3] if n else 0
+        if self.symbolic is None or self.symbolic.b != q + p or not self._same_pattern():
+            self._analyse(q, p)
+        assert self.symbolic is not None
+        self.kernel = tangent_kernels(d, p, q)
+        self.normal = np.empty((k, p - 1, p))
+        complements(y[n * d : n * d + k], self.normal)
+        gauss = np.zeros((len(self.symbolic.rows), q + p, q + p))
+        self.kernel.assemble(csr(full), self.turns, self.slots, gauss)
+        return gauss
+
+    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+        manifold, full = self.manifold, self.full
+        d, n, k = manifold.d, manifold.n, manifold.k
+        gauss = self._assembled(y)
+        multipliers, scalars = manifold.multipliers(y, gradient)
+        own = full.diagonal()[n * d : n * d + k]
+        largest = max(gauss.max(initial=0.0), own.max(initial=0.0))
+        floor, damped = self._floor(gauss, largest), np.maximum(own, self._diagonal_floor * largest)
+        exact = gauss.copy()
+        self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, exact)
+        try:
+            self._factorize(exact, self.damping * floor, own - scalars + self.damping * damped)
+            self.gauss_newton = False
+        except NotPositiveDefiniteError:
+            loose = self._fallback_damping
+            self._factorize(gauss, loose * floor, own + loose * damped)
+            self.gauss_newton = True
+
+    def _floor(self, blocks: Array, largest: float) -> Array:
+        """(nodes, b): the diagonal; a rotation that no measurement turns has a zero row."""
+        diagonal = np.einsum('mii->mi', blocks[self.diagonal])
+        return np.maximum(diagonal, self._diagonal_floor * largest)
+
+    def _same_pattern(self) -> bool:
+        known, full = self._pattern, self.full
+        return known is full or (known is not None and (
+            np.array_equal(known.indptr, full.indptr)
+            and np.array_equal(known.indices, full.indices)))
+
+    def _factorize(self, blocks: Array, shift: Array, pivots: Array) -> None:
+        """Factor of the blocks, shifted on the diagonal, less what the bearings leave."""
+        assert self.symbolic is not None
+        if not np.all(pivots > 0):
+            raise NotPositiveDefiniteError('a pivot is not positive')
+        b = self.symbolic.b
+        at = np.arange(b)
+        blocks[self.diagonal[:, None], at, at] += np.where(self.used, shift, 1.0)
+        coupling = np.empty((self.manifold.k, 2, self.normal.shape[1], b))
+        self.bearings = Bearings(self.nodes, self.normal, pivots, coupling)
+        self.kernel.eliminate(
+            csr(self.full), self.node, self.turns, self.bearings, self.pairs, blocks)
+        self.factor = self.symbolic.factorize(blocks, np.arange(self.n_nodes * b))
+
+    def apply(self, v: Array, out: Array) -> Array:
+        k, p = self.manifold.k, v.shape[1]
+        assert self.factor is not None
+        x, z = np.empty(self.factor.n), np.empty((k, p - 1))
+        self.kernel.coordinates(v, self.turns, self.bearings, x, z)
+        # Rows beyond X_c are X_f, where a formulation keeps it as a variable.
+        points = self.node[self.manifold.rows :]
+        whole = v.shape[0] > self.manifold.rows
+        if whole:
+            x.reshape(self.n_nodes, -1)[points, -p:] += v[self.manifold.rows :]
+        x = self.factor.solve(x)
+        self.kernel.ambient(x, z, self.turns, self.bearings, out)
+        if whole:
+            out[self.manifold.rows :] = x.reshape(self.n_nodes, -1)[points, -p:]
+        return out
+
+
+class ShiftedHessian(NewtonPreconditioner):
+    """(T^T (Q - Lambda) T + shift)^-1 at a point and rank after the other, for `NewtonDescent`.
+
+    The shift stands on the coordinates of rotations and bearings; points get none, since M is
+    positive definite. Bearings and rotations that stay on their spheres make the Hessian far
+    stiffer than S = Q - Lambda, along directions that the columns of Y share. Where it is
+    factorised as a whole, a relaxation takes ten steps in place of hundreds of CG steps.
+    """
+
+    def at(self, y: Array, multipliers: Array, scalars: Array) -> None:
+        """Assemble the Hessian at y (rows, p); Lambda (n, d, d) of rotations, (k,) of bearings."""
+        manifold = self.manifold
+        d, n, k = manifold.d, manifold.n, manifold.k
+        blocks = self._assembled(y)
+        self._size = self.damping * self._floor(blocks, float(blocks.max(initial=0.0)))
+        self.kernel.subtract_curvature(multipliers, self.turns, self.diagonal, blocks)
+        self._exact = blocks
+        self._pivots = self.full.diagonal()[n * d : n * d + k] - scalars
+        self._turned = self.turns.shape[3] if n else 0
+
+    def factorize(self, shift: float) -> bool:
+        """Whether the Hessian with that shift is positive definite; then `solve` uses it."""
+        added = self._size.copy()
+        added[:, : self._turned] += shift
+        try:
+            self._factorize(self._exact.copy(), added, self._pivots + shift)
+        except NotPositiveDefiniteError:
+            return False
+        return True
+
+    def solve(self, v: Array) -> Array:
+        """(Hessian + shift)^-1 of a tangent vector (rows, p)."""
+        return self.apply(v, np.empty_like(v))
+
+
+class GaussNewtonPreconditioner(NewtonPreconditioner):
+    """(T^T Q T)^-1 of a graph without ranges: the Gauss-Newton part of the Hessian, kept.
+
+    Q + shift acts on all d x d matrices, not on rotations alone: stretch and shear make it softer
+    than the Hessian. That costs a few CG steps on most pose graphs, and dozens where closures with
+    precise translations overdetermine poses (parking-garage). T^T Q T excludes stretch and shear;
+    the rest of the Hessian is of the size of the residuals, which are small in pose graphs. Its
+    blocks are larger (6 x 6 instead of 4 x 4 in space), so its factorisation has to save CG steps
+    worth its time: with `before`, that one serves until a step takes `patience` CG steps.
+
+    In coordinates of the poses' own frames T^T Q T depends on relative poses alone, which hardly
+    change after the first steps. Only the tangent basis T follows the point. Where CG still takes
+    `patience` steps the first point was far off, and the matrix is factorised at the present one.
+    """
+
+    def __init__(
+        self, schur: SchurOperator, before: RegularisedQ | None = None, *,
+        damping: float | None = None,
+    ) -> None:
+        super().__init__(schur, damping=damping)
+        self.before, self.patience = before, patience(schur)
+
+    def prepare(self) -> BlockCholesky:
+        """The analysis for points of rank d, which needs none of them."""
+        if self.symbolic is None:
+            d = self.manifold.d
+            self._analyse(d * (d - 1) // 2 if self.manifold.n else 0, d)
+        assert self.symbolic is not None
+        return self.symbolic
+
+    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+        if cg_steps >= self.patience or (self.factor is None and self.before is None):
+            blocks = self._assembled(y)
+            floor = self._floor(blocks, blocks.max(initial=0.0))
+            self._factorize(blocks, self.damping * floor, np.zeros(0))
+        elif self.factor is not None:
+            self.turns = rotation_tangents(self.manifold, y)
+
+    def apply(self, v: Array, out: Array) -> Array:
+        if self.factor is None and self.before is not None:
+            return self.before.apply(v, out)
+        return super().apply(v, out)
+
+
+NO_BLOCK_FACTOR = np.iinfo(np.int64).max
+"""CG steps that stand for a factorisation where factors do not take blocks of poses."""
+
+
+def patience(schur: SchurOperator) -> int:
+    """CG steps with (Q + shift)^-1 after which the factor of T^T Q T is worth its cost."""
+    return max(thresholds.current().frozen_least_cg_steps, factorisation_in_cg_steps(schur))
+
+
+def pays_at_once(schur: SchurOperator) -> bool:
+    """Whether the factor of T^T Q T serves from the first step on, without one of Q + shift.
+
+    In the plane it is no larger than that; in space it pays where factors are thin.
+    """
+    steps = factorisation_in_cg_steps(schur)
+    plane = schur.problem.manifold.d == 2
+    return steps <= thresholds.current().frozen_least_cg_steps or (
+        plane and steps < NO_BLOCK_FACTOR)
+
+
+def factorisation_in_cg_steps(schur: SchurOperator) -> int:
+    """CG steps that take as long as `frozen_factorisation_share` of a factorisation of T^T Q T.
+
+    Operations are counted by the blocks of the factor of M: b^3 sum(counts^2) for a factorisation
+    with b x b blocks, two triangular solves of (d + 1) x (d + 1) blocks for a step.
+    """
+    counts = schur.symbolic.counts if schur.symbolic is not None else None
+    if counts is None or not blocks_of_poses(schur):
+        return NO_BLOCK_FACTOR
+    d = schur.problem.manifold.d
+    b = d * (d - 1) // 2 + d
+    factorisation = b**3 * np.sum(counts.astype(float) ** 2)
+    step = 4 * (d + 1) ** 2 * d * max(float(np.sum(counts)), 1.0)
+    return round(thresholds.current().frozen_factorisation_share * factorisation / step)

@@ -1,0 +1,381 @@
+"""One quadratic problem: cost tr(X^T Q X), Q = A^T Omega A, A = [A_c | A_f] (paper, problem 2).
+
+Every residual is linear, r = A_c X_c + A_f X_f, one row of X per row of A (the paper's table I).
+Columns of A_c are the rotation rows R_i^T, the bearing rows u_k and the homogenising rows; columns
+of A_f are points (poses' translations, landmarks). A measurement type says which residuals it has
+(graph/measurements/); the entries of the two residuals that there are stand here.
+
+A_f = C R, with a basis C of its column space by choice of columns (section 5.1). Where every row
+holds one free variable or the difference of two, A_f is the incidence matrix of a graph and its
+components say which columns to leave out. Any other A_f goes through a sparse QR factorisation
+that reveals the rank (the paper's CR route).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from ..array_types import Array, Index, Mask
+from ..graph import Estimate, Graph, PointResidual, RotationResidual
+from ..linalg.compiled import compiled
+from ..linalg.dense.rotations import nearest_rotation
+from ..linalg.sparse.cholesky import factorize
+from . import thresholds
+from .manifold import Manifold, manifold_of
+from .thresholds import current
+
+
+def column_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
+    """Sorted columns of A_f (rows, points) that span its range; `fixed` points have no column."""
+    A_f = sp.csr_matrix(A_f, copy=True)
+    A_f.sum_duplicates()
+    A_f.eliminate_zeros()
+    if incidence_like(A_f):
+        return incidence_basis(A_f, fixed)
+    used = np.flatnonzero(~fixed)
+    return used[independent_columns(A_f[:, used])]
+
+
+def incidence_like(A_f: sp.csr_matrix) -> bool:
+    """True where every row is empty, a lone entry, or a pair of entries that add up to zero."""
+    per_row = np.diff(A_f.indptr)
+    pair = A_f.indptr[:-1][per_row == 2]
+    first, second = A_f.data[pair], A_f.data[pair + 1]
+    return bool(np.all(per_row <= 2) and np.all(np.abs(first + second) <= 1e-12 * np.abs(first)))
+
+
+def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
+    """Columns that span the range of an incidence matrix (paper, section 5.2 and appendix C).
+
+    Points are joined by the rows that hold two of them. A component that some row grounds (a lone
+    entry) keeps every column; any other loses its first, the translation gauge.
+    """
+    points = A_f.shape[1]
+    per_row = np.diff(A_f.indptr)
+    pair = A_f.indptr[:-1][per_row == 2]
+    first, second = A_f.indices[pair], A_f.indices[pair + 1]
+    links = sp.coo_matrix((np.ones(len(pair)), (first, second)), shape=(points, points))
+    n_components, label = connected_components(links, directed=False)
+    grounded = np.zeros(n_components, dtype=bool)
+    grounded[label[A_f.indices[A_f.indptr[:-1][per_row == 1]]]] = True
+    keep = ~fixed
+    label = np.where(fixed, -1, label)
+    _, representative = np.unique(label[keep], return_index=True)
+    candidates = np.flatnonzero(keep)[representative]
+    keep[candidates[~grounded[label[candidates]]]] = False
+    return np.flatnonzero(keep)
+
+
+def independent_columns(A: sp.csr_matrix) -> Index:
+    """Sorted columns of A that form a basis of its range, by rank-revealing sparse QR.
+
+    Rows are rotated one by one into an upper triangular R (George and Heath 1980) in an order of
+    columns that keeps R sparse; a column whose diagonal entry stays empty depends on those before
+    it (Heath 1982). No normal equations: the condition number is not squared.
+    """
+    m, n = A.shape
+    if not m or not n:
+        return np.zeros(0, dtype=np.int64)
+    length = np.sqrt(np.asarray(A.multiply(A).sum(axis=1)).ravel())
+    scaled = sp.diags(1 / np.where(length > 0, length, 1.0)) @ A
+    normal = (scaled.T @ scaled).tocsc()
+    order = np.asarray(factorize(normal + sp.identity(n, format='csc')).order)
+    permuted = sp.csr_matrix(scaled.tocsc()[:, order])
+    permuted.sort_indices()
+    independent = _triangular_diagonal(
+        permuted.indptr, permuted.indices, permuted.data, n,
+        thresholds.current().dependent_column_share)
+    return np.sort(order[independent]).astype(np.int64)
+
+
+@compiled()
+def _triangular_diagonal(indptr: Any, indices: Any, data: Any, n: int, small: float) -> Any:
+    """(n,) mask: columns with a diagonal entry in R of the sparse QR of a CSR matrix."""
+    filled = np.zeros(n, dtype=np.bool_)
+    stored = [(np.zeros(0, dtype=np.int64), np.zeros(0)) for _ in range(n)]
+    row, partner = np.zeros(n), np.zeros(n)
+    marked = np.zeros(n, dtype=np.bool_)
+    pattern = np.zeros(n, dtype=np.int64)
+    for r in range(len(indptr) - 1):
+        count = 0
+        for e in range(indptr[r], indptr[r + 1]):
+            row[indices[e]] = data[e]
+            marked[indices[e]] = True
+            pattern[count] = indices[e]
+            count += 1
+        for k in range(n):
+            if abs(row[k]) <= small:
+                row[k] = 0.0
+                continue
+            if not filled[k]:
+                kept = np.sort(pattern[:count])
+                kept = kept[row[kept] != 0.0]
+                stored[k] = (kept, row[kept])
+                filled[k] = True
+                break
+            # Rotate the row into R_k so that its entry k vanishes.
+            at, values = stored[k]
+            radius = np.hypot(values[0], row[k])
+            c, s = values[0] / radius, row[k] / radius
+            for e in range(len(at)):
+                j = at[e]
+                partner[j] = values[e]
+                if not marked[j]:
+                    marked[j] = True
+                    pattern[count] = j
+                    count += 1
+            kept = np.sort(pattern[:count])
+            kept = kept[kept >= k]
+            top = s * row[kept] + c * partner[kept]
+            row[kept] = c * row[kept] - s * partner[kept]
+            row[k] = 0.0
+            partner[at] = 0.0
+            stored[k] = (kept, top)
+        for e in range(count):
+            row[pattern[e]] = 0.0
+            marked[pattern[e]] = False
+    return filled
+
+
+@dataclass(frozen=True)
+class VariableColumns:
+    """Columns of the variables in A_c: n rotation blocks of d, k bearings, d homogenising."""
+
+    d: int
+    n: int
+    k: int
+
+    def rotation(self, i: Index) -> Index:
+        """(m, d): columns of the rows of R_i^T."""
+        return i[:, None] * self.d + np.arange(self.d)
+
+    def bearing(self, k: Index) -> Index:
+        return self.n * self.d + k
+
+    def homogenising(self, m: int) -> Index:
+        """(m, d): columns of the rows held at I_d."""
+        return np.tile(self.n * self.d + self.k + np.arange(self.d), (m, 1))
+
+
+@dataclass
+class ResidualRows:
+    """Triplets of some rows of A_c and A_f, their weights and the measurement each serves."""
+
+    table: str
+    weight: Array
+    measurement: Index
+    constrained: list[tuple[Index, Index, Array]] = field(default_factory=list)
+    free: list[tuple[Index, Index, Array]] = field(default_factory=list)
+    distance: Array | None = None
+    """(rows,): measured distance in metres where every row has a bearing."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def add(self, rows: Index, columns: Index, values: Array | float) -> None:
+        """Entries of A_c; broadcasts to a common shape."""
+        _append(self.constrained, rows, columns, values)
+
+    def add_free(self, rows: Index, points: Index, values: Array | float) -> None:
+        """Entries of A_f."""
+        _append(self.free, rows, points, values)
+
+
+def _append(
+    entries: list[tuple[Index, Index, Array]], rows: Index, columns: Index, values: Array | float
+) -> None:
+    shape = np.broadcast_shapes(rows.shape, columns.shape, np.shape(values))
+    entries.append(
+        (
+            np.broadcast_to(rows, shape).ravel(),
+            np.broadcast_to(columns, shape).ravel(),
+            np.broadcast_to(values, shape).ravel().astype(float),
+        )
+    )
+
+
+def residual_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
+    """The rows of all measurements, type by type, residual by residual; none is empty."""
+    blocks = []
+    bearings = 0
+    for kind, table in graph.typed():
+        for part in kind.residuals(table):
+            if isinstance(part, RotationResidual):
+                block = rotation_rows(kind.name, part, at)
+            else:
+                block = point_rows(kind.name, part, at, graph.points, bearings)
+                bearings += 0 if part.distance is None else len(part)
+            blocks.append(block)
+    return [block for block in blocks if len(block)]
+
+
+def rotation_rows(table: str, residual: RotationResidual, at: VariableColumns) -> ResidualRows:
+    """R_j^T - R~^T R_i^T, weight kappa (table I, row 1); the map frame's R_i is I (appendix C)."""
+    m, d = len(residual), at.d
+    rows = np.arange(m * d).reshape(m, d)
+    block = ResidualRows(table, np.repeat(residual.weight, d), np.repeat(np.arange(m), d))
+    block.add(rows, at.rotation(residual.second), 1.0)
+    first = at.homogenising(m) if residual.first is None else at.rotation(residual.first)
+    block.add(rows[:, :, None], first[:, None, :], -np.swapaxes(residual.rotation, 1, 2))
+    return block
+
+
+def point_rows(
+    table: str, residual: PointResidual, at: VariableColumns, points: Callable[[Index], Index],
+    bearings: int,
+) -> ResidualRows:
+    """(t_j + l_j^T R_j^T) - (t_i + l_i^T R_i^T) - d~ u_k, weight tau or 1/sigma^2 (table I).
+
+    points: endpoints -> columns of A_f; bearings: number of the first row's bearing u_k. A
+    residual to the map frame has its position in the homogenising columns (appendix C).
+    """
+    rows = np.arange(len(residual))
+    block = ResidualRows(table, residual.weight, rows, distance=residual.distance)
+    if residual.distance is not None:
+        block.add(rows, at.bearing(bearings + rows), -residual.distance)
+    for endpoint, arm, sign in (
+        (residual.second, residual.arm_second, 1.0), (residual.first, residual.arm_first, -1.0),
+    ):
+        if endpoint is None and arm is not None:
+            block.add(rows[:, None], at.homogenising(len(rows)), sign * arm)
+        if endpoint is not None:
+            block.add_free(rows, points(endpoint), sign)
+        if endpoint is not None and arm is not None:
+            held = (endpoint >= 0) & np.any(arm != 0, axis=1)
+            block.add(rows[held][:, None], at.rotation(endpoint[held]), sign * arm[held])
+    return block
+
+
+def ground_fixed(block: ResidualRows, positions: Array, fixed: Mask, at: VariableColumns) -> None:
+    """Move entries of known points from A_f to the homogenising columns of A_c.
+
+    positions: (points, d); fixed: (points,) mask. A known point a stands in the row as a^T I.
+    """
+    kept: list[tuple[Index, Index, Array]] = []
+    for rows, points, values in block.free:
+        known = fixed[points]
+        kept.append((rows[~known], points[~known], values[~known]))
+        if np.any(known):
+            block.add(
+                rows[known][:, None],
+                at.homogenising(int(known.sum())),
+                values[known][:, None] * positions[points[known]],
+            )
+    block.free = kept
+
+
+class QuadraticProblem:
+    """The residual rows of a graph, A_f reduced to a basis of its columns.
+
+    `build` makes the rows of all measurements; another function may add further linear residuals.
+    Attributes: `A` (rows, n_c) CSR; `C` (rows, n_f) CSR, the column-space basis of A_f; `omega`
+    (rows,) weights; `kept` (n_f,) point of each column of C; `manifold` of X_c; `bearing_rows` (k,)
+    row of each bearing and `distance` (k,) along it, metres.
+    """
+
+    def __init__(
+        self, graph: Graph,
+        build: Callable[[Graph, VariableColumns], list[ResidualRows]] = residual_rows,
+    ) -> None:
+        self.graph = graph
+        self._ranged = [part for part in graph.point_residuals() if part.distance is not None]
+        d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
+        self.manifold: Manifold = manifold_of(d, n, k, graph.anchored, graph.free_scale)
+        at = VariableColumns(d, n, k)
+        positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
+        fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
+        blocks = build(graph, at)
+        for block in blocks:
+            if np.any(fixed):
+                ground_fixed(block, positions, fixed, at)
+        starts = np.cumsum([0] + [len(block) for block in blocks])
+        m = int(starts[-1])
+        self.A = _stack([block.constrained for block in blocks], starts, (m, self.manifold.rows))
+        A_f = _stack([block.free for block in blocks], starts, (m, n + graph.n_landmarks))
+        self.omega = np.concatenate([np.zeros(0)] + [block.weight for block in blocks])
+        self.rows_of = [
+            (block.table, slice(starts[b], starts[b + 1]), block.measurement)
+            for b, block in enumerate(blocks)
+        ]
+        with_bearing = [
+            (starts[b] + np.arange(len(block)), block.distance)
+            for b, block in enumerate(blocks) if block.distance is not None]
+        self.bearing_rows: Index = np.concatenate(
+            [np.zeros(0, dtype=np.int64), *(rows for rows, _ in with_bearing)])
+        self.distance: Array = np.concatenate([np.zeros(0), *(far for _, far in with_bearing)])
+        self.kept = column_basis(A_f, fixed)
+        self.C = A_f[:, self.kept].tocsr()
+
+    @property
+    def n_points(self) -> int:
+        return self.graph.n_poses + self.graph.n_landmarks
+
+    def weights(self, robust: dict[str, Array] | None) -> Array:
+        """Row weights Omega with the robust weight of each row's measurement folded in."""
+        if not robust:
+            return self.omega
+        omega = self.omega.copy()
+        for table, rows, measurement in self.rows_of:
+            if table in robust:
+                omega[rows] *= robust[table][measurement]
+        return omega
+
+    def pack(self, estimate: Estimate) -> Array:
+        """The rank-d point of an estimate: rotations, and bearings along the antennas."""
+        return self.compose(estimate.rows, estimate.points)
+
+    def compose(self, rows: Array, points: Array) -> Array:
+        """The point of rank p of rotation rows (n, d, p) and positions (n + m, p).
+
+        Bearings point along the antennas; known landmarks stand where they are known to.
+        """
+        manifold, graph = self.manifold, self.graph
+        d, n, p = manifold.d, manifold.n, points.shape[1]
+        fixed = graph.landmarks.fixed
+        points = points.copy()
+        points[n:][fixed] = graph.landmarks.position[fixed] @ np.eye(d, p)
+        vectors = np.concatenate([np.zeros((0, p)), *(
+            part.vectors(points, rows) for part in self._ranged)])
+        norm = np.linalg.norm(vectors, axis=1, keepdims=True)
+        y = np.empty((manifold.rows, p))
+        y[: n * d] = rows.reshape(n * d, p)
+        apart = norm > current().bearing_least_length_m
+        y[n * d : n * d + manifold.k] = np.where(
+            apart, vectors / np.where(apart, norm, 1.0), np.eye(1, p))
+        y[n * d + manifold.k :] = np.eye(d, p)[: manifold.rows - n * d - manifold.k]
+        return y
+
+    def unpack(self, y: Array, points: Array) -> Estimate:
+        """The estimate of a rank-d point and its points (n + m, d) from back-substitution."""
+        n = self.graph.n_poses
+        landmarks = points[n:].copy()
+        fixed = self.graph.landmarks.fixed
+        landmarks[fixed] = self.graph.landmarks.position[fixed]
+        blocks = y[: n * self.manifold.d].reshape(n, self.manifold.d, self.manifold.d)
+        return Estimate(
+            nearest_rotation(np.swapaxes(blocks, 1, 2)), points[:n].copy(), landmarks,
+            self.manifold.scales(y) if self.graph.free_scale else None)
+
+
+def _stack(
+    parts: list[list[tuple[Index, Index, Array]]], starts: Index, shape: tuple[int, int]
+) -> sp.csr_matrix:
+    entries = [
+        (rows + starts[b], columns, values)
+        for b, block in enumerate(parts)
+        for rows, columns, values in block
+    ]
+    if not entries:
+        return sp.csr_matrix(shape)
+    rows, columns, values = (np.concatenate(column) for column in zip(*entries, strict=True))
+    matrix = sp.csr_matrix((values, (rows, columns)), shape=shape)
+    # A measurement between two antennas of one pose cancels in A_f; a stored zero would look
+    # like a row that grounds its point.
+    matrix.eliminate_zeros()
+    return matrix

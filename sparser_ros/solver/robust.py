@@ -1,0 +1,291 @@
+"""Robust kernels rho(s) of squared whitened residuals, and the weights of a problem.
+
+Iteratively reweighted least squares minimises sum rho(s_k) by weights w_k = rho'(s_k) (paper,
+section 6, with one slip: its equation for the weights divides by s once more, which would give
+perfect measurements infinite weight).
+
+One-sided doubt: a range can be too long, hardly ever too short. A range over a clear path has a
+normal error; over a blocked one, with probability eps, it is longer by an excess whose density near
+zero is 1 / L. With e the whitened error (measured minus predicted), the path is clear with
+probability w = 1 / (1 + exp((e^2 - c^2) / 2)) where
+
+    c^2 = 2 log((1 - eps) L / (eps sigma sqrt(2 pi))).
+
+Its influence e w(e) has mean zero where ranges are as assumed, since E[e P(clear | e)] is the mean
+of the errors of clear ranges: long ranges leave no bias. A symmetric kernel has one. With s = e^2
+and w over its value at zero, k = exp(-c^2 / 2), the cost is
+
+    rho(s) = (1 + k) (s + 2 log((1 + k) / (1 + exp((s - c^2) / 2)))),
+
+twice the negative logarithm of the mixture but for a factor. Errors on the short side are doubted
+by the configured width, in the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..array_types import Array
+from ..config import RobustConfig
+from ..graph import Estimate, Kind, MeasurementTables, Ranges, range_residuals, squared_residuals
+from .schur import SchurOperator
+from .thresholds import current
+
+_LARGEST_EXPONENT = 700.0
+"""exp of more is infinite in float64."""
+
+
+def mixture_rho(s: Array, c2: Array) -> Array:
+    """rho(s), bounded by (1 + k) (c^2 + 2 log(1 + k)); in a form without cancellation."""
+    edge = np.exp(-c2 / 2)
+    return np.asarray((1 + edge) * (np.minimum(s, c2) + 2 * (
+        np.log1p(edge) - np.log1p(np.exp(-np.abs(s - c2) / 2)))))
+
+
+def mixture_weight(s: Array, c2: Array) -> Array:
+    """rho'(s)."""
+    return np.asarray(
+        (1 + np.exp(-c2 / 2)) / (1 + np.exp(np.minimum((s - c2) / 2, _LARGEST_EXPONENT))))
+
+
+def mixture_inverse(w: Array, c2: Array) -> Array:
+    """The s of a weight in (0, 1]."""
+    return np.asarray(c2 + 2 * np.log((1 + np.exp(-c2 / 2)) / w - 1))
+
+
+def long_widths(ranges: Ranges, config: RobustConfig, short: Array) -> Array:
+    """(k,): c^2 of ranges that are too long, with the share eps and the excess L of `config`.
+
+    `short` (k,) are those of ranges that are too short; no width is larger. L is at least that
+    width: an excess within the noise is not told from it.
+    """
+    excess = np.maximum(config.blocked_excess_m * np.sqrt(ranges.precision), np.sqrt(short))
+    odds = (1 / config.blocked_share - 1) * excess / np.sqrt(2 * np.pi)
+    return np.asarray(np.minimum(2 * np.log(odds), short))
+
+
+def widths_at(ranges: Ranges, config: RobustConfig, short: Array, residual: Array) -> Array:
+    """(k,): c^2 at residuals (k,), predicted minus measured."""
+    return np.where(residual < 0, long_widths(ranges, config, short), short)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """rho, its derivative and the inverse of that, all of (s, c^2); rho is concave, rho(s) <= s."""
+
+    rho: Callable[[Array, Array], Array]
+    weight: Callable[[Array, Array], Array]
+    """w = rho'(s), 1 at s = 0 and never increasing."""
+    inverse: Callable[[Array, Array], Array]
+    """The largest s of a weight in (0, 1]; for weight 1 of a kernel with a quadratic part, its
+    end."""
+
+
+def _gm_rho(s: Array, c2: Array) -> Array:
+    return s / (1 + s / c2)
+
+
+def _gm_weight(s: Array, c2: Array) -> Array:
+    return (1 + s / c2) ** -2.0
+
+
+def _gm_inverse(w: Array, c2: Array) -> Array:
+    return c2 * (1 / np.sqrt(w) - 1)
+
+
+def _huber_rho(s: Array, c2: Array) -> Array:
+    return np.where(s <= c2, s, 2 * np.sqrt(c2) * np.sqrt(s) - c2)
+
+
+def _huber_weight(s: Array, c2: Array) -> Array:
+    return np.sqrt(c2 / np.maximum(s, c2))
+
+
+def _huber_inverse(w: Array, c2: Array) -> Array:
+    return c2 / np.square(w)
+
+
+def _cauchy_rho(s: Array, c2: Array) -> Array:
+    return c2 * np.log1p(s / c2)
+
+
+def _cauchy_weight(s: Array, c2: Array) -> Array:
+    return 1 / (1 + s / c2)
+
+
+def _cauchy_inverse(w: Array, c2: Array) -> Array:
+    return c2 * (1 / w - 1)
+
+
+KERNELS = {
+    'none': Kernel(
+        lambda s, c2: np.asarray(s, dtype=float), lambda s, c2: np.ones(np.shape(s)),
+        lambda w, c2: np.zeros(np.shape(w))),
+    'gm': Kernel(_gm_rho, _gm_weight, _gm_inverse),
+    'huber': Kernel(_huber_rho, _huber_weight, _huber_inverse),
+    'cauchy': Kernel(_cauchy_rho, _cauchy_weight, _cauchy_inverse),
+    'one_sided': Kernel(mixture_rho, mixture_weight, mixture_inverse),
+}
+"""Geman-McClure (gm), Huber and Cauchy; `none` trusts everything. `one_sided` has another width for
+ranges that are too long (`one_sided.py`)."""
+
+
+def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = False) -> float:
+    """c^2 of a measurement with so many degrees of freedom.
+
+    Either threshold^2, or, where `threshold_probability` is positive, the value that the squared
+    residual of the cost exceeds with the remaining probability under its noise. `plane_turn`
+    marks a relative pose of the plane: its cost counts the angle twice (`graph/precision.py`), so
+    its law is 2 chi^2_1 + chi^2_2 instead of chi^2_3.
+    """
+    probability = config.threshold_probability
+    if probability <= 0:
+        return config.threshold**2
+    # These modules load about as long as a small solve takes, and not every solve needs them.
+    if not plane_turn:
+        from scipy.special import chdtri
+
+        return float(chdtri(degrees, 1.0 - probability))
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda s: _plane_tail(s) - (1 - probability), 0, 1e4))
+
+
+def _plane_tail(s: float) -> float:
+    """P(2 a + b > s) for a ~ chi^2_1 and b ~ chi^2_2, by the convolution in closed form."""
+    from scipy.special import dawsn, erfc
+
+    root = np.sqrt(s) / 2
+    return float(erfc(root) + 2 / np.sqrt(np.pi) * np.exp(-s / 4) * dawsn(root))
+
+
+def floored(weights: Array, floor: float) -> Array:
+    """Weights raised to a floor that keeps M positive definite and falls with the weight.
+
+    With one floor for all, a closure of a centimetre's precision that is false by 100 m (s = 1e8)
+    would pull as much as a true one.
+    """
+    share = current().weight_floor_share
+    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), share), 1.0)
+    return np.maximum(weights, floor * falling)
+
+
+_SWITCHES = {
+    Kind.ODOMETRY: 'odometry', Kind.CLOSURE: 'closures', Kind.SIGHTING: 'sightings',
+    Kind.RANGE: 'ranges', Kind.OTHER: 'sightings', Kind.POSITION_FIX: 'fixes',
+    Kind.POSE_FIX: 'fixes',
+}
+"""Option of RobustConfig that says whether a kind of measurement is doubted; surveyed places of
+landmarks are not."""
+
+
+def thresholds(
+    source: MeasurementTables, config: RobustConfig, dimension: int
+) -> dict[str, Array]:
+    """c^2 per measurement by table; infinite where a measurement is trusted."""
+    doubted = np.array([kind in _SWITCHES and getattr(config, _SWITCHES[kind]) for kind in Kind])
+    result = {}
+    for kind, table in source.typed():
+        c2 = squared_threshold(
+            config, kind.degrees_of_freedom(dimension),
+            dimension == 2 and kind.has_rotation(dimension))
+        result[kind.name] = np.where(doubted[kind.kinds(table)], c2, np.inf)
+    return result
+
+
+class Reweighting:
+    """Residuals, kernel widths and weights of all measurements, one table after the other.
+
+    At any rank: the relaxation is reweighted like the trajectory. With a one-sided kernel squares
+    of ranges that are too long carry a minus sign.
+    """
+
+    def __init__(self, schur: SchurOperator, config: RobustConfig) -> None:
+        self.schur, self.problem = schur, schur.problem
+        self.kernel, self.floor = KERNELS[config.kernel], config.weight_floor
+        by_table = thresholds(self.problem.graph, config, self.problem.graph.dimension)
+        starts = np.cumsum([0] + [len(column) for column in by_table.values()])
+        self.slices = {
+            name: slice(starts[k], starts[k + 1]) for k, name in enumerate(by_table)}
+        self.c2 = np.concatenate(list(by_table.values()))
+        self.doubted = np.isfinite(self.c2)
+        self.measurement = np.concatenate(
+            [np.zeros(0, dtype=np.int64)]
+            + [rows + self.slices[name].start for name, _, rows in self.problem.rows_of])
+        """(rows,): measurement that each row of A belongs to."""
+        self.weights = np.ones(len(self.c2))
+        self._one_sided = config.kernel == 'one_sided'
+        self._long = self.c2
+        if self._one_sided and config.ranges:
+            rows = self.slices['ranges']
+            self._long = self.c2.copy()
+            self._long[rows] = long_widths(self.problem.graph.ranges, config, self.c2[rows])
+
+    def apply(self, weights: Array) -> None:
+        """Give every measurement a weight; Q_cc, B and M follow, M is factorised again."""
+        self.weights = floored(weights, self.floor)
+        self.schur.update(self.problem.omega * self.weights[self.measurement])
+
+    def squares_of(self, estimate: Estimate) -> Array:
+        """(m,): squared residuals of an estimate as it stands."""
+        graph = self.problem.graph
+        by_table = squared_residuals(graph, estimate)
+        if self._one_sided:
+            by_table['ranges'] = np.copysign(by_table['ranges'], range_residuals(graph, estimate))
+        return np.concatenate([by_table[name] for name in self.slices])
+
+    def settle(self, y: Array) -> tuple[Array, Array]:
+        """Positions and bearings at their optimum for y: (squared residuals, y with bearings).
+
+        A bearing's best value is the direction between its antennas, at any weight.
+        """
+        problem, manifold = self.problem, self.problem.manifold
+        sign = np.ones(len(self.c2))
+        residual = problem.A @ y + problem.C @ self.schur.points(y)[problem.kept]
+        if manifold.k:
+            y = y.copy()
+            at, distance = problem.bearing_rows, problem.distance[:, None]
+            bearings = y[manifold.n * manifold.d :][: manifold.k]
+            vector = residual[at] + distance * bearings
+            length = np.linalg.norm(vector, axis=1, keepdims=True)
+            known = length[:, 0] > current().bearing_least_length_m
+            bearings[known] = vector[known] / length[known]
+            residual[at] = vector - distance * bearings
+            if self._one_sided:
+                sign[self.measurement[at[length[:, 0] < distance[:, 0]]]] = -1.0
+        squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
+        total = np.bincount(self.measurement, squares, minlength=len(self.c2))
+        return sign * total, y
+
+    def weights_at(self, squares: Array, mu: float = 1.0) -> Array:
+        """w = rho'(s) at kernel width mu c^2; 1 where trusted."""
+        weights, doubted = np.ones(len(squares)), self.doubted
+        weights[doubted] = self.kernel.weight(*self._widened(squares, mu))
+        return weights
+
+    def cost(self, squares: Array, mu: float = 1.0) -> float:
+        """sum rho(s) at kernel width mu c^2; trusted measurements count with s."""
+        rho = self.kernel.rho(*self._widened(squares, mu))
+        if self._one_sided:
+            rho = mu * rho
+        return float(np.sum(rho) + np.sum(np.abs(squares[~self.doubted])))
+
+    def _widened(self, squares: Array, mu: float) -> tuple[Array, Array]:
+        """(s, c^2) of the doubted measurements, so that rho is mu rho(s / mu), a wider kernel.
+
+        Of most kernels that is rho at mu c^2. The one-sided one has a width in which noise is
+        the unit as well; c^2 alone would leave its edge as sharp as at the end.
+        """
+        squares, c2 = squares[self.doubted], self.c2[self.doubted]
+        if not self._one_sided:
+            return squares, mu * c2
+        return np.abs(squares) / mu, np.where(np.signbit(squares), self._long[self.doubted], c2)
+
+    def tables(self, weights: Array) -> dict[str, Array]:
+        """Weights by measurement table, of those that hold a doubted measurement."""
+        return {
+            name: weights[rows].copy() for name, rows in self.slices.items()
+            if np.any(self.doubted[rows])}

@@ -1,1 +1,0 @@
-"""Robust kernels, reweighting and graduated non-convexity (paper, section 6)."""

@@ -1,0 +1,275 @@
+"""The Riemannian staircase: where the certificate fails, more columns and down the escape."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..array_types import Array
+from . import thresholds
+from .certificate import Certificate, Certifier, Multipliers
+from .dual_ascent import DualAscent, sharpened
+from .manifold import Manifold, reduce_rank
+from .newton_descent import NewtonDescent
+from .result import SolveStatus
+from .schur import SchurOperator
+from .trust_region import Observer, TrustRegionRun
+
+
+@dataclass(frozen=True)
+class Climb:
+    """The last point of a staircase and what the certificates on the way say."""
+
+    run: TrustRegionRun
+    certificate: Certificate
+    """Of that point."""
+    lower_bound: float
+    """Greatest bound of all points passed: no point of any rank costs less."""
+    iterations: int
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When a climb may end before its point is certified."""
+
+    above: float = -math.inf
+    """Cost of a trajectory that is to be bounded: where that is far above, a bound within
+    `bound_gap` (certify_numbers.py) will do."""
+    gap: float = 0.0
+    """A gap, over the cost, that will do whatever lies above; so does a point from where leaving
+    gains a tenth of that."""
+    deadline: float = math.inf
+    """time.perf_counter() value; the best point so far is the end."""
+
+    def wanted(self, cost: float) -> float:
+        """A gap of a point of that cost that will do."""
+        numbers = thresholds.current()
+        far = min(numbers.bound_gap * abs(cost), numbers.bound_share * (self.above - cost))
+        return max(far, self.gap * abs(cost))
+
+
+def climb(
+    schur: SchurOperator,
+    y: Array,
+    goal: Goal,
+    *,
+    max_rank: int,
+    tested: tuple[TrustRegionRun, Certificate] | None = None,
+    certifier: Certifier | None = None,
+    observer: Observer | None = None,
+    rough: bool = False,
+) -> Climb:
+    """Polish y (rows, p) and raise its rank until it is certified, or max_rank is reached.
+
+    `tested` is the run that ended at y, where a certificate says already that y is to be left.
+    `rough` says of y that it was prolonged from another graph.
+    """
+    stairs = _Staircase(schur, goal, certifier or Certifier(schur), observer)
+    run, certificate = tested or stairs.polish(y, None, rough=rough)
+    for _ in range(thresholds.current().staircase_escapes):
+        stairs.lower = max(stairs.lower, certificate.lower_bound)
+        if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
+            break
+        higher = raised(schur, run.y, certificate.directions, max_rank)
+        if higher is None and stairs.newton.multipliers is not None:
+            higher = begun(schur.problem.manifold, run.y, certificate.directions, max_rank)
+        if higher is None:
+            break
+        before = run.cost
+        run, certificate = stairs.polish(higher, certificate)
+        if before - run.cost < thresholds.current().round_gain_share * goal.gap * abs(before):
+            # A bound would need more, a start for another climb does not.
+            break
+    return Climb(run, certificate, stairs.lower, stairs.newton.iterations)
+
+
+class _Staircase:
+    """What the ranks of one climb share."""
+
+    def __init__(
+        self, schur: SchurOperator, goal: Goal, certifier: Certifier, observer: Observer | None,
+    ) -> None:
+        self.goal, self.certifier = goal, certifier
+        self.newton = NewtonDescent(schur, observer)
+        self.lower = -math.inf
+
+    def late(self, run: TrustRegionRun) -> bool:
+        """Whether the deadline has passed."""
+        return (time.perf_counter() > self.goal.deadline
+                or run.status is SolveStatus.TIME_LIMIT)
+
+    def enough(self, certificate: Certificate) -> bool:
+        """Whether the bound found so far is as good as it needs to be."""
+        gap = certificate.cost - self.lower
+        return certificate.certified or gap <= self.goal.wanted(certificate.cost)
+
+    def polish(
+        self, y: Array, before: Certificate | None, *, rough: bool = False
+    ) -> tuple[TrustRegionRun, Certificate]:
+        """Runs at the rank of y until the point is certified, a saddle, or as good as it gets.
+
+        `before` is the certificate of the point that was left for y.
+        """
+        numbers, deadline = thresholds.current(), self.goal.deadline
+        if before is not None and before.lambda_min is not None:
+            # The Hessian there is as negative as S.
+            # Just above that a step along the new columns would be too long.
+            margin = 1 if self.newton.multipliers is None else numbers.newton_shift_growth
+            self.newton.restart(-margin * before.lambda_min)
+        gain = numbers.staircase_tolerance
+        if before is not None:
+            gain *= numbers.round_gain_share
+        run = self.newton.run(
+            y, gain=max(gain, numbers.staircase_gain_share * self.goal.gap),
+            most=numbers.staircase_steps, deadline=deadline, rough=rough)
+        certificate = self._tested(run.y)
+        for _ in range(numbers.staircase_rounds):
+            if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
+                    or self._far(certificate)):
+                break
+            further = self.newton.run(
+                run.y, gain=0.0, most=numbers.round_steps, deadline=deadline)
+            gained = run.cost - further.cost
+            if not gained > 0:
+                break
+            run, certificate = further, self._tested(further.y)
+            if gained < numbers.round_gain_share * self._wanted(run.cost, certificate):
+                break
+        return run, certificate
+
+    def _saddle(self, certificate: Certificate) -> bool:
+        return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
+
+    def _far(self, certificate: Certificate) -> bool:
+        """Whether the point has directions of escape that better multipliers do not make up for."""
+        lambda_min = certificate.lambda_min
+        return (lambda_min is not None and lambda_min < 0 and certificate.gap
+                > thresholds.current().dual_far * self._wanted(certificate.cost, certificate))
+
+    def _wanted(self, cost: float, certificate: Certificate) -> float:
+        """A gap that will do, less what rounding of the difference of two costs may add."""
+        return max(0.99 * self.goal.wanted(cost), certificate.tolerance)
+
+    def _tested(self, y: Array) -> Certificate:
+        """The certificate of y with the best of its own multipliers and those of Newton's model."""
+        certifier, multipliers = self.certifier, self.newton.multipliers
+        if multipliers is None or y.shape[1] == certifier.manifold.d:
+            certificate = certifier.test(y, directions=multipliers is None)
+        else:
+            cost = float(np.sum(y * certifier.schur(y)))
+            certificate = Certificate(cost, math.inf, certifier.tolerance(cost))
+        wanted = self._wanted(certificate.cost, certificate)
+        if not certificate.certified and certificate.gap > wanted:
+            if multipliers is not None:
+                certificate = self._by_model(y, certificate, multipliers, wanted)
+            elif not self._saddle(certificate):
+                certificate = sharpened(certifier, y, certificate, wanted)
+        self.lower = max(self.lower, certificate.lower_bound)
+        return certificate
+
+    def _by_model(
+        self, y: Array, certificate: Certificate, multipliers: Multipliers, wanted: float
+    ) -> Certificate:
+        """What the multipliers of the last Newton equation prove, and better ones near them."""
+        certifier, numbers = self.certifier, thresholds.current()
+        S, spent = certifier.less(multipliers.matrix()), certificate.cost - multipliers.trace
+        sharp = certifier.sharpest_gap(S, spent, wanted, certificate.tolerance)
+        if sharp <= wanted:
+            return replace(certificate, gap=sharp)
+        # A shift of `wanted` has failed already.
+        values, vectors = spectrum = certifier.least(
+            S, 10 * wanted / certifier.rows, numbers.dual_vectors)
+        least = float(values[0])
+        gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
+        if wanted < gap <= numbers.staircase_saddle_gap * abs(certificate.cost) and least < 0:
+            ascent = DualAscent(certifier, S, spectrum, gap, wanted, spent)
+            while ascent.round():
+                pass
+            gap = ascent.gap
+        down = certifier.escapes(y, values, vectors, certificate.tolerance)
+        return replace(
+            certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
+            directions=down[:, : numbers.escape_directions], spectrum=spectrum)
+
+
+def raised(
+    schur: SchurOperator, y: Array, directions: Array, max_rank: int
+) -> Array | None:
+    """A point of lower cost at the next of `staircase_ranks`, down `directions` (rows, q).
+
+    Columns of y that carry nothing are filled first. None at `max_rank`, or where no step lowers
+    the cost beyond rounding.
+    """
+    manifold, p = schur.problem.manifold, y.shape[1]
+    filled = needed_rank(manifold, y)
+    rank = p if filled < p else next_rank(p, max_rank)
+    if rank <= filled:
+        return None
+    low = reduce_rank(manifold, y, filled)
+    higher = escape(schur, manifold, low, directions[:, : rank - filled])
+    return None if higher is None else manifold.lift(higher, rank)
+
+
+def begun(manifold: Manifold, y: Array, directions: Array, max_rank: int) -> Array | None:
+    """A point of the next rank with a little of `directions` (rows, q) in its new columns.
+
+    Directions that the multipliers of Newton's model find lead down along a bent path, which
+    straight steps miss; the next Newton steps find it once the columns are there. None at
+    `max_rank`.
+    """
+    p = y.shape[1]
+    rank = next_rank(p, max_rank)
+    if rank == p:
+        return None
+    lifted = manifold.lift(y, rank)
+    some = directions[:, : rank - p]
+    step = np.zeros_like(lifted)
+    step[:, p : p + some.shape[1]] = some / np.abs(some).max(axis=0, initial=1e-300)
+    return manifold.retract(lifted, thresholds.current().escape_begun * step)
+
+
+def next_rank(p: int, max_rank: int) -> int:
+    """The next of the ranks that kernels are compiled for; p itself from max_rank on."""
+    above = [rank for rank in thresholds.current().staircase_ranks if rank > p]
+    return max(min([*above, max_rank]), p)
+
+
+def needed_rank(manifold: Manifold, y: Array) -> int:
+    """Columns of y (rows, p) in its principal frame that carry something, at least d."""
+    d = manifold.d
+    own = y[:, d:] if manifold.homogenised else y
+    size = np.sqrt(np.maximum(np.linalg.eigvalsh(own.T @ own), 0.0))
+    least = thresholds.current().staircase_least_column * np.sqrt(len(y))
+    carrying = int(np.sum(size > least)) + (d if manifold.homogenised else 0)
+    return max(carrying, d)
+
+
+def escape(
+    schur: SchurOperator, manifold: Manifold, y: Array, directions: Array
+) -> Array | None:
+    """A point of lower cost and q ranks more: steps along `directions` (rows, q) in new columns.
+
+    With S v = lambda v, lambda < 0, the cost changes by lambda t^2 to second order. One column per
+    negative direction, not just one, saves the critical points of the ranks between. None where no
+    step lowers the cost beyond rounding.
+    """
+    p, q = y.shape[1], directions.shape[1]
+    lifted = manifold.lift(y, p + q)
+    step = np.zeros_like(lifted)
+    step[:, p:] = directions / np.abs(directions).max(axis=0, initial=1e-300)
+    start = schur(lifted)
+    cost = float(np.sum(lifted * start))
+    numbers = thresholds.current()
+    length, best, lowest = 1.0, None, -numbers.escape_noise * abs(cost)
+    for _ in range(numbers.escape_halvings):
+        candidate = manifold.retract(lifted, length * step)
+        change = float(np.sum((candidate - lifted) * (start + schur(candidate))))
+        if change < lowest:
+            best, lowest = candidate, change
+        elif best is not None:
+            break
+        length *= 0.5
+    return best

@@ -1,0 +1,405 @@
+"""Riemannian trust region with truncated CG on tr(Y^T Q_s Y) (paper, section 7.1).
+
+Truncated CG (Steihaug 1983, Toint 1981; on manifolds: Absil, Baker and Gallivan 2007) minimises the
+model m(s) = <gradient, s> + <s, Hessian s> / 2 within |s|_P <= radius, and stops at the boundary,
+at a direction of negative curvature, or as soon as the residual is small enough.
+
+Notation: the factor 2 of gradient and Hessian is dropped on both sides of the Newton equation, so
+gradient = P_Y(Q Y), Hessian[V] = P_Y(Q V - Lambda V), and a step s changes the cost by
+2 (<gradient, s> + <s, Hessian s> / 2) in the model. P, Lambda and the retraction are those of
+`manifold.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import Protocol
+
+import numpy as np
+
+from ..array_types import Array
+from ..linalg.arrays import Arrays, arrays_of
+from ..linalg.dense import cg_kernels
+from ..linalg.dense.cg_kernels import Outcome, State
+from . import thresholds
+from .manifold import Manifold
+from .result import SolveStatus
+
+Operator = Callable[[Array, Array], Array]
+"""operator(x, out): out = Q x for x (rows, p); returns out."""
+Observer = Callable[[int, float, Array], None]
+"""observer(iteration, cost, y), called at every accepted step."""
+
+
+class Preconditioner(Protocol):
+    """An approximate inverse of the Hessian, symmetric positive definite on tangent vectors."""
+
+    portable: bool
+    """Whether it works on device arrays."""
+
+    def placed(self, arrays: Arrays) -> bool:
+        """Whether it is ready for this backend."""
+        ...
+
+    def apply(self, v: Array, out: Array) -> Array:
+        """out = P^-1 v before projection."""
+        ...
+
+    def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
+        """Called once per accepted point with the ambient gradient Q Y and the last CG count."""
+        ...
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When a trust-region run ends; costs without the factor 1/2."""
+
+    max_iterations: int = 1000
+    max_accepted: int = 1_000_000
+    """Most accepted steps; rejected ones only shrink the region."""
+    max_cg_steps: int = 2000
+    gradient_tolerance: float = 1e-12
+    """On |gradient|^2 in the norm of P^-1, an estimate of the cost to gain, over the cost."""
+    cost_tolerance: float = 1e-6
+    """Relative gain of a step that counts as small."""
+    cost_floor: float = 0.0
+    """Costs below it are rounding errors; tolerances are shares of the larger of it and the
+    cost."""
+    target_cost: float = -math.inf
+    deadline: float = math.inf
+    """time.perf_counter() value."""
+
+
+@unique
+class CGStop(Enum):
+    """Why CG stopped; the report counts each."""
+
+    NOT_NEEDED = 'not_needed'
+    """The gradient was within the tolerance of the trust region."""
+    FORCING = 'forcing'
+    """The residual fell below the forcing term, or below the share of the tolerance."""
+    BOUNDARY = 'boundary'
+    """The step left the trust region; it ends on the boundary."""
+    NEGATIVE_CURVATURE = 'negative_curvature'
+    """The Hessian is not positive along the direction; the step follows it to the boundary."""
+    MAX_STEPS = 'max_steps'
+    DEADLINE = 'deadline'
+
+    @property
+    def at_boundary(self) -> bool:
+        return self in (CGStop.BOUNDARY, CGStop.NEGATIVE_CURVATURE)
+
+
+@dataclass(frozen=True)
+class CGStep:
+    """A step of the trust region."""
+
+    s: Array
+    """(rows, p), tangent; the next step overwrites it."""
+    norm: float
+    """|s|_P"""
+    model: float
+    """m(s), negative."""
+    decrement: float
+    """Squared gradient in the norm of P^-1."""
+    cg_steps: int
+    stop: CGStop
+
+    @property
+    def at_boundary(self) -> bool:
+        return self.stop.at_boundary
+
+
+class _Iteration:
+    """One iteration of CG in two halves, on arrays that stay the same from point to point."""
+
+    def __init__(
+        self, operator: Operator, manifold: Manifold, preconditioner: Preconditioner,
+        arrays: Arrays, y: Array,
+    ) -> None:
+        self.operator, self.manifold = operator, manifold
+        self.preconditioner, self.arrays = preconditioner, arrays
+        self.y, self.qv, self.hp, self.r, self.z, self.direction, self.s = (
+            arrays.empty(y.shape) for _ in range(7))
+        self.blocks = arrays.empty((manifold.n, manifold.d, manifold.d))
+        self.scalars = arrays.empty((manifold.k,))
+        self.state = arrays.empty((cg_kernels.SIZE,))
+
+    def reach(self) -> None:
+        """Along the direction."""
+        self.operator(self.direction, self.qv)
+        self.manifold.hessian(
+            self.y, self.qv, self.direction, self.blocks, self.scalars, self.hp)
+        self.arrays.advance(self.state, self.direction, self.hp)
+        self.arrays.move(self.state, self.direction, self.hp, self.s, self.r)
+
+    def turn(self) -> None:
+        """To the next direction."""
+        self.precondition()
+        self.arrays.turn(self.state, self.r, self.z)
+        self.arrays.redirect(self.state, self.z, self.direction)
+
+    def precondition(self) -> None:
+        """The residual r, preconditioned, into z."""
+        self.preconditioner.apply(self.r, self.z)
+        self.manifold.project(self.y, self.z, self.z)
+
+    def done(self) -> bool:
+        """Whether the last half found an end."""
+        return bool(self.arrays.get(self.state)[State.DONE])
+
+
+class TruncatedCG:
+    """Steihaug-Toint CG in the norm of the preconditioner.
+
+    All arrays stay the same from step to step and from point to point: steps allocate nothing,
+    and a device can record one and repeat it.
+    """
+
+    def __init__(
+        self, operator: Operator, manifold: Manifold, preconditioner: Preconditioner,
+        arrays: Arrays, y: Array,
+    ) -> None:
+        # The repeated halves belong to `iteration`, not to this object: in a reference cycle all
+        # arrays of a solve would live until the garbage collector runs, and each solve would
+        # fault in new pages, a third of its time on city10000.
+        self.iteration = _Iteration(operator, manifold, preconditioner, arrays, y)
+        self.reach = arrays.repeated(self.iteration.reach)
+        self.turn = arrays.repeated(self.iteration.turn)
+
+    def stand_at(self, y: Array, multipliers: tuple[Array, Array]) -> None:
+        """Take Hessians at y from now on."""
+        at = self.iteration
+        at.y[...] = y
+        at.blocks[...], at.scalars[...] = multipliers
+
+    def step(self, gradient: Array, radius: float, rule: StoppingRule, enough: float) -> CGStep:
+        """The step from there; s = 0 if the decrement is `enough`."""
+        at, arrays = self.iteration, self.iteration.arrays
+        at.s[...] = 0.0
+        at.r[...] = gradient
+        at.precondition()
+        at.direction[...] = -at.z
+        decrement = arrays.dot(at.r, at.z)
+        if not decrement > enough:
+            return CGStep(at.s, 0.0, 0.0, decrement, 0, CGStop.NOT_NEEDED)
+        numbers, state = thresholds.current(), np.zeros(cg_kernels.SIZE)
+        state[State.MAX_STEPS] = rule.max_cg_steps
+        state[State.RZ] = state[State.DD] = decrement
+        state[State.TARGET] = max(
+            decrement * numbers.cg_forcing**2, numbers.cg_tolerance_share * enough)
+        state[State.RADIUS] = radius
+        at.state[...] = arrays.put(state)
+        self._iterate(rule.deadline, numbers.cg_clock_period)
+        return self._result(decrement)
+
+    def _iterate(self, deadline: float, clock_period: int) -> None:
+        at, look_every = self.iteration, self.iteration.arrays.look_every
+        made = 0
+        while True:
+            self.reach()
+            made += 1
+            look = made % look_every == 0
+            if look and at.done():
+                return
+            self.turn()
+            if look and at.done():
+                return
+            if made % clock_period == 0 and time.perf_counter() > deadline:
+                return
+
+    def _result(self, decrement: float) -> CGStep:
+        at, arrays = self.iteration, self.iteration.arrays
+        state = arrays.get(at.state)
+        stop = _stop(state)
+        model = float(state[State.MODEL])
+        if stop.at_boundary:
+            tau = float(state[State.TAU])
+            model += tau * arrays.dot(at.r, at.direction)
+            model += 0.5 * tau * tau * float(state[State.CURVATURE])
+        norm = math.sqrt(max(float(state[State.SS]), 0.0))
+        return CGStep(at.s, norm, model, decrement, int(state[State.STEPS]), stop)
+
+
+def _stop(state: Array) -> CGStop:
+    """The reason that the state of a run tells."""
+    if state[State.DONE] == Outcome.BOUNDARY and not state[State.CURVATURE] > 0:
+        return CGStop.NEGATIVE_CURVATURE
+    return {
+        Outcome.RUNNING: CGStop.DEADLINE,
+        Outcome.CONVERGED: CGStop.FORCING,
+        Outcome.BOUNDARY: CGStop.BOUNDARY,
+        Outcome.EXHAUSTED: CGStop.MAX_STEPS,
+    }[Outcome(int(state[State.DONE]))]
+
+
+
+
+@dataclass(frozen=True)
+class TrustRegionRun:
+    """Outcome of one run."""
+
+    y: Array
+    cost: float
+    status: SolveStatus
+    iterations: int = 0
+    cg_steps: int = 0
+    trace: list[tuple[float, float]] = field(default_factory=list)
+    """(seconds since the start, cost) of every accepted point, the start included."""
+    radius: float = math.inf
+    """At the end, in the norm of the preconditioner."""
+    cg_stops: Counter[CGStop] = field(default_factory=Counter)
+    """How often CG stopped for which reason."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point and what is known there."""
+
+    y: Array
+    qy: Array
+    """Q Y"""
+    cost: float
+    gradient: Array
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Where a step leads."""
+
+    y: Array
+    qy: Array
+    change: float
+    """Of the cost."""
+    predicted: float
+    """Of the model."""
+    ratio: float
+    """Actual over predicted change."""
+    accepted: bool
+
+
+def minimise(
+    operator: Operator,
+    manifold: Manifold,
+    y: Array,
+    preconditioner: Preconditioner,
+    rule: StoppingRule,
+    observer: Observer | None = None,
+    radius: float = math.inf,
+) -> TrustRegionRun:
+    """Minimise tr(Y^T Q Y) over the manifold from y (rows, p); the best iterate is returned.
+
+    Everything happens where y lies (`linalg/arrays.py`), which the operator and the
+    preconditioner must be able to work on.
+    """
+    start = time.perf_counter()
+    arrays = arrays_of(y)
+    at = _point(manifold, arrays, y, operator(y, arrays.empty(y.shape)))
+    preconditioner.refresh(y, at.qy, 0)
+    cg = TruncatedCG(operator, manifold, preconditioner, arrays, y)
+    cg.stand_at(y, manifold.multipliers(y, at.qy))
+    trace, stops = [(0.0, at.cost)], Counter[CGStop]()
+    iterations = cg_steps = small_gains = 0
+    status = None
+    while status is None:
+        status = _limit_reached(rule, at.cost, iterations)
+        if status is not None:
+            break
+        enough = rule.gradient_tolerance * max(1e-12 + abs(at.cost), rule.cost_floor)
+        step = cg.step(at.gradient, radius, rule, enough)
+        iterations += 1
+        cg_steps += step.cg_steps
+        stops[step.stop] += 1
+        if step.decrement <= enough:
+            status = SolveStatus.CONVERGED
+            break
+        trial = _attempt(operator, manifold, arrays, at, step)
+        radius = _next_radius(radius, step, trial.ratio)
+        if not trial.accepted:
+            status = _no_progress(trial, step, at.cost, radius)
+            continue
+        gained = -trial.change / max(abs(at.cost), rule.cost_floor, 1e-300)
+        at = _point(manifold, arrays, trial.y, trial.qy)
+        cg.stand_at(at.y, manifold.multipliers(at.y, at.qy))
+        if len(trace) < rule.max_accepted:
+            preconditioner.refresh(at.y, at.qy, step.cg_steps)
+        trace.append((time.perf_counter() - start, at.cost))
+        if observer is not None:
+            observer(iterations, at.cost, at.y)
+        small_gains = small_gains + 1 if gained < rule.cost_tolerance else 0
+        status = _accepted_status(rule, step, at.cost, small_gains, len(trace) - 1)
+    return TrustRegionRun(
+        at.y, at.cost, status, iterations, cg_steps, trace, radius, stops)
+
+
+def _point(manifold: Manifold, arrays: Arrays, y: Array, qy: Array) -> _Point:
+    return _Point(y, qy, arrays.dot(y, qy), manifold.project(y, qy))
+
+
+def _limit_reached(rule: StoppingRule, cost: float, iterations: int) -> SolveStatus | None:
+    """Why no further iteration is made, None if one is."""
+    if iterations >= rule.max_iterations:
+        return SolveStatus.MAX_ITERATIONS
+    if cost <= rule.target_cost:
+        return SolveStatus.TARGET_REACHED
+    if time.perf_counter() > rule.deadline:
+        return SolveStatus.TIME_LIMIT
+    return None
+
+
+def _attempt(
+    operator: Operator, manifold: Manifold, arrays: Arrays, at: _Point, step: CGStep
+) -> _Trial:
+    """The point that a step leads to, and how well the model foretold its cost."""
+    y = manifold.retract(at.y, step.s)
+    qy = operator(y, arrays.empty(y.shape))
+    # tr(Y'^T Q Y') - tr(Y^T Q Y), without the cancellation between two large costs.
+    change = arrays.dot(y - at.y, at.qy + qy)
+    numbers = thresholds.current()
+    predicted, noise = 2 * step.model, numbers.ratio_noise * abs(at.cost)
+    ratio = (change - noise) / (predicted - noise)
+    accepted = ratio > numbers.accepted_ratio and change < 0
+    return _Trial(y, qy, change, predicted, ratio, accepted)
+
+
+def _next_radius(radius: float, step: CGStep, ratio: float) -> float:
+    """The radius after a step (Nocedal and Wright 2006, algorithm 4.1); the first step sets it."""
+    numbers = thresholds.current()
+    if math.isinf(radius):
+        radius = max(step.norm, 1e-300) * 2
+    if ratio < numbers.poor_ratio or not math.isfinite(ratio):
+        return numbers.radius_shrink * min(radius, step.norm)
+    if ratio > numbers.good_ratio and step.at_boundary:
+        return numbers.radius_growth * radius
+    return radius
+
+
+def _no_progress(
+    trial: _Trial, step: CGStep, cost: float, radius: float
+) -> SolveStatus | None:
+    """Why a run ends at a rejected step, None if a shorter step may do."""
+    numbers = thresholds.current()
+    noise = numbers.change_noise * abs(cost)
+    if abs(trial.change) <= noise and abs(trial.predicted) <= noise:
+        return SolveStatus.CONVERGED
+    if radius < numbers.least_radius * (1 + step.norm):
+        return SolveStatus.STALLED
+    return None
+
+
+def _accepted_status(
+    rule: StoppingRule, step: CGStep, cost: float, small_gains: int, accepted: int
+) -> SolveStatus | None:
+    """Why a run ends at an accepted step, None if it goes on."""
+    numbers, scale = thresholds.current(), max(abs(cost), rule.cost_floor)
+    interior = not step.at_boundary and step.decrement <= numbers.interior_decrement * scale
+    if small_gains >= numbers.small_gains or (small_gains and interior):
+        return SolveStatus.CONVERGED
+    if accepted >= rule.max_accepted:
+        return SolveStatus.MAX_ITERATIONS
+    return None

@@ -1,0 +1,314 @@
+"""The certificate of global optimality and the staircase."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dense import packed, product_with_identity
+from helpers import world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmark.synthetic import space_lattice
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
+from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
+from sparser_ros.solver import solve, thresholds
+from sparser_ros.solver.certificate import Certifier, Multipliers
+from sparser_ros.solver.dual_ascent import sharpened
+from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.staircase import Goal, climb, escape
+from sparser_ros.solver.trust_region import StoppingRule, minimise
+
+RULE = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16)
+CERTIFY = SolverConfig(certify=True)
+ABSOLUTE = st.sampled_from(('', 'p', 'pfk'))
+LIFTED = 5
+"""Rank above both dimensions. It is the solver's own: kernels of other ranks would be compiled."""
+GRAPHS = 30
+"""Random small graphs of one test, 0.1 s each; `sparser bench bounds` takes 200 and 100 starts."""
+
+
+def parts(graph: Graph):  # type: ignore[no-untyped-def]
+    schur = SchurOperator(QuadraticProblem(graph))
+    return schur, schur.problem.manifold, Certifier(schur)
+
+
+def ring(n: int, turns: int) -> tuple[Graph, np.ndarray]:
+    """A ring of unit steps, and the headings of its local minimum that winds `turns` times."""
+    angle = 2 * np.pi / n
+    i = np.arange(n)
+    step = np.tile([1.0, 0.0], (n, 1))
+    graph = empty_graph(2, ('A',))
+    graph = graph.replaced(
+        poses=Poses(
+            np.zeros(n, dtype=int), i, i, angle_to_matrix(angle * i), np.zeros((n, 2))),
+        relative_poses=RelativePoses(
+            i, (i + 1) % n, np.tile(angle_to_matrix(np.array(angle)), (n, 1, 1)), step,
+            np.full(n, 1.0), np.full(n, 1e-3), i < n - 1, i))
+    return graph, angle_to_matrix(2 * np.pi * (1 + turns) / n * i)
+
+
+def planted(n: int = 20):  # type: ignore[no-untyped-def]
+    """A pose graph at a bad local minimum: every heading turns once too often on the way round."""
+    graph, headings = ring(n, turns=1)
+    schur, manifold, certifier = parts(graph)
+    y = packed(manifold, headings, np.zeros((0, 2)))
+    return graph, minimise(schur, manifold, y, RegularisedQ(schur), RULE), schur, certifier
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.booleans())
+def test_trace_of_the_multipliers_is_the_cost_of_a_critical_point(seed, d, absolute, lifted):
+    schur, manifold, _ = parts(world(seed, d, absolute=absolute, noise=0.3))
+    y = manifold.random_point(LIFTED if lifted else d, np.random.default_rng(seed))
+    gradient = schur(y)
+    multiplier = Multipliers.of(manifold, y, gradient).matrix()
+    assert multiplier.diagonal().sum() == pytest.approx(np.sum(y * gradient), rel=1e-9)
+    assert abs(multiplier - multiplier.T).max() < 1e-9 * abs(multiplier).max()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.booleans())
+def test_the_bound_holds_for_every_point_whatever_the_tested_one(seed, d, absolute, lifted):
+    """Even from a point that is not critical: no start at any rank ends below the bound."""
+    schur, manifold, certifier = parts(world(seed, d, absolute=absolute, noise=1.0))
+    random = np.random.default_rng(seed)
+    preconditioner = RegularisedQ(schur)
+    some = minimise(
+        schur, manifold, manifold.random_point(LIFTED if lifted else d, random), preconditioner,
+        StoppingRule(max_iterations=5))
+    tested = certifier.test(some.y)
+    sharper = sharpened(certifier, some.y, tested, wanted=0.0)
+    assert sharper.gap <= tested.gap
+    bound = sharper.lower_bound
+    for rank in (d, d, LIFTED):
+        best = minimise(
+            schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
+        assert best.cost >= bound - certifier.tolerance(best.cost)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE, st.sampled_from((0.0, 0.1)))
+def test_no_start_ends_below_the_bound_of_a_climb(seed, d, absolute, gap):
+    """Multipliers of Newton's model included, also of a climb that ends early."""
+    schur, manifold, certifier = parts(world(seed, d, absolute=absolute, noise=1.0))
+    random = np.random.default_rng(seed)
+    preconditioner = RegularisedQ(schur)
+    some = minimise(
+        schur, manifold, manifold.random_point(d, random), preconditioner,
+        StoppingRule(max_iterations=5))
+    top = climb(schur, some.y, Goal(gap=gap), max_rank=LIFTED)
+    assert np.isfinite(top.lower_bound) and top.run.cost >= top.lower_bound
+    for rank in (d, d, LIFTED):
+        best = minimise(
+            schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
+        assert best.cost >= top.lower_bound - certifier.tolerance(best.cost)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((2, 3)), ABSOLUTE)
+def test_pose_graphs_with_little_noise_are_certified(seed, d, absolute):
+    result = solve(world(seed, d, ranges=0, absolute=absolute, noise=0.2), CERTIFY)
+    assert result.stats.certified
+    assert 0 <= result.stats.suboptimality <= 1e-6 * result.stats.cost_final
+    assert result.stats.lambda_min is None
+    assert result.stats.seconds['certify'] > 0
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_lambda_min_is_the_least_eigenvalue(seed):
+    """Of the dense Schur complement of S on X_c, at a saddle."""
+    schur, manifold, certifier = parts(world(seed, noise=2.0))
+    start = manifold.random_point(2, np.random.default_rng(seed))
+    y = minimise(schur, manifold, start, RegularisedQ(schur), RULE).y
+    gradient = schur(y)
+    dense = product_with_identity(schur) - Multipliers.of(manifold, y, gradient).matrix().toarray()
+    values, vectors = np.linalg.eigh((dense + dense.T) / 2)
+    certificate = certifier.test(y)
+    assert values[0] < -1e-3
+    assert not certificate.certified
+    assert certificate.lambda_min == pytest.approx(values[0], rel=1e-3)
+    assert abs(vectors[:, 0] @ certificate.directions[:, 0]) > 0.99
+    assert certificate.gap >= -values[0] * manifold.rows * (1 - 1e-9)
+
+
+def test_planted_local_minimum_is_not_certified_and_the_staircase_leaves_it():
+    graph, bad, schur, certifier = planted()
+    best = solve(graph, CERTIFY).stats
+    assert best.certified
+    assert bad.cost > 1.01 * best.cost_final + 0.1
+    certificate = certifier.test(bad.y)
+    assert not certificate.certified
+    assert certificate.lower_bound <= best.cost_final + 1e-6
+    higher = escape(schur, schur.problem.manifold, bad.y, certificate.directions[:, :1])
+    assert higher.shape[1] == 3
+    assert np.sum(higher * schur(higher)) < bad.cost
+    top = climb(schur, bad.y, Goal(), max_rank=9)
+    assert top.certificate.certified
+    assert top.run.y.shape[1] > 2
+    assert top.run.cost == pytest.approx(best.cost_final, abs=1e-6)
+
+
+def test_solve_leaves_the_planted_minimum_by_itself():
+    graph, headings = ring(20, turns=1)
+    bad = graph.replaced(poses=graph.poses.replaced(rotation=headings))
+    stuck = solve(bad, SolverConfig(init='file')).stats
+    free = solve(bad, replace(CERTIFY, init='file')).stats
+    assert stuck.cost_final > 0.1
+    assert free.certified
+    assert free.cost_final < 1e-6 + 0.5 * stuck.cost_final
+
+
+@pytest.mark.parametrize('absolute', ('', 'pfk'))
+def test_a_loose_relaxation_bounds_the_trajectory_from_below(absolute):
+    graph = world(21, absolute=absolute, noise=3.0, ranges=40)
+    stats = solve(graph, CERTIFY).stats
+    assert stats.cost_relaxed <= stats.cost_final
+    assert stats.suboptimality == pytest.approx(
+        stats.cost_final - stats.cost_relaxed, abs=1e-4 * stats.cost_relaxed)
+    assert stats.certified == (stats.suboptimality <= 1e-6 * stats.cost_final)
+
+
+def test_a_live_solve_is_tested_without_climbing():
+    graph = world(21, noise=3.0, ranges=40)
+    whole = solve(graph, CERTIFY)
+    live = solve(graph, CERTIFY, initial=whole.estimate)
+    assert live.stats.cost_relaxed is None
+    assert live.stats.cost_final == pytest.approx(whole.stats.cost_final, rel=1e-6)
+    assert live.stats.suboptimality >= whole.stats.suboptimality * (1 - 1e-6)
+    assert live.stats.certified == whole.stats.certified
+
+
+def test_a_point_without_rotations_measured_still_gets_an_answer():
+    """Ranges alone leave rotations free: S is zero there, which the shift covers."""
+    graph = world(3, closures=0, sightings=0, levers=False)
+    rel = graph.relative_poses
+    graph = graph.replaced(
+        relative_poses=rel.take(slice(0, 3)),
+        landmarks=Landmarks(
+            graph.landmarks.names, graph.landmarks.position, np.ones(2, dtype=bool)))
+    with thresholds.override(staircase_highest_rank=LIFTED):
+        stats = solve(graph, CERTIFY).stats
+    assert np.isfinite(stats.suboptimality)
+
+
+@pytest.mark.parametrize('name, best', [
+    ('MIT', 61.154), ('intel', 52.348), ('manhattan', 6431.39), ('parking-garage', 1.262524),
+    ('sphere2500', 1687.006), ('torus3D', 24227.05), ('city10000', 638.62),
+    ('smallGrid3D', 1025.40)])
+def test_reference_pose_graphs_are_certified(data_dir, name, best):
+    from sparser_ros.io import graph_file
+
+    stats = solve(graph_file.read(data_dir / 'g2o' / f'{name}.g2o'), CERTIFY).stats
+    assert stats.certified
+    assert stats.suboptimality <= 1e-6 * stats.cost_final
+    assert stats.cost_final == pytest.approx(best, rel=2e-5)
+
+
+def test_a_robust_solve_is_certified_at_its_final_weights():
+    graph = world(31, ranges=0, noise=0.2, closures=12)
+    rel = graph.relative_poses
+    false = np.flatnonzero(~rel.odometry)[-2:]
+    translation = rel.translation.copy()
+    translation[false] += 50.0
+    graph = graph.replaced(relative_poses=rel.replaced(translation=translation))
+    config = SolverConfig(certify=True, robust=RobustConfig(kernel='gm', gnc=True))
+    stats = solve(graph, config).stats
+    assert np.all(stats.weights['relative_poses'][false] < 0.1)
+    assert stats.certified
+
+
+def test_the_factorised_matrix_is_S_where_rotation_blocks_of_Q_are_diagonal():
+    """Poses that nothing points from: Q has kappa I there, S = Q - Lambda has a full block."""
+    graph = space_lattice(64, 150)
+    schur, manifold, certifier = parts(graph)
+    run = minimise(
+        schur, manifold, manifold.random_point(3, np.random.default_rng(0)), RegularisedQ(schur),
+        RULE)
+    S = certifier.matrix(run.y, schur(run.y))
+    uncovered = abs(S).sign() - abs(S).sign().multiply(abs(certifier.full).sign())
+    assert uncovered.count_nonzero() >= 6 * 32
+    shift = 1e3 * abs(S).sum(axis=0).max()
+    factor = certifier.factor(S, shift)
+    rhs = np.random.default_rng(1).normal(size=(S.shape[0], 2))
+    shifted = S + shift * certifier.identity
+    assert np.allclose(shifted @ factor.solve(rhs), rhs, atol=1e-9)
+    with pytest.raises(UncoveredPatternError):
+        SymbolicCholesky(certifier.full).factorize(shifted)
+
+
+def test_multipliers_prove_a_gap_in_tenths_of_the_one_wanted():
+    """Never less than what S is short of, nor than what D costs."""
+    schur, _, certifier = parts(world(2, 2, robots=2, length=8, ranges=20, noise=1.0))
+    top = climb(schur, schur.problem.manifold.random_point(5, np.random.default_rng(0)),
+                Goal(), max_rank=9)
+    S = certifier.matrix(top.run.y, schur(top.run.y))
+    short = -float(certifier.least(S, 1e-3, 1)[0][0]) * certifier.rows
+    tolerance = certifier.tolerance(top.run.cost)
+    least = max(short, 0.9 * tolerance)
+    proven = certifier.sharpest_gap(S, 0.0, 1e3 * least, tolerance)
+    assert 0.999 * least <= proven <= 10.001 * least
+    dear, moved = 1e2 * least, 1e2 * least / certifier.rows * certifier.identity
+    assert dear < certifier.sharpest_gap(S + moved, dear, 1e3 * least, tolerance) <= 1e3 * least
+    assert certifier.sharpest_gap(S + moved, dear, 0.99 * dear, tolerance) == np.inf
+    assert certifier.sharpest_gap(S - moved, 0.0, 0.99 * dear, tolerance) == np.inf
+
+
+def test_no_start_on_small_graphs_ends_below_the_bound():
+    """Bounds of random critical points; those of wrong minima are planted and not certified."""
+    wrong = certified = 0
+    for seed in range(GRAPHS):
+        d = 2 + seed % 2
+        graph = world(
+            seed, d, robots=1, length=5, landmarks=1, closures=3, ranges=6 * (seed % 3 > 0),
+            sightings=2, noise=float(seed % 5) / 2)
+        schur, manifold, certifier = parts(graph)
+        random, preconditioner = np.random.default_rng(seed), RegularisedQ(schur)
+        ends = [minimise(
+            schur, manifold, manifold.random_point(rank, random), preconditioner, RULE)
+            for rank in (d, d, 5, 5)]
+        best = min(run.cost for run in ends)
+        for run in ends[:2]:
+            certificate = sharpened(certifier, run.y, certifier.test(run.y), wanted=0.0)
+            tolerance = certifier.tolerance(best)
+            assert certificate.lower_bound <= best + tolerance, (seed, certificate)
+            certified += certificate.certified
+            if run.cost > best + 1e-3 * best + 2 * tolerance:
+                wrong += 1
+                assert not certificate.certified
+    # Both kinds are there.
+    assert wrong > GRAPHS / 20 and certified > GRAPHS / 10
+
+
+def test_one_factorisation_certifies_a_pose_graph(monkeypatch):
+    graph = world(7, 3, robots=1, length=30, landmarks=0, ranges=0, sightings=0, noise=0.2)
+    schur, manifold, certifier = parts(graph)
+    y = packed(manifold, graph.poses.rotation, np.zeros((0, 3)))
+    y = minimise(schur, manifold, y, RegularisedQ(schur), RULE).y
+    monkeypatch.setattr(certifier, 'factor', None)
+    found = certifier.test(y)
+    assert found.certified and found.gap < 1e-6 * found.cost
+
+
+@pytest.mark.parametrize('absolute', ['', 'p'])
+@pytest.mark.parametrize('ranges', [0, 10])
+def test_the_held_test_agrees_with_eigenvalues(absolute, ranges):
+    """Of S - margin without the rows held, for margins on either side of the least one."""
+    graph = world(9, 2, robots=1, length=6, landmarks=1, ranges=ranges, noise=0.1,
+                  absolute=absolute)
+    schur, manifold, certifier = parts(graph)
+    y = packed(manifold, graph.poses.rotation, np.zeros((0, 2))) if not ranges and (
+        not absolute) else manifold.random_point(2, np.random.default_rng(0))
+    y = minimise(schur, manifold, y, RegularisedQ(schur), RULE).y
+    gradient = schur(y)
+    blocks, scalars = manifold.multipliers(y, gradient)
+    dense = product_with_identity(schur) - Multipliers.of(manifold, y, gradient).matrix().toarray()
+    held = certifier.held
+    rows = held._keep[held._keep < manifold.rows]
+    least = np.linalg.eigvalsh(dense[np.ix_(rows, rows)])[0]
+    assert held.positive(blocks, scalars, least - 0.01 * abs(least))
+    assert not held.positive(blocks, scalars, least + 0.01 * abs(least))

@@ -1,0 +1,396 @@
+"""The same solve on a GPU's array backend: equal products, equal costs, and a way back."""
+
+import logging
+
+import emulator
+import numpy as np
+import pytest
+from helpers import world
+
+from sparser_ros.config import RobustConfig, SolverConfig, SolverError
+from sparser_ros.linalg import arrays
+from sparser_ros.linalg.arrays import HOST
+from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
+from sparser_ros.linalg.sparse import cholesky
+from sparser_ros.solver import compute_backend, solve, context, thresholds
+from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
+from sparser_ros.solver.formulations import formulate
+from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
+
+WORLDS = [
+    {'d': 2, 'ranges': 0, 'closures': 12}, {'d': 3, 'ranges': 0, 'closures': 12}, {'d': 2},
+    {'d': 3}, {'d': 2, 'absolute': 'pfk'}, {'d': 3, 'absolute': 'k', 'landmarks': 3},
+]
+
+
+class OpenDevice(Device):
+    """A device that is there already."""
+
+    def __init__(self, arrays):  # type: ignore[no-untyped-def]
+        super().__init__()
+        self._arrays = arrays
+
+
+class NoDevice(Device):
+    def open(self):  # type: ignore[no-untyped-def]
+        raise SolverError('no CUDA device can be used: there is none')
+
+
+@pytest.fixture
+def on_device(device, monkeypatch):  # type: ignore[no-untyped-def]
+    """Solves ask for that device."""
+    monkeypatch.setattr(
+        context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
+    return device
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+@pytest.mark.parametrize('lift', [0, 2])
+def test_products_agree(device, kind, lift):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(1, **kind, noise=1.0))
+    schur, manifold = SchurOperator(problem), problem.manifold
+    random = np.random.default_rng(2)
+    y = manifold.random_point(manifold.d + lift, random)
+    v = manifold.project(y, random.normal(size=y.shape))
+    preconditioner = RegularisedQ(schur)
+
+    def everything(arrays):  # type: ignore[no-untyped-def]
+        with arrays.active():
+            at, along = arrays.put(y), arrays.put(v)
+            qy = schur(at)
+            cost = arrays.dot(at, qy)
+            gradient = manifold.project(at, qy)
+            product = arrays.empty(y.shape)
+            manifold.hessian(
+                at, schur(along), along, *manifold.multipliers(at, qy), product)
+            solved = preconditioner.apply(along, arrays.empty(y.shape))
+            return cost, *(arrays.get(x) for x in (gradient, product, solved))
+
+    expected, found = everything(HOST), everything(device)
+    assert found[0] == pytest.approx(expected[0], rel=1e-10)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        assert np.abs(one - other).max() <= 1e-8 * max(1, np.abs(other).max())
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+def test_new_weights_reach_the_device(device, kind):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(1, **kind, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(5, np.random.default_rng(2))
+    with device.active():
+        schur(device.put(y))
+        schur.update(problem.omega * np.linspace(0.5, 2, len(problem.omega)))
+        assert device.get(schur(device.put(y))) == pytest.approx(schur(y), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+def test_a_whole_run_agrees(device, kind):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(3, **kind, noise=1.0))
+    y = problem.manifold.random_point(5, np.random.default_rng(4))
+    rule = StoppingRule(cost_tolerance=1e-12)
+    runs = []
+    for where in (ComputeBackend(), ComputeBackend(device)):
+        schur = SchurOperator(problem)
+        run = formulate('schur', schur).minimise(
+            y, RegularisedQ(schur), rule, backend=where, long=True)
+        assert isinstance(run.y, np.ndarray)
+        runs.append(run)
+    assert runs[1].cost == pytest.approx(runs[0].cost, rel=1e-6)
+    assert runs[1].status is runs[0].status
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+@pytest.mark.parametrize('init', ['auto', 'random'])
+def test_solves_agree(on_device, kind, init):  # type: ignore[no-untyped-def]
+    graph = world(5, **kind, noise=0.3)
+    here = solve(graph, SolverConfig(init=init, backend='cpu', cost_tolerance=1e-9))
+    there = solve(graph, SolverConfig(init=init, backend='gpu', cost_tolerance=1e-9))
+    assert there.stats.cost_final == pytest.approx(here.stats.cost_final, rel=1e-6)
+    assert here.stats.backend == 'cpu' and here.stats.backend_reason == 'as configured'
+    assert 'as configured' in there.stats.backend_reason
+    if init == 'random':
+        assert there.stats.backend == 'gpu'
+
+
+def test_a_robust_solve_agrees(on_device):  # type: ignore[no-untyped-def]
+    graph = world(6, 2, ranges=0, closures=12, noise=0.3)
+    robust = RobustConfig(kernel='gm', gnc=True)
+    here, there = (
+        solve(graph, SolverConfig(backend=backend, robust=robust)) for backend in ('cpu', 'gpu'))
+    assert there.stats.backend == 'gpu'
+    assert there.stats.cost_robust == pytest.approx(here.stats.cost_robust, rel=1e-6)
+
+
+def test_a_device_does_without_cholmod(on_device, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    graph = world(6, 2, ranges=0, closures=12, noise=0.3)
+    expected = solve(graph, SolverConfig(backend='cpu'))
+    monkeypatch.setattr(cholesky, 'cholmod', None)
+    with caplog.at_level(logging.WARNING):
+        result = solve(graph, SolverConfig(backend='gpu', init='chordal', rank=4))
+    assert result.stats.backend == 'gpu' and 'SuperLU' in caplog.text
+    assert result.stats.cost_final == pytest.approx(expected.stats.cost_final, rel=1e-6)
+
+
+def test_a_certificate_agrees(on_device):  # type: ignore[no-untyped-def]
+    graph = world(6, 2, ranges=0, closures=12, noise=0.1)
+    result = solve(graph, SolverConfig(backend='gpu', certify=True))
+    assert result.stats.certified
+
+
+@pytest.mark.parametrize('after', [0, 1, 40, 300])
+@pytest.mark.parametrize('error', [MemoryError('out of memory'), OSError('device lost')])
+def test_what_fails_is_done_again_on_the_cpu(emulated, monkeypatch, caplog, error, after):  # type: ignore[no-untyped-def]
+    """Whether the device breaks while a problem is placed or in the midst of CG."""
+    problem = QuadraticProblem(world(3, 2, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(5, np.random.default_rng(4))
+    launch, launches, seen = emulated.runtime.launch, [], []
+
+    def breaking(*arguments):  # type: ignore[no-untyped-def]
+        launches.append(1)
+        if len(launches) > after:
+            raise error
+        launch(*arguments)
+
+    monkeypatch.setattr(emulated.runtime, 'launch', breaking)
+    monkeypatch.setattr(emulated, 'errors', (MemoryError, OSError))
+    where = ComputeBackend(emulated, lost=seen.append)
+    space, preconditioner = formulate('schur', schur), RegularisedQ(schur)
+    with caplog.at_level(logging.WARNING):
+        run = space.minimise(y, preconditioner, StoppingRule(), backend=where)
+    assert len(launches) == after + 1
+    assert run.cost == pytest.approx(space.minimise(y, preconditioner, StoppingRule()).cost)
+    assert where.ran == 'cpu' and str(error) in where.reason and str(error) in caplog.text
+    assert seen == [error] and where.arrays is HOST
+
+
+def test_a_lost_device_is_not_asked_again(emulated):  # type: ignore[no-untyped-def]
+    device = OpenDevice(emulated)
+    device.failed(MemoryError('out of memory'))
+    assert device.open() is emulated
+    device.failed(OSError('device lost'))
+    with pytest.raises(SolverError, match='device lost'):
+        device.open()
+
+
+def test_a_refusal_is_remembered(monkeypatch):  # type: ignore[no-untyped-def]
+    from sparser_ros.linalg.gpu import cupy_runtime
+
+    asked = []
+
+    def refuse():  # type: ignore[no-untyped-def]
+        asked.append(1)
+        raise SolverError('no CUDA device can be used: driver too old')
+
+    monkeypatch.setattr(cupy_runtime, 'open_device', refuse)
+    device = Device()
+    for _ in range(3):
+        with pytest.raises(SolverError, match='driver too old'):
+            device.open()
+    assert len(asked) == 1
+
+
+@pytest.fixture
+def tiny_graphs():
+    """`auto` tries a GPU on graphs of ten variables."""
+    with thresholds.override(gpu_least_variables=10):
+        yield
+
+
+def test_auto_says_why(emulated, caplog):  # type: ignore[no-untyped-def]
+    graph = world(0, 2)
+    auto = SolverConfig()
+    small = choose(auto, graph, OpenDevice(emulated))
+    assert small.arrays is HOST and 'fewer than' in small.reason
+    with thresholds.override(gpu_least_variables=10):
+        large = choose(auto, graph, OpenDevice(emulated))
+        with caplog.at_level(logging.WARNING):
+            none = choose(auto, graph, NoDevice())
+    assert large.arrays is emulated and 'emulator' in large.reason and not large.eager
+    assert none.arrays is HOST and 'there is none' in none.reason and not caplog.text
+
+
+def test_gpu_without_a_device_solves_on_the_cpu_and_says_so(caplog):  # type: ignore[no-untyped-def]
+    with caplog.at_level(logging.WARNING):
+        chosen = choose(SolverConfig(backend='gpu'), world(0, 2), NoDevice())
+    assert chosen.arrays is HOST and 'there is none' in chosen.reason
+    assert 'solving on the CPU' in caplog.text
+
+
+@pytest.mark.parametrize('config', [
+    SolverConfig(backend='gpu', formulation='original'),
+    SolverConfig(backend='gpu', formulation='dense'),
+])
+def test_other_formulations_stay_on_the_cpu(emulated, config):  # type: ignore[no-untyped-def]
+    chosen = choose(config, world(0, 2), OpenDevice(emulated))
+    assert chosen.arrays is HOST and config.formulation in chosen.reason
+
+
+@pytest.fixture
+def planted(emulated, monkeypatch, tmp_path):  # type: ignore[no-untyped-def]
+    """An emulator of kernels in which a text is replaced by another."""
+    text = emulator.SOURCE.read_text()
+    # It takes the place of the other emulator's arrays, until the end of the test.
+    monkeypatch.setitem(arrays._BY_TYPE, emulator.EmulatedArray, emulated)
+
+    def plant(right, wrong):  # type: ignore[no-untyped-def]
+        assert right in text
+        monkeypatch.setattr(emulator, 'SOURCE', tmp_path / 'kernels.cu')
+        emulator.SOURCE.write_text(text.replace(right, wrong))
+        return DeviceArrays(emulator.Emulator())
+
+    return plant
+
+
+def long_run(arrays, preconditioner=RegularisedQ, rank=5, **options):  # type: ignore[no-untyped-def]
+    """A run that goes there if a trial speaks for it: (machine, run, the same run on the CPU)."""
+    problem = QuadraticProblem(world(3, 2, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(rank, np.random.default_rng(4))
+    where = ComputeBackend(arrays, 'there', eager=False, **options)
+    space, rule = formulate('schur', schur), StoppingRule()
+    run = space.minimise(y, preconditioner(schur), rule, backend=where, long=True)
+    return where, run, space.minimise(y, RegularisedQ(schur), rule)
+
+
+def faster_there(cg, arrays):  # type: ignore[no-untyped-def]
+    return {'gpu': 1e-4, 'cpu': 1e-3}[arrays.name]
+
+
+class Off(RegularisedQ):
+    """Wrong in one row, except on the CPU."""
+
+    def apply(self, v, out):  # type: ignore[no-untyped-def]
+        super().apply(v, out)
+        if arrays.arrays_of(v) is not HOST:
+            out[:1] = 0.0
+        return out
+
+
+@pytest.mark.parametrize(('found', 'right', 'wrong'), [
+    ('retraction', 'double t = 1 / (s *', 'double t = 1.000001 / (s *'),
+    ('operator', 'double a = data[e];', 'double a = e == 7 ? 0 : data[e];'),
+    ('gradient', '= 0.5 * sum;', '= 0.5000001 * sum;'),
+    ('Hessian product', 's -= lambda[i * D + j]', 's -= lambda[j]'),
+    ('step', 'double beta = rz /', 'double beta = 1.0001 * rz /'),
+    ('length of the step', 'state[DD] = rz + beta * beta * state[DD]', 'state[DD] = rz'),
+])
+def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, wrong):  # type: ignore[no-untyped-def]
+    """Before the solve, which the CPU then makes; nobody is troubled."""
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
+    seen: list[str] = []
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        where, run, expected = long_run(planted(right, wrong), left=seen.append)
+    assert where.ran == 'cpu' and where.arrays is HOST and seen == [where.reason]
+    assert where.reason.startswith(f'{found}: the GPU is off')
+    assert np.array_equal(run.y, expected.y)
+    assert [record.levelno for record in caplog.records] == [logging.DEBUG]
+    assert where.reason in caplog.text
+
+
+def test_auto_finds_a_wrong_factor(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
+    where, run, expected = long_run(emulated, Off)
+    assert where.reason.startswith('preconditioner: the GPU is off')
+    assert where.ran == 'cpu' and np.array_equal(run.y, expected.y)
+
+
+def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        slower, run, expected = long_run(emulated)
+    assert slower.ran == 'cpu' and np.array_equal(run.y, expected.y)
+    assert 'a CG step takes' in slower.reason and slower.reason in caplog.text
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
+    faster, run, expected = long_run(emulated)
+    assert faster.ran == 'gpu' and run.cost == pytest.approx(expected.cost, rel=1e-6)
+    assert faster.reason == 'there; a CG step takes 0.1 ms on the GPU, 1 ms on the CPU'
+
+
+def test_auto_tries_each_rank_once(emulated, monkeypatch):  # type: ignore[no-untyped-def]
+    """Kernels of another rank are others; what takes less time is known by then."""
+    timed = []
+    monkeypatch.setattr(compute_backend, 'step_seconds', lambda cg, arrays: timed.append(
+        (arrays.name, cg.iteration.y.shape[1])) or faster_there(cg, arrays))
+    problem = QuadraticProblem(world(3, 2, noise=1.0))
+    schur = SchurOperator(problem)
+    where, preconditioner = ComputeBackend(emulated, eager=False), RegularisedQ(schur)
+    for rank in (4, 4, 3):
+        y = problem.manifold.random_point(rank, np.random.default_rng(4))
+        formulate('schur', schur).minimise(
+            y, preconditioner, StoppingRule(max_iterations=2), backend=where, long=True)
+    assert timed == [('gpu', 4), ('cpu', 4)] and where._tried == {3, 4}
+    assert where.ran == 'gpu'
+
+
+def test_what_fails_in_a_trial_troubles_nobody(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]
+    def broken(*arguments):  # type: ignore[no-untyped-def]
+        raise MemoryError('out of memory')
+
+    monkeypatch.setattr(emulated.runtime, 'launch', broken)
+    monkeypatch.setattr(emulated, 'errors', (MemoryError,))
+    seen: list[BaseException] = []
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        where, run, expected = long_run(emulated, lost=seen.append)
+    assert where.ran == 'cpu' and np.array_equal(run.y, expected.y) and len(seen) == 1
+    assert 'out of memory' in where.reason and 'out of memory' in caplog.text
+    assert {record.levelno for record in caplog.records} == {logging.DEBUG}
+
+
+def test_a_device_that_lost_waits_for_a_larger_graph(emulated, tiny_graphs, caplog):  # type: ignore[no-untyped-def]
+    device, graph, auto = OpenDevice(emulated), world(0, 2), SolverConfig()
+    size = graph.n_poses + graph.n_landmarks
+    device.left(size, 'a CG step takes longer')
+    with caplog.at_level(logging.DEBUG, compute_backend.__name__):
+        again = choose(auto, graph, device)
+    assert again.arrays is HOST and 'a CG step takes longer' in again.reason
+    assert again.reason in caplog.text
+    assert choose(SolverConfig(backend='gpu'), graph, device).arrays is emulated
+    device.left(size // 2, 'a CG step takes longer')
+    assert choose(auto, graph, device).arrays is emulated
+
+
+def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypatch):  # type: ignore[no-untyped-def]
+    """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
+    monkeypatch.setattr(
+        context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
+    graph = world(5, 2, ranges=0, closures=12, noise=0.3)
+    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
+    assert solve(graph, SolverConfig()).stats.backend == 'cpu'
+    assert solve(graph, SolverConfig(init='random')).stats.backend == 'gpu'
+
+
+@pytest.mark.parametrize('kind', WORLDS)
+def test_a_repeated_step_allocates_nothing(emulated, monkeypatch, kind):  # type: ignore[no-untyped-def]
+    """A recorded one would write to memory that has long been given to others."""
+    problem = QuadraticProblem(world(3, **kind, noise=1.0))
+    schur, manifold = SchurOperator(problem), problem.manifold
+    y = emulated.put(manifold.random_point(5, np.random.default_rng(4)))
+    qy = schur(y)
+    cg = TruncatedCG(schur, manifold, RegularisedQ(schur), emulated, y)
+    cg.stand_at(y, manifold.multipliers(y, qy))
+    cg.step(manifold.project(y, qy), np.inf, StoppingRule(max_cg_steps=1), 0.0)
+    made = []
+
+    def owning(self, memory):  # type: ignore[no-untyped-def]
+        self.memory = memory
+        if memory.flags.owndata:
+            made.append(memory.shape)
+
+    monkeypatch.setattr(emulator.EmulatedArray, '__init__', owning)
+    cg.reach()
+    cg.turn()
+    assert not made
+    emulated.empty((3,))
+    assert made == [(3,)]
+
+
+def test_a_time_limit_holds_on_a_device(device):  # type: ignore[no-untyped-def]
+    problem = QuadraticProblem(world(3, 3, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(5, np.random.default_rng(4))
+    run = ComputeBackend(device).minimise(
+        schur, problem.manifold, y, RegularisedQ(schur), StoppingRule(deadline=0.0))
+    assert run.status.value == 'time_limit' and np.array_equal(run.y, y)

@@ -1,0 +1,74 @@
+"""The factorised Hessian in tangent coordinates."""
+
+import numpy as np
+import pytest
+from dense import product_with_identity
+from helpers import world
+from tangents import tangent_basis
+
+from sparser_ros.solver.preconditioner import NewtonPreconditioner, RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.trust_region import StoppingRule, minimise
+
+# A rank above d has tangent spaces of rotations of its own. 5 is that of relaxations and climbs:
+# blocks of another size are compiled for this test alone, for 20 s each.
+CASES = [(d, p, absolute) for d in (2, 3) for p in (d, 5) for absolute in ('', 'pfk')]
+
+
+@pytest.mark.parametrize('d, p, absolute', CASES)
+def test_basis_is_orthonormal_and_spans_the_tangent_space(d, p, absolute):
+    problem = QuadraticProblem(world(0, d, absolute=absolute))
+    manifold = problem.manifold
+    random = np.random.default_rng(0)
+    y = manifold.random_point(p, random)
+    basis = tangent_basis(manifold, y, 5).toarray()
+    assert basis.shape[1] == manifold.dimension(p) + 5 * p
+    assert np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-12)
+    v = random.normal(size=y.shape)
+    spanned = basis @ (basis.T @ np.concatenate([v.ravel(), np.zeros(5 * p)]))
+    assert np.allclose(spanned[: v.size].reshape(v.shape), manifold.project(y, v), atol=1e-12)
+
+
+@pytest.mark.parametrize('d, p, absolute', CASES)
+def test_inverse_of_the_dense_tangent_hessian(d, p, absolute):
+    """At a minimum, apply() inverts the Riemannian Hessian of the reduced problem."""
+    problem = QuadraticProblem(world(5, d, absolute=absolute, noise=0.5))
+    schur, manifold = SchurOperator(problem), problem.manifold
+    start = manifold.random_point(p, np.random.default_rng(0))
+    rule = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-18)
+    y = minimise(schur, manifold, start, RegularisedQ(schur), rule).y
+    gradient = schur(y)
+    newton = NewtonPreconditioner(schur, damping=1e-10)
+    newton.refresh(y, gradient, 0)
+    assert not newton.gauss_newton
+
+    blocks, scalars = manifold.multipliers(y, gradient)
+    multiplier = np.zeros((manifold.rows,) * 2)
+    for i in range(manifold.n):
+        rows = slice(i * d, i * d + d)
+        multiplier[rows, rows] = blocks[i]
+    bearings = np.arange(manifold.n * d, manifold.n * d + manifold.k)
+    multiplier[bearings, bearings] = scalars
+    dense = product_with_identity(schur) - multiplier
+    basis = tangent_basis(manifold, y, 0).toarray()
+    hessian = basis.T @ np.kron(dense, np.eye(p)) @ basis
+    values, vectors = np.linalg.eigh(hessian)
+    # Gauge directions have no curvature; the damping alone bounds the inverse there.
+    seen = values > 1e-4 * values.max()
+    v = basis @ (vectors[:, seen] @ np.random.default_rng(1).normal(size=int(seen.sum())))
+    image = newton.apply(v.reshape(y.shape).copy(), np.empty_like(y))
+    expected = vectors[:, seen] @ ((vectors[:, seen].T @ (basis.T @ v)) / values[seen])
+    got = vectors[:, seen] @ (vectors[:, seen].T @ (basis.T @ image.ravel()))
+    assert np.abs(got - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+def test_falls_back_to_gauss_newton_where_the_hessian_is_indefinite():
+    problem = QuadraticProblem(world(6, noise=1.0))
+    schur = SchurOperator(problem)
+    y = problem.manifold.random_point(2, np.random.default_rng(3))
+    newton = NewtonPreconditioner(schur)
+    newton.refresh(y, schur(y), 0)
+    assert newton.gauss_newton
+    v = problem.manifold.project(y, np.random.default_rng(4).normal(size=y.shape))
+    assert np.sum(v * newton.apply(v, np.empty_like(v))) > 0

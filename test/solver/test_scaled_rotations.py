@@ -1,0 +1,133 @@
+"""Rotations with a scale of their own: structure from motion with unknown depth factors."""
+
+import numpy as np
+import pytest
+
+from sparser_ros.config import GraphError, SolverConfig, SolverError
+from sparser_ros.graph import Estimate, cost, estimate_of
+from sparser_ros.io.generators import scene
+from sparser_ros.linalg.dense.alignment import aligned_errors
+from sparser_ros.solver import solve
+from sparser_ros.solver.formulations import FORMULATIONS, formulate
+from sparser_ros.solver.manifold import ScaledManifold
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+
+CASES = [(d, p) for d in (2, 3) for p in (d, 5)]
+EXACT = {'rank': 5, 'init': 'random', 'cost_tolerance': 1e-9}
+
+
+def sample(d: int, p: int, seed: int = 0):
+    random = np.random.default_rng(seed)
+    manifold = ScaledManifold(d, 4, 3, False, (1, 3))
+    y = manifold.random_point(p, random)
+    return manifold, y, random.normal(size=y.shape)
+
+
+@pytest.mark.parametrize('d, p', CASES)
+def test_projection_is_orthogonal_and_has_the_dimension_of_the_space(d, p):
+    manifold, y, _ = sample(d, p)
+    basis = np.eye(y.size).reshape(y.size, *y.shape)
+    matrix = np.array([manifold.project(y, v).ravel() for v in basis])
+    assert np.allclose(matrix, matrix.T, atol=1e-12)
+    assert np.allclose(matrix @ matrix, matrix, atol=1e-12)
+    assert np.linalg.matrix_rank(matrix) == manifold.dimension(p)
+
+
+@pytest.mark.parametrize('d, p', CASES)
+def test_retraction_keeps_the_shape_and_agrees_to_first_order(d, p):
+    manifold, y, v = sample(d, p)
+    v = manifold.project(y, v)
+    z = manifold.retract(y, v)
+    scale = manifold.scales(z)
+    assert np.all(scale[[0, 2]] == 1)
+    blocks = z[: 4 * d].reshape(4, d, p)
+    product = blocks @ np.swapaxes(blocks, 1, 2)
+    assert np.allclose(product, scale[:, None, None] ** 2 * np.eye(d), atol=1e-12)
+    errors = [np.abs(manifold.retract(y, t * v) - y - t * v).max() for t in (1e-3, 1e-4)]
+    assert errors[1] < 2e-2 * errors[0]
+
+
+@pytest.mark.parametrize('name', sorted(FORMULATIONS))
+@pytest.mark.parametrize('lift', (0, 2))
+def test_gradient_and_hessian_by_finite_differences(name, lift):
+    schur = SchurOperator(QuadraticProblem(scene(6, 30, scales=True)))
+    space, random = formulate(name, schur), np.random.default_rng(0)
+    manifold = space.manifold
+    y = space.enter(schur.problem.manifold.random_point(3 + lift, random))
+    v = manifold.project(y, random.normal(size=y.shape))
+
+    def gradient(t):  # type: ignore[no-untyped-def]
+        z = manifold.retract(y, t * v)
+        return manifold.project(z, space(z, np.empty_like(z)))
+
+    def value(t):  # type: ignore[no-untyped-def]
+        z = manifold.retract(y, t * v)
+        return np.sum(z * space(z, np.empty_like(z)))
+
+    step = 1e-5
+    slope = 2 * np.sum(gradient(0) * v)
+    assert (value(step) - value(-step)) / (2 * step) == pytest.approx(slope, rel=1e-6)
+    if name == 'original-varpro':
+        return
+    derivative = manifold.project(y, (gradient(step) - gradient(-step)) / (2 * step))
+    ambient = space(y, np.empty_like(y))
+    blocks, scalars = manifold.multipliers(y, ambient)
+    image = space(v, np.empty_like(v))
+    hessian = manifold.hessian(y, image, v, blocks, scalars, np.empty_like(v))
+    assert np.abs(derivative - hessian).max() < 1e-6 * (1 + np.abs(hessian).max())
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_scales_are_found_from_a_random_start(seed):
+    graph = scene(10, 120, sigma_share=0.003, scales=True, seed=seed).validate()
+    known = scene(10, 120, sigma_share=0.003, seed=seed)
+    result = solve(graph, SolverConfig(**EXACT, seed=seed))
+    reference = solve(known, SolverConfig(**EXACT, seed=seed))
+    # The true factors make the costs of both problems equal; more freedom costs no more.
+    assert result.stats.cost_final <= reference.stats.cost_final * (1 + 1e-6)
+    assert result.stats.cost_final == pytest.approx(cost(graph, result.estimate), rel=1e-12)
+    truth = estimate_of(graph)
+    factor = np.linalg.norm(known.sightings.translation, axis=1) / np.linalg.norm(
+        graph.sightings.translation, axis=1)
+    found = result.estimate.scale[graph.sightings.i]
+    assert np.all(np.abs(found / factor - 1) < 0.05)
+    assert aligned_errors(result.estimate.points, truth.points).max() < 0.5
+    assert aligned_errors(result.estimate.points, truth.points).mean() < 0.1
+
+
+def test_formulations_agree():
+    graph = scene(8, 60, scales=True, seed=2)
+    costs = [
+        solve(graph, SolverConfig(
+            **(EXACT | {'cost_tolerance': 0.0, 'gradient_tolerance': 1e-18}), formulation=name,
+        )).stats.cost_final
+        for name in FORMULATIONS]
+    assert np.allclose(costs, costs[0], rtol=1e-8)
+
+
+def test_cost_of_an_estimate_with_scales():
+    graph = scene(6, 30, scales=True, seed=4)
+    truth = estimate_of(graph)
+    n = graph.n_poses
+    assert cost(graph, Estimate(
+        truth.rotation.copy(), truth.translation.copy(), truth.landmarks.copy(), np.ones(n),
+    )) == pytest.approx(cost(graph, truth))
+    random = np.random.default_rng(0)
+    scaled = Estimate(
+        truth.rotation.copy(), truth.translation.copy(), truth.landmarks.copy(),
+        random.uniform(0.5, 2, n))
+    problem = QuadraticProblem(graph)
+    y = problem.pack(scaled)
+    # The deleted column stands for the first point: shift all to have it at the origin.
+    residual = problem.A @ y + problem.C @ (scaled.points - scaled.points[0])[problem.kept]
+    total = np.sum(problem.omega * np.sum(residual**2, axis=1))
+    assert total == pytest.approx(cost(graph, scaled), rel=1e-9)
+
+
+def test_what_a_free_scale_cannot_have():
+    graph = scene(6, 30, scales=True)
+    with pytest.raises(GraphError, match='one pose at least'):
+        graph.replaced(free_scale=tuple(range(graph.n_poses))).validate()
+    with pytest.raises(SolverError, match='no certificate'):
+        solve(graph, SolverConfig(certify=True))
