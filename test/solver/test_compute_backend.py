@@ -12,7 +12,7 @@ from sparser_ros.linalg import arrays
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.sparse import cholesky
-from sparser_ros.solver import compute_backend, solve, context, thresholds
+from sparser_ros.solver import compute_backend, context, solve, thresholds
 from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
 from sparser_ros.solver.formulations import formulate
 from sparser_ros.solver.preconditioner import RegularisedQ
