@@ -1,4 +1,4 @@
-"""Copies the latest tables into the docs: `python -m benchmark.collect [--out DIR]`.
+"""Copies the latest tables into docs/benchmarks.md: `python -m benchmark.collect [--out DIR]`.
 
 A table NAME stands in a page between `<!-- NAME -->` and `<!-- /NAME -->`; tables that were not
 measured stay as they are.
@@ -19,7 +19,7 @@ def main(argv: list[str] | None = None) -> int:
     made = argparse.ArgumentParser(prog='python -m benchmark.collect', description=__doc__)
     made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     made.add_argument('--pages', type=Path, nargs='+', metavar='FILE', default=[
-        ROOT / 'docs' / 'benchmarks.md', ROOT / 'docs' / 'accuracy.md'])
+        ROOT / 'docs' / 'benchmarks.md'])
     args = made.parse_args(argv)
     for page in args.pages:
         text = page.read_text()

@@ -11,8 +11,9 @@ PAGE = ROOT / 'docs' / 'messages.md'
 
 HEADER = """# Messages and services
 
-Written by `dev/messages.py` from the files in `msg/` and `srv/`; do not edit. Units are SI. The
-README lists all topics and services, also those of standard types; `~` stands for `/sparser`.
+Written by `dev/messages.py` from the files in `msg/` and `srv/`; do not edit. Units are SI.
+[Topics, services, frames](topics.md) lists all of them, also those of standard types; `~` stands
+for `/sparser`.
 """
 
 USED_BY = {

@@ -15,9 +15,34 @@ PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'parameters.md'
 HEADER = """# Parameters
 
 Written by `dev/parameters.py` from the dataclasses in `sparser_ros/config`; do not edit. The names
-are those of the ROS parameters and of YAML files. *Live* ones may change while the node runs and
-act from the next solve on; the others are read once, at the start.
+are those of the ROS parameters and of YAML files. Most users meet the first table only; the
+[reference](#robots-and-radios) has all. *Live* ones may change while the node runs and act from the
+next solve on; the others are read once, at the start.
 """
+
+FIRST = {
+    'dimension': 'drones and slopes need 3',
+    'robots': 'always',
+    'radios': 'always: which radio rides where, and what is surveyed',
+    'odometry_noise': 'your driver fills in covariances that mean something',
+    'odometry.topic': 'your topics are named otherwise',
+    'frames.base': 'your odometry has other frames (and `frames.odom`)',
+    'ranges.inputs': 'your driver has its own messages ([drivers](drivers.md))',
+    'ranges.sigma_m': 'many ranges are rejected, or none counts ([noise](noise.md#ranges))',
+    'ranges.unknown_radios': 'there are radios about that are not yours',
+    'odometry.sigma_m_per_sqrt_m': 'your wheels slip more or less ([noise](noise.md#odometry))',
+    'odometry.sigma_rad_per_sqrt_rad': 'the same, of headings',
+    'closures.inputs': 'you have loop closures',
+    'fixes.topic': 'you have a satellite receiver, or tags that give positions',
+    'stamps.timeout_s': 'odometry or ranges come late',
+    'solver.robust.kernel': 'you want no measurement left out',
+    'backend.observability.position_sigma_m': 'your operation bears less, or more',
+    'backend.observability.alert_limit_m': 'the same, of errors by faults',
+    'calibration.live': 'radios were not calibrated ([calibration](tutorials/calibration.md))',
+    'keyframes.max_count': 'robots drive for days',
+    'node.map_file': 'the site has a saved map ([recovery](recovery.md))',
+}
+"""The parameters that users meet, each with the reason to set it."""
 
 ENTRIES = (
     ('radios.NAME', 'One radio, by the name that range messages give it.', RadioSpec),
@@ -62,6 +87,15 @@ def table(options: list[FlatOption], *, live: bool = True) -> Iterator[str]:
         yield '| ' + ' | '.join(cells) + ' |'
 
 
+def first_page() -> Iterator[str]:
+    """The table of FIRST."""
+    options = {option.name: option for option in walk(SparserConfig)}
+    yield '| name | default | set it when |'
+    yield '|------|---------|-------------|'
+    for name, reason in FIRST.items():
+        yield f'| {cell(name)} | {cell(options[name].default)} | {reason} |'
+
+
 def sections() -> Iterator[tuple[str, str, list[FlatOption]]]:
     """(name, description, options) of every group, the ungrouped options first."""
     hints = typing.get_type_hints(SparserConfig)
@@ -75,7 +109,7 @@ def sections() -> Iterator[tuple[str, str, list[FlatOption]]]:
 
 def page() -> str:
     """The whole page."""
-    lines = [HEADER]
+    lines = [HEADER, '## The first twenty', '', *first_page(), '']
     for name, doc, options in sections():
         lines += [f'## {name}', '', *([doc, ''] if doc else []), *table(options), '']
     for name, doc, kind in ENTRIES:

@@ -2,8 +2,7 @@
 
 Those of `linalg/` stand in `linalg/linalg_numbers.py`. Code reads all by `current()`. `override`
 changes some for the length of a `with` block, in this thread only, which is how `sparser bench
-sensitivity` sweeps them. Options that users may set are in `config/solver_config.py`; measured
-sensitivities are in docs/development/sensitivity.md.
+sensitivity` sweeps them. Options that users may set are in `config/solver_config.py`.
 """
 
 from __future__ import annotations
