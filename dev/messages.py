@@ -65,12 +65,12 @@ def rows(part: str) -> Iterator[str]:
         declared, _, comment = line.partition('#')
         if not declared.strip():
             continue
-        found = FIELD.match(declared.strip())
-        if found is None:
+        field = FIELD.match(declared.strip())
+        if field is None:
             raise ValueError(f'no field: {line!r}')
-        name = f'`{found["name"]}`' + (f' = {found["value"]}' if found['value'] else '')
+        name = f'`{field["name"]}`' + (f' = {field["value"]}' if field['value'] else '')
         meaning = comment.strip().replace('|', '\\|').replace('<', '&lt;')
-        yield f'| {name} | `{found["type"]}` | {meaning} |'
+        yield f'| {name} | `{field["type"]}` | {meaning} |'
 
 
 if __name__ == '__main__':
