@@ -129,7 +129,8 @@ class Side:
             qv = out.copy()
             self.time('product', lambda: self.schur(y, out))
             free = arrays.put(np.ones((self.schur.M.shape[0], RANK)))
-            self.time('solve_m', lambda: self.schur.solve_free(free, free))
+            factor = self.schur._at(arrays).factor
+            self.time('solve_m', lambda: factor.solve(free, free))
             self.time('precondition', lambda: self.preconditioner.apply(y, out))
             self.time('project', lambda: manifold.hessian(y, qv, y, blocks, scalars, out))
             cg = TruncatedCG(self.schur, manifold, self.preconditioner, arrays, y)

@@ -23,7 +23,7 @@ import numpy as np
 from sparser_ros.array_types import Array
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph
-from sparser_ros.io.generators import scene, sensor_network
+from sparser_ros.io.generators import sensor_network
 from sparser_ros.io.outliers import with_false_closures, with_long_ranges
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.number_registry import NumberInfo
@@ -125,9 +125,6 @@ def family(scale: float) -> dict[str, list[Case]]:
             with_false_closures(poses(size(300), 2, 0.5, 0.0, seed), 0.3, seed)[0], 5.0), GNC)]
     return {
         'poses': [Case(lambda seed, make=make: make(seed=seed)) for make in pose_cases],
-        'pose-relaxation': [
-            Case(lambda seed, make=make: make(seed=seed), SolverConfig(init='random'))
-            for make in pose_cases[::2]],
         'ranges': ranges, 'relaxation': ranges, 'robots': ranges[1:3],
         'large': [Case(partial(ranging, size(24_000), 3, 2, 0.4, 0.0))],
         'descent': [*(Case(lambda seed, make=make: make(seed=seed)) for make in pose_cases[1:3]),
@@ -141,7 +138,6 @@ def family(scale: float) -> dict[str, list[Case]]:
             Case(partial(ranging, size(150), 2, 2, 0.5, 0.0), SolverConfig(certify=True)),
             Case(partial(ranging, size(600), 3, 2, 0.3, 0.03), SolverConfig(certify=True)),
             Case(partial(poses, size(150), 3, 0.4, 0.05), SolverConfig(certify=True))],
-        'sightings': [Case(lambda seed: scene(size(15), size(150), seed=seed))],
     }
 
 

@@ -210,10 +210,19 @@ def test_array_types_are_named_once(kind):
     assert users == {'array_types.py'}
 
 
-# Numeric constants of solver/ and linalg/ whose size is no choice, and why. All others are declared
-# in `solver/thresholds.py` and the modules that it names, with unit, reason and source.
+# Numeric constants of solver/ and linalg/ whose size is no choice, or had no effect when it was
+# halved and doubled (docs/development/sensitivity.md). All others are declared in
+# `solver/thresholds.py` and `linalg/linalg_numbers.py`, with unit, reason and source.
 NO_CHOICE = {
+    'solver/certificate.py _MOST_GROWTHS': 'no effect',
+    'solver/gnc.py _ROBUST_START_WIDTH': 'no effect',
+    'solver/gnc.py _REJECTED_WEIGHT': 'no effect',
     'solver/incremental.py GROUND': 'number of a body',
+    'solver/incremental.py _MOST_STEPS': 'no effect',
+    'solver/incremental.py _SLOWEST_RATE': 'no effect',
+    'solver/incremental.py _FRONT_DAMPING': 'no effect',
+    'solver/newton_descent.py _CONTRACTION': 'no effect',
+    'solver/problem.py _DEPENDENT': 'no effect',
     'solver/trajectory.py SEED_STRIDE': 'keeps the seeds of two solves apart, whatever it is',
     'solver/plan.py WHOLE, THINNED, THINNED_TWICE': 'names of three cases',
     'solver/robust.py _LARGEST_EXPONENT': 'overflow of float64',

@@ -191,6 +191,11 @@ class Certificate:
         return self.cost - self.gap
 
 
+_MOST_GROWTHS = 14
+"""Times that the gap of a failed test is multiplied by ten before there is no bound: to 1e8 of the
+cost."""
+
+
 class Certifier:
     """Tests points of one problem; the symbolic analysis is made once."""
 
@@ -277,7 +282,7 @@ class Certifier:
         if not directions:
             return Certificate(cost, np.inf, tolerance)
         numbers = thresholds.current()
-        for _ in range(numbers.certificate_growths):
+        for _ in range(_MOST_GROWTHS):
             gap *= 10
             factor = self.factor(S, gap / self.rows)
             if factor is not None:
@@ -300,7 +305,7 @@ class Certifier:
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""
         shift = max(1.01 * -least, self.rounding / self.rows)
-        for _ in range(thresholds.current().certificate_growths):
+        for _ in range(_MOST_GROWTHS):
             if self.factor(matrix, shift) is not None:
                 return trace + shift * self.rows
             shift *= 10
@@ -330,7 +335,7 @@ class Certifier:
 
         `shift` is where the search for a positive definite one begins.
         """
-        for _ in range(thresholds.current().certificate_growths):
+        for _ in range(_MOST_GROWTHS):
             factor = self.factor(matrix, shift)
             if factor is not None:
                 return self._least(factor, shift, count)
@@ -346,10 +351,10 @@ class Certifier:
         multipliers = Multipliers.of(manifold, y, gradient)
         rest = gradient - multipliers.times(y)
         squared, along = d * float(np.sum(rest**2)), d * float(np.linalg.norm(y.T @ rest, 2))
-        # The least margin that proves anything; a larger one, where it holds, proves more.
-        numbers = thresholds.current()
-        least = max(2 * squared / tolerance, numbers.held_rounding * self.held.largest)
-        large = max(numbers.pinned_margin * tolerance / self.rows, least)
+        # The least margin that proves anything, above rounding errors of a factor; a larger one,
+        # where it holds, proves more.
+        least = max(2 * squared / tolerance, 1e-14 * self.held.largest)
+        large = max(10 * tolerance / self.rows, least)
         for margin in (large, least)[: 1 + (large > 3 * least)]:
             if along <= tolerance / 2 and self.held.positive(
                     multipliers.blocks, multipliers.scalars, margin):
@@ -360,7 +365,6 @@ class Certifier:
         self, factor: CholeskyFactor, shift: float, count: int
     ) -> tuple[Array, Array]:
         """Least eigenpairs of the Schur complement of S, by Lanczos on its shifted inverse."""
-        numbers = thresholds.current()
         padded = np.zeros(factor.n)
 
         def inverse(v: Array) -> Array:
@@ -371,9 +375,10 @@ class Certifier:
         start = np.random.default_rng(0).standard_normal(self.rows)
         wanted = max(min(count, self.rows - 2), 1)
         try:
+            # A factorisation proves the bound afterwards, so that few digits will do.
             values, vectors = eigsh(
-                operator, k=wanted, which='LA', v0=start, tol=numbers.lanczos_tolerance,
-                ncv=min(max(numbers.lanczos_vectors, 2 * wanted + 10), self.rows))
+                operator, k=wanted, which='LA', v0=start, tol=1e-4,
+                ncv=min(max(24, 2 * wanted + 10), self.rows))
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
             if not len(values):

@@ -43,7 +43,7 @@ class Deadlines:
             return cls()
         now = time.perf_counter()
         to_target = config.target_cost is not None
-        share = 1.0 if to_target else thresholds.current().relaxation_time_share
+        share = 1.0 if to_target else 0.6
         return cls(now + share * limit, now + limit)
 
 

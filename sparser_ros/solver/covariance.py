@@ -90,8 +90,8 @@ def variance_factor(
         weight = np.asarray(weights.get(kind.name, np.ones(len(table))))
         total += float(weight @ squares[kind.name])
         degrees += float(np.sum(weight)) * kind.degrees_of_freedom(d)
-    held = 0 if graph.anchored else 1
-    free = degrees - (graph.n_poses - held) * (d + (1 if d == 2 else 3)) - d * int(
+    gauge = 0 if graph.anchored else 1
+    free = degrees - (graph.n_poses - gauge) * (d + (1 if d == 2 else 3)) - d * int(
         np.count_nonzero(~graph.landmarks.fixed))
     return max(1.0, total / free) if free > 0 else 1.0
 

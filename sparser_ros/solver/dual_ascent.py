@@ -15,62 +15,32 @@ a Cholesky factorisation proves each bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Array, Index
 from . import thresholds
-from .certificate import Certificate, Certifier, Multipliers, block_diagonal
+from .certificate import Certificate, Certifier, Multipliers
 from .manifold import Manifold
-
-
-@dataclass(frozen=True)
-class Correction:
-    """D on the rows of X_c that are free; what it costs is its trace."""
-
-    blocks: Array
-    """(n, d, d), symmetric."""
-    scalars: Array
-    """(k,)"""
-
-    @property
-    def trace(self) -> float:
-        return float(np.einsum('nii->', self.blocks) + np.sum(self.scalars))
-
-    def moved(self, step: Correction) -> Correction:
-        return Correction(self.blocks + step.blocks, self.scalars + step.scalars)
 
 
 def sharpened(
     certifier: Certifier, y: Array, certificate: Certificate, wanted: float
 ) -> Certificate:
-    """A failed certificate of y with the gap that better multipliers prove.
+    """A failed certificate of y with the gap that a few rounds of better multipliers prove.
 
-    `wanted` is a gap that will do.
+    `wanted` is a gap that will do; it ends the rounds, and so do bounds that no longer improve.
     """
     spectrum = certificate.spectrum
     if spectrum is None or spectrum[0][0] >= 0:
         return certificate
     S = certifier.matrix(y, certifier.schur(y))
-    gap = least_gap(certifier, S, spectrum, certificate.gap, wanted)
-    return replace(certificate, gap=gap)
-
-
-def least_gap(
-    certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
-    wanted: float,
-) -> float:
-    """The least gap that a few rounds prove, at most `gap`.
-
-    `spectrum` are the least eigenvalues of S, the first negative, and their eigenvectors. `wanted`
-    is a gap that will do; it ends the rounds, and so do bounds that no longer improve.
-    """
-    ascent = DualAscent(certifier, S, spectrum, gap, wanted)
+    ascent = DualAscent(certifier, S, spectrum, certificate.gap, wanted)
     while ascent.round():
         pass
-    return ascent.gap
+    return replace(certificate, gap=ascent.gap)
 
 
 class DualAscent:
@@ -80,17 +50,19 @@ class DualAscent:
         self, certifier: Certifier, S: sp.csc_matrix, spectrum: tuple[Array, Array], gap: float,
         wanted: float, spent: float = 0.0,
     ) -> None:
-        """As for `least_gap`; `spent` is the cost of the point less the trace of Q - S."""
-        numbers, manifold = thresholds.current(), certifier.manifold
+        """`spectrum`: the least eigenvalues of S, the first negative, and their eigenvectors.
+
+        `wanted` is a gap that will do; `spent` is the cost of the point less the trace of Q - S.
+        """
         self._spent = spent
         self.gap = gap
         self._certifier, self._S, self._wanted = certifier, S, wanted
-        self._best = Correction(
-            np.zeros((manifold.n, manifold.d, manifold.d)), np.zeros(manifold.k))
+        self._best = Multipliers.zero(certifier.manifold)
+        """D, which is zero on the homogenising rows; what it costs is its trace."""
         self._values, self._vectors = spectrum
         least = -float(self._values[0])
-        self._length, self._shift = numbers.dual_length * least, numbers.dual_shift * least
-        self._longer, self._rounds = numbers.dual_longer, 0
+        self._length, self._shift = 3 * least, thresholds.current().dual_shift * least
+        self._longer, self._rounds = 10.0, 0
 
     def round(self) -> bool:
         """One step and its proof; False where that was the last one."""
@@ -98,63 +70,51 @@ class DualAscent:
         if self._rounds >= numbers.dual_rounds:
             return False
         self._rounds += 1
-        manifold = certifier.manifold
-        d, n, k = manifold.d, manifold.n, manifold.k
-        step = bundle_step(
-            self._vectors[: n * d].reshape(n, d, -1), self._vectors[n * d : n * d + k],
-            self._values, self._length)
-        trial = self._best.moved(step)
-        matrix = _corrected(self._S, manifold, trial)
+        trial = self._best.plus(
+            bundle_step(certifier.manifold, self._vectors, self._values, self._length))
+        more = trial.matrix()
+        more.resize(self._S.shape)
+        matrix = (self._S + more).tocsc()
         trace = self._spent + trial.trace
         spare = (wanted - trace) / certifier.rows
         if spare > 0 and certifier.factor(matrix, spare) is not None:
             self.gap, self._best = wanted, trial
             return False
-        found = certifier.least(matrix, self._shift, numbers.dual_vectors)
-        proven = certifier.proven_gap(matrix, trace, float(found[0][0]))
+        values, vectors = certifier.least(matrix, self._shift, numbers.dual_vectors)
+        proven = certifier.proven_gap(matrix, trace, float(values[0]))
         if not proven < self.gap:
             # The step was too long for the eigenvectors to tell what happens.
-            self._length, self._longer = self._length / numbers.dual_longer, 1.0
+            self._length, self._longer = self._length / 10, 1.0
             return True
         gained, self.gap, self._best = self.gap - proven, proven, trial
-        self._values, self._vectors = found
+        self._values, self._vectors = values, vectors
         self._length *= self._longer
         return (self.gap <= numbers.dual_far * wanted
                 and gained >= numbers.round_gain_share * self.gap)
 
     def multipliers(self, base: Multipliers) -> Multipliers:
         """Those that prove the gap, `base` being those of S: Q less them is positive definite."""
-        manifold, best = self._certifier.manifold, self._best
-        shift = (self.gap - self._spent - best.trace) / self._certifier.rows
-        return base.plus(Multipliers(
-            manifold, -best.blocks, -best.scalars, np.zeros((manifold.d,) * 2))).lowered(shift)
+        shift = (self.gap - self._spent - self._best.trace) / self._certifier.rows
+        return base.plus(self._best.scaled(-1)).lowered(shift)
 
 
-def _corrected(S: sp.csc_matrix, manifold: Manifold, correction: Correction) -> sp.csc_matrix:
-    """S + D."""
-    none = np.zeros((manifold.d,) * 2)
-    more = block_diagonal(manifold, correction.blocks, correction.scalars, none)
-    more.resize(S.shape)
-    return (S + more).tocsc()
-
-
-def bundle_step(turns: Array, bearings: Array, values: Array, length: float) -> Correction:
-    """The step from eigenvectors, on rotations (n, d, q) and bearings (k, q), and eigenvalues (q,).
+def bundle_step(manifold: Manifold, vectors: Array, values: Array, length: float) -> Multipliers:
+    """The step of D from eigenvectors (rows, q) and eigenvalues (q,).
 
     `length` is t, a weight. W minimises t / 2 |blkdiag(V W V^T) - I|^2 + <W, L> by projected
     gradients with momentum (Beck and Teboulle 2009), W as a vector of its upper triangle.
     """
-    numbers = thresholds.current()
-    q = turns.shape[2]
-    upper = np.triu_indices(q)
+    d, n, k = manifold.d, manifold.n, manifold.k
+    turns, bearings = vectors[: n * d].reshape(n, d, -1), vectors[n * d : n * d + k]
+    upper = np.triu_indices(vectors.shape[1])
     scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
     gram, linear = pair_products(turns, bearings, upper, scale)
     slope = np.where(upper[0] == upper[1], values[upper[0]], 0.0) / length
-    w = _least_psd(gram, linear - slope, upper, scale, numbers.dual_inner_steps)
+    w = _least_psd(gram, linear - slope, upper, scale, steps=400)
     W = _matrix(w, upper, scale)
-    blocks = (turns @ W) @ np.swapaxes(turns, 1, 2) - np.eye(turns.shape[1])
+    blocks = (turns @ W) @ np.swapaxes(turns, 1, 2) - np.eye(d)
     scalars = np.einsum('kq,kq->k', bearings @ W, bearings) - 1
-    return Correction(length * blocks, length * scalars)
+    return Multipliers(manifold, length * blocks, length * scalars, np.zeros((d, d)))
 
 
 def pair_products(
@@ -167,7 +127,8 @@ def pair_products(
     i, j = upper
     n, d, _ = turns.shape
     gram, linear = np.zeros((len(i),) * 2), np.zeros(len(i))
-    piece = thresholds.current().dual_piece_blocks
+    # 512 times the 78 pairs of twelve vectors take 320 kB.
+    piece = 512
 
     def add(products: Array) -> None:
         gram[...] += products.T @ products

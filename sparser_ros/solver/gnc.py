@@ -131,6 +131,12 @@ class RobustRun:
     reweightings: int
 
 
+_ROBUST_START_WIDTH = 4.0
+"""First mu from a start that outliers did not bend."""
+_REJECTED_WEIGHT = 0.1
+"""Robust weight below which a measurement counts as rejected, as in the report."""
+
+
 class Graduation:
     """Reweighted solves of one problem, which share preconditioners and trust radius."""
 
@@ -139,16 +145,14 @@ class Graduation:
         observer: Callable[[int, float, Array], None] | None = None,
         machine: ComputeBackend | None = None,
     ) -> None:
-        numbers = thresholds.current()
         self.reweighting, self.config, self.rule = reweighting, config, rule
         self.observer = observer
         self.machine = machine or ComputeBackend()
         self._mu = config.mu_start if config.gnc else 1.0
         self.reweightings = 0
         self._inner_rule = replace(
-            rule, max_iterations=numbers.robust_inner_iterations,
-            max_accepted=numbers.robust_inner_steps,
-            cost_tolerance=numbers.robust_inner_tolerance)
+            rule, max_iterations=8, max_accepted=thresholds.current().robust_inner_steps,
+            cost_tolerance=1e-3)
         self._iterations = self._cg_steps = 0
         self._cg_stops: Counter[CGStop] = Counter()
         self._last = SolveStatus.MAX_ITERATIONS
@@ -162,11 +166,10 @@ class Graduation:
 
     def from_estimate(self, estimate: Estimate, *, robust: bool = False) -> RobustRun:
         """From an estimate and its residuals; `robust` says that outliers did not bend it."""
-        numbers = thresholds.current()
         reweighting = self.reweighting
         start = Point(reweighting.problem.pack(estimate), reweighting.squares_of(estimate))
-        mu = min(self._mu, numbers.robust_start_width) if robust else self._wide(start)
-        divisor = self.config.mu_divisor**numbers.warm_schedule_power
+        mu = min(self._mu, _ROBUST_START_WIDTH) if robust else self._wide(start)
+        divisor = self.config.mu_divisor**thresholds.current().warm_schedule_power
         return self.run(start, mu, divisor)
 
     def from_trusted(self, init: str, seed: int) -> RobustRun:
@@ -191,7 +194,7 @@ class Graduation:
         lifted = self.descend(start, self._wide(start), divisor)
         squares, y = self.reweighting.settle(
             round_to_rotations(self.reweighting.problem.manifold, lifted.y))
-        mu = min(self._mu, thresholds.current().robust_start_width)
+        mu = min(self._mu, _ROBUST_START_WIDTH)
         return self.run(Point(y, squares), mu, divisor)
 
     def _wide(self, start: Point) -> float:
@@ -217,14 +220,13 @@ class Graduation:
         from an estimate is compared with reweighting at c^2 alone, since wide kernels may leave
         the basin of a good estimate. The result of lower robust cost is kept.
         """
-        numbers = thresholds.current()
         thorough = mu > 1 and divisor <= self.config.mu_divisor
         tolerance = (
-            numbers.robust_cost_change if thorough else numbers.robust_cost_change_warm)
+            thresholds.current().robust_cost_change if thorough else 1e-4)
         rival = None
         if mu > 1:
             rival = point
-            for _ in range(numbers.robust_probe_steps):
+            for _ in range(2):
                 rival = self._step(rival, 1.0, self._inner_rule)
         if rival and self._overfitted(rival.squares):
             end = self._step(self._narrowed(rival), 1.0, self.rule)
@@ -264,9 +266,9 @@ class Graduation:
         """
         numbers = thresholds.current()
         weights, doubted = self.reweighting.weights_at(squares), self.reweighting.doubted
-        inliers = weights >= numbers.rejected_weight
+        inliers = weights >= _REJECTED_WEIGHT
         mean = float(np.mean(np.abs(squares[inliers]))) if np.any(inliers) else math.inf
-        rejected = np.count_nonzero(weights[doubted] < numbers.rejected_weight)
+        rejected = np.count_nonzero(weights[doubted] < _REJECTED_WEIGHT)
         few = rejected <= numbers.overfitted_rejected_share * np.count_nonzero(doubted)
         return bool(few and mean <= numbers.overfitted_square)
 
@@ -330,6 +332,6 @@ class Graduation:
         self._inlier.prepare()
         run = self.machine.minimise(
             schur, manifold, y, self._inlier, rule, radius=self._radius, long=True)
-        self._radius = thresholds.current().robust_radius_growth * run.radius
+        self._radius = 4 * run.radius
         self._inlier.report(run.iterations, run.cg_steps)
         return run

@@ -233,6 +233,16 @@ class Update:
     """Estimate of the cost that further steps could gain."""
 
 
+_MOST_STEPS = 20
+"""Newton steps of one update; what they leave is taken up by the next update."""
+_SLOWEST_RATE = 0.98
+"""Rate of convergence that is believed at most: what is left to gain is then 50 decrements. A
+decrement of rounding errors no longer falls and must not keep an update going."""
+_FRONT_DAMPING = 1e-10
+"""Share of its diagonal added to a front, and precision in m^-2 added to its points, so that
+rounding keeps it positive definite."""
+
+
 class IncrementalSolver:
     """Bodies, terms and the factor; bodies that are not variables are constants."""
 
@@ -375,7 +385,7 @@ class IncrementalSolver:
         self._form(formed)
         self._refresh(formed)
         cliques, limit, steps = len(formed), numbers.entered_gain_share * tolerance, 0
-        for steps in range(numbers.update_steps):
+        for steps in range(_MOST_STEPS):
             before = self._tree.decrement
             if before <= tolerance * (1 - self._rate):
                 return Update(True, steps, cliques, before)
@@ -386,13 +396,14 @@ class IncrementalSolver:
                 break
             rhs = self._refresh(entered[::-1])
             after = self._tree.decrement
-            self._rate = min(after / before, numbers.slowest_rate)
-            poor = after > max(numbers.reform_decrement_ratio * before, tolerance)
-            if poor or length < numbers.reform_length:
+            self._rate = min(after / before, _SLOWEST_RATE)
+            # A step with the exact Hessian leaves far less near an optimum.
+            poor = after > max(0.1 * before, tolerance)
+            if poor or length < 0.5:
                 self._form(entered[::-1])
                 self._tree.forward(entered[::-1], rhs)
-                stuck = after > numbers.stuck_decrement_ratio * before
-                limit *= numbers.stuck_entered_gain if stuck else 1.0
+                if after > 0.5 * before:
+                    limit *= 0.1
             if cliques > numbers.update_most_cliques:
                 break
         return Update(False, steps, cliques, self._tree.decrement)
@@ -402,24 +413,22 @@ class IncrementalSolver:
 
         Returns the multiple, 0 where none lowers the cost.
         """
-        numbers, terms = thresholds.current(), self._touched(nodes)
+        terms = self._touched(nodes)
         ends = self._terms.ends[terms].ravel()
-        held = self._tree.clique_of[ends[ends >= 0]]
-        self._marginals.changed(held[held >= 0])
+        cliques = self._tree.clique_of[ends[ends >= 0]]
+        self._marginals.changed(cliques[cliques >= 0])
         before = (
             self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
             self._squares[terms])
         weights = self._weights.saved(terms)
-        length, longest = 1.0, numbers.update_longest_step
-        for _ in range(numbers.update_trials):
+        length, longest = 1.0, 3.0
+        for _ in range(4):
             self._kernel.move(nodes, length * by, self._bodies, self._tree.moved)
             change = self._measure(terms)
             curvature = (change + 2 * length * gain) / length**2
             best = min(gain / curvature, longest) if curvature > 0 else longest
-            if change <= 0 and abs(best - length) < numbers.update_length_tolerance * length:
-                self.cost += change
-                return length
-            if change <= 0 and length != 1:
+            # A fifth off the best length of the parabola loses 6 % of the gain at most.
+            if change <= 0 and (abs(best - length) < 0.2 * length or length != 1):
                 self.cost += change
                 return length
             (self.rotation[nodes], self.position[nodes], self._tree.moved[nodes],
@@ -445,7 +454,7 @@ class IncrementalSolver:
         """
         self._tree.factorise(
             cliques, self._kernel.form, self._chains, self._weighted, self._bodies, False,
-            thresholds.current().front_damping)
+            _FRONT_DAMPING)
 
     def _measure(self, terms: Index) -> float:
         """Squares and weights of terms at the present poses; the change of the objective."""

@@ -108,6 +108,11 @@ class _Step:
     """Length of the first correction over that of the step; 0 where none was made."""
 
 
+_CONTRACTION = 0.7
+"""Length of a correction over the last one, above which it is not made: the motion bends more than
+one factor can tell."""
+
+
 class NewtonDescent:
     """Runs at points of one problem; symbolic analysis and shift are kept from run to run."""
 
@@ -183,22 +188,23 @@ class NewtonDescent:
         into directions of escape, where there are any. Others die out in the steps that follow,
         which is cheaper than to look for eigenvectors. y itself where no shift will do.
         """
-        numbers, manifold, p = thresholds.current(), self._manifold, y.shape[1]
+        manifold, p = self._manifold, y.shape[1]
         y = manifold.lift(y, rank)
         qy = self._schur(y)
         cost = float(np.sum(y * qy))
         at_y = self.multipliers or Multipliers.of(manifold, y, qy)
         self._hessian.at(y, at_y.blocks, at_y.scalars)
-        self.restart(numbers.opening_shift * self._unit(cost))
+        # Such as gain more than a hundredth of the cost stand out.
+        self.restart(1e-2 * self._unit(cost))
         if not self._factorized(cost):
             return y
         step = np.zeros_like(y)
         step[:, p:] = np.random.default_rng(0).standard_normal((len(y), rank - p))
         step = manifold.project(y, step)
-        for _ in range(numbers.opening_solves):
+        for _ in range(3):
             step = self._hessian.solve(step)
             step /= max(float(np.abs(step).max(initial=0.0)), 1e-300)
-        return manifold.retract(y, numbers.escape_begun * step)
+        return manifold.retract(y, thresholds.current().escape_begun * step)
 
     def _factorized(self, cost: float) -> bool:
         """Whether a shift at or above the present one makes the Hessian positive definite."""
@@ -206,11 +212,11 @@ class NewtonDescent:
         known = self._shift > 0
         growth = numbers.newton_shift_growth if known else 1 / numbers.newton_shift_decrease
         first = self._shift if known else numbers.newton_first_shift * unit
-        self._shift = max(first, numbers.newton_least_shift * unit)
-        while self._shift < numbers.newton_largest_shift * unit:
+        self._shift = max(first, 1e-7 * unit)
+        while self._shift < 1e12 * unit:
             if self._hessian.factorize(self._shift):
                 return True
-            self._refused = numbers.newton_refused_margin * self._shift
+            self._refused = 2 * self._shift
             self._shift *= growth
         return False
 
@@ -243,14 +249,14 @@ class NewtonDescent:
 
     def _corrected(self, at: Conditions, end: Ambient) -> tuple[Ambient, float]:
         """The end of a step after as many corrections as get shorter, and how much the first is."""
-        numbers, length, first = thresholds.current(), end.moved, 0.0
-        for _ in range(numbers.newton_corrections):
+        length, first = end.moved, 0.0
+        for _ in range(4):
             further = corrected(at, end)
             first = first or further.moved / length
-            if further.moved > numbers.newton_contraction * end.moved:
+            if further.moved > _CONTRACTION * end.moved:
                 break
             end = further
-            if end.moved < numbers.newton_corrected * length:
+            if end.moved < 0.03 * length:
                 break
         return end, first
 
@@ -290,7 +296,8 @@ class NewtonDescent:
             # The eigenvalue that was in the way will still be there at the next point.
             less = numbers.newton_shift_decrease
             if step.contraction:
-                less = max(less, step.contraction / numbers.newton_aimed_contraction)
+                # A longer step bends more.
+                less = max(less, step.contraction / (_CONTRACTION / 2))
             self._shift = max(self._shift * less, self._refused)
             self._refused *= numbers.newton_shift_decrease
         return taken

@@ -115,7 +115,7 @@ def make_plan(
     """
     reasons: dict[str, str] = {'backend': backend.reason}
     init, rank = _start(features, config, given, reasons)
-    again = _thinned_again(features, config, thinned)
+    twice = _thinned_twice(features, config, thinned)
     factor = 1 if given or config.target_cost is not None else (
         _coarsening(features, config, thinned, thresholds.current().thinning_trajectory_poses))
     early = config.init == 'auto' and features.n_ranges > 0
@@ -127,8 +127,7 @@ def make_plan(
     through_thinned = robust_start == 'thinned' if robust_start else early
     if through_thinned and factor > 1:
         reasons['coarsening'] = f'{features.n_poses} poses; starts are compared on a small graph'
-    relaxation = _coarsening(
-        features, config, thinned, thresholds.current().thinning_relaxation_poses)
+    relaxation = _coarsening(features, config, thinned, poses=250)
     if relaxation > 1:
         reasons['relaxation_coarsening'] = 'a rough relaxation of fewer poses is nearer'
     reasons['rounding'] = (
@@ -138,8 +137,8 @@ def make_plan(
         init=init,
         rank=rank,
         coarsening=factor if through_thinned else 1,
-        ranges_per_pose=thresholds.current().second_thinning_ranges if again else math.inf,
-        compare_starts=thinned > WHOLE and not again,
+        ranges_per_pose=thresholds.current().second_thinning_ranges if twice else math.inf,
+        compare_starts=thinned > WHOLE and not twice,
         relaxation_coarsening=relaxation,
         early_rounding=early,
         confirm_rounding=features.n_robots > 1,
@@ -183,7 +182,7 @@ def _start(
     return init, rank
 
 
-def _thinned_again(features: GraphFeatures, config: SolverConfig, thinned: int) -> bool:
+def _thinned_twice(features: GraphFeatures, config: SolverConfig, thinned: int) -> bool:
     """Whether a thinned graph is so large that it is thinned once more."""
     numbers = thresholds.current()
     least = numbers.second_thinning_from * numbers.thinning_trajectory_poses
@@ -198,8 +197,8 @@ def _coarsening(
     if features.free_scale or not features.n_poses or thinned == THINNED_TWICE:
         return 1
     if thinned == THINNED:
-        again = _thinned_again(features, config, thinned)
-        return numbers.second_thinning_factor if again else 1
+        twice = _thinned_twice(features, config, thinned)
+        return numbers.second_thinning_factor if twice else 1
     return config.coarsening or max(
         1, min(numbers.thinning_factor_limit, features.n_poses // poses))
 

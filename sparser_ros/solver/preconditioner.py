@@ -61,7 +61,8 @@ def elimination_order(schur: SchurOperator) -> Index:
 def blocks_of_poses(schur: SchurOperator) -> bool:
     """Whether factors by blocks of one pose each suit: no bearings and few landmarks."""
     manifold = schur.problem.manifold
-    few = schur.problem.n_points <= (1 + thresholds.current().landmarks_per_pose) * manifold.n
+    # A landmark is padded to the size of a pose.
+    few = schur.problem.n_points <= 2 * manifold.n
     return few and not manifold.k and supports_external_ordering()
 
 
@@ -158,7 +159,7 @@ class RegularisedQ:
         else:
             # A pose without any measurement has rows of zeros, which any shift makes regular.
             own = diagonal[: self.free]
-            shift[: self.free] = numbers.regularised_diagonal_share * np.where(
+            shift[: self.free] = 1e-6 * np.where(
                 own > 0, own, max(float(own.max(initial=0.0)), 1.0))
         shifted = matrix.copy()
         if not add_diagonal(matrix.indptr, matrix.indices, shift, shifted.data):
@@ -225,11 +226,12 @@ class NewtonPreconditioner:
         d, n = manifold.d, manifold.n
         self.manifold = manifold
         self.full = schur.full()
-        numbers = thresholds.current()
-        self.damping = numbers.newton_damping if damping is None else damping
-        """Share of the diagonal added to the Hessian."""
-        self._fallback_damping = numbers.newton_fallback_damping * self.damping
-        self._diagonal_floor = numbers.newton_diagonal_floor
+        self.damping = 1e-10 if damping is None else damping
+        """Share of its diagonal added to the Hessian, which is singular in the gauge."""
+        self._fallback_damping = 1e4 * self.damping
+        """The same of the Gauss-Newton matrix, used where the Hessian is indefinite."""
+        self._diagonal_floor = 1e-6
+        """Share of the largest entry to which a diagonal entry is raised."""
         self.symbolic: BlockCholesky | None = None
         self.factor: BlockFactor | ScalarFactor | None = None
         self._order = elimination_order(schur)
@@ -444,7 +446,7 @@ def pays_at_once(schur: SchurOperator) -> bool:
 
 
 def factorisation_in_cg_steps(schur: SchurOperator) -> int:
-    """CG steps that take as long as `frozen_factorisation_share` of a factorisation of T^T Q T.
+    """CG steps that take half as long as a factorisation of T^T Q T.
 
     Operations are counted by the blocks of the factor of M: b^3 sum(counts^2) for a factorisation
     with b x b blocks, two triangular solves of (d + 1) x (d + 1) blocks for a step.
@@ -456,4 +458,4 @@ def factorisation_in_cg_steps(schur: SchurOperator) -> int:
     b = d * (d - 1) // 2 + d
     factorisation = b**3 * np.sum(counts.astype(float) ** 2)
     step = 4 * (d + 1) ** 2 * d * max(float(np.sum(counts)), 1.0)
-    return round(thresholds.current().frozen_factorisation_share * factorisation / step)
+    return round(0.5 * factorisation / step)

@@ -26,7 +26,6 @@ from ..graph import Estimate, Graph, PointResidual, RotationResidual
 from ..linalg.compiled import compiled
 from ..linalg.dense.rotations import nearest_rotation
 from ..linalg.sparse.cholesky import factorize
-from . import thresholds
 from .manifold import Manifold, manifold_of
 from .thresholds import current
 
@@ -72,6 +71,11 @@ def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
     return np.flatnonzero(keep)
 
 
+_DEPENDENT = 1e-10
+"""A column whose part orthogonal to those before it is shorter than this share of it depends on
+them: well above rounding (1e-16 per rotation), far below any real independence."""
+
+
 def independent_columns(A: sp.csr_matrix) -> Index:
     """Sorted columns of A that form a basis of its range, by rank-revealing sparse QR.
 
@@ -89,8 +93,7 @@ def independent_columns(A: sp.csr_matrix) -> Index:
     permuted = sp.csr_matrix(scaled.tocsc()[:, order])
     permuted.sort_indices()
     independent = _triangular_diagonal(
-        permuted.indptr, permuted.indices, permuted.data, n,
-        thresholds.current().dependent_column_share)
+        permuted.indptr, permuted.indices, permuted.data, n, _DEPENDENT)
     return np.sort(order[independent]).astype(np.int64)
 
 

@@ -168,8 +168,7 @@ def floored(weights: Array, floor: float) -> Array:
     With one floor for all, a closure of a centimetre's precision that is false by 100 m (s = 1e8)
     would pull as much as a true one.
     """
-    share = current().weight_floor_share
-    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), share), 1.0)
+    falling = np.where(weights > 0, np.maximum(np.sqrt(weights), 1e-4), 1.0)
     return np.maximum(weights, floor * falling)
 
 

@@ -158,11 +158,6 @@ class SchurOperator:
         at.factor.solve(z, z)
         return z
 
-    def solve_free(self, rhs: Array, out: Array) -> Array:
-        """out = M^-1 rhs for rhs (n_f, p), in the memory of rhs."""
-        self._at(arrays_of(rhs)).factor.solve(rhs, out)
-        return out
-
     def points(self, x: Array) -> Array:
         """Optimal positions X_f (points, p) given X_c; deleted columns stand at the origin."""
         points = np.zeros((self.problem.n_points, x.shape[1]))

@@ -37,7 +37,7 @@ class Goal:
 
     above: float = -math.inf
     """Cost of a trajectory that is to be bounded: where that is far above, a bound within
-    `bound_gap` (certify_numbers.py) will do."""
+    `bound_gap` (thresholds.py) will do."""
     gap: float = 0.0
     """A gap, over the cost, that will do whatever lies above; so does a point from where leaving
     gains a tenth of that."""
@@ -69,7 +69,7 @@ def climb(
     """
     stairs = _Staircase(schur, goal, certifier or Certifier(schur), observer)
     run, certificate = tested or stairs.polish(y, None, rough=rough)
-    for _ in range(thresholds.current().staircase_escapes):
+    for _ in range(8):
         stairs.lower = max(stairs.lower, certificate.lower_bound)
         if stairs.enough(certificate) or stairs.late(run) or certificate.directions is None:
             break
@@ -123,15 +123,15 @@ class _Staircase:
         if before is not None:
             gain *= numbers.round_gain_share
         run = self.newton.run(
-            y, gain=max(gain, numbers.staircase_gain_share * self.goal.gap),
+            y, gain=max(gain, 1e-2 * self.goal.gap),
             most=numbers.staircase_steps, deadline=deadline, rough=rough)
         certificate = self._tested(run.y)
-        for _ in range(numbers.staircase_rounds):
+        for _ in range(6):
             if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
                     or self._far(certificate)):
                 break
-            further = self.newton.run(
-                run.y, gain=0.0, most=numbers.round_steps, deadline=deadline)
+            # A certificate takes as long as two steps.
+            further = self.newton.run(run.y, gain=0.0, most=4, deadline=deadline)
             gained = run.cost - further.cost
             if not gained > 0:
                 break
@@ -242,7 +242,8 @@ def needed_rank(manifold: Manifold, y: Array) -> int:
     d = manifold.d
     own = y[:, d:] if manifold.homogenised else y
     size = np.sqrt(np.maximum(np.linalg.eigvalsh(own.T @ own), 0.0))
-    least = thresholds.current().staircase_least_column * np.sqrt(len(y))
+    # A column that is taken too early comes back as a direction of escape.
+    least = 0.03 * np.sqrt(len(y))
     carrying = int(np.sum(size > least)) + (d if manifold.homogenised else 0)
     return max(carrying, d)
 
@@ -262,9 +263,9 @@ def escape(
     step[:, p:] = directions / np.abs(directions).max(axis=0, initial=1e-300)
     start = schur(lifted)
     cost = float(np.sum(lifted * start))
-    numbers = thresholds.current()
-    length, best, lowest = 1.0, None, -numbers.escape_noise * abs(cost)
-    for _ in range(numbers.escape_halvings):
+    length, best, lowest = 1.0, None, -1e-13 * abs(cost)
+    # From a unit row down to its rounding error.
+    for _ in range(40):
         candidate = manifold.retract(lifted, length * step)
         change = float(np.sum((candidate - lifted) * (start + schur(candidate))))
         if change < lowest:

@@ -14,7 +14,6 @@ from ..linalg.block.block_cholesky import BlockCholesky
 from ..linalg.dense.rotations import nearest_rotation
 from ..linalg.dense.tangent_kernels import connect, pair_slots
 from ..linalg.sparse.cholesky import factorize
-from . import thresholds
 from .manifold import Manifold
 from .problem import QuadraticProblem
 
@@ -138,7 +137,7 @@ def spectral_start(
         x = inverse(x / np.linalg.norm(x), np.empty_like(x))
     blocks = x.reshape(n, d, d)
     sizes = np.linalg.norm(blocks, axis=(1, 2))
-    if not sizes.min() > thresholds.current().spectral_least_block * sizes.max():
+    if not sizes.min() > 1e-6 * sizes.max():
         return None
     turned = nearest_rotation(np.swapaxes(blocks @ np.linalg.inv(blocks[0]), 1, 2))
     return np.swapaxes(turned, 1, 2).reshape(n * d, d)
@@ -179,7 +178,8 @@ class ConnectionLaplacian:
         connect(slots, rel.rotation, rel.kappa, blocks)
         # Rows are sorted: the first block of a column is the one on the diagonal.
         diagonal = starts[:-1, None], np.arange(d), np.arange(d)
-        shift = thresholds.current().connection_laplacian_shift
+        # L is singular in the common frame: above rounding error, below its second eigenvalue.
+        shift = 1e-9
         own = blocks[diagonal]
         blocks[diagonal] = np.where(own > 0, (1 + shift) * own, 1.0)
         self.factor = symbolic.factorize(blocks, np.arange(n * d))

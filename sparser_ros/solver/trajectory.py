@@ -89,9 +89,9 @@ def _relaxed_start(context: SolveContext, plan: Plan, seed: int) -> Array:
     begin = time.perf_counter()
     coarse = coarsen(context.graph, plan.relaxation_coarsening)
     inner = context.thinned(coarse.graph)
-    run = relax(
-        inner, start_point(inner.problem, 'random', plan.rank, seed),
-        thresholds.current().tolerance_thinned_relaxation)
+    y = start_point(inner.problem, 'random', plan.rank, seed)
+    # It only starts another relaxation.
+    run = relax(inner, y, tolerance=1000.0)
     y = prolonged(context, inner, coarse, run.y)
     context.absorb(inner, begin)
     context.tally.relaxing(begin)
@@ -147,27 +147,26 @@ def _round_early(context: SolveContext, plan: Plan, y: Array) -> list[Trajectory
     neighbouring one; after a relaxation ten times as exact, one in sixteen. The trust radius of
     the first relaxation saves half of the CG steps of the second and more.
     """
-    numbers = thresholds.current()
-    relaxed = relax(context, y, numbers.tolerance_early_rounding)
+    relaxed = relax(context, y, thresholds.current().tolerance_early_rounding)
     first = _rounded(context, plan, relaxed)
     if first.settled or not plan.confirm_rounding:
         return [first]
-    relaxed = relax(context, relaxed.y, numbers.tolerance_second_rounding, relaxed.radius)
+    relaxed = relax(context, relaxed.y, 10.0, relaxed.radius)
     return [first, _rounded(context, plan, relaxed)]
 
 
 def _rounded(context: SolveContext, plan: Plan, relaxed: TrustRegionRun) -> Trajectory:
-    numbers = thresholds.current()
     refined = refine(context, plan, round_to_rotations(context.problem.manifold, relaxed.y))
-    settled = (refined.iterations <= numbers.settled_iterations
-               or refined.cg_steps <= numbers.settled_cg_steps)
+    # Roundings of outfinite that ended in other minima took 7 iterations or more.
+    settled = (refined.iterations <= 5
+               or refined.cg_steps <= thresholds.current().settled_cg_steps)
     return Trajectory(refined, plan.init, relaxed, settled)
 
 
 def _agree(first: float, second: float, noise: float) -> bool:
     """Whether two costs are those of one minimum; `noise` is their rounding error."""
-    share = thresholds.current().same_minimum_share
-    return abs(first - second) <= share * min(first, second) + noise
+    # Minima nearer than that are not worth another start.
+    return abs(first - second) <= 5e-4 * min(first, second) + noise
 
 
 # -- coarse to fine
@@ -203,8 +202,7 @@ def _from_thinned(context: SolveContext, plan: Plan, seed: int) -> Trajectory | 
     # The cost of all measurements of the thinned graph, whichever of them were used.
     bound = (solution.cost if graph is coarse.graph
              else graph_cost(coarse.graph, solution.estimate))
-    slack = thresholds.current().thinned_cost_slack
-    if refined.cost > bound * (1 + slack) + context.cost_slack:
+    if refined.cost > bound * (1 + 1e-6) + context.cost_slack:
         return None
     return Trajectory(refined, 'coarse', thinned=solution.relaxed)
 

@@ -61,7 +61,7 @@ def _tiny_graph(dimension: int) -> Graph:
     """A robot on a crooked line, ranging to two beacons."""
     d, n = dimension, 6
     rng = np.random.default_rng(0)
-    one = np.ones(n - 1)
+    weight = np.ones(n - 1)
     turn = np.tile(np.eye(d), (n - 1, 1, 1))
     move = rng.normal(size=(n - 1, d))
     position = np.concatenate([np.zeros((1, d)), np.cumsum(move, axis=0)])
@@ -73,7 +73,7 @@ def _tiny_graph(dimension: int) -> Graph:
         poses=Poses(zero, np.arange(n), zero, np.tile(np.eye(d), (n, 1, 1)), position),
         landmarks=Landmarks(('L0', 'L1'), beacons, np.zeros(2, dtype=bool)),
         relative_poses=RelativePoses(
-            np.arange(n - 1), np.arange(1, n), turn, move, one, one,
+            np.arange(n - 1), np.arange(1, n), turn, move, weight, weight,
             np.ones(n - 1, dtype=bool), zero[1:]),
         ranges=Ranges(
             at, ~to, np.zeros((2 * n, d)), np.zeros((2 * n, d)),

@@ -6,6 +6,7 @@ from helpers import world
 
 from sparser_ros.solver.certificate import Certifier
 from sparser_ros.solver.dual_ascent import bundle_step, pair_products, sharpened
+from sparser_ros.solver.manifold import Manifold
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
@@ -49,10 +50,8 @@ def test_a_gap_that_will_do_ends_the_rounds():
 
 def test_a_step_makes_the_model_positive_semidefinite_at_least_trace():
     """One rotation and one bearing, one vector: min tr D + |D|^2 / (2 t), v^T D v >= -value."""
-    turns, bearings = np.zeros((1, 2, 1)), np.zeros((1, 1))
-    turns[0, 0, 0], bearings[0, 0] = 0.6, 0.8
-    step = bundle_step(turns, bearings, np.array([-1.0]), length=0.5)
     v = np.array([0.6, 0.0, 0.8])
+    step = bundle_step(Manifold(2, 1, 1), v[:, None], np.array([-1.0]), length=0.5)
     D = np.diag([0.0, 0.0, step.scalars[0]])
     D[:2, :2] = step.blocks[0]
     assert v @ D @ v == pytest.approx(1.0, abs=1e-5)
