@@ -21,10 +21,10 @@ from sparser_ros.io import graph_file
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.linalg.sparse.cholesky import NotPositiveDefiniteError
 from sparser_ros.solver.certificate import Multipliers
-from sparser_ros.solver.context import SolveContext
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.result import SolveStatus
 from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.stages import SolveContext
 from sparser_ros.solver.start import start_point
 from sparser_ros.solver.thresholds import current
 

@@ -16,12 +16,11 @@ from ..graph import cost as graph_cost
 from ..linalg.blas import single_threaded_blas
 from ..linalg.dense.alignment import align
 from . import thresholds
-from .context import Progress, SolveContext
 from .manifold import round_to_rotations
-from .optimality import Assessment, assess
 from .plan import GraphFeatures, Plan, make_plan
 from .result import SolveResult, SolveStats, SolveStatus, is_finite
-from .stages import relax
+from .stages import Progress, SolveContext, relax
+from .staircase import Assessment, assess
 from .trajectory import (
     RobustTrajectory,
     Trajectory,

@@ -1,19 +1,184 @@
-"""The stages of a solve on one assembled problem: start, relax, refine, round and refine."""
+"""The stages of a solve: start, relax, refine, round and refine; and what they share."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from ..array_types import Array
+from ..config import SolverConfig
+from ..graph import Graph
+from ..linalg.arrays import HOST
 from . import thresholds
-from .context import SolveContext
+from .compute_backend import choose
+from .formulations import formulate
 from .manifold import reduce_rank, round_to_rotations
 from .plan import Plan
 from .preconditioner import GaussNewtonPreconditioner, NewtonPreconditioner, RegularisedQ
+from .problem import QuadraticProblem
+from .schur import SchurOperator
 from .start import ConnectionLaplacian, spectral_start, start_point
-from .trust_region import TrustRegionRun
+from .trust_region import CGStop, StoppingRule, TrustRegionRun
+
+EPS = float(np.finfo(float).eps)
+Progress = Callable[[str, int, float], None]
+"""progress(stage, iteration, cost)"""
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """When a solve and its relaxation end, as values of time.perf_counter(); inf = no limit."""
+
+    relaxation: float = math.inf
+    """Earlier than the end: an unrounded relaxation is no trajectory."""
+    end: float = math.inf
+
+    @classmethod
+    def of(cls, config: SolverConfig) -> Deadlines:
+        """Limits of a solve that starts now."""
+        limit = config.time_limit_s
+        if limit <= 0:
+            return cls()
+        now = time.perf_counter()
+        to_target = config.target_cost is not None
+        share = 1.0 if to_target else 0.6
+        return cls(now + share * limit, now + limit)
+
+
+@dataclass
+class Tally:
+    """Figures that add up over the stages of a solve."""
+
+    iterations: int = 0
+    cg_steps: int = 0
+    cg_stops: Counter[CGStop] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+    ran: str = 'cpu'
+    """`gpu` if any part ran there."""
+    relaxed_s: float = 0.0
+    """Seconds that the relaxation took so far, that of a thinned graph included."""
+
+    def add(
+        self, iterations: int, cg_steps: int, cg_stops: Counter[CGStop], ran: str = 'cpu'
+    ) -> None:
+        """Count work that ran on a backend."""
+        self.iterations += iterations
+        self.cg_steps += cg_steps
+        self.cg_stops += cg_stops
+        if ran != 'cpu':
+            self.ran = ran
+
+    def clock(self, stage: str, since: float) -> None:
+        """Add the time since `since` to a stage."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - since
+
+    def relaxing(self, since: float) -> None:
+        """Add the time since `since` to the relaxation."""
+        self.relaxed_s += time.perf_counter() - since
+
+
+class SolveContext:
+    """One graph's problem and the means to solve it; figures add up in `tally`."""
+
+    def __init__(
+        self, graph: Graph, config: SolverConfig, deadlines: Deadlines | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        start = time.perf_counter()
+        self.graph, self.config, self.progress = graph, config, progress
+        self.deadlines = deadlines or Deadlines.of(config)
+        self.tally = Tally()
+        self.backend = choose(config, graph)
+        self.problem = QuadraticProblem(graph)
+        self.schur = SchurOperator(self.problem)
+        self.formulation = formulate(config.formulation, self.schur)
+        self._regularised: RegularisedQ | None = None
+        self.frozen: GaussNewtonPreconditioner | None = None
+        """That of a pose graph's refinements, with its factor from run to run."""
+        self.tally.clock('setup', start)
+
+    def thinned(self, graph: Graph) -> SolveContext:
+        """The context of a thinned graph, with the same limits; it is only a start."""
+        config = replace(self.config, certify=False, target_cost=None)
+        return SolveContext(graph, config, self.deadlines, self.progress)
+
+    def absorb(self, inner: SolveContext, since: float) -> None:
+        """Count what the solve of a thinned graph took."""
+        tally = inner.tally
+        self.tally.add(tally.iterations, tally.cg_steps, tally.cg_stops, tally.ran)
+        self.tally.clock('solve', since)
+
+    def regularised(self) -> RegularisedQ:
+        """(Q + shift)^-1, factorised where it is needed on the CPU."""
+        if self._regularised is None:
+            self._regularised = RegularisedQ(self.schur)
+            if self.backend.arrays is HOST:
+                self._regularised.factor(HOST)
+        return self._regularised
+
+    def gauss_newton(self) -> GaussNewtonPreconditioner | None:
+        """(T^T Q T)^-1 of a pose graph; None where refinements run on a device."""
+        if self.frozen is None and (
+                self.backend.arrays is HOST or not self.backend.takes(self.regularised())):
+            self.frozen = GaussNewtonPreconditioner(self.schur, before=self.regularised())
+        return self.frozen
+
+    def forget_factors(self) -> None:
+        """The weights of the problem have changed."""
+        self._regularised = self.frozen = None
+
+    def count(self, run: TrustRegionRun) -> TrustRegionRun:
+        """Count a run and hand it on."""
+        self.tally.add(run.iterations, run.cg_steps, run.cg_stops, self.backend.ran)
+        return run
+
+    @property
+    def cost_floor(self) -> float:
+        """Rounding error of any cost tr(Y^T Q Y): eps tr(Q_cc), whose rows of Y have norm 1."""
+        return EPS * float(self.schur.Q_cc.diagonal().sum())
+
+    @property
+    def cost_slack(self) -> float:
+        """Difference of two costs that tells nothing: negligible, or rounding error."""
+        return max(thresholds.current().negligible_cost, self.cost_floor)
+
+    def cost_noise(self, y: Array) -> float:
+        """Rounding error of the cost of one point, its positions included.
+
+        Every product in Y^T (Q_cc Y + B X_f) is rounded to eps of its size, so the error of the
+        sum is at most about eps sum |Y|^T (|Q_cc| |Y| + |B| |X_f|): positions far from the origin
+        add to it.
+        """
+        free = np.abs(self.schur.points(y)[self.problem.kept])
+        size = abs(self.schur.Q_cc) @ np.abs(y) + abs(self.schur.B) @ free
+        return EPS * float(np.sum(np.abs(y) * size))
+
+    def rule(
+        self, tolerance: float, target: float | None = None, *, relaxing: bool = False
+    ) -> StoppingRule:
+        """Stopping rule with a multiple of the configured cost tolerance."""
+        config = self.config
+        return StoppingRule(
+            max_iterations=config.max_iterations,
+            max_cg_steps=config.max_cg_steps,
+            gradient_tolerance=config.gradient_tolerance,
+            cost_tolerance=config.cost_tolerance * tolerance,
+            cost_floor=self.cost_floor,
+            target_cost=-math.inf if target is None else target,
+            deadline=self.deadlines.relaxation if relaxing else self.deadlines.end,
+        )
+
+    def observer(self, stage: str) -> Callable[[int, float, Array], None] | None:
+        """What the trust region calls at every accepted step of that stage."""
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda iteration, cost, _: progress(stage, iteration, cost)
 
 
 def start(context: SolveContext, plan: Plan, seed: int) -> Array:

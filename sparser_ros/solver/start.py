@@ -1,15 +1,23 @@
-"""Starts of a solve: random, odometry, chordal, spectral, or the values stored in the graph."""
+"""Starts of a solve: random, odometry, chordal, spectral, from the file, or from a thinned graph.
+
+A thinned graph has every K-th pose of each odometry chain, with composed odometry. Measurements of
+a dropped pose move to the nearest kept pose; the odometry between the two becomes part of their
+lever arms and relative poses (docs/method.md, section 1), which is exact but for the noise of that
+odometry. A solution of the thinned graph, prolonged along the odometry, starts the refinement of
+the whole one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..array_types import Array, Index
-from ..graph import Estimate, Graph, estimate_of
+from ..array_types import Array, Index, Mask
+from ..graph import Estimate, Graph, Landmarks, MeasurementType, RelativePoses, Table, estimate_of
 from ..linalg.block.block_cholesky import BlockCholesky
 from ..linalg.dense.rotations import nearest_rotation
 from ..linalg.dense.tangent_kernels import connect, pair_slots
@@ -187,3 +195,258 @@ class ConnectionLaplacian:
     def apply(self, v: Array, out: Array) -> Array:
         """out = (L + shift)^-1 v for v (n d, p)."""
         return self.factor.solve(v, out)
+
+
+@dataclass(frozen=True)
+class OdometryVariance:
+    """Sums from the start of each chain, one entry a pose: differences are those of a piece."""
+
+    turning: Array
+    """(n,): of 1 / kappa."""
+    drifting: Array
+    """(n,): of 1 / tau, m^2."""
+
+    @classmethod
+    def of(cls, graph: Graph, chains: list[Index]) -> OdometryVariance:
+        """`chains` list the poses of each chain in order."""
+        rel = graph.relative_poses
+        sums = []
+        for weights in (rel.kappa, rel.tau):
+            into = np.zeros(graph.n_poses)
+            into[rel.j[rel.odometry]] = 1 / weights[rel.odometry]
+            total = np.zeros(graph.n_poses)
+            for chain in chains:
+                total[chain[1:]] = np.cumsum(into[chain[1:]])
+            sums.append(total)
+        return cls(*sums)
+
+    def shares(self, before: Index, after: Index) -> tuple[Array, Array]:
+        """(n,) each: what part of the variance between two poses around each one precedes it,
+        of rotations and of translations; 0 where there is none."""
+        first, second = (_share(total, before, after) for total in (self.turning, self.drifting))
+        return first, second
+
+    def of_offsets(self, origin: Index, move: Array) -> Array:
+        """(n,) m^2 along one axis: noise of the way `move` (n, d) from another pose of the chain.
+
+        An error of a rotation turns the rest of the way. The mean of the squared rests is a third
+        of the whole way's square where that is straight.
+        """
+        d = move.shape[1]
+        # 1 / (2 kappa) is the variance of an angle, and (d - 1) / d of the axes are across.
+        turned = (d - 1) / d * np.abs(self.turning - self.turning[origin]) / 2
+        return (np.abs(self.drifting - self.drifting[origin])
+                + turned * np.sum(move**2, axis=1) / 3)
+
+
+def _share(total: Array, before: Index, after: Index) -> Array:
+    span = total[after] - total[before]
+    return np.divide(total - total[before], span, out=np.zeros(len(total)), where=span > 0)
+
+
+@dataclass(frozen=True)
+class CoarseGraph:
+    """A thinned graph and the way back to the whole one."""
+
+    graph: Graph
+    kept: Index
+    """(m,): pose of the whole graph behind each coarse pose."""
+    nearest: Index
+    """(n,): kept pose that takes over the measurements of each pose, as a coarse index."""
+    offset_rotation: Array
+    """(n, d, d): rotation of each pose in the frame of its coarse pose, by odometry."""
+    offset_translation: Array
+    """(n, d)."""
+    before: Index
+    """(n,): kept coarse pose at or before each pose of its chain."""
+    after: Index
+    turned: Array
+    """(n,): share of the rotation's variance between `before` and `after` that lies before each
+    pose, 0 to 1."""
+    moved: Array
+    """(n,): the same of the translation's."""
+    chained: Estimate
+    """The odometry along each chain, which offsets are taken from."""
+
+    def interpolate(self, coarse: Estimate) -> Estimate:
+        """Values of all poses: those of kept poses, with the odometry between adjusted to them."""
+        rows, translation = self.prolong(np.swapaxes(coarse.rotation, 1, 2), coarse.translation)
+        return Estimate(np.swapaxes(rows, 1, 2).copy(), translation, coarse.landmarks.copy())
+
+    def prolong(self, rows: Array, translation: Array) -> tuple[Array, Array]:
+        """Rows R_i^T (n, d, p) and translations (n, p) of all poses from the coarse ones.
+
+        Odometry predicts each dropped pose from both of its kept neighbours; the two predictions
+        are averaged by their variances, which is the mean of a chain between fixed ends. By the
+        number of edges a robot that stands would be bent as much as one that turns.
+        """
+        first, start = self._predicted(rows, translation, self.before)
+        second, end = self._predicted(rows, translation, self.after)
+        share = self.turned[:, None, None]
+        u, _, vt = np.linalg.svd((1 - share) * first + share * second, full_matrices=False)
+        return u @ vt, start + self.moved[:, None] * (end - start)
+
+    def _predicted(self, rows: Array, translation: Array, by: Index) -> tuple[Array, Array]:
+        origin = self.kept[by]
+        R, t = self.chained.rotation, self.chained.translation
+        offset = np.swapaxes(R, 1, 2) @ R[origin]
+        move = np.einsum('kij,ki->kj', R[origin], t - t[origin])
+        return offset @ rows[by], translation[by] + np.einsum('ki,kip->kp', move, rows[by])
+
+
+def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseGraph:
+    """Keep every `factor`-th pose of each odometry chain, and its ends.
+
+    With `offset_noise` ranges of dropped poses carry the noise of the odometry that moves them:
+    the thinned graph is then no stiffer than the whole one, but its cost no longer bounds that.
+    """
+    chains = odometry_chains(graph)
+    chained = odometry_estimate(graph)
+    n = graph.n_poses
+    keep = np.zeros(n, dtype=bool)
+    position = np.zeros(n, dtype=np.int64)
+    for chain in chains:
+        keep[chain[::factor]] = True
+        keep[chain[-1]] = True
+    # A measurement without a lever arm at an end, such as what a sighting sees, keeps its pose.
+    for kind, table in graph.typed():
+        for column in _armless(kind):
+            endpoint = getattr(table, column)
+            keep[endpoint[endpoint >= 0]] = True
+    kept = np.concatenate([chain[keep[chain]] for chain in chains]) if chains else np.zeros(0, int)
+    coarse_of = np.full(n, -1, dtype=np.int64)
+    coarse_of[kept] = np.arange(len(kept))
+    before, after = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    share = np.zeros(n)
+    for chain in chains:
+        marks = np.flatnonzero(keep[chain])
+        position[chain] = np.arange(len(chain))
+        at = np.arange(len(chain))
+        low = marks[np.searchsorted(marks, at, side='right') - 1]
+        high = marks[np.searchsorted(marks, at, side='left')]
+        before[chain], after[chain] = coarse_of[chain[low]], coarse_of[chain[high]]
+        share[chain] = (at - low) / np.maximum(high - low, 1)
+    nearest = np.where(share <= 0.5, before, after)
+    origin = kept[nearest]
+    R, t = chained.rotation, chained.translation
+    back = np.swapaxes(R[origin], 1, 2)
+    turn = back @ R
+    move = np.einsum('kij,kj->ki', back, t - t[origin])
+    variance = OdometryVariance.of(graph, chains)
+    if offset_noise:
+        graph = _noisier(graph, variance.of_offsets(origin, move))
+    thin = _moved(graph, kept, nearest, turn, move).replaced(
+        relative_poses=_coarse_relative(graph, chains, keep, coarse_of, nearest, turn, move))
+    return CoarseGraph(
+        thin, kept, nearest, turn, move, before, after,
+        *variance.shares(kept[before], kept[after]), chained)
+
+
+def _noisier(graph: Graph, variance: Array) -> Graph:
+    """Ranges with the variance (n,) of their poses' offsets added."""
+    ranges = graph.ranges
+    total = 1 / ranges.precision
+    for end in (ranges.source, ranges.target):
+        total = total + np.where(end >= 0, variance[np.maximum(end, 0)], 0.0)
+    return graph.replaced(ranges=ranges.replaced(precision=1 / total))
+
+
+def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) -> Graph:
+    """All tables but relative poses, their endpoints on kept poses."""
+
+    def attached(endpoint: Index, lever: Array) -> tuple[Index, Array]:
+        pose = endpoint >= 0
+        at = endpoint[pose]
+        endpoint, lever = endpoint.copy(), lever.copy()
+        lever[pose] = move[at] + np.einsum('kij,kj->ki', turn[at], lever[pose])
+        endpoint[pose] = nearest[at]
+        return endpoint, lever
+
+    tables: dict[str, Table] = {}
+    for kind, table in graph.typed():
+        columns: dict[str, Array | Index] = {}
+        for column, arm in kind.arms.items():
+            columns[column], columns[arm] = attached(getattr(table, column), getattr(table, arm))
+        for column in _armless(kind):
+            endpoint = getattr(table, column)
+            columns[column] = np.where(endpoint >= 0, nearest[np.maximum(endpoint, 0)], endpoint)
+        moved = table.replaced(**columns)
+        ends = [getattr(moved, column) for column in kind.table.endpoints()]
+        tables[kind.name] = moved.take(ends[0] != ends[1]) if len(ends) == 2 else moved
+    pose = graph.pose_priors
+    prior_rotation = pose.rotation @ np.swapaxes(turn[pose.i], 1, 2)
+    tables['pose_priors'] = pose.replaced(
+        i=nearest[pose.i], rotation=prior_rotation,
+        translation=pose.translation - np.einsum('kij,kj->ki', prior_rotation, move[pose.i]))
+    landmarks = graph.landmarks
+    return graph.replaced(
+        poses=graph.poses.take(kept),
+        landmarks=Landmarks(landmarks.names, landmarks.position, landmarks.fixed), **tables)
+
+
+def _armless(kind: MeasurementType) -> list[str]:
+    """Endpoint columns of a type whose measurement cannot move along the odometry."""
+    if kind.has_rotation(2):
+        # Relative poses and pose priors are composed with the odometry as a whole.
+        return []
+    return [column for column in kind.table.endpoints() if column not in kind.arms]
+
+
+def _coarse_relative(
+    graph: Graph, chains: list[Index], keep: Mask, coarse_of: Index,
+    nearest: Index, turn: Array, move: Array,
+) -> RelativePoses:
+    """Composed odometry between kept poses, and closures moved to kept poses."""
+    rel = graph.relative_poses
+    edge_to = np.full(graph.n_poses, -1, dtype=np.int64)
+    odometry = np.flatnonzero(rel.odometry)
+    edge_to[rel.j[odometry]] = odometry
+    chained = odometry_estimate(graph)
+    R, t = chained.rotation, chained.translation
+    parts = []
+    for chain in chains:
+        marks = np.flatnonzero(keep[chain])
+        if len(marks) < 2:
+            continue
+        edges = edge_to[chain[1:]]
+        kappa, tau = _composed_weights(
+            t[chain], rel.kappa[edges], rel.tau[edges], marks, graph.dimension)
+        a, b = chain[marks[:-1]], chain[marks[1:]]
+        back = np.swapaxes(R[a], 1, 2)
+        parts.append(RelativePoses(
+            coarse_of[a], coarse_of[b], back @ R[b],
+            np.einsum('kij,kj->ki', back, t[b] - t[a]), kappa, tau,
+            np.ones(len(a), dtype=bool), np.zeros(len(a), dtype=np.int64)))
+    loops = rel.take(~rel.odometry)
+    i, j = nearest[loops.i], nearest[loops.j]
+    # T_ci_cj = T_ci_i T_i_j T_j_cj with T_j_cj the inverse of the offset of j.
+    back = np.swapaxes(turn[loops.j], 1, 2)
+    whole = turn[loops.i] @ loops.rotation
+    moved = loops.replaced(
+        i=i, j=j, rotation=whole @ back,
+        translation=move[loops.i]
+        + np.einsum('kij,kj->ki', turn[loops.i], loops.translation)
+        - np.einsum('kij,kj->ki', whole @ back, move[loops.j]))
+    parts.append(moved.take(i != j))
+    table = parts[0]
+    for part in parts[1:]:
+        table = table.append(part)
+    return table
+
+
+def _composed_weights(
+    translation: Array, kappa: Array, tau: Array, marks: Index, dimension: int
+) -> tuple[Array, Array]:
+    """Weights of composed edges: variances add, and rotations act on what follows them.
+
+    An error of edge m turns the rest of the way; its lever arm is the distance from pose m to
+    the end of the composed edge.
+    """
+    starts = marks[:-1]
+    turning = 1 / (2 * kappa)
+    end = translation[np.repeat(marks[1:], np.diff(marks))]
+    lever = np.sum((end - translation[1:]) ** 2, axis=1)
+    across = (dimension - 1) / dimension
+    angle = np.add.reduceat(1 / kappa, starts)
+    drift = np.add.reduceat(1 / tau + across * lever * turning, starts)
+    return 1 / angle, 1 / drift

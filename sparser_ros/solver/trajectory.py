@@ -15,15 +15,21 @@ from ..array_types import Array
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from . import thresholds
-from .context import SolveContext
 from .gnc import Graduation
 from .manifold import round_to_rotations
 from .plan import THINNED_TWICE, GraphFeatures, Plan, make_plan
 from .result import SolveStatus, is_finite
 from .robust import Reweighting
-from .stages import refine, refine_from_start, relax, round_and_refine, rounding_failed, start
-from .start import start_point
-from .thinning import CoarseGraph, coarsen
+from .stages import (
+    SolveContext,
+    refine,
+    refine_from_start,
+    relax,
+    round_and_refine,
+    rounding_failed,
+    start,
+)
+from .start import CoarseGraph, coarsen, start_point
 from .trust_region import TrustRegionRun
 
 SEED_STRIDE = 1000

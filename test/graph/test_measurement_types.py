@@ -29,7 +29,7 @@ from sparser_ros.solver.incremental import IncrementalSolver, terms_of
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.robust import Reweighting, thresholds
 from sparser_ros.solver.schur import SchurOperator
-from sparser_ros.solver.thinning import coarsen
+from sparser_ros.solver.start import coarsen
 
 SIGMA_M = 0.02
 

@@ -5,11 +5,11 @@ import pytest
 from helpers import world
 
 from sparser_ros.config import SolverConfig
-from sparser_ros.solver import optimality, solve, thresholds
-from sparser_ros.solver.context import SolveContext
+from sparser_ros.solver import solve, staircase, thresholds
 from sparser_ros.solver.newton_descent import NewtonDescent
-from sparser_ros.solver.optimality import relaxed_above
 from sparser_ros.solver.plan import GraphFeatures, make_plan
+from sparser_ros.solver.stages import SolveContext
+from sparser_ros.solver.staircase import relaxed_above
 from sparser_ros.solver.trajectory import find_trajectory
 
 
@@ -44,7 +44,7 @@ def test_a_solve_climbs_from_the_relaxation_of_its_thinned_graph(monkeypatch):
         seen.append(arguments[3])
         return relaxed_above(*arguments)
 
-    monkeypatch.setattr(optimality, 'relaxed_above', watched)
+    monkeypatch.setattr(staircase, 'relaxed_above', watched)
     with thresholds.override(thinning_trajectory_poses=10):
         stats = solve(graph, SolverConfig(certify=True)).stats
     assert seen and seen[0] is not None

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Estimate, cost, estimate_of
 from sparser_ros.solver import solve
-from sparser_ros.solver.start import odometry_chains
-from sparser_ros.solver.thinning import OdometryVariance, coarsen
+from sparser_ros.solver.start import OdometryVariance, coarsen, odometry_chains
 
 
 @settings(max_examples=25, deadline=None)

@@ -12,7 +12,7 @@ from sparser_ros.linalg import arrays
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.sparse import cholesky
-from sparser_ros.solver import compute_backend, context, solve, thresholds
+from sparser_ros.solver import compute_backend, solve, stages, thresholds
 from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
 from sparser_ros.solver.formulations import formulate
 from sparser_ros.solver.preconditioner import RegularisedQ
@@ -43,7 +43,7 @@ class NoDevice(Device):
 def on_device(device, monkeypatch):  # type: ignore[no-untyped-def]
     """Solves ask for that device."""
     monkeypatch.setattr(
-        context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
+        stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(device)))
     return device
 
 
@@ -355,7 +355,7 @@ def test_a_device_that_lost_waits_for_a_larger_graph(emulated, tiny_graphs, capl
 def test_auto_keeps_short_refinements_on_the_cpu(emulated, tiny_graphs, monkeypatch):  # type: ignore[no-untyped-def]
     """A few CG steps do not pay for a partitioned inverse, unless there is one already."""
     monkeypatch.setattr(
-        context, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
+        stages, 'choose', lambda config, graph: choose(config, graph, OpenDevice(emulated)))
     graph = world(5, 2, ranges=0, closures=12, noise=0.3)
     monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
     assert solve(graph, SolverConfig()).stats.backend == 'cpu'

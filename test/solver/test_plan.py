@@ -8,8 +8,8 @@ from helpers import world
 from benchmark.synthetic import pose_graph, range_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.solver import solve, thresholds
-from sparser_ros.solver.context import SolveContext
 from sparser_ros.solver.plan import THINNED, THINNED_TWICE, GraphFeatures, make_plan
+from sparser_ros.solver.stages import SolveContext
 
 GM = RobustConfig(kernel='gm', gnc=True)
 

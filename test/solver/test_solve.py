@@ -14,7 +14,7 @@ from sparser_ros.graph import cost, empty_graph, estimate_of
 from sparser_ros.io.generators import sensor_network
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import SolveStatus, solve, stages
-from sparser_ros.solver.context import SolveContext
+from sparser_ros.solver.stages import SolveContext
 from sparser_ros.solver.start import chordal_rotations, odometry_estimate
 
 EXACT = SolverConfig(cost_tolerance=0.0, gradient_tolerance=1e-16)
