@@ -211,7 +211,7 @@ def test_array_types_are_named_once(kind):
 
 
 # Numeric constants of solver/ and linalg/ whose size is no choice, or had no effect when it was
-# halved and doubled (docs/development/sensitivity.md). All others are declared in
+# halved and doubled (`sparser bench sensitivity`). All others are declared in
 # `solver/thresholds.py` and `linalg/linalg_numbers.py`, with unit, reason and source.
 NO_CHOICE = {
     'solver/certificate.py _MOST_GROWTHS': 'no effect',
