@@ -58,8 +58,9 @@ class AuditConfig:
         'every time', unit='s', lower=0.0, upper=3600.0,
         live=True)
     stale_s: float = option(
-        60.0, 'a robot is no longer located when its data are newer by this, in data time, than '
-        'the newest audit', unit='s', lower=1.0, upper=1e6, live=True)
+        60.0, 'a robot is no longer located when measurements wait for an audit and data are newer '
+        'by this, in data time, than the newest one; half of it makes an audit due', unit='s',
+        lower=1.0, upper=1e6, live=True)
     niceness: int = option(
         10, 'scheduling priority of the auditor process: it yields to everything else', lower=0,
         upper=19)

@@ -21,6 +21,11 @@ CALIBRATED = 'the radios were calibrated'
 """Reasons of an audit."""
 
 
+_SHARE_OF_STALE = 0.5
+"""Of `audit.stale_s`: measurements that have waited for so long make an audit due, before robots
+are withdrawn for it."""
+
+
 @dataclass(frozen=True)
 class _Counts:
     """Counts at an audit."""
@@ -32,6 +37,8 @@ class _Counts:
     """(b + m,): measurements of segments and landmarks."""
     sure: Mask
     """(b + m,): located ones."""
+    stamp_ns: int
+    """Newest stamp."""
 
 
 class DueRule:
@@ -76,7 +83,8 @@ class DueRule:
             np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
             found.landmark_located])
         self._last = _Counts(
-            store.n_measurements, (len(graph.ranges), len(graph.relative_poses)), ties, sure)
+            store.n_measurements, (len(graph.ranges), len(graph.relative_poses)), ties, sure,
+            store.newest_stamp_ns)
 
     def thinned(self, before: GraphStore, now: GraphStore) -> None:
         """Go on with a thinned graph: counts are those that it had at the last audit."""
@@ -106,6 +114,9 @@ class DueRule:
             return 'the graph has grown'
         if doubt and now >= DOUBT_GROWTH * last.measurements:
             return doubt
+        waited_s = (store.newest_stamp_ns - last.stamp_ns) * 1e-9
+        if now > last.measurements and waited_s > _SHARE_OF_STALE * audit.stale_s:
+            return 'measurements have waited'
         ties, _ = ties_of(store.graph)
         if len(ties) != len(last.ties):
             return 'something new is to be placed'

@@ -56,6 +56,7 @@ def tick_places(
     graph, estimate, anchored = store.graph, current.estimate(), frame[0]
     segments = find_segments(graph)
     contradictions: dict[str, str] = {}
+    news = False
     fit: dict[str, float] = {}
     located = np.zeros(graph.n_landmarks, dtype=bool)
     if verdict is not None:
@@ -65,6 +66,7 @@ def tick_places(
         contradictions = suspicions.lost(
             trust.adrift(since, verdict, graph.robots, config), verdict.sequence
         ) | trust.contradictions(since, verdict, graph.robots, config)
+        news = bool(np.any(since.audited > 0))
         fit = dict(zip(graph.robots, since.fit.tolist(), strict=True))
         if config.backend.integrity.gate:
             contradictions = unconfirmed(
@@ -77,11 +79,11 @@ def tick_places(
     shift = None if anchored else pinned(graph, estimate, located, config)
     if shift is not None:
         estimate = estimate.moved(np.eye(config.dimension), shift)
-    audited = trust.locations(graph, segments, verdict, {}, store.newest_stamp_ns, config)
+    audited = trust.locations(graph, segments, verdict, {}, store.newest_stamp_ns, config, news)
     robots = trust.locations(
         graph, segments, verdict, contradictions | _waiting(
             suspicions, contradictions, audited, fit, verdict, store.newest_stamp_ns, config),
-        store.newest_stamp_ns, config)
+        store.newest_stamp_ns, config, news)
     known, protection = None, None
     if config.backend.covariance != 'off':
         joint = current.covariance(graph)

@@ -103,13 +103,15 @@ def usual_share(verdict: Verdict, robot: str) -> float:
 def locations(
     graph: Graph, segments: OdometrySegments, verdict: Verdict | None,
     contradicted: dict[str, str], newest_stamp_ns: int, config: SparserConfig,
+    news: bool = True,
 ) -> tuple[RobotLocation, ...]:
     """State of every robot, the graph's first, then configured ones without data.
 
-    A robot is where its newest segment is.
+    `news`: measurements have come that the audit has not seen; without any it does not age. A robot
+    is where its newest segment is.
     """
     known = {} if verdict is None else {one.first: one for one in verdict.segments}
-    refused = '' if verdict is None else _refused(verdict, newest_stamp_ns, config)
+    refused = '' if verdict is None else _refused(verdict, newest_stamp_ns, news, config)
     gate = {} if verdict is None else dict(verdict.gate_robots)
     result = []
     for number, robot in enumerate(graph.robots):
@@ -139,14 +141,16 @@ def _location(
     return RobotLocation(robot, audited.location, audited.missing)
 
 
-def _refused(verdict: Verdict, newest_stamp_ns: int, config: SparserConfig) -> str:
+def _refused(
+    verdict: Verdict, newest_stamp_ns: int, news: bool, config: SparserConfig
+) -> str:
     """Why no robot at all is located in this map, or ''."""
     if verdict.withheld:
         return verdict.withheld
     if verdict.gate_reasons:
         return '; '.join(verdict.gate_reasons)
     age_s = (newest_stamp_ns - verdict.newest_stamp_ns) * 1e-9
-    if age_s > config.backend.audit.stale_s:
+    if news and age_s > config.backend.audit.stale_s:
         return f'the newest audit of the map is {age_s:.0f} s old'
     return ''
 

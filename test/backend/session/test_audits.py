@@ -231,6 +231,25 @@ def test_old_audits_do_not_vouch_for_new_data():
     assert 'audit' in solution.robots[0].missing
 
 
+def test_an_audit_ages_by_measurements_and_not_by_odometry_alone():
+    increments = world_of(steps=80).increments(10)
+    rule = AuditConfig(stale_s=5.0, growth=1e3, growth_unlocated=1e3)
+    session = Session(config(solver=ROBUST, audit=rule))
+    for one in increments[:6]:
+        session.add(one)
+    assert session.solve(True).robots[0].location is Location.LOCATED
+    for one in increments[6:9]:
+        session.add(one.replaced(
+            ranges=one.ranges.take(np.zeros(0, dtype=np.int64)),
+            relative_poses=one.relative_poses.take(one.relative_poses.odometry)))
+    missing = [robot.missing for robot in session.solve(False).robots]
+    assert not any('audit' in text for text in missing)
+    assert session.auditor.due() == ''
+    session.add(increments[9])
+    assert 'audit' in session.solve(False).robots[0].missing
+    assert session.auditor.due() == 'measurements have waited'
+
+
 def test_before_an_audit_nothing_is_located_and_odometry_is_kept():
     world = world_of()
     tracker = Tracker(config(solver=ROBUST))
