@@ -74,11 +74,13 @@ class ObservabilityConfig:
         0.2, 'a robot is located only if the standard deviation of its heading is below this',
         unit='rad', lower=1e-3, upper=3.0, live=True)
     position_sigma_m: float = option(
-        0.33, 'a position counts only if its standard deviation is below this; a third of '
-        '`alert_limit_m` keeps the error of 99 % of such positions within that limit', unit='m',
-        lower=1e-3, upper=1e4, live=True)
+        0.0, 'a position counts only if its standard deviation is below this; 0 = a third of '
+        '`alert_limit_m`, which keeps the error of 99 % of such positions within that limit',
+        unit='m', lower=0.0, upper=1e4, live=True)
     alert_limit_m: float = option(
-        1.0, 'placements that differ by less than this count as the same', unit='m',
+        1.0, 'an error of a position that must not go unnoticed, the number for trust: what a '
+        'position may be uncertain by follows from it, and placements that differ by less count '
+        'as the same', unit='m',
         lower=1e-3, upper=1e4, live=True)
     flip_cost: float = option(
         25.0, 'an alternative placement must fit worse by this much (chi-square units) to count '
@@ -87,6 +89,11 @@ class ObservabilityConfig:
     range_sigma_floor_m: float = option(
         0.1, 'ranges count with at least this standard deviation when it is decided what they '
         'determine (biases do not average out)', unit='m', lower=0.0, upper=10.0, live=True)
+
+    @property
+    def sigma_limit_m(self) -> float:
+        """Standard deviation below which a position counts."""
+        return self.position_sigma_m or self.alert_limit_m / 3
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def saved_beacons(
     by definition.
     """
     rows = np.flatnonzero(solution.landmark_located)
-    bound = config.backend.observability.position_sigma_m**2 * np.eye(graph.dimension)
+    bound = config.backend.observability.sigma_limit_m**2 * np.eye(graph.dimension)
     covariances: Array = np.tile(bound, (len(rows), 1, 1))
     known = np.zeros(len(rows), dtype=bool)
     if solution.covariances is not None:

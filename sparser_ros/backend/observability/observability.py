@@ -142,7 +142,7 @@ def position_determined(
         case = _case(graph, estimate, segments, gauge, config, RobustWeights({}, 0.0))
         sigma = uncertainty(
             case.fine, case.pieces, estimate, segments, gauge, variance_factor=1.0)
-        return np.asarray(sigma.position < config.position_sigma_m)
+        return np.asarray(sigma.position < config.sigma_limit_m)
 
 
 def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
@@ -151,8 +151,8 @@ def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
     count = len(segments)
     fixed = np.flatnonzero(graph.landmarks.fixed)
     bent = bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
-    landmark = sigma.landmark < config.position_sigma_m
-    sure = np.concatenate([sigma.position < config.position_sigma_m, landmark])
+    landmark = sigma.landmark < config.sigma_limit_m
+    sure = np.concatenate([sigma.position < config.sigma_limit_m, landmark])
     asked = set(np.flatnonzero(sure).tolist()) - cleared - set((count + fixed).tolist())
     found, hypotheses, gap = _alternatives(case, sigma, asked)
     by_variable = {a.variable: a for a in reversed(found)}
@@ -197,7 +197,7 @@ def _verdict(
     if case.rejected[segment] > MOST_REJECTED:
         return Location.UNLOCATED, (
             f'{100 * case.rejected[segment]:.0f} % of its measurements contradict its place')
-    if position >= case.config.position_sigma_m:
+    if position >= case.config.sigma_limit_m:
         if segment == case.gauge:
             return Location.UNLOCATED, (
                 f'its pose has become uncertain by {position:.1f} m against the start of map; '
@@ -219,7 +219,7 @@ def _verdict(
             'heading undetermined: it has hardly moved; motion between ranges, or a loop '
             'closure, is missing')
     seen = sigma.gauge_seen[segment]
-    if case.gauge is not None and seen >= SEEN_SHARE * case.config.position_sigma_m:
+    if case.gauge is not None and seen >= SEEN_SHARE * case.config.sigma_limit_m:
         name = case.graph.robots[case.segments.robot[case.gauge]]
         return Location.POSITION_ONLY, (
             f'heading too uncertain for the size of the map: seen from it, {name} is uncertain by '

@@ -61,7 +61,7 @@ def without_the_doubtful(
         return tuple(scene.robots)
     likely = hidden.likely(integrity.fault_probability)
     accepted = config.observability
-    limit = max(accepted.alert_limit_m, _LIMIT_SIGMAS * accepted.position_sigma_m)
+    limit = max(accepted.alert_limit_m, _LIMIT_SIGMAS * accepted.sigma_limit_m)
     found = []
     for one in scene.robots:
         view = None
