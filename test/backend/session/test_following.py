@@ -20,7 +20,7 @@ FOLLOWED = 'incremental'
 
 def settings(robots=('A', 'B'), solver=None, growth_unlocated=3.0, **backend):
     """Few audits: they are no matter here."""
-    audit = AuditConfig(growth=3.0, growth_unlocated=growth_unlocated)
+    audit = AuditConfig(growth=3.0, growth_unlocated=growth_unlocated, stale_s=1e6)
     return config(robots=robots, solver=solver, audit=audit, **backend)
 
 
