@@ -11,7 +11,7 @@ import yaml
 
 from sparser_ros.config import SparserConfig
 from sparser_ros.frontend import Refused
-from sparser_ros.frontend.adapters.fields import Fields
+from sparser_ros.frontend.adapters import Fields
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'drivers.md'
 EXAMPLES = re.findall(

@@ -136,9 +136,8 @@ def _units(topics: list[TopicSurvey]) -> None:
 
 def _compared(topics: list[TopicSurvey], config: SparserConfig) -> list[str]:
     """What of the configuration and the topics does not go together."""
-    from ..frontend.inputs import Inputs
+    from ..frontend.inputs import Inputs, topic_findings
     from ..frontend.radios import Radios
-    from ..frontend.topic_check import topic_findings
 
     radios = Radios(config)
     for name in sorted(set().union(*(one.radios for one in topics))):

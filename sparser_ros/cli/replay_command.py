@@ -91,13 +91,13 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         return written
     lost = {one.robot: one for one in solution.robots if not one.location.placed}
     if args.tum:
-        from ..frontend import odometry_trajectory
+        from ..frontend import record
         from ..io import tum
 
         remarks = {robot: f'not trusted: {robot} is {one.location.value} in map'
                    + (f' ({one.missing})' if one.missing else '') for robot, one in lost.items()}
         written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns, remarks)
-        written += odometry_trajectory.write(
+        written += record.write(
             args.tum, graph, estimate, state.frontend.recorded_odometry(), remarks)
     if args.run_folder:
         from ..io import run_folder

@@ -1,7 +1,6 @@
 """Stamped sensor data to graph: validation, keyframes, range filter, attachment. No ROS."""
 
 from .counters import Counters
-from .decode import Refused
 from .frontend import Frontend
 from .inputs import Inputs, Route
 from .samples import (
@@ -10,6 +9,7 @@ from .samples import (
     FrameSample,
     OdometrySample,
     RangeSample,
+    Refused,
     SightingSample,
 )
 

@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ..array_types import Mask
-from ..graph import Increment, Landmarks, Poses
-from .absolute import ClosureGate, FixGate, PendingClosure, PendingFix
-from .bounds import Bounds
-from .columns import MeasurementRows
-from .motion import Geometry, Vector
-from .odometry import Attachment, OdometryTrack
-from .radios import Radio, Radios
-from .range_filter import PendingRange
-from .sighting_gate import PendingSighting
+from ..array_types import Array, Index, Mask
+from ..graph import (
+    Increment,
+    Landmarks,
+    PointPriors,
+    PosePriors,
+    Poses,
+    Ranges,
+    RelativePoses,
+    Sightings,
+    empty,
+)
+from .closures import PendingClosure
+from .fixes import PendingFix
+from .motion import Pose, Vector
+from .radios import Radio
+from .ranges import PendingRange
+from .sightings import PendingSighting
+from .track import Attachment
+from .waiting import Shared
 
 
 class Assembly:
-    """The variables handed out so far, and the rows of the increment being made."""
+    """The variables handed out so far, and the rows of the increment being made.
 
-    def __init__(self, robots: Sequence[str], space: Geometry, tracks: list[OdometryTrack],
-                 radios: Radios, closure_gate: ClosureGate, fix_gate: FixGate, bounds: Bounds
-                 ) -> None:
-        self._robots = tuple(robots)
-        self._space = space
-        self._tracks = tracks
-        self._radios = radios
-        self._closure_gate = closure_gate
-        self._fix_gate = fix_gate
-        self._bounds = bounds
+    `range`, `sighting`, `closure` and `fix` add a measurement whose ends have keyframes, and return
+    why it cannot be added, '' = it was.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._space = shared.space
+        self._tracks = shared.tracks
         self._landmarks: dict[str, int] = {}
-        self._n_poses = 0
         self._sequence = 0
         self._newest_ns = 0
-        self.begin()
-
-    @property
-    def n_poses(self) -> int:
+        self.n_poses = 0
         """Poses handed out so far and not thinned."""
-        return self._n_poses
+        self.begin()
 
     def thin(self, keep: Mask) -> None:
         """Forget poses but those of a mask (n,), right after `finish`."""
@@ -49,11 +53,22 @@ class Assembly:
             rows = np.array(track.rows, dtype=np.int64)
             mine = keep[rows]
             track.thin(mine, place[rows[mine]])
-        self._n_poses = int(np.sum(keep))
+        self.n_poses = int(np.sum(keep))
+
+    # -- rows ------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start an increment: number the new keyframes, so that measurements can name them."""
-        self._columns = MeasurementRows(self._space)
+        self._relative: list[tuple[int, int, Pose, float, float, bool, int]] = []
+        """i, j, motion, translation variance, rotation variance, odometry, stamp."""
+        self._ranges: list[tuple[int, int, Vector, Vector, float, float, int]] = []
+        """source, target, lever arms, distance, variance, stamp."""
+        self._sightings: list[tuple[int, int, Vector, float, int]] = []
+        """i, point, position, variance, stamp."""
+        self._pose_priors: list[tuple[int, Pose, float, float, int]] = []
+        """i, pose, translation variance, rotation variance, stamp."""
+        self._point_priors: list[tuple[int, Vector, Vector, float, int]] = []
+        """endpoint, lever arm, position, variance, stamp."""
         self._new_landmarks: list[str] = []
         self._poses = self._take_poses()
 
@@ -64,14 +79,14 @@ class Assembly:
             for robot, track in enumerate(self._tracks)
             for number in range(len(track.rows), len(track.keyframe_stamps)))
         for stamp_ns, robot, _ in fresh:
-            self._tracks[robot].rows.append(self._n_poses)
-            self._n_poses += 1
+            self._tracks[robot].rows.append(self.n_poses)
+            self.n_poses += 1
             self._newest_ns = max(self._newest_ns, stamp_ns)
         for track in self._tracks:
             for edge in track.take_edges():
-                self._columns.relative.append((
+                self._relative.append((
                     track.rows[edge.number - 1], track.rows[edge.number], edge.motion,
-                    *self._bounds.variances(
+                    *self._shared.bounds.variances(
                         'odometry', edge.translation_variance, edge.rotation_variance), True,
                     track.keyframe_stamps[edge.number]))
         rotation, translation = self._space.arrays(
@@ -79,14 +94,70 @@ class Assembly:
         table = np.array(fresh, dtype=np.int64).reshape(-1, 3)
         return Poses(table[:, 1], table[:, 2], table[:, 0], rotation, translation)
 
-    def _row(self, place: Attachment) -> int:
-        return self._tracks[place.robot].rows[place.number]
+    def range(self, pending: PendingRange) -> str:
+        """|t_j - t_i| with the antenna of each robot as it was at the instant."""
+        source, lever_source = self._end(pending.ends[0], pending.places[0])
+        target, lever_target = self._end(pending.ends[1], pending.places[1])
+        self._ranges.append((source, target, lever_source, lever_target,
+                             pending.distance_m, pending.variance, pending.stamp_ns))
+        self._newest_ns = max(self._newest_ns, pending.stamp_ns)
+        return ''
 
     def _end(self, radio: Radio, place: Attachment | None) -> tuple[int, Vector]:
         """Endpoint and lever arm of one end of a range."""
         if place is not None:
             return self._row(place), self._space.act(place.offset, radio.lever)
         return self._landmark(radio.beacon), self._space.zero
+
+    def sighting(self, pending: PendingSighting) -> str:
+        """T_kf_instant p: exact in geometry, without the noise of the odometry in between."""
+        place = pending.places[0]
+        assert place is not None
+        self._sightings.append((
+            self._row(place), self._landmark(pending.landmark),
+            self._space.act(place.offset, pending.position), pending.variance, pending.stamp_ns))
+        self._newest_ns = max(self._newest_ns, pending.stamp_ns)
+        return ''
+
+    def closure(self, pending: PendingClosure) -> str:
+        """T_kf_from_kf_to = T_kf_from T_from_to T_to_kf."""
+        space, noise = self._space, self._shared.noise
+        start, end = pending.places
+        assert start is not None and end is not None
+        if (start.robot, start.number) == (end.robot, end.number):
+            return 'same_keyframe'
+        back = space.between(end.offset, space.identity)
+        covariance = pending.covariance
+        if back != space.identity:
+            covariance = noise.append(
+                covariance, pending.motion, back, noise.isotropic(0.0, 0.0))
+        move, turn = noise.variances(covariance)
+        bounded = self._shared.bounds.variances('closures', move, turn)
+        if bounded[0] > move or bounded[1] > turn:
+            self._shared.counters.closures.warnings['too_certain'] += 1
+        self._relative.append((
+            self._row(start), self._row(end),
+            space.compose(start.offset, space.compose(pending.motion, back)), *bounded, False,
+            pending.stamp_ns))
+        return ''
+
+    def fix(self, pending: PendingFix) -> str:
+        """A position with its lever arm from the keyframe, or the pose of the keyframe in map."""
+        space, place = self._space, pending.places[0]
+        assert place is not None
+        if pending.pose is None:
+            self._point_priors.append((
+                self._row(place), space.act(place.offset, pending.lever), pending.position,
+                pending.translation_variance, pending.stamp_ns))
+        else:
+            back = space.between(place.offset, space.identity)
+            self._pose_priors.append((
+                self._row(place), space.compose(pending.pose, back),
+                pending.translation_variance, pending.rotation_variance, pending.stamp_ns))
+        return ''
+
+    def _row(self, place: Attachment) -> int:
+        return self._tracks[place.robot].rows[place.number]
 
     def _landmark(self, name: str) -> int:
         """Endpoint of a landmark, which may be new."""
@@ -96,76 +167,86 @@ class Assembly:
             self._new_landmarks.append(name)
         return ~number
 
-    def range(self, pending: PendingRange, places: list[Attachment | None]) -> str:
-        """Add a range; returns why not, '' = added."""
-        source, lever_source = self._end(pending.ends[0], places[0])
-        target, lever_target = self._end(pending.ends[1], places[1])
-        self._columns.ranges.append((source, target, lever_source, lever_target,
-                                     pending.distance_m, pending.variance, pending.stamp_ns))
-        self._newest_ns = max(self._newest_ns, pending.stamp_ns)
-        return ''
-
-    def sighting(self, pending: PendingSighting, places: list[Attachment | None]) -> str:
-        """Add a sighting of a landmark; returns why not, '' = added.
-
-        T_kf_instant p: exact in geometry, without the noise of the odometry in between.
-        """
-        place = places[0]
-        assert place is not None
-        self._columns.sightings.append((
-            self._row(place), self._landmark(pending.landmark),
-            self._space.act(place.offset, pending.position), pending.variance, pending.stamp_ns))
-        self._newest_ns = max(self._newest_ns, pending.stamp_ns)
-        return ''
-
-    def closure(self, pending: PendingClosure, places: list[Attachment | None]) -> str:
-        """Add a loop closure; returns why not, '' = added."""
-        start, end = places
-        assert start is not None and end is not None
-        if (start.robot, start.number) == (end.robot, end.number):
-            return 'same_keyframe'
-        self._columns.relative.append((
-            self._row(start), self._row(end),
-            *self._closure_gate.attached(pending, start, end), False, pending.stamp_ns))
-        return ''
-
-    def fix(self, pending: PendingFix, places: list[Attachment | None]) -> str:
-        """Add a position or pose in map; returns why not, '' = added."""
-        place = places[0]
-        assert place is not None
-        pose, lever = self._fix_gate.at_keyframe(pending, place)
-        row, move = self._row(place), pending.translation_variance
-        if pose is None:
-            self._columns.point_priors.append(
-                (row, lever, pending.position, move, pending.stamp_ns))
-        else:
-            self._columns.pose_priors.append(
-                (row, pose, move, pending.rotation_variance, pending.stamp_ns))
-        return ''
+    # -- tables ----------------------------------------------------------------------------------
 
     def finish(self) -> Increment | None:
         """The increment; None = it would be empty."""
         landmarks = self._take_landmarks()
-        tables = self._columns.tables()
+        tables: dict[str, Any] = {
+            'relative_poses': self._relative_table(), 'sightings': self._sightings_table(),
+            'ranges': self._ranges_table(), 'pose_priors': self._pose_priors_table(),
+            'point_priors': self._point_priors_table(),
+        }
         if not len(self._poses) and not len(landmarks) and not any(map(len, tables.values())):
             return None
         increment = Increment(
-            self._sequence, self._robots, self._poses, landmarks,
+            self._sequence, tuple(self._shared.config.robots), self._poses, landmarks,
             newest_stamp_ns=self._newest_ns, **tables)
         self._sequence += 1
         return increment
 
     def _take_landmarks(self) -> Landmarks:
         """Beacons met since the last increment; a known one with a sigma gets a prior."""
-        beacons = [self._radios.beacon(name) for name in self._new_landmarks]
+        beacons = [self._shared.radios.beacon(name) for name in self._new_landmarks]
         position = np.full((len(beacons), self._space.dimension), np.nan)
         for row, beacon in enumerate(beacons):
             if beacon.position is None:
                 continue
             position[row] = beacon.position
             if not beacon.fixed:
-                self._columns.point_priors.append((
+                self._point_priors.append((
                     ~self._landmarks[beacon.name], self._space.zero, beacon.position,
                     beacon.sigma_m**2, 0))
         return Landmarks(tuple(self._new_landmarks), position,
                          np.array([b.fixed for b in beacons], dtype=bool))
+
+    def _kappa(self, rotation_variance: tuple[float, ...]) -> Array:
+        """As `graph.precision.kappa_from_covariance` for variances per axis."""
+        variance = np.array(rotation_variance)
+        return 1 / variance if self._space.dimension == 2 else 0.5 / variance
+
+    def _relative_table(self) -> RelativePoses:
+        if not self._relative:
+            return empty(RelativePoses, self._space.dimension)
+        i, j, motion, move, turn, odometry, stamp = zip(*self._relative, strict=True)
+        rotation, translation = self._space.arrays(motion)
+        return RelativePoses(
+            _index(i), _index(j), rotation, translation, self._kappa(turn), 1 / np.array(move),
+            np.array(odometry, dtype=bool), _index(stamp))
+
+    def _ranges_table(self) -> Ranges:
+        if not self._ranges:
+            return empty(Ranges, self._space.dimension)
+        source, target, first, second, distance, variance, stamp = zip(*self._ranges, strict=True)
+        return Ranges(_index(source), _index(target), _floats(first), _floats(second),
+                      _floats(distance), 1 / _floats(variance), _index(stamp))
+
+    def _sightings_table(self) -> Sightings:
+        if not self._sightings:
+            return empty(Sightings, self._space.dimension)
+        i, point, position, variance, stamp = zip(*self._sightings, strict=True)
+        return Sightings(_index(i), _index(point), _floats(position), 1 / _floats(variance),
+                         _index(stamp))
+
+    def _pose_priors_table(self) -> PosePriors:
+        if not self._pose_priors:
+            return empty(PosePriors, self._space.dimension)
+        i, pose, move, turn, stamp = zip(*self._pose_priors, strict=True)
+        rotation, translation = self._space.arrays(pose)
+        return PosePriors(_index(i), rotation, translation, self._kappa(turn),
+                          1 / np.array(move), _index(stamp))
+
+    def _point_priors_table(self) -> PointPriors:
+        if not self._point_priors:
+            return empty(PointPriors, self._space.dimension)
+        point, lever, position, variance, stamp = zip(*self._point_priors, strict=True)
+        return PointPriors(_index(point), _floats(lever), _floats(position),
+                           1 / _floats(variance), _index(stamp))
+
+
+def _index(values: Any) -> Index:
+    return np.array(values, dtype=np.int64)
+
+
+def _floats(values: Any) -> Array:
+    return np.array(values, dtype=float)

@@ -1,9 +1,10 @@
-"""The clock of every source, judged by the lag between a message's stamp and its reception.
+"""Time: the clock of every source, the time of the data, and the place of every sample in it.
 
-A lag is the transport delay minus how far the source's clock is ahead. A delay is never negative,
-so a source whose lag is below that of the others by more than the scatter has a clock that is
-ahead. A lag above that of the others is either a late transport or a clock behind: that is said,
-but nothing is shifted. Medians, so that single bad stamps count for nothing.
+A lag, from a message's stamp to its reception, is the transport delay minus how far the source's
+clock is ahead. A delay is never negative, so a source whose lag is below that of the others by more
+than the scatter has a clock that is ahead. A lag above that of the others is either a late
+transport or a clock behind: that is said, but nothing is shifted. Medians, so that single bad
+stamps count for nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from __future__ import annotations
 import bisect
 import statistics
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ..config import SparserConfig
 from ..config.frontend_config import StampsConfig
 from ..graph.finding import Finding
+from .counters import EventLog
+from .radios import Radios
+from .samples import FixSample, OdometrySample, RangeSample, SightingSample
 
-REMEMBERED_LAGS = 51
-"""Lags of one source that are remembered: some seconds at usual rates."""
+LAGS_OF_SOURCE, LAGS_OF_ALL = 51, 101
+"""Lags whose median counts, of one source and of all together: some seconds at usual rates."""
 LEAST_LAGS = 10
 """Lags of a source from which its median is judged: its error is then about half the scatter."""
 MAX_SOURCES = 500
@@ -27,6 +33,27 @@ REVIEW_NS = 500_000_000
 """Reception time between two judgements of all sources."""
 RECENT_NS = 30_000_000_000
 """Sources silent for longer than this are compared with nothing."""
+LEAST_STAMPED = 5
+"""Stamped messages after which the lag of the sources counts as known."""
+UNSTAMPED_WAIT_NS = 2_000_000_000
+"""Reception time without any stamp after which times of reception count as they are."""
+MAX_STAMP_NS = 1 << 62
+"""Stamps beyond 146 years after the epoch are none; sums of two such still fit 64 bits."""
+MAX_UNSTAMPED = 10000
+"""Samples without a stamp that wait for their place."""
+Unplaced = OdometrySample | RangeSample | SightingSample | FixSample
+
+
+def nanoseconds(seconds: float) -> int:
+    """Seconds as int nanoseconds."""
+    return round(seconds * 1e9)
+
+
+def offset_ns(offsets: Mapping[str, float], name: str) -> int:
+    """Configured time offset of a source; "*" stands for every source not named."""
+    if not offsets:
+        return 0
+    return nanoseconds(offsets.get(name, offsets.get('*', 0.0)))
 
 
 class Source(NamedTuple):
@@ -45,25 +72,25 @@ class Source(NamedTuple):
 
 
 class Lags:
-    """The newest lags of one source, in nanoseconds."""
+    """The newest lags of one source, or of all, in nanoseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: int) -> None:
+        self._remembered = remembered
         self._last: deque[int] = deque()
         self._sorted: list[int] = []
         self.received_ns = 0
         self.shift_ns = 0
         """Added to the stamps: the clock is ahead by minus this."""
 
+    def __len__(self) -> int:
+        return len(self._last)
+
     def add(self, lag_ns: int, received_ns: int) -> None:
         self.received_ns = received_ns
         self._last.append(lag_ns)
         bisect.insort(self._sorted, lag_ns)
-        if len(self._last) > REMEMBERED_LAGS:
+        if len(self._last) > self._remembered:
             del self._sorted[bisect.bisect_left(self._sorted, self._last.popleft())]
-
-    @property
-    def known(self) -> bool:
-        return len(self._last) >= LEAST_LAGS
 
     @property
     def median_ns(self) -> int:
@@ -103,7 +130,7 @@ class SourceClocks:
         if lags is None:
             if len(self._sources) >= MAX_SOURCES:
                 return
-            lags = self._sources[source] = Lags()
+            lags = self._sources[source] = Lags(LAGS_OF_SOURCE)
         lags.add(received_ns - stamp_ns, received_ns)
         self._newest_ns = received_ns
         if not 0 <= received_ns - self._reviewed_ns < REVIEW_NS:
@@ -118,17 +145,14 @@ class SourceClocks:
     def _review(self) -> None:
         """Compare every source with the others."""
         known = {s: lags for s, lags in self._sources.items()
-                 if lags.known and self._newest_ns - lags.received_ns < RECENT_NS}
-        found = []
+                 if len(lags) >= LEAST_LAGS and self._newest_ns - lags.received_ns < RECENT_NS}
+        deviations = {
+            source: deviation for source, lags in known.items()
+            if (deviation := self._deviation(source, lags, known)) is not None}
+        self.deviations = tuple(deviations.values())
+        wrong_robots = {source.name for source in deviations if source.kind == 'odometry'}
         for source, lags in known.items():
-            deviation = self._deviation(source, lags, known)
-            if deviation is not None:
-                found.append(deviation)
-        self.deviations = tuple(found)
-        wrong_robots = {d.source.name for d in found if d.source.kind == 'odometry'}
-        deviating = {d.source: d for d in found}
-        for source, lags in known.items():
-            self._correct_clock(source, lags, deviating.get(source), wrong_robots)
+            self._correct_clock(source, lags, deviations.get(source), wrong_robots)
 
     def _correct_clock(self, source: Source, lags: Lags, deviation: Deviation | None,
                        wrong_robots: set[str]) -> None:
@@ -154,10 +178,10 @@ class SourceClocks:
             reference = self._agreed(group)
             if reference is not None:
                 middle, scatter = reference
-                found = self._beyond(source, middle - mine, lags.scatter_ns, scatter)
+                deviation = self._beyond(source, middle - mine, lags.scatter_ns, scatter)
                 # What goes with the odometry is not late: the others of its kind are ahead.
-                late = found is not None and found.ahead_ns < 0
-                return None if late and self._goes_with(odometry, source, lags) else found
+                late = deviation is not None and deviation.ahead_ns < 0
+                return None if late and self._goes_with(odometry, source, lags) else deviation
         # Nobody agrees: what remains is a stamp after its own reception, where odometry has none.
         if source.kind == 'odometry' or not odometry:
             return None
@@ -205,3 +229,159 @@ class SourceClocks:
         if self.shift_ns(source):
             text += '; its stamps are shifted back by that much'
         return Finding(kind, source.name, text, seconds, 's')
+
+
+class DataClock:
+    """The newest stamp seen, and the usual lag between a stamp and its reception.
+
+    A source without stamps (0) gets its reception time minus the median lag of the sources that
+    have them, so that it lives on their clock even in a bag recorded long after the fact.
+
+    A stamp far ahead of all data and of its own reception is refused, for one message would make
+    everything else look too old. Only when the odometry goes on ahead, message after message, and
+    no source says otherwise meanwhile, has time really jumped.
+    """
+
+    def __init__(self, options: StampsConfig) -> None:
+        self.newest_ns = 0
+        self.first_ns = 0
+        self.clocks = SourceClocks(options)
+        self.ahead_ns = 0
+        """By how much the last stamp that `place` refused was ahead of the data."""
+        self.present = 0
+        """Stamped messages of any source so far that were not long before the newest data."""
+        self._back_ns = nanoseconds(options.backward_jump_s)
+        self._max_future_ns = nanoseconds(options.max_future_s)
+        self._jump_messages = options.jump_messages
+        self._ahead: dict[Source, tuple[int, int]] = {}
+        """(count, last stamp) of the messages ahead since the last one that was not."""
+        self._lags = Lags(LAGS_OF_ALL)
+        self._newest_received_ns = 0
+        self._no_stamps_at_all = False
+
+    @property
+    def lag_ns(self) -> int | None:
+        """Median of reception time minus stamp; None = not known yet."""
+        if len(self._lags) >= LEAST_STAMPED:
+            return self._lags.median_ns
+        return 0 if self._no_stamps_at_all else None
+
+    def place(self, stamp_ns: int, received_ns: int, source: Source) -> int | str | None:
+        """A stamp in data time; a text = why there is none; None = ask again after `settle`."""
+        if not -MAX_STAMP_NS < stamp_ns < MAX_STAMP_NS \
+                or not -MAX_STAMP_NS < received_ns < MAX_STAMP_NS:
+            return 'stamp_out_of_bounds'
+        self._newest_received_ns = max(self._newest_received_ns, received_ns)
+        if stamp_ns > 0:
+            if received_ns > 0:
+                self.clocks.note(source, stamp_ns, received_ns)
+            stamp_ns += self.clocks.shift_ns(source)
+            if self._refuses(stamp_ns, received_ns, source):
+                return 'in_the_future'
+            if received_ns > 0:
+                self._lags.add(received_ns - stamp_ns, received_ns)
+            self.present += stamp_ns >= self.newest_ns - self._back_ns
+            return stamp_ns
+        if received_ns <= 0 or stamp_ns < 0:
+            return 'no_stamp'
+        lag = self.lag_ns
+        return None if lag is None else received_ns - lag
+
+    def _refuses(self, stamp_ns: int, received_ns: int, source: Source) -> bool:
+        """True for a stamp ahead of the data that nothing confirms."""
+        expected = received_ns - self._lags.median_ns if received_ns > 0 and self._lags \
+            else self.newest_ns
+        if not self.beyond(stamp_ns) or stamp_ns <= expected + self._max_future_ns:
+            if source.kind == 'odometry':
+                self._ahead.clear()
+            return False
+        count, last_ns = self._ahead.get(source, (0, stamp_ns))
+        count = count + 1 if abs(stamp_ns - last_ns) <= self._max_future_ns else 1
+        self._ahead[source] = (count, stamp_ns)
+        if source.kind == 'odometry' and count > self._jump_messages:
+            return False
+        self.ahead_ns = stamp_ns - self.newest_ns
+        return True
+
+    def settle(self, received_ns: int, flush: bool) -> bool:
+        """True if a message without stamp, received then, can be placed now.
+
+        Where no source has shown stamps for two seconds, reception times count as they are.
+        """
+        if self.lag_ns is None and (
+                flush or self._newest_received_ns - received_ns > UNSTAMPED_WAIT_NS):
+            self._no_stamps_at_all = True
+        return self.lag_ns is not None
+
+    def beyond(self, stamp_ns: int) -> bool:
+        """True for a stamp that data time will not reach for long."""
+        return bool(self._max_future_ns and self.newest_ns
+                    and stamp_ns > self.newest_ns + self._max_future_ns)
+
+    def advance(self, stamp_ns: int) -> None:
+        """The data have come at least this far."""
+        self.first_ns = self.first_ns or stamp_ns
+        if stamp_ns > self.newest_ns:
+            self.newest_ns = stamp_ns
+
+    def follow(self, stamp_ns: int) -> None:
+        """As `advance`, once odometry has begun: a first range may have any stamp."""
+        if self.newest_ns:
+            self.advance(stamp_ns)
+
+
+class Stamping:
+    """Stamps on the clock of the data, offsets of the configuration included."""
+
+    def __init__(self, config: SparserConfig, clock: DataClock, events: EventLog, radios: Radios
+                 ) -> None:
+        self._config = config
+        self._by_arrival = frozenset(config.stamps.by_arrival)
+        self._clock = clock
+        self._events = events
+        self._radios = radios
+        self._waiting: deque[Unplaced] = deque()
+
+    def source(self, sample: Unplaced) -> Source:
+        """Who sent a sample."""
+        if isinstance(sample, RangeSample):
+            return Source('ranges', sample.source, self._radios.robot_of(sample.source))
+        return Source(sample.kind, sample.robot, sample.robot)
+
+    def stamp(self, sample: Unplaced) -> int | str | None:
+        """The stamp in data time, why there is none, or None = the sample waits here."""
+        source = self.source(sample)
+        if not self._by_arrival.isdisjoint((source.name, '*')):
+            sample = replace(sample, stamp_ns=0)
+        stamp_ns = self._clock.place(sample.stamp_ns, sample.received_ns, source)
+        if stamp_ns is None or (self._waiting and sample.stamp_ns == 0
+                                and not isinstance(stamp_ns, str)):
+            if len(self._waiting) >= MAX_UNSTAMPED:
+                return 'no_stamp'
+            self._waiting.append(sample)
+            return None
+        if stamp_ns == 'in_the_future':
+            seconds = self._clock.ahead_ns * 1e-9
+            self._events.add(self._clock.newest_ns, Finding(
+                'stamp_ahead', source.name, f'a message of {source.words} had a stamp {seconds:.1f}'
+                ' s ahead of all other data: dropped', seconds, 's'))
+        if isinstance(stamp_ns, str):
+            return stamp_ns
+        return stamp_ns + self._offset(sample)
+
+    def _offset(self, sample: Unplaced) -> int:
+        config = self._config
+        if isinstance(sample, RangeSample):
+            return offset_ns(config.ranges.time_offsets, sample.source)
+        offsets: Mapping[str, float] = getattr(config, sample.kind).time_offsets
+        return offset_ns(offsets, sample.robot)
+
+    def settled(self, flush: bool) -> list[tuple[Unplaced, int]]:
+        """Samples without stamp that can be placed by now, with their stamps, oldest first."""
+        placed: list[tuple[Unplaced, int]] = []
+        while self._waiting and self._clock.settle(self._waiting[0].received_ns, flush):
+            sample = self._waiting.popleft()
+            stamp_ns = self._clock.place(0, sample.received_ns, self.source(sample))
+            assert isinstance(stamp_ns, int)
+            placed.append((sample, stamp_ns + self._offset(sample)))
+        return placed

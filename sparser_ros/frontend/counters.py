@@ -1,12 +1,39 @@
-"""Counts of every message that came in and what became of it; nothing is lost silently."""
+"""What became of every message: counts by kind and reason, and faults of sources as findings.
+
+Nothing is lost silently.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..graph.finding import Finding
+
 KINDS = ('odometry', 'ranges', 'sightings', 'closures', 'fixes', 'frames')
+SHOWN_NS = 30_000_000_000
+"""An event stays a finding for this much data time: an operator who looks at the status every
+half minute sees each one."""
+MAX_EVENTS = 1000
+"""So many events are kept (the list goes to reports)."""
+ABSURD = {
+    'unreadable': 'they are no such messages',
+    'not_finite': 'they hold numbers that are not finite',
+    'out_of_bounds': 'they lie beyond bounds.max_coordinate_m',
+    'zero_quaternion': 'their quaternions are zero, which is no rotation',
+    'quaternion_not_unit': 'their quaternions have norms far from 1, which is no rotation',
+    'among_absurd': 'most of those just before them are no poses',
+    'far_from_datum': 'they lie farther than fixes.max_distance_m from fixes.datum (latitude 0, '
+    'longitude 0 is what many receivers send without a position)',
+    'wrong_frame': 'they are not in the frame frames.map',
+    'unconfirmed': 'they move a frame on its robot far from where an earlier message had it; sent '
+    'once more, it counts',
+    'stamp_out_of_bounds': 'their stamps are no times',
+}
+"""Reasons for which no right source has a message refused, in words."""
+MAX_SHOWN = 50
+"""So many findings are shown at once: a source that faults at every message fills no status."""
 
 
 @dataclass
@@ -73,3 +100,48 @@ class Counters:
         result['time_jumps'] = self.time_jumps
         result['internal_errors'] = self.internal_errors
         return result
+
+
+class EventLog:
+    """Events in data time; equal ones (kind and subject) show their newest text and their count."""
+
+    def __init__(self) -> None:
+        self.events: deque[tuple[int, Finding]] = deque(maxlen=MAX_EVENTS)
+        self._shown: dict[tuple[str, str], tuple[int, int, Finding]] = {}
+        self._refused: dict[tuple[str, str], tuple[int, Finding]] = {}
+
+    def refused(self, stamp_ns: int, topic: str, reason: str, detail: str = '') -> None:
+        """Note that a message of a topic was refused, which is told where it is `ABSURD`."""
+        if reason not in ABSURD or (
+                (topic, reason) not in self._refused and len(self._refused) >= MAX_EVENTS):
+            return
+        before = self._refused.get((topic, reason))
+        count = 1 if before is None else int(before[1].value) + 1
+        self._refused[topic, reason] = stamp_ns, Finding(
+            f'refused_{reason}', topic, f'{count} of the messages on {topic} dropped: '
+            f'{detail or ABSURD[reason]}', count, 'messages')
+
+    @property
+    def everything(self) -> tuple[tuple[int, Finding], ...]:
+        """(data time in ns, finding): refusals, each reason of a topic once, and events."""
+        return (*self._refused.values(), *self.events)
+
+    def add(self, stamp_ns: int, finding: Finding) -> None:
+        """Note that something happened at a data time."""
+        self.events.append((stamp_ns, finding))
+        key = (finding.kind, finding.subject)
+        last_ns, count, _ = self._shown.pop(key, (stamp_ns, 0, finding))
+        if abs(stamp_ns - last_ns) > SHOWN_NS:
+            count = 0
+        self._shown[key] = (stamp_ns, count + 1, finding)
+        if len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
+
+    def findings(self, newest_ns: int) -> tuple[Finding, ...]:
+        """What happened within the last `SHOWN_NS` of data time."""
+        return tuple(
+            finding if count == 1 else replace(finding, text=f'{finding.text} ({count} times)')
+            for stamp_ns, count, finding in (
+                *((when, 1, told) for when, told in self._refused.values()),
+                *self._shown.values())
+            if newest_ns - stamp_ns <= SHOWN_NS)

@@ -1,8 +1,15 @@
-"""ROS messages to samples, by field names alone: rclpy's objects and those of rosbags alike."""
+"""ROS messages to samples: from objects, by field names alone (rclpy's and those of rosbags alike),
+and the frequent ones from their CDR bytes.
+
+rclpy needs 60 us to build the Python object of a `nav_msgs/Odometry`, `read_odometry` 6. Layout of
+the bytes: four that name the encoding, then the fields, aligned to their size counted from there; a
+string is its length with the closing zero, then its bytes (OMG DDS-XTypes, XCDR version 1).
+"""
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,33 +17,72 @@ from typing import Any
 import numpy as np
 
 from ..array_types import Array
-from .geodesy import Datum
+from .clocks import MAX_STAMP_NS
 from .samples import (
     ClosureSample,
     FixSample,
     FrameSample,
     OdometrySample,
     RangeSample,
+    Refused,
+    Sample,
     SightingSample,
 )
-from .stamps import MAX_STAMP_NS
 
 Message = Any
+SEMI_MAJOR_M = 6378137.0
+ECCENTRICITY_SQUARED = 6.69437999014e-3
+"""Of the ellipsoid WGS 84."""
+LITTLE_ENDIAN = b'\x00\x01'
+"""Encoding of the first two bytes; the low bits of the others count padding at the end."""
+_STAMP = struct.Struct('<iI')
+_LENGTH = struct.Struct('<I')
+_UWB = struct.Struct('<ddffB')
+_ODOMETRY_NUMBERS = 3 + 4 + 36 + 6 + 36
+_START = 4
+
+
+def earth_fixed(latitude: float, longitude: float, height: float) -> Array:
+    """Earth-centred coordinates (3,) in metres of degrees and metres."""
+    phi, lam = math.radians(latitude), math.radians(longitude)
+    normal = SEMI_MAJOR_M / math.sqrt(1 - ECCENTRICITY_SQUARED * math.sin(phi) ** 2)
+    return np.array([
+        (normal + height) * math.cos(phi) * math.cos(lam),
+        (normal + height) * math.cos(phi) * math.sin(lam),
+        (normal * (1 - ECCENTRICITY_SQUARED) + height) * math.sin(phi),
+    ])
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A message, or a part of one, that holds no sample; counted by the front-end."""
+class Datum:
+    """Origin of the map on the earth; x points `heading` counter-clockwise from east."""
 
-    kind: str
-    """One of `counters.KINDS`."""
-    reason: str
-    detail: str = field(default='', compare=False)
-    """Which part of the configuration does not fit the message, in words."""
+    latitude: float
+    longitude: float
+    height: float
+    heading_rad: float = 0.0
+    origin: Array = field(init=False, repr=False, compare=False)
+    rotation: Array = field(init=False, repr=False, compare=False)
+    """(3, 3): R_map_enu."""
+    _axes: Array = field(init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        phi, lam = math.radians(self.latitude), math.radians(self.longitude)
+        cosine, sine = math.cos(self.heading_rad), math.sin(self.heading_rad)
+        east = [-math.sin(lam), math.cos(lam), 0.0]
+        north = [-math.sin(phi) * math.cos(lam), -math.sin(phi) * math.sin(lam), math.cos(phi)]
+        up = [math.cos(phi) * math.cos(lam), math.cos(phi) * math.sin(lam), math.sin(phi)]
+        turn = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        object.__setattr__(
+            self, 'origin', earth_fixed(self.latitude, self.longitude, self.height))
+        object.__setattr__(self, 'rotation', turn)
+        object.__setattr__(self, '_axes', turn @ np.array([east, north, up]))
 
-Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample
-          | Refused)
+    def to_map(self, latitude: float, longitude: float, height: float) -> Array:
+        """Position (3,) in the map frame, metres; an unknown height counts as the datum's."""
+        if not math.isfinite(height):
+            height = self.height
+        return self._axes @ (earth_fixed(latitude, longitude, height) - self.origin)
 
 
 def stamp(time: Message) -> int:
@@ -64,7 +110,10 @@ def quaternion(message: Message) -> Array:
     return np.array((message.x, message.y, message.z, message.w), dtype=float)
 
 
-def odometry(msg: Message, robot: str, received_ns: int) -> OdometrySample:
+# -- from objects --------------------------------------------------------------------------------
+
+
+def odometry(msg: Message, received_ns: int, robot: str) -> OdometrySample:
     """From `nav_msgs/Odometry`."""
     pose = msg.pose.pose
     return OdometrySample(
@@ -74,11 +123,11 @@ def odometry(msg: Message, robot: str, received_ns: int) -> OdometrySample:
         math.hypot(*point(msg.twist.twist.linear).tolist()))
 
 
-def uwb_range(msg: Message, received_ns: int) -> RangeSample:
-    """From `sparser_ros/UwbRange`."""
+def uwb_range(msg: Message, received_ns: int, scale: float = 1.0) -> RangeSample:
+    """From `sparser_ros/UwbRange`; the scale turns its unit into metres."""
     return RangeSample(
-        msg.source, msg.target, stamp(msg.header.stamp), received_ns, float(msg.range),
-        float(msg.variance), msg.header.frame_id, float(msg.first_path_rssi),
+        msg.source, msg.target, stamp(msg.header.stamp), received_ns, float(msg.range) * scale,
+        float(msg.variance) * scale**2, msg.header.frame_id, float(msg.first_path_rssi),
         float(msg.rx_rssi), int(msg.los))
 
 
@@ -89,12 +138,12 @@ def landmark_sighting(msg: Message, received_ns: int) -> SightingSample:
         covariance(msg.covariance, 3), msg.header.frame_id)
 
 
-def static_frames(msg: Message) -> Iterator[FrameSample]:
+def static_frames(msg: Message, received_ns: int) -> Iterator[FrameSample]:
     """From `tf2_msgs/TFMessage` on `/tf_static`."""
-    for one in msg.transforms:
+    for joint in msg.transforms:
         yield FrameSample(
-            one.header.frame_id, one.child_frame_id, point(one.transform.translation),
-            quaternion(one.transform.rotation))
+            joint.header.frame_id, joint.child_frame_id, point(joint.transform.translation),
+            quaternion(joint.transform.rotation))
 
 
 def loop_closure(msg: Message, received_ns: int) -> ClosureSample:
@@ -106,11 +155,11 @@ def loop_closure(msg: Message, received_ns: int) -> ClosureSample:
         covariance(msg.relative_pose.covariance), float(msg.confidence), msg.detector)
 
 
-def fix(msg: Message, robot: str, received_ns: int, datum: Datum | None = None) -> Sample:
+def fix(msg: Message, received_ns: int, robot: str, datum: Datum | None = None) -> Sample:
     """From `geometry_msgs` (PoseWithCovarianceStamped, PoseStamped, PointStamped) in map, or from
     `sensor_msgs/NavSatFix`."""
     if hasattr(msg, 'latitude'):
-        return _satellite(msg, robot, received_ns, datum)
+        return _satellite(msg, received_ns, robot, datum)
     unknown = np.zeros((6, 6))
     if hasattr(msg, 'point'):
         return FixSample(
@@ -124,7 +173,7 @@ def fix(msg: Message, robot: str, received_ns: int, datum: Datum | None = None) 
         quaternion(pose.orientation), full[3:, 3:], msg.header.frame_id)
 
 
-def _satellite(msg: Message, robot: str, received_ns: int, datum: Datum | None) -> Sample:
+def _satellite(msg: Message, received_ns: int, robot: str, datum: Datum | None) -> Sample:
     if msg.status.status < 0:
         return Refused('fixes', 'no_satellite_fix')
     if datum is None:
@@ -141,3 +190,58 @@ def _satellite(msg: Message, robot: str, received_ns: int, datum: Datum | None) 
     return FixSample(
         robot, stamp(msg.header.stamp), received_ns, datum.to_map(*values),
         turn @ spread @ turn.T, None, None, '', msg.header.frame_id, satellite=True)
+
+
+# -- from bytes ----------------------------------------------------------------------------------
+
+
+def readable(data: bytes) -> bool:
+    """Whether the functions below know the encoding."""
+    return data[:2] == LITTLE_ENDIAN
+
+
+def read_odometry(data: bytes, received_ns: int, robot: str) -> OdometrySample:
+    """From the bytes of a `nav_msgs/Odometry`; ValueError or struct.error for anything else."""
+    frame, at = _text(data, _START + 8)
+    child, at = _text(data, at)
+    values = np.frombuffer(data, '<f8', _ODOMETRY_NUMBERS, at + -(at - _START) % 8)
+    return OdometrySample(
+        robot, _stamp(data), received_ns, values[:3], values[3:7], values[7:43].reshape(6, 6),
+        values[49:85].reshape(6, 6), frame, child, math.hypot(*values[43:46].tolist()))
+
+
+def read_range(data: bytes, received_ns: int, scale: float = 1.0) -> RangeSample:
+    """From the bytes of a `sparser_ros/UwbRange`; the scale turns its unit into metres."""
+    frame, at = _text(data, _START + 8)
+    source, at = _text(data, at)
+    target, at = _text(data, at)
+    distance, variance, first_path, rssi, los = _UWB.unpack_from(data, at + -(at - _START) % 8)
+    return RangeSample(
+        source, target, _stamp(data), received_ns, distance * scale, variance * scale**2, frame,
+        first_path, rssi, los)
+
+
+def read_sighting(data: bytes, received_ns: int) -> SightingSample:
+    """From the bytes of a `sparser_ros/LandmarkSighting`."""
+    frame, at = _text(data, _START + 8)
+    robot, at = _text(data, at)
+    landmark, at = _text(data, at)
+    values = np.frombuffer(data, '<f8', 3 + 9, at + -(at - _START) % 8)
+    return SightingSample(
+        robot, landmark, _stamp(data), received_ns, values[:3], values[3:].reshape(3, 3), frame)
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    """A string at an offset, and the offset after it."""
+    at += -(at - _START) % 4
+    length, = _LENGTH.unpack_from(data, at)
+    begin = at + 4
+    end = begin + length
+    if not 0 < length <= len(data) - begin or data[end - 1]:
+        raise ValueError(f'no string at byte {at}')
+    return data[begin:end - 1].decode(), end
+
+
+def _stamp(data: bytes) -> int:
+    seconds, nanoseconds = _STAMP.unpack_from(data, _START)
+    return in_nanoseconds(int(seconds), int(nanoseconds))

@@ -16,7 +16,7 @@ from ..config.frontend_config import FramesConfig, RangesConfig
 from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..io.bag_survey import TopicSurvey
 from .carried_radios import Carried, carried_radios
-from .topic_check import ODOMETRY_TYPE
+from .inputs import ODOMETRY_TYPE
 from .units import UnitCheck
 
 TRUTH = re.compile(r'truth|mocap|vrpn|optitrack|vicon|(?:^|[/_])gt(?:[/_]|$)', re.IGNORECASE)

@@ -4,48 +4,46 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..array_types import Array, Mask
 from ..config import SparserConfig
 from ..graph import Increment
 from ..graph.finding import Finding
-from .absolute import ClosureGate, FixGate
-from .absolute_intake import ClosureIntake, FixIntake
 from .assembly import Assembly
-from .bounds import Bounds
-from .counters import Counters, KindCounters
-from .decode import Refused, Sample
-from .events import EventLog
+from .clocks import DataClock, Stamping, Unplaced
+from .closures import Closures
+from .counters import Counters, EventLog
+from .decode import readable
+from .fixes import Fixes
+from .frames import StaticFrames
 from .inputs import Route
 from .motion import geometry
-from .noise import noise_model
-from .odometry_intake import OdometryIntake
-from .odometry_record import RecordedOdometry
+from .noise import Bounds, noise_model
+from .odometry import Odometry
 from .radios import Radios
-from .range_intake import RangeIntake
+from .ranges import Ranges
+from .record import RecordedOdometry
 from .samples import (
     ClosureSample,
-    FixSample,
     FrameSample,
     OdometrySample,
     RangeSample,
+    Refused,
+    Sample,
     SightingSample,
 )
-from .serialized import readable
-from .sighting_gate import SightingGate
-from .sighting_intake import SightingIntake
-from .stamping import Stamping, Unplaced
-from .stamps import DataClock
-from .static_frames import StaticFrames
-from .thinning_rule import ThinningRule
+from .sightings import Sightings
+from .track import ThinningRule, Track
+from .waiting import Intake, Pending, Shared
 
 UNREADABLE = (
     AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError,
     struct.error)
 """What decoding raises at a message that lacks a field or holds another type in it."""
 _log = logging.getLogger(__name__)
+P = TypeVar('P', bound=Pending)
 
 
 class Frontend:
@@ -56,40 +54,32 @@ class Frontend:
 
     def __init__(self, config: SparserConfig) -> None:
         self.config = config
-        self._space = geometry(config.dimension)
-        self._numbers = {name: number for number, name in enumerate(config.robots)}
         self.frames = StaticFrames()
         """Where sensors sit; outlasts a reset, for it is not sent again."""
         self._begin()
 
     def _begin(self) -> None:
-        config, space = self.config, self._space
-        count = self.counters = Counters()
-        bounds = Bounds(config)
+        config, space, noise = self.config, geometry(self.config.dimension), noise_model(
+            self.config.dimension)
+        self.counters = Counters()
         self._events = EventLog()
         self._clock = DataClock(config.stamps)
         self._radios = Radios(config)
-        self._stamping = Stamping(config, self._clock, self._events, self._radios.robot_of)
-        self._odometry = OdometryIntake(
-            config, space, bounds, self._clock, count.odometry, self._events, self.frames)
-        tracks = self._tracks = self._odometry.tracks
-        self._ranges = RangeIntake(
-            config, self._radios, tracks, bounds, self._clock, count.ranges, self._events,
-            self.frames)
-        sighting_gate = SightingGate(
-            config, space, self._radios, count.sightings, bounds, self.frames)
-        self._sightings = SightingIntake(
-            config, sighting_gate, self._radios, tracks, self._clock, count.sightings, self._events,
-            self.frames)
-        closure_gate = ClosureGate(
-            config, space, noise_model(config.dimension), count.closures, bounds)
-        fix_gate = FixGate(config, space, count.fixes, bounds, self.frames)
-        self._bounds = bounds
-        self._closures = ClosureIntake(config, closure_gate, tracks, self._clock, count.closures)
-        self._fixes = FixIntake(config, fix_gate, tracks, self._clock, count.fixes)
+        self._stamping = Stamping(config, self._clock, self._events, self._radios)
+        self._space = space
+        self._numbers = {name: number for number, name in enumerate(config.robots)}
+        self._tracks = tuple(
+            Track(number, config, space, noise) for number in range(len(config.robots)))
+        shared = self._shared = Shared(
+            config, space, noise, self.frames, Bounds(config), self._clock, self._radios,
+            self.counters, self._events, self._numbers, self._tracks)
+        self._odometry = Odometry(shared)
+        self._ranges = Ranges(shared)
+        self._sightings = Sightings(shared)
+        self._closures = Closures(shared)
+        self._fixes = Fixes(shared)
         self._thinning = ThinningRule(config)
-        self._assembly = Assembly(
-            config.robots, space, tracks, self._radios, closure_gate, fix_gate, bounds)
+        self._assembly = Assembly(shared)
 
     def reset(self, keep_beacons: bool = False,
               positions: Mapping[str, Sequence[float]] | None = None,
@@ -115,10 +105,11 @@ class Frontend:
         Never raises: a message that cannot be decoded is counted as `unreadable`, a sample at
         which this package fails as `internal_error`, with its traceback in the log.
         """
-        taken = 0
-        for sample in self._decoded(route, message, received_ns):
-            taken += self._guarded(sample, route.topic)
-        return taken
+        try:
+            samples = list(route.decode(message, received_ns))
+        except UNREADABLE as error:
+            samples = [self._unreadable(route, error)]
+        return sum(self._fed(sample, route.topic) for sample in samples)
 
     def feed_bytes(self, route: Route, data: bytes, received_ns: int,
                    deserialise: Callable[[str, bytes], Any]) -> int:
@@ -128,144 +119,84 @@ class Frontend:
                 message = deserialise(route.type, data)
             except Exception as error:
                 # Whatever a middleware raises at bytes that are no such message.
-                _log.debug('%s: unreadable: %r', route.topic, error)
-                return int(self._guarded(Refused(route.kind, 'unreadable'), route.topic))
+                return int(self._fed(self._unreadable(route, error), route.topic))
             return self.feed(route, message, received_ns)
         try:
             sample = route.read(data, received_ns)
         except UNREADABLE as error:
-            _log.debug('%s: unreadable: %r', route.topic, error)
-            sample = Refused(route.kind, 'unreadable')
-        return int(self._guarded(sample, route.topic))
+            sample = self._unreadable(route, error)
+        return int(self._fed(sample, route.topic))
 
-    def _decoded(self, route: Route, message: Any, received_ns: int) -> Iterator[Sample]:
-        try:
-            yield from list(route.decode(message, received_ns))
-        except UNREADABLE as error:
-            _log.debug('%s: unreadable: %r', route.topic, error)
-            yield Refused(route.kind, 'unreadable')
+    @staticmethod
+    def _unreadable(route: Route, error: Exception) -> Sample:
+        _log.debug('%s: unreadable: %r', route.topic, error)
+        return Refused(route.kind, 'unreadable')
 
-    def _guarded(self, sample: Sample, topic: str) -> bool:
+    def _fed(self, sample: Sample, topic: str) -> bool:
+        counters = self.counters.kind(sample.kind)
         try:
             taken = self.add(sample)
             if not taken:
-                self._events.refused(
-                    self._clock.newest_ns, topic, self.counters.kind(self._kind(sample)).refused,
-                    sample.detail if isinstance(sample, Refused) else '')
+                self._events.refused(self._clock.newest_ns, topic, counters.refused,
+                                     sample.detail if isinstance(sample, Refused) else '')
             return taken
         except Exception:
-            kind = self._kind(sample)
-            counters = self.counters.kind(kind)
             if counters.balanced:  # it failed after the count
                 counters.warnings['internal_error'] += 1
             else:
                 counters.drop('internal_error')
-            _log.exception('a sample of %s could not be taken: %r', kind, sample)
+            _log.exception('a sample of %s could not be taken: %r', sample.kind, sample)
             return False
 
-    @staticmethod
-    def _kind(sample: Sample) -> str:
-        if isinstance(sample, Refused):
-            return sample.kind
-        return {OdometrySample: 'odometry', RangeSample: 'ranges', SightingSample: 'sightings',
-                ClosureSample: 'closures', FixSample: 'fixes', FrameSample: 'frames'}[type(sample)]
-
     def add(self, sample: Sample) -> bool:
-        """Add any sample; False = refused, or a duplicate."""
-        if isinstance(sample, OdometrySample):
-            return self.add_odometry(sample)
-        if isinstance(sample, RangeSample):
-            return self.add_range(sample)
-        if isinstance(sample, SightingSample):
-            return self.add_sighting(sample)
-        if isinstance(sample, ClosureSample):
-            return self.add_closure(sample)
-        if isinstance(sample, FixSample):
-            return self.add_fix(sample)
-        if isinstance(sample, FrameSample):
-            return self.add_frame(sample)
+        """Add any sample; False = refused, or a duplicate.
+
+        True does not yet mean that odometry is believed, or that odometry will cover the sample.
+        """
         counters = self.counters.kind(sample.kind)
         counters.received += 1
-        return counters.drop(sample.reason)
-
-    def add_odometry(self, sample: OdometrySample) -> bool:
-        """Add a pose of a robot's odometry; True does not yet mean that it is believed."""
-        counters = self.counters.odometry
-        counters.received += 1
-        if sample.robot not in self._numbers:
+        if isinstance(sample, Refused):
+            return counters.drop(sample.reason)
+        if isinstance(sample, FrameSample):
+            return self._add_frame(sample)
+        if isinstance(sample, ClosureSample):
+            return self._closures.add(sample)
+        if isinstance(sample, RangeSample):
+            self._ranges.look(sample)
+        elif sample.robot not in self._numbers:
             return counters.drop('unknown_robot')
-        reason = self._odometry.fault(sample)
-        if reason:
-            return counters.drop(reason)
-        return self._stamped(sample, counters)
-
-    def _add_odometry(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
-        before = self.time_jump
-        taken = self._odometry.add(number, sample, stamp_ns)
-        self.counters.time_jumps += self.time_jump and not before
-        return taken
-
-    def add_range(self, sample: RangeSample) -> bool:
-        """Add a range; True does not yet mean that odometry will cover it."""
-        counters = self.counters.ranges
-        counters.received += 1
-        self._ranges.look(sample)
-        return self._stamped(sample, counters)
-
-    def add_sighting(self, sample: SightingSample) -> bool:
-        """Add the place of a landmark, as seen by a robot."""
-        counters = self.counters.sightings
-        counters.received += 1
-        if sample.robot not in self._numbers:
-            return counters.drop('unknown_robot')
-        return self._stamped(sample, counters)
-
-    def add_closure(self, sample: ClosureSample) -> bool:
-        """Add a loop closure; both stamps are required."""
-        self.counters.closures.received += 1
-        return self._closures.add(sample)
-
-    def add_fix(self, sample: FixSample) -> bool:
-        """Add an absolute position or pose of a robot."""
-        counters = self.counters.fixes
-        counters.received += 1
-        if sample.robot not in self._numbers:
-            return counters.drop('unknown_robot')
-        return self._stamped(sample, counters)
-
-    def add_frame(self, sample: FrameSample) -> bool:
-        """Learn where a frame sits, such as a sensor's on its robot."""
-        self.counters.frames.received += 1
-        before = self.frames.revision
-        taken = self.frames.add(sample, self.counters.frames, self._bounds)
-        if self.frames.revision != before:
-            self._odometry.look_at_frames()
-        return taken
-
-    def _stamped(self, sample: Unplaced, counters: KindCounters) -> bool:
-        """Take in a sample at its stamp; without one it waits until stamped sources tell."""
+        elif isinstance(sample, OdometrySample):
+            reason = self._odometry.fault(sample)
+            if reason:
+                return counters.drop(reason)
         stamp_ns = self._stamping.stamp(sample)
         if isinstance(stamp_ns, str):
             return counters.drop(stamp_ns)
-        if stamp_ns is None:
+        if stamp_ns is None:  # it waits until stamped sources tell
             counters.waiting += 1
             return True
-        return self._taken(sample, stamp_ns)
+        return self._add_stamped(sample, stamp_ns)
 
-    def _taken(self, sample: Unplaced, stamp_ns: int) -> bool:
+    def _add_stamped(self, sample: Unplaced, stamp_ns: int) -> bool:
+        """Take in a sample at its stamp in data time."""
         if isinstance(sample, OdometrySample):
-            return self._add_odometry(self._numbers[sample.robot], sample, stamp_ns)
+            jumped = self.time_jump
+            taken = self._odometry.add(self._numbers[sample.robot], sample, stamp_ns)
+            self.counters.time_jumps += self.time_jump and not jumped
+            return taken
         if isinstance(sample, RangeSample):
             return self._ranges.add(sample, stamp_ns)
         if isinstance(sample, SightingSample):
             return self._sightings.add(sample, stamp_ns)
         return self._fixes.add(sample, stamp_ns)
 
-    def _add_unstamped(self, flush: bool) -> None:
-        """Place what has no stamps, once it is known where the stamped sources live."""
-        for sample, stamp_ns in self._stamping.settled(flush):
-            self.counters.kind(self._kind(sample)).waiting -= 1
-            self._taken(sample, stamp_ns)
+    def _add_frame(self, sample: FrameSample) -> bool:
+        """Learn where a frame sits, such as a sensor's on its robot."""
+        before = self.frames.revision
+        taken = self.frames.add(sample, self.counters.frames, self._shared.bounds)
+        if self.frames.revision != before:
+            self._odometry.look_at_frames()
+        return taken
 
     # -- graph out -------------------------------------------------------------------------------
 
@@ -274,16 +205,29 @@ class Frontend:
 
         `flush`: no more data are expected for now, so nothing waits any longer.
         """
-        self._add_unstamped(flush)
+        # What has no stamps, once it is known where the stamped sources live.
+        for sample, stamp_ns in self._stamping.settled(flush):
+            self.counters.kind(sample.kind).waiting -= 1
+            self._add_stamped(sample, stamp_ns)
         if flush:
             self._odometry.flush()
         assembly = self._assembly
         assembly.begin()
-        self._ranges.resolve(flush, assembly.range)
-        self._sightings.resolve(flush, assembly.sighting)
-        self._closures.resolve(flush, assembly.closure)
-        self._fixes.resolve(flush, assembly.fix)
+        self._attach(self._ranges, assembly.range, flush)
+        self._attach(self._sightings, assembly.sighting, flush)
+        self._attach(self._closures, assembly.closure, flush)
+        self._attach(self._fixes, assembly.fix, flush)
         return assembly.finish()
+
+    def _attach(self, intake: Intake[P], add: Callable[[P], str], flush: bool) -> None:
+        """Add the measurements whose odometry is there; an exception drops one of them."""
+        for pending in intake.attached(self._clock.newest_ns, flush):
+            try:
+                reason = add(pending)
+            except Exception:
+                _log.exception('a measurement could not be attached: %r', pending)
+                reason = 'internal_error'
+            intake.settle(reason)
 
     def thin(self) -> Mask | None:
         """Forget old keyframes where there are too many, right after `take`; a mask (n,) of poses.

@@ -1,10 +1,12 @@
-"""Which topics to listen to, and how each is decoded: the same table for node and replay."""
+"""Which topics to listen to, and how each is decoded: one table for node and replay; and what of it
+does not go with the topics that exist."""
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,19 +20,27 @@ from ..config.inputs_config import (
     RangeInput,
     SightingInput,
 )
-from . import decode, serialized
-from .adapters.fields import Fields
-from .adapters.kimera import Kimera
-from .adapters.landmark_pose import LandmarkPose
-from .adapters.linktrack import LinkTrack
-from .adapters.pair_topic import PairTopic
-from .adapters.rtabmap import RtabMap
-from .adapters.swarm_slam import SwarmSlam
-from .geodesy import Datum
+from ..graph.finding import Finding
+from . import decode
+from .adapters import Fields, Kimera, LandmarkPose, LinkTrack, PairTopic, RtabMap, SwarmSlam
+from .samples import Sample
 
-Decoder = Callable[[Any, int], Iterator[decode.Sample]]
-Reader = Callable[[bytes, int], decode.Sample]
-
+Decoder = Callable[[Any, int], Iterable[Sample]]
+Reader = Callable[[bytes, int], Sample]
+ODOMETRY_TYPE = 'nav_msgs/msg/Odometry'
+INPUT_TYPES = {
+    ODOMETRY_TYPE: 'odometry',
+    **dict.fromkeys(RANGE_TYPES.values(), 'ranges'),
+    SIGHTING_TYPES['landmark_sighting']: 'sightings',
+    **dict.fromkeys(CLOSURE_TYPES.values(), 'closures'),
+}
+"""Message types that are made for one kind of input; others, such as poses, serve many ends."""
+OPTION = {
+    'odometry': 'odometry.topic', 'ranges': 'ranges.inputs', 'sightings': 'sightings.inputs',
+    'closures': 'closures.inputs', 'fixes': 'fixes.topic', 'frames': 'frames.static_topic'}
+"""The parameter that names the topics of a kind of input."""
+NEEDED = ('odometry', 'ranges')
+"""Kinds whose absence is named even where no other topic could be meant."""
 
 @dataclass(frozen=True)
 class Route:
@@ -54,35 +64,34 @@ class Inputs:
         self._config = config
         self._patterns: list[tuple[re.Pattern[str], RangeInput | SightingInput]] = []
         self._routes: list[Route] = []
-        self._types: dict[str, tuple[str, ...]] = {}
         for robot in config.robots:
-            self._add(config.odometry.topic, robot, 'nav_msgs/msg/Odometry', 'odometry',
-                      functools.partial(_odometry, robot),
-                      functools.partial(_read_odometry, robot))
+            self._add(config.odometry.topic, robot, ODOMETRY_TYPE, 'odometry',
+                      _one(decode.odometry, robot=robot),
+                      functools.partial(decode.read_odometry, robot=robot))
         datum = None
         if config.fixes.datum:
             latitude, longitude, height = config.fixes.datum
-            datum = Datum(latitude, longitude, height, config.fixes.datum_heading_rad)
+            datum = decode.Datum(latitude, longitude, height, config.fixes.datum_heading_rad)
         if config.fixes.topic:
             for robot in config.robots:
                 self._add(config.fixes.topic, robot, config.fixes.type, 'fixes',
-                          functools.partial(_fix, robot, datum))
+                          _one(decode.fix, robot=robot, datum=datum))
         if config.fixes.initial_pose_topic:
             robot = (config.fixes.initial_pose_robot or config.backend.gauge_robot
                      or config.robots[0])
             self._add(config.fixes.initial_pose_topic, robot,
                       'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
-                      functools.partial(_fix, robot, None))
+                      _one(decode.fix, robot=robot))
         if config.frames.static_topic:
             self._add(config.frames.static_topic, '', 'tf2_msgs/msg/TFMessage', 'frames',
-                      _static_frames)
+                      decode.static_frames)
         for source in config.range_inputs().values():
             self._ranges(source)
         for sighting in config.sighting_inputs().values():
             self._sightings(sighting)
         for closure in config.closure_inputs().values():
             self._closures(closure)
-        self._found = {_key(route.topic): route for route in self._routes}
+        self._by_topic = {_key(route.topic): route for route in self._routes}
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -101,19 +110,20 @@ class Inputs:
 
     def match(self, topic: str, type_name: str = '') -> Route | None:
         """The route of an existing topic; None = not an input of ours."""
-        found = self._found.get(_key(topic))
-        if found is not None:
-            return found
+        known = self._by_topic.get(_key(topic))
+        if known is not None:
+            return known
         for pattern, source in self._patterns:
             hit = pattern.fullmatch(topic) or pattern.fullmatch('/' + _key(topic)) \
                 or pattern.fullmatch(_key(topic))
             if hit:
-                route = self._found[_key(topic)] = self._by_name(topic, type_name, source, hit)
+                route = self._of_pattern(topic, type_name, source, hit)
+                self._by_topic[_key(topic)] = route
                 return route
         return None
 
-    def _by_name(self, topic: str, type_name: str, source: RangeInput | SightingInput,
-                 hit: re.Match[str]) -> Route:
+    def _of_pattern(self, topic: str, type_name: str, source: RangeInput | SightingInput,
+                    hit: re.Match[str]) -> Route:
         """The route of a topic that matches a pattern."""
         if isinstance(source, RangeInput):
             decoder: Decoder = PairTopic(hit['source'], hit['target'], source)
@@ -143,9 +153,9 @@ class Inputs:
             decoder: Decoder = linktrack
             reader: Reader | None = None
             if source.adapter == 'uwb_range':
-                decoder = functools.partial(_uwb_range, source.scale)
+                decoder = _one(decode.uwb_range, scale=source.scale)
                 if type_name == RANGE_TYPES['uwb_range']:
-                    reader = functools.partial(_read_range, source.scale)
+                    reader = functools.partial(decode.read_range, scale=source.scale)
             elif source.adapter == 'fields':
                 decoder = Fields(source, robot)
             self._add(source.topic, robot, type_name, 'ranges', decoder, reader)
@@ -157,16 +167,17 @@ class Inputs:
             self._patterns.append((re.compile(pattern), source))
             return
         type_name = source.type or SIGHTING_TYPES[source.adapter]
-        reader = serialized.landmark_sighting if type_name == SIGHTING_TYPES[source.adapter] \
+        reader = decode.read_sighting if type_name == SIGHTING_TYPES[source.adapter] \
             else None
         for robot in self._robots(source.topic):
-            self._add(source.topic, robot, type_name, 'sightings', _landmark_sighting, reader)
+            self._add(source.topic, robot, type_name, 'sightings',
+                      _one(decode.landmark_sighting), reader)
 
     def _closures(self, source: ClosureInput) -> None:
         robots = self._config.robots
         type_name = source.type or CLOSURE_TYPES[source.adapter]
         adapter: Any = {'kimera': Kimera, 'swarm_slam': SwarmSlam, 'rtabmap': RtabMap}.get(
-            source.adapter, lambda *_: _loop_closure)(source, robots)
+            source.adapter, lambda *_: _one(decode.loop_closure))(source, robots)
         for template, kind in (
             (source.topic, type_name),
             (source.keyframe_topic,
@@ -182,6 +193,16 @@ class Inputs:
                 self._add(template, robot, kind, 'closures', decoder)
 
 
+def _one(function: Callable[..., Sample], **values: Any) -> Decoder:
+    """A decoder of messages that hold one sample each."""
+    return functools.partial(_decoded, function, values)
+
+
+def _decoded(function: Callable[..., Sample], values: Mapping[str, Any], msg: Any,
+             received_ns: int) -> Iterator[Sample]:
+    yield function(msg, received_ns, **values)
+
+
 def _key(topic: str) -> str:
     return topic.lstrip('/')
 
@@ -190,38 +211,64 @@ def _kind(source: RangeInput | SightingInput) -> str:
     return 'ranges' if isinstance(source, RangeInput) else 'sightings'
 
 
-def _odometry(robot: str, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
-    yield decode.odometry(msg, robot, received_ns)
+def topic_findings(
+    inputs: Inputs, topics: Mapping[str, str], known: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """What of the existing topics (name: type) does not go with the configuration, in words.
+
+    `known`: topics that are used otherwise, such as ground truth.
+    """
+    routes = {topic: inputs.match(topic, kind) for topic, kind in topics.items()}
+    unused = {
+        topic: kind for topic, kind in topics.items()
+        if routes[topic] is None and topic not in known}
+    heard = {route.topic.lstrip('/') for route in routes.values() if route is not None}
+    named: set[str] = set()
+    findings = []
+    for route in inputs.routes:
+        if route.topic.lstrip('/') in heard or route.kind == 'frames':
+            continue
+        missing, meant = _missing(route, unused)
+        named.add(meant)
+        findings += missing
+    kinds = {route.kind for route in routes.values() if route is not None}
+    findings += [Finding(
+        'input_unheard', OPTION[kind],
+        f'no topic matches the regular expressions of {OPTION[kind]}')
+        for kind in sorted(inputs.pattern_kinds - kinds)]
+    findings += _mistyped(topics, routes)
+    return (*findings, *_unused({
+        topic: kind for topic, kind in unused.items() if kind in INPUT_TYPES and topic not in named
+    }))
 
 
-def _read_odometry(robot: str, data: bytes, received_ns: int) -> decode.Sample:
-    return serialized.odometry(data, robot, received_ns)
+def _unused(topics: Mapping[str, str]) -> list[Finding]:
+    """Topics of our message types that no parameter names, one sentence for each type."""
+    findings = []
+    for kind in sorted(set(topics.values())):
+        names = sorted(topic for topic, own in topics.items() if own == kind)
+        what = OPTION[INPUT_TYPES[kind]]
+        findings.append(Finding(
+            'input_unused', names[0],
+            f'not used, although of type {kind}: {", ".join(names)} (see robots and {what})'))
+    return findings
 
 
-def _read_range(scale: float, data: bytes, received_ns: int) -> decode.Sample:
-    return serialized.uwb_range(data, scale, received_ns)
+def _missing(route: Route, unused: Mapping[str, str]) -> tuple[list[Finding], str]:
+    """A topic of the configuration that does not exist, and the one that may be meant."""
+    alike = [topic for topic, kind in unused.items() if kind == route.type]
+    near = difflib.get_close_matches(route.topic, alike, n=1, cutoff=0.0)
+    if not near and route.kind not in NEEDED:
+        return [], ''
+    hint = f'; is {near[0]} meant?' if near else ''
+    return [Finding(
+        'input_unheard', route.topic,
+        f'there is no topic {route.topic} ({OPTION[route.kind]}){hint}')], near[0] if near else ''
 
 
-def _fix(robot: str, datum: Datum | None, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
-    yield decode.fix(msg, robot, received_ns, datum)
-
-
-def _static_frames(msg: Any, received_ns: int) -> Iterator[decode.Sample]:
-    yield from decode.static_frames(msg)
-
-
-def _uwb_range(scale: float, msg: Any, received_ns: int) -> Iterator[decode.Sample]:
-    sample = decode.uwb_range(msg, received_ns)
-    if scale != 1.0:
-        sample = decode.RangeSample(**{
-            **vars(sample), 'range_m': sample.range_m * scale,
-            'variance': sample.variance * scale**2})
-    yield sample
-
-
-def _landmark_sighting(msg: Any, received_ns: int) -> Iterator[decode.Sample]:
-    yield decode.landmark_sighting(msg, received_ns)
-
-
-def _loop_closure(msg: Any, received_ns: int) -> Iterator[decode.Sample]:
-    yield decode.loop_closure(msg, received_ns)
+def _mistyped(topics: Mapping[str, str], routes: Mapping[str, Route | None]) -> list[Finding]:
+    return [
+        Finding('input_type', topic,
+                f'{topic} is a {topics[topic]}, but {OPTION[route.kind]} expects {route.type}')
+        for topic, route in routes.items()
+        if route is not None and route.type and topics[topic] != route.type]

@@ -135,7 +135,8 @@ def _odometry(
     name: str, rows: Array, offset_ns: int, config: SparserConfig
 ) -> Iterator[OdometrySample]:
     zero = np.zeros((6, 6))
-    frame, base = (config.topic(one, name) for one in (config.frames.odom, config.frames.base))
+    frame, base = (config.topic(template, name)
+                   for template in (config.frames.odom, config.frames.base))
     for row in rows:
         stamp_ns = round(row[0] * _SECOND) + offset_ns
         if len(row) == 4:
@@ -163,7 +164,7 @@ def _tell(frontend: Frontend) -> None:
             reasons = ', '.join(f'{reason} {count}' for reason, count in dropped.items())
             warnings.warn(f'{sum(dropped.values())} of {counts[kind]["received"]} rows of {kind} '
                           f'left out: {reasons}', SolveWarning, stacklevel=3)
-    texts = [*frontend.warnings, *(one.text for one in frontend.findings),
-             *(one.text for _, one in frontend.events)]
+    texts = [*frontend.warnings, *(finding.text for finding in frontend.findings),
+             *(finding.text for _, finding in frontend.events)]
     for text in dict.fromkeys(texts):
         warnings.warn(text, SolveWarning, stacklevel=3)

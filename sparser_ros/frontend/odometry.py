@@ -1,354 +1,190 @@
-"""Odometry of one robot: recent poses, keyframes, and the noise between consecutive keyframes."""
+"""Odometry messages: checked, moved to the base of the robot, and handed to the gates."""
 
 from __future__ import annotations
 
-import bisect
-from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections import deque
 
-import numpy as np
+from ..graph.finding import Finding
+from .clocks import MAX_STAMP_NS, nanoseconds
+from .frames import Mountings, Unmounted
+from .odometry_gate import OdometryGate
+from .samples import OdometrySample
+from .track import Reading
+from .waiting import Shared
 
-from ..array_types import Array, Index, Mask
-from ..config import SparserConfig
-from .keyframes import KeyframeRule
-from .motion import Geometry, Pose
-from .noise import Noise, configured, fault
-from .odometry_gate import Believed
-from .odometry_record import OdometryRecord, RecordedOdometry
-from .pose_column import PoseColumn
-from .stamps import nanoseconds
-from .steps import Reading
-from .thinned_keyframes import ThinnedKeyframes
-
-
-@dataclass(frozen=True)
-class OdometryEdge:
-    """Motion from keyframe `number - 1` to keyframe `number`."""
-
-    number: int
-    motion: Pose
-    translation_variance: float
-    """Mean per axis, m^2."""
-    rotation_variance: float
-    """Mean per axis, rad^2."""
+SILENT_NS = 5_000_000_000
+"""A robot whose odometry stays behind the data of the others by this much is named."""
+RATIO_LIMIT = 0.05
+"""Relative difference of the way of the poses and of the speeds that is named: wheel radii are
+known to a few per cent."""
+JUDGED, FEW = 21, 2
+"""Newest messages of a robot; where most of them, and more than a few, are no poses, none is
+believed."""
+MAX_FRAME_NAMES = 1000
+"""Names of frames that are remembered."""
 
 
-@dataclass(frozen=True)
-class Attachment:
-    """An instant of a robot: its nearest keyframe and the odometry from there to the instant."""
+class Odometry:
+    """The odometry of all robots on its way to their tracks."""
 
-    robot: int
-    number: int
-    offset: Pose
+    def __init__(self, shared: Shared) -> None:
+        config = self._config = shared.config
+        self._space = shared.space
+        self._bounds = shared.bounds
+        self._clock = shared.clock
+        self._counters = shared.counters.odometry
+        self._events = shared.events
+        self._back_ns = nanoseconds(config.stamps.backward_jump_s)
+        self._ahead_ns = nanoseconds(config.stamps.max_future_s) or MAX_STAMP_NS
+        self._mountings = Mountings(config, shared.frames)
+        self._told_late: set[tuple[str, str]] = set()
+        self._gates = [OdometryGate(robot, track, shared)
+                       for robot, track in zip(config.robots, shared.tracks, strict=True)]
+        self._backward: dict[int, tuple[int, int]] = {}
+        """(messages that follow one another, last stamp) since odometry last went on forwards."""
+        self._absurd: dict[str, deque[bool]] = {
+            robot: deque(maxlen=JUDGED) for robot in config.robots}
+        """Which of the newest messages are no poses."""
+        self._present = 0
+        """What the clock had counted of messages of the present at the last of these."""
+        self.time_jump = False
+        """True since all that comes has gone back in time, and stayed there."""
+        self._frames_seen: set[tuple[str, str, str]] = set()
 
+    def fault(self, sample: OdometrySample) -> str:
+        """Why a message is no pose, or ''."""
+        quat = sample.quat_xyzw.tolist()
+        reason = self._bounds.pose_fault(sample.position_xyz.tolist(), quat)
+        if not reason and abs(math.hypot(*quat) - 1) > 0.01:
+            self._counters.warnings['quaternion_norm'] += 1
+        absurd = self._absurd[sample.robot]
+        absurd.append(bool(reason))
+        # An angle in all four components has norm 1 by chance now and then.
+        return reason or (
+            'among_absurd' if sum(absurd) > max(len(absurd) / 2, FEW) else '')
 
-class OdometryTrack:
-    """Poses of one robot in its odometry frame, in time order."""
+    def add(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
+        """Take in a checked message with its stamp in data time."""
+        ready = self._mountings.offer(number, sample, stamp_ns)
+        if not ready:
+            self._counters.waiting += 1
+            return True
+        self._add_released(ready[:-1])
+        return self._offer(number, sample, stamp_ns)
 
-    def __init__(self, robot: int, config: SparserConfig, space: Geometry, noise: Noise) -> None:
-        options = config.odometry
-        self._robot = robot
-        self._space = space
-        self._noise = noise
-        self._options = options
-        self._mode = config.odometry_noise
-        self._exact = config.ranges.attach == 'exact'
-        self._rule = KeyframeRule(config.keyframes, space)
-        self._history_ns = nanoseconds(options.history_s)
-        self._gap_ns = nanoseconds(options.max_interpolation_gap_s)
-        self._reach_ns = nanoseconds(options.max_extrapolation_s)
-        # Exact attachments may take any near keyframe, the nearest one needs to be the nearest.
-        self._window_ns = nanoseconds(
-            config.stamps.reorder_window_s if self._exact else config.stamps.timeout_s)
-        self.stamps: list[int] = []
-        self.poses: list[Pose] = []
-        # Columns, not lists: a thinning reads all of them within one callback.
-        self.keyframe_stamps = array('q')
-        self.keyframe_poses = PoseColumn(len(space.identity))
-        self.edges: list[OdometryEdge] = []
-        """Edges into keyframes that `take_edges` has not handed out yet."""
-        self.rows = array('q')
-        """Pose rows of the keyframes handed out so far."""
-        self.segments: list[int] = []
-        """Numbers of the keyframes at which a segment begins, the first one included."""
-        self._gone = ThinnedKeyframes(space)
-        self._record = OdometryRecord(len(space.identity), options.recorded_messages)
-        self.travelled_m = 0.0
-        """Way since the start."""
-        self._breaks: list[int] = []
-        """Their stamps."""
-        self._restart(None)
+    def _add_released(self, messages: list[Unmounted]) -> None:
+        for number, sample, stamp_ns in messages:
+            self._counters.waiting -= 1
+            self._offer(number, sample, stamp_ns)
 
-    def _restart(self, covariance: Any) -> None:
-        """Begin to accumulate at a new keyframe."""
-        self._motion = self._space.identity
-        self._total: Any = self._noise.zero
-        self._path = 0.0
-        self._turn = 0.0
-        self._covariance = covariance
-        self._gap_variances = (0.0, 0.0)
+    def look_at_frames(self) -> None:
+        """There are new constant transforms."""
+        self._add_released(self._mountings.released(flush=False))
+        for robot, frame in self._mountings.late():
+            if (robot, frame) not in self._told_late:
+                self._told_late.add((robot, frame))
+                self._events.add(self._clock.newest_ns, Finding(
+                    'frame_late', robot, f'where {frame} sits on {robot} came after its odometry '
+                    'had begun, which counts as that of the base until a reset'))
 
-    def add(self, believed: Believed) -> str:
-        """Append a reading newer than all others; returns a warning, '' = none.
+    def flush(self) -> None:
+        """No more data for now: what waits is decided."""
+        self._add_released(self._mountings.released(flush=True))
+        for gate in self._gates:
+            gate.flush()
 
-        The first reading of a segment becomes a keyframe without an edge into it.
-        """
-        reading = believed.reading
-        stamp_ns, pose = reading.stamp_ns, reading.pose
-        if not self.stamps or believed.new_segment:
-            self._append(stamp_ns, pose)
-            warning, usable = self._usable(reading.pose_covariance) \
-                if self._mode == 'pose_accumulated' else ('', None)
-            self.segments.append(len(self.keyframe_stamps))
-            self._breaks.append(stamp_ns)
-            self._record.append(stamp_ns, pose, len(self.segments) - 1)
-            self._keyframe(stamp_ns, pose, usable)
-            return warning
-        space, last = self._space, self.poses[-1]
-        step = space.between(last, pose)
-        seconds = (stamp_ns - self.stamps[-1]) * 1e-9
-        distance, angle = space.distance(step), space.angle(step)
-        if believed.gap is not None:
-            distance, angle = believed.gap.path_m, believed.gap.turn_rad
-            unseen = configured(distance, angle, seconds, self._options)
-            self._gap_variances = (self._gap_variances[0] + unseen[0],
-                                   self._gap_variances[1] + unseen[1])
-        self.travelled_m += distance
-        self._path += distance
-        self._turn += angle
-        self._append(stamp_ns, pose)
-        self._record.append(stamp_ns, pose, len(self.segments) - 1)
-        warning, usable = '', None
-        if self._mode == 'pose_accumulated':
-            warning, usable = self._usable(reading.pose_covariance)
-        elif self._mode != 'configured':
-            warning, noise = self._step_noise(reading, distance, angle, seconds)
-            self._total = self._noise.append(self._total, self._motion, step, noise)
-        motion = space.between(self.keyframe_poses[-1], pose)
-        self._motion = motion
-        if self._rule.chosen(motion, stamp_ns - self.keyframe_stamps[-1]):
-            variances, doubt = self._variances(stamp_ns, pose, usable)
-            self.edges.append(OdometryEdge(len(self.keyframe_stamps), motion, *variances))
-            self._keyframe(stamp_ns, pose, usable)
-            warning = warning or doubt
-        return warning
+    def _offer(self, number: int, sample: OdometrySample, stamp_ns: int) -> bool:
+        gate, counters = self._gates[number], self._counters
+        if gate.knows(stamp_ns):
+            return counters.drop('duplicate')
+        pose = self._space.pose(*self._mountings.base(
+            sample.robot, sample.child_frame_id, sample.position_xyz.tolist(),
+            sample.quat_xyzw.tolist()))
+        reading = Reading(stamp_ns, pose, sample.pose_covariance, sample.twist_covariance,
+                          sample.twist_speed)
+        if stamp_ns < gate.frontier_ns:
+            return self._older(number, gate, reading)
+        self._backward.clear()
+        self._check_frames(sample)
+        counters.waiting += 1
+        refused = counters.dropped.total()
+        gate.offer(reading)
+        return counters.dropped.total() == refused or gate.last is reading
 
-    def _step_noise(self, reading: Reading, distance: float, angle: float, seconds: float
-                    ) -> tuple[str, Any]:
-        """Covariance of the step that a reading ends, and a warning."""
-        increment = self._mode == 'pose_increment'
-        source = reading.pose_covariance if increment else reading.twist_covariance
-        warning, usable = self._usable(source)
-        if usable is None:
-            return warning, self._noise.isotropic(
-                *configured(distance, angle, seconds, self._options))
-        return warning, usable if increment else self._noise.of(np.asarray(source) * seconds**2)
+    def _older(self, number: int, gate: OdometryGate, reading: Reading) -> bool:
+        """A message older than others of its robot."""
+        counters = self._counters
+        far = gate.frontier_ns - reading.stamp_ns > self._back_ns
+        counters.waiting += 1
+        # A first message of all that is far ahead has a wrong stamp.
+        if (far or gate.last is not None) and gate.offer_older(reading):
+            return True
+        counters.waiting -= 1
+        if not far:
+            gate.late(reading.stamp_ns)
+            if not gate.track.insert(reading):
+                return counters.drop('out_of_order')
+            counters.accepted += 1
+            counters.warnings['late'] += 1
+            return True
+        return self._backwards(number, reading.stamp_ns, gate.frontier_ns - reading.stamp_ns)
 
-    def insert(self, reading: Reading) -> bool:
-        """Take in a reading that came too late to be sorted in; False = it does not fit in.
+    def _backwards(self, number: int, stamp_ns: int, back_ns: int) -> bool:
+        """A message far older than others of its robot: a bad stamp, a clock set back, a bag
+        that starts again. The last two are believed when such messages follow one another in time
+        while nothing comes that is stamped with the present."""
+        name = self._config.robots[number]
+        if self._clock.present != self._present:
+            self._backward.clear()
+            self._present = self._clock.present
+        count, last_ns = self._backward.get(number, (0, stamp_ns - 1))
+        count = count + 1 if 0 < stamp_ns - last_ns < self._ahead_ns else 1
+        self._backward[number] = count, stamp_ns
+        if not self.time_jump and count >= self._config.stamps.jump_messages:
+            self.time_jump = True
+        self._events.add(self._clock.newest_ns, Finding(
+            'odometry_backwards', name, f'the stamps of the odometry of {name} went back by '
+            f'{back_ns * 1e-9:.1f} s: such messages are dropped', back_ns * 1e-9, 's'))
+        return self._counters.drop('time_backwards')
 
-        It becomes no keyframe, but ranges are placed by it; the noise of its increment goes to
-        the edge that is being made now, so that none is lost.
-        """
-        after = bisect.bisect_left(self.stamps, reading.stamp_ns)
-        if not 0 < after < len(self.stamps) or self.stamps[after] == reading.stamp_ns \
-                or self._broken(self.stamps[after - 1], self.stamps[after]):
-            return False
-        first, second = self.stamps[after - 1], self.stamps[after]
-        share = (reading.stamp_ns - first) / (second - first)
-        expected = self._space.interpolate(self.poses[after - 1], self.poses[after], share)
-        off = self._space.between(expected, reading.pose)
-        if self._space.distance(off) > self._options.step_slack_m \
-                or self._space.angle(off) > self._options.step_slack_rad:
-            return False
-        self.stamps.insert(after, reading.stamp_ns)
-        self.poses.insert(after, reading.pose)
-        if self._mode == 'pose_increment':
-            _, usable = self._usable(reading.pose_covariance)
-            if usable is not None:
-                self._total = self._noise.append(
-                    self._total, self._motion, self._space.identity, usable)
-        return True
+    def _check_frames(self, sample: OdometrySample) -> None:
+        seen = (sample.robot, sample.frame_id, sample.child_frame_id)
+        if seen in self._frames_seen or len(self._frames_seen) >= MAX_FRAME_NAMES:
+            return
+        self._frames_seen.add(seen)
+        for frame, expected in zip(seen[1:], self._frames(*seen), strict=True):
+            if frame.lstrip('/') != expected:
+                self._counters.warnings['frame_id'] += 1
 
-    def _broken(self, first_ns: int, second_ns: int) -> bool:
-        """True if a segment begins after the first instant and up to the second."""
-        return bisect.bisect_right(self._breaks, first_ns) \
-            != bisect.bisect_right(self._breaks, second_ns)
+    def _frames(self, robot: str, _frame: str, child: str) -> tuple[str, str]:
+        """The frames expected; that of a sensor is not known by name."""
+        frames = self._config.frames
+        base = child.lstrip('/') if self._mountings.known(robot, child) else self._config.topic(
+            frames.base, robot)
+        return self._config.topic(frames.odom, robot), base
 
-    def _usable(self, covariance: Array) -> tuple[str, Any]:
-        reason = fault(covariance, self._space.dimension)
-        return (f'covariance_{reason}', None) if reason else ('', self._noise.of(covariance))
+    def frame_warning(self) -> str:
+        """Frame names of messages that differ from the configured ones, in words."""
+        for robot, frame, child in sorted(self._frames_seen):
+            expected = self._frames(robot, frame, child)
+            if (frame.lstrip('/'), child.lstrip('/')) != expected:
+                return (f'odometry of {robot} has frames {frame!r} and {child!r}, but frames.odom '
+                        f'and frames.base say {expected[0]!r} and {expected[1]!r}')
+        return ''
 
-    def _variances(self, stamp_ns: int, pose: Pose, covariance: Any) -> tuple[Any, str]:
-        """Variances of the edge into a keyframe at this pose, and a warning."""
-        seconds = (stamp_ns - self.keyframe_stamps[-1]) * 1e-9
-        fallback = configured(self._path, self._turn, seconds, self._options)
-        if self._mode == 'configured':
-            return fallback, ''
-        if self._mode != 'pose_accumulated':
-            return self._widened(self._noise.variances(self._total)), ''
-        if covariance is None or self._covariance is None:
-            return fallback, ''
-        grown = self._noise.variances(self._noise.difference(
-            self.keyframe_poses[-1], pose, self._covariance, covariance))
-        if min(grown) <= 0:
-            return fallback, 'covariance_not_growing'
-        return self._widened(grown), ''
-
-    def _widened(self, variances: tuple[float, float]) -> tuple[float, float]:
-        """Variances of messages, and of what happened in gaps between them."""
-        return (variances[0] + self._gap_variances[0], variances[1] + self._gap_variances[1])
-
-    def _append(self, stamp_ns: int, pose: Pose) -> None:
-        self.stamps.append(stamp_ns)
-        self.poses.append(pose)
-        # Cutting in large steps keeps the cost per message constant.
-        if len(self.stamps) >= 512 and len(self.stamps) % 256 == 0:
-            old = bisect.bisect_left(self.stamps, stamp_ns - self._history_ns)
-            if old > len(self.stamps) // 4:
-                del self.stamps[:old], self.poses[:old]
-
-    def _keyframe(self, stamp_ns: int, pose: Pose, covariance: Any) -> None:
-        self.keyframe_stamps.append(stamp_ns)
-        self.keyframe_poses.append(pose)
-        self._restart(covariance)
-
-    @property
-    def chains(self) -> Index:
-        """(k,): number of the segment of every keyframe."""
-        numbers = np.arange(len(self.keyframe_stamps))
-        return np.searchsorted(np.array(self.segments, dtype=np.int64), numbers, side='right') - 1
-
-    def thin(self, keep: Mask, rows: Index) -> None:
-        """Forget keyframes but those of a mask (k,), whose pose rows are `rows` from now on.
-
-        All edges are handed out; the first keyframe of every segment stays.
-        """
-        stamps = np.array(self.keyframe_stamps)
-        self._gone.add(stamps[~keep], self.keyframe_poses.take(keep))
-        self.keyframe_stamps = array('q', stamps[keep].tobytes())
-        self.segments = (np.cumsum(keep) - 1)[self.segments].tolist()
-        self.rows = array('q', rows.astype(np.int64).tobytes())
-
-    @property
-    def recorded(self) -> RecordedOdometry:
-        """The messages and keyframes so far, which do not change any more.
-
-        Messages that came later than the reorder window are not among them.
-        """
-        return RecordedOdometry(
-            self._record.blocks, np.array(self.keyframe_stamps, dtype=np.int64),
-            self.keyframe_poses.values, self.chains)
-
-    def take_edges(self) -> list[OdometryEdge]:
-        """Edges that no increment holds yet."""
-        edges, self.edges = self.edges, []
-        return edges
-
-    def locate(self, stamp_ns: int, final: bool) -> Attachment | str | None:
-        """The attachment of an instant; None = wait for odometry; a text = why there is none.
-
-        The next keyframe counts as a neighbour only within a fixed window, so that the choice
-        does not depend on how late the question is asked. `final` = do not wait.
-        """
-        if not self.stamps:
-            return 'no_odometry' if final else None
-        newest = self.stamps[-1]
-        after = bisect.bisect_right(self.keyframe_stamps, stamp_ns)
-        if after and self.keyframe_stamps[after - 1] == stamp_ns:
-            return Attachment(self._robot, after - 1, self._space.identity)
-        if after == len(self.keyframe_stamps) and not final \
-                and newest < stamp_ns + self._window_ns:
-            return None
-        covered = self.keyframe_stamps[0] <= stamp_ns <= newest
-        pose = self._pose_at(stamp_ns) if self._exact or not covered else self.poses[-1]
-        if isinstance(pose, str):
-            return pose
-        number = self._keyframe_of(stamp_ns, after)
-        if isinstance(number, str):
-            return number
-        offset = self._space.identity
-        if self._exact:
-            offset = self._space.between(self.keyframe_poses[number], pose)
-        return Attachment(self._robot, number, offset)
-
-    def _keyframe_of(self, stamp_ns: int, after: int) -> int | str:
-        """The keyframe that an instant attaches to, of the segment its pose belongs to."""
-        number = max(after - 1, 0)
-        if not 0 < after < len(self.keyframe_stamps):
-            return number
-        ahead = self.keyframe_stamps[after] - stamp_ns
-        if after in self.segments:
-            end = self._end_of_segment(after)
-            if stamp_ns <= end:
-                return number
-            near = self._nearer_side(end, stamp_ns, self.keyframe_stamps[after])
-            if near is None:
-                return 'odometry_gap'
-            return number if near == end else after
-        # Where keyframes were thinned, the way to the one before may be long.
-        thinned = stamp_ns <= self._gone.newest_ns
-        if (ahead <= self._window_ns or thinned) \
-                and ahead < stamp_ns - self.keyframe_stamps[number]:
-            number = after
-        return number
-
-    def _keyframes_around(
-        self, stamp_ns: int
-    ) -> tuple[Sequence[int], PoseColumn | Sequence[Pose]]:
-        """Stamps and poses of keyframes that an instant lies between, thinned ones included."""
-        gone = self._gone.around(stamp_ns)
-        if not gone:
-            return self.keyframe_stamps, self.keyframe_poses
-        after = bisect.bisect_left(self.keyframe_stamps, stamp_ns)
-        found = gone | {
-            self.keyframe_stamps[row]: self.keyframe_poses[row]
-            for row in (after - 1, after) if 0 <= row < len(self.keyframe_stamps)}
-        chosen = [max((one for one in found if one < stamp_ns), default=None),
-                  min((one for one in found if one >= stamp_ns), default=None)]
-        stamps = [one for one in chosen if one is not None]
-        return stamps, [found[one] for one in stamps]
-
-    def _end_of_segment(self, after: int) -> int:
-        """Newest stamp before keyframe `after`, which begins a segment."""
-        row = bisect.bisect_left(self.stamps, self.keyframe_stamps[after])
-        return self.stamps[row - 1] if row else self.keyframe_stamps[after - 1]
-
-    def _nearer_side(self, first_ns: int, stamp_ns: int, second_ns: int) -> int | None:
-        """The nearer of two instants, if within reach of extrapolation."""
-        near = first_ns if 2 * stamp_ns <= first_ns + second_ns else second_ns
-        return near if abs(stamp_ns - near) <= self._reach_ns else None
-
-    def _pose_at(self, stamp_ns: int) -> Pose | str:
-        """Pose by interpolation, or a bit of extrapolation; a text = why there is none."""
-        stamps: Sequence[int] = self.stamps
-        poses: PoseColumn | Sequence[Pose] = self.poses
-        if stamp_ns < stamps[0] and stamps[0] > self.keyframe_stamps[0]:
-            # What was pruned survives as keyframes.
-            stamps, poses = self._keyframes_around(stamp_ns)
-            gap_ns = 1 << 62
-        else:
-            gap_ns = self._gap_ns
-        after = bisect.bisect_left(stamps, stamp_ns)
-        if after < len(stamps) and stamps[after] == stamp_ns:
-            return poses[after]
-        if after == 0 or after == len(stamps):
-            end = 0 if after == 0 else len(stamps) - 1
-            if abs(stamp_ns - stamps[end]) > self._reach_ns:
-                return 'before_odometry' if after == 0 else 'after_odometry'
-            first = max(min(after - 1, len(stamps) - 2), 0)
-            second = first + 1
-            if second >= len(stamps) or stamps[second] - stamps[first] > gap_ns \
-                    or self._broken(stamps[first], stamps[second]):
-                return poses[end]
-        else:
-            first, second = after - 1, after
-            if stamps[second] - stamps[first] > gap_ns \
-                    or self._broken(stamps[first], stamps[second]):
-                near = self._nearer_side(stamps[first], stamp_ns, stamps[second])
-                return 'odometry_gap' if near is None \
-                    else poses[first if near == stamps[first] else second]
-        share = (stamp_ns - stamps[first]) / (stamps[second] - stamps[first])
-        return self._space.interpolate(poses[first], poses[second], share)
+    def findings(self) -> tuple[Finding, ...]:
+        """Robots whose odometry is silent, or contradicts itself, right now."""
+        findings, newest = [], self._clock.newest_ns
+        for name, gate in zip(self._config.robots, self._gates, strict=True):
+            stamps, ratio = gate.track.stamps, gate.twist.ratio
+            if stamps and newest - stamps[-1] > SILENT_NS:
+                seconds = (newest - stamps[-1]) * 1e-9
+                findings.append(Finding(
+                    'odometry_silent', name,
+                    f'the odometry of {name} has been silent for {seconds:.1f} s', seconds, 's'))
+            if abs(ratio - 1) > RATIO_LIMIT:
+                findings.append(Finding(
+                    'odometry_twist', name, f'the poses in the odometry of {name} go '
+                    f'{ratio:.2f} times as far as its own speeds say', ratio, ''))
+        return tuple(findings)

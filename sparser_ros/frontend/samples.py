@@ -6,7 +6,8 @@ not validated: the front-end does that, and counts what it refuses with a reason
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..array_types import Array
 
@@ -15,6 +16,7 @@ from ..array_types import Array
 class OdometrySample:
     """Pose of a robot in its odometry frame (`nav_msgs/Odometry`)."""
 
+    kind: ClassVar[str] = 'odometry'
     robot: str
     stamp_ns: int
     """0 = unknown; `received_ns` is used."""
@@ -35,6 +37,7 @@ class OdometrySample:
 class RangeSample:
     """One distance between two radios (`sparser_ros/UwbRange`)."""
 
+    kind: ClassVar[str] = 'ranges'
     source: str
     target: str
     stamp_ns: int
@@ -53,6 +56,7 @@ class RangeSample:
 class SightingSample:
     """Place of a landmark in a frame of the robot that sees it (`sparser_ros/LandmarkSighting`)."""
 
+    kind: ClassVar[str] = 'sightings'
     robot: str
     landmark: str
     stamp_ns: int
@@ -68,6 +72,7 @@ class SightingSample:
 class ClosureSample:
     """Pose of one robot at one instant in the frame of another, or of itself, at another."""
 
+    kind: ClassVar[str] = 'closures'
     from_robot: str
     from_stamp_ns: int
     to_robot: str
@@ -85,6 +90,7 @@ class ClosureSample:
 class FrameSample:
     """A constant transform between two frames (one of a `tf2_msgs/TFMessage` on `/tf_static`)."""
 
+    kind: ClassVar[str] = 'frames'
     parent: str
     child: str
     position_xyz: Array
@@ -96,6 +102,7 @@ class FrameSample:
 class FixSample:
     """Absolute position, and perhaps heading, of a robot in the map frame."""
 
+    kind: ClassVar[str] = 'fixes'
     robot: str
     stamp_ns: int
     received_ns: int
@@ -110,3 +117,18 @@ class FixSample:
     """Frame of what the position is of; '' = configured."""
     satellite: bool = False
     """True where the position is of latitude and longitude, relative to the datum."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A message, or a part of one, that holds no sample; counted by the front-end."""
+
+    kind: str
+    """One of `counters.KINDS`."""
+    reason: str
+    detail: str = field(default='', compare=False)
+    """Which part of the configuration does not fit the message, in words."""
+
+
+Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample
+          | Refused)

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import io
 import pickle
-import types
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,7 @@ _PLAIN = {
 
 def pack(frontend: Frontend, inputs: Inputs) -> bytes:
     """The bytes of a front-end and of the adapters of its inputs."""
-    stream = io.BytesIO()
-    _Pickler(stream, protocol=5).dump((frontend, inputs))
-    return stream.getvalue()
+    return pickle.dumps((frontend, inputs), protocol=5)
 
 
 def unpack(data: bytes) -> tuple[Frontend, Inputs]:
@@ -58,30 +55,12 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-class _Pickler(pickle.Pickler):
-    """Bound methods go as object and name: pickle itself would need `getattr` on reading."""
-
-    def reducer_override(self, item: Any) -> Any:
-        if isinstance(item, types.MethodType):
-            return _method, (item.__self__, item.__name__)
-        return NotImplemented
-
-
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         ours = f'{module}.'.startswith(_ROOMS) and '.' not in name
         if (module, name) not in _PLAIN and not ours:
             raise pickle.UnpicklingError(f'{module}.{name} does not belong here')
-        found = super().find_class(module, name)
-        if ours and not str(getattr(found, '__module__', '')).startswith('sparser_ros.'):
+        value = super().find_class(module, name)
+        if ours and not str(getattr(value, '__module__', '')).startswith('sparser_ros.'):
             raise pickle.UnpicklingError(f'{module}.{name} does not belong here')
-        return found
-
-
-def _method(owner: Any, name: str) -> Any:
-    """A method of an object of this package."""
-    kind = type(owner)
-    if not kind.__module__.startswith(_ROOMS) or not isinstance(
-            getattr(kind, name, None), types.FunctionType):
-        raise pickle.UnpicklingError(f'{kind.__name__}.{name} does not belong here')
-    return getattr(owner, name)
+        return value

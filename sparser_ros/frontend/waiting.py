@@ -1,93 +1,189 @@
-"""Measurements between instants of robots, waiting until odometry covers those instants."""
+"""What measurements of all kinds share on their way to keyframes: the order of their stamps, limits
+on their rate, and waiting until odometry covers their instants."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+import heapq
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from .counters import KindCounters
-from .odometry import Attachment, OdometryTrack
+from ..config import SparserConfig
+from .clocks import DataClock, nanoseconds
+from .counters import Counters, EventLog
+from .frames import StaticFrames
+from .motion import Geometry
+from .noise import Bounds, Noise
+from .radios import Radios
+from .track import Attachment, Track
 
-T = TypeVar('T')
-_log = logging.getLogger(__name__)
+SECOND_NS = 1_000_000_000
+Instant = tuple[int, int]
+"""Number of a robot, and a stamp in data time."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The parts of a front-end that all kinds of input use."""
+
+    config: SparserConfig
+    space: Geometry
+    noise: Noise
+    frames: StaticFrames
+    bounds: Bounds
+    clock: DataClock
+    radios: Radios
+    counters: Counters
+    events: EventLog
+    robots: dict[str, int]
+    """Numbers of the robots by name."""
+    tracks: tuple[Track, ...]
+    """By number."""
 
 
 @dataclass
-class Waiting(Generic[T]):
-    """One measurement, the instants it joins, and where those were attached so far."""
+class Pending:
+    """A measurement that passed the checks of its kind."""
 
-    item: T
-    instants: tuple[tuple[int, int] | None, ...]
-    """(robot, stamp_ns) of each end; None for ends that are no robot."""
-    found: list[Attachment | None] = field(default_factory=list)
+    stamp_ns: int
+    instants: tuple[Instant | None, ...]
+    """Of its ends; None for ends that are no robot."""
+    places: list[Attachment | None] = field(init=False, default_factory=list)
+    """Where the instants were attached so far."""
 
     def __post_init__(self) -> None:
-        self.found = [None] * len(self.instants)
-
-    @property
-    def stamp_ns(self) -> int:
-        return max((instant[1] for instant in self.instants if instant), default=0)
-
-
-class WaitingList(Generic[T]):
-    """Attaches measurements as soon as odometry allows, or drops them after the timeout."""
-
-    def __init__(
-        self, tracks: list[OdometryTrack], timeout_ns: int, counters: KindCounters
-    ) -> None:
-        self._tracks = tracks
-        self._timeout_ns = timeout_ns
-        self._counters = counters
-        self._waiting: list[Waiting[T]] = []
-
-    def add(self, waiting: Waiting[T]) -> None:
-        """Let a measurement wait; the caller has counted it as waiting."""
-        self._waiting.append(waiting)
+        self.detach()
 
     def detach(self) -> None:
-        """Look for all keyframes anew: their numbers have changed."""
-        for waiting in self._waiting:
-            waiting.found = [None] * len(waiting.instants)
+        """Forget the keyframes: their numbers have changed."""
+        self.places = [None] * len(self.instants)
 
-    def resolve(self, newest_ns: int, final: bool,
-                accept: Callable[[T, list[Attachment | None]], str]) -> None:
-        """Hand every complete measurement to `accept`, which returns a reason to drop it or ''."""
-        remaining: list[Waiting[T]] = []
-        for waiting in self._waiting:
-            last = final or newest_ns - waiting.stamp_ns > self._timeout_ns
-            reason = self._attach(waiting, last)
-            if reason is None:
-                remaining.append(waiting)
-                continue
-            reason = reason or self._accepted(waiting, accept)
-            self._counters.waiting -= 1
-            if reason:
-                self._counters.drop(reason)
-            else:
-                self._counters.accepted += 1
-        self._waiting = remaining
+    @property
+    def newest_ns(self) -> int:
+        """The newer one of its instants."""
+        return max((instant[1] for instant in self.instants if instant), default=0)
 
-    def _accepted(self, waiting: Waiting[T],
-                  accept: Callable[[T, list[Attachment | None]], str]) -> str:
-        """As `accept`; an exception drops this one measurement, with its traceback in the log."""
-        try:
-            return accept(waiting.item, waiting.found)
-        except Exception:
-            _log.exception('a measurement could not be attached: %r', waiting.item)
-            return 'internal_error'
-
-    def _attach(self, waiting: Waiting[T], last: bool) -> str | None:
-        """'' = all ends attached, None = wait, else why it cannot be."""
+    def attach(self, tracks: tuple[Track, ...], last: bool) -> str | None:
+        """'' = all ends have keyframes, None = wait, else why one has none. `last`: do not wait."""
         complete = True
-        for end, instant in enumerate(waiting.instants):
-            if instant is None or waiting.found[end] is not None:
+        for end, instant in enumerate(self.instants):
+            if instant is None or self.places[end] is not None:
                 continue
-            place = self._tracks[instant[0]].locate(instant[1], last)
+            place = tracks[instant[0]].locate(instant[1], last)
             if isinstance(place, str):
                 return place
             if place is None:
                 complete = False
-            waiting.found[end] = place
+            self.places[end] = place
         return '' if complete else None
+
+
+P = TypeVar('P', bound=Pending)
+
+
+class Intake(Generic[P]):
+    """Measurements of one kind, from their samples until both ends have keyframes."""
+
+    kind = ''
+    """One of `counters.KINDS`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._config = shared.config
+        self._clock = shared.clock
+        self._events = shared.events
+        self._robots = shared.robots
+        self._tracks = shared.tracks
+        self._timeout_ns = nanoseconds(shared.config.stamps.timeout_s)
+        self.counters = shared.counters.kind(self.kind)
+        self._waiting: list[P] = []
+
+    def detach(self) -> None:
+        """Look for all keyframes anew: their numbers have changed."""
+        for pending in self._waiting:
+            pending.detach()
+
+    def _drop(self, reason: str) -> None:
+        """Count the refusal of a measurement that was waiting."""
+        self.counters.waiting -= 1
+        self.counters.drop(reason)
+
+    def settle(self, reason: str) -> None:
+        """Count a measurement of `attached` as accepted, or dropped for a reason."""
+        if reason:
+            self._drop(reason)
+        else:
+            self.counters.waiting -= 1
+            self.counters.accepted += 1
+
+    def attached(self, newest_ns: int, flush: bool) -> list[P]:
+        """The measurements that have keyframes now; those that never will are dropped.
+
+        They still count as waiting. With `flush`, or where data time, `newest_ns`, has passed them
+        by the timeout, nothing waits any longer.
+        """
+        waiting, self._waiting = self._waiting, []
+        ready: list[P] = []
+        for pending in waiting:
+            last = flush or newest_ns - pending.newest_ns > self._timeout_ns
+            reason = pending.attach(self._tracks, last)
+            if reason is None:
+                self._waiting.append(pending)
+            elif reason:
+                self._drop(reason)
+            else:
+                ready.append(pending)
+        return ready
+
+
+class StampOrder(Generic[P]):
+    """Releases measurements by their stamps, once data time has passed them by a delay: the outcome
+    does not depend on the order in which topics deliver."""
+
+    def __init__(self, delay_ns: int) -> None:
+        self.delay_ns = delay_ns
+        self._heap: list[tuple[int, tuple[Any, ...], int, P]] = []
+        self._serial = 0
+
+    def push(self, pending: P, key: tuple[Any, ...]) -> None:
+        """Take one in; the key decides between equal stamps."""
+        self._serial += 1
+        heapq.heappush(self._heap, (pending.stamp_ns, key, self._serial, pending))
+
+    def released(self, newest_ns: int, flush: bool) -> Iterator[P]:
+        """Those whose time has come, oldest first."""
+        while self._heap and (flush or self._heap[0][0] + self.delay_ns <= newest_ns):
+            yield heapq.heappop(self._heap)[-1]
+
+
+class RateLimit:
+    """At most so many measurements per second of data time, of each pair and in all.
+
+    When all together are too many, a pair keeps its equal share of the total.
+    """
+
+    def __init__(self, per_pair_hz: float, total_hz: float) -> None:
+        self._per_pair = max(1, round(per_pair_hz))
+        self._total = max(1, round(total_hz))
+        self._passed: deque[tuple[int, tuple[str, str]]] = deque()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def exceeded(self, stamp_ns: int, pair: tuple[str, str]) -> str:
+        """Who sends too much, '' = the measurement is within the limits.
+
+        Measurements come in the order of their stamps.
+        """
+        while self._passed and stamp_ns - self._passed[0][0] >= SECOND_NS:
+            _, old = self._passed.popleft()
+            self._counts[old] -= 1
+            if not self._counts[old]:
+                del self._counts[old]
+        count = self._counts.get(pair, 0)
+        pairs = len(self._counts) + (count == 0)
+        if count >= self._per_pair:
+            return f'between {pair[0]} and {pair[1]}'
+        if len(self._passed) >= self._total and count >= max(1, self._total // pairs):
+            return 'of all radios together'
+        self._passed.append((stamp_ns, pair))
+        self._counts[pair] += 1
+        return ''

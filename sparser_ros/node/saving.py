@@ -21,8 +21,8 @@ from ..backend.session.covariances import covariance_fields
 from ..backend.session.solution import Location, Solution
 from ..config import ConfigError, FormatError, SparserError
 from ..config.sparser import SparserConfig
-from ..frontend import odometry_trajectory
-from ..frontend.odometry_record import RecordedOdometry
+from ..frontend import record
+from ..frontend.record import RecordedOdometry
 from ..graph import Estimate, Graph, with_estimate
 from ..io import atomic, beacon_file, pyfg, report, ros_yaml, tum
 from ..io.beacon_file import SavedBeacon
@@ -74,7 +74,7 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
         located = [r.robot for r in solution.robots if r.location is Location.LOCATED]
         part, estimate = _restricted(graph, solution.estimate, located)
         tum.write(folder, part, estimate, part.poses.stamp_ns)
-        odometry_trajectory.write(folder, part, estimate, odometry)
+        record.write(folder, part, estimate, odometry)
         if solution.covariances is not None:
             report.write(
                 folder / 'covariances.json', covariance_fields(graph, solution.covariances))

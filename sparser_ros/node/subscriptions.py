@@ -19,8 +19,8 @@ from rclpy.type_support import check_for_type_support
 from ..config import ConfigError
 from ..config.sparser import SparserConfig
 from ..frontend.counters import KINDS
+from ..frontend.decode import readable
 from ..frontend.inputs import Route
-from ..frontend.serialized import readable
 from .message_types import message_type
 from .on_demand import OnDemandTimer
 from .pipeline import Pipeline

@@ -28,15 +28,15 @@ def rebuilt(bag, config):
     for message in BagReader(bag):
         time, robot = message.bag_time_ns, message.topic.split('/')[1]
         if message.topic == '/uwb/ranges':
-            frontend.add_range(decode.uwb_range(message.msg, time))
+            frontend.add(decode.uwb_range(message.msg, time))
         elif message.topic == '/landmark_sightings':
-            frontend.add_sighting(decode.landmark_sighting(message.msg, time))
+            frontend.add(decode.landmark_sighting(message.msg, time))
         elif message.topic == '/loop_closures':
-            frontend.add_closure(decode.loop_closure(message.msg, time))
+            frontend.add(decode.loop_closure(message.msg, time))
         elif message.topic.endswith('/odom'):
-            frontend.add_odometry(decode.odometry(message.msg, robot, time))
+            frontend.add(decode.odometry(message.msg, time, robot))
         else:
-            frontend.add_fix(decode.fix(message.msg, robot, time))
+            frontend.add(decode.fix(message.msg, time, robot))
     increment = frontend.take(flush=True)
     return extended(empty_graph(config.dimension), increment), frontend.counters.as_dict()
 

@@ -5,7 +5,7 @@ import pytest
 from frontend_world import Robot, config, drive, graph_of, range_sample
 
 from sparser_ros.frontend import Frontend
-from sparser_ros.frontend.admission import similar
+from sparser_ros.frontend.radios import similar
 
 
 def driven(seconds=10.0, **values):
@@ -17,9 +17,9 @@ def driven(seconds=10.0, **values):
 def test_a_pair_that_floods_is_thinned_and_named():
     frontend, graph = driven(), None
     for k in range(9000):
-        frontend.add_range(range_sample('A', 'L1', 0.001 * k, 5.0))
+        frontend.add(range_sample('A', 'L1', 0.001 * k, 5.0))
         if k % 100 == 0:
-            frontend.add_range(range_sample('B', 'L2', 0.001 * k, 5.0))
+            frontend.add(range_sample('B', 'L2', 0.001 * k, 5.0))
             graph = graph_of(frontend, flush=False, graph=graph)
     graph = graph_of(frontend, graph=graph)
     counters = frontend.counters.ranges
@@ -33,7 +33,7 @@ def test_all_pairs_together_share_the_limit():
     frontend = driven(ranges={'max_total_rate_hz': 100.0})
     for k in range(300):
         for beacon in range(20):
-            frontend.add_range(range_sample('A', f'L{beacon}', 0.03 * k, 5.0))
+            frontend.add(range_sample('A', f'L{beacon}', 0.03 * k, 5.0))
     graph = graph_of(frontend)
     assert 9 * 95 <= len(graph.ranges) <= 9 * 120
     heard = np.bincount(~graph.ranges.target)
@@ -44,9 +44,9 @@ def test_random_names_become_no_beacons_and_the_flood_is_named():
     frontend = driven()
     rng, graph = np.random.default_rng(1), None
     for k in range(2000):
-        frontend.add_range(range_sample('A', f'x{rng.integers(10**9)}', 0.005 * k, 5.0))
+        frontend.add(range_sample('A', f'x{rng.integers(10**9)}', 0.005 * k, 5.0))
         if k % 10 == 0:
-            frontend.add_range(range_sample('A', 'L1', 0.005 * k, 5.0))
+            frontend.add(range_sample('A', 'L1', 0.005 * k, 5.0))
             graph = graph_of(frontend, flush=False, graph=graph)
     graph = graph_of(frontend, graph=graph)
     assert len(graph.landmarks) <= 21
@@ -60,7 +60,7 @@ def test_random_names_become_no_beacons_and_the_flood_is_named():
 def test_no_more_than_so_many_new_beacons():
     frontend = driven(ranges={'max_new_beacons': 5})
     for k in range(100):
-        frontend.add_range(range_sample('A', f'L{k % 10}', 0.09 * k, 5.0))
+        frontend.add(range_sample('A', f'L{k % 10}', 0.09 * k, 5.0))
     assert len(graph_of(frontend).landmarks) == 5
     assert frontend.counters.ranges.dropped == {'unconfirmed_radio': 50}
 
@@ -68,7 +68,7 @@ def test_no_more_than_so_many_new_beacons():
 def test_a_new_beacon_loses_no_range():
     frontend, graph = driven(), None
     for k in range(10):
-        frontend.add_range(range_sample('A', 'L1', 0.5 * k, 5.0 + k))
+        frontend.add(range_sample('A', 'L1', 0.5 * k, 5.0 + k))
         graph = graph_of(frontend, flush=False, graph=graph)
     graph = graph_of(frontend, graph=graph)
     assert sorted(graph.ranges.distance_m) == [5.0 + k for k in range(10)]
@@ -77,8 +77,8 @@ def test_a_new_beacon_loses_no_range():
 def test_names_that_look_mistyped_are_pointed_out():
     frontend = driven(radios={'anchor_07': {'beacon': 'anchor_07'}})
     for k in range(5):
-        frontend.add_range(range_sample('A', 'Anchor_7', 0.5 * k, 5.0))
-        frontend.add_range(range_sample('A', 'anchor_08', 0.5 * k, 5.0))
+        frontend.add(range_sample('A', 'Anchor_7', 0.5 * k, 5.0))
+        frontend.add(range_sample('A', 'anchor_08', 0.5 * k, 5.0))
     graph_of(frontend)
     (text,) = frontend.warnings
     assert "'Anchor_7'" in text and "'anchor_07'" in text
@@ -88,7 +88,7 @@ def test_a_name_and_its_number_are_both_named():
     """YAML and drivers turn 81:00 into 4860 and 0x6958 into 26968."""
     frontend = driven(radios={'4860': {'beacon': '4860'}})
     for k in range(5):
-        frontend.add_range(range_sample('A', '81:00', 0.5 * k, 5.0))
+        frontend.add(range_sample('A', '81:00', 0.5 * k, 5.0))
     graph_of(frontend)
     (text,) = frontend.warnings
     assert "'81:00'" in text and "'4860'" in text and 'quotes' in text

@@ -94,11 +94,11 @@ def test_after_finite_extremes_good_data_are_taken(dimension, mode, events):
     before = {k: frontend.counters.kind(k).accepted for k in ('odometry', 'ranges', 'closures')}
     for step in range(60, 160):
         for robot in robots:
-            frontend.add_odometry(robot.odometry(0.1 * step))
-        frontend.add_range(range_sample('A', 'B', 0.1 * step, 5.0))
+            frontend.add(robot.odometry(0.1 * step))
+        frontend.add(range_sample('A', 'B', 0.1 * step, 5.0))
         if step % 10 == 0:
             graph = graph_of(frontend, flush=False, graph=graph)
-    frontend.add_closure(closure_sample(robots[0], 9.0, robots[1], 9.5))
+    frontend.add(closure_sample(robots[0], 9.0, robots[1], 9.5))
     graph = graph_of(frontend, graph=graph)
     assert_bounded(graph)
     for kind in counters.KINDS:
@@ -118,12 +118,12 @@ def test_no_kind_is_more_certain_than_its_floor(dimension):
     tiny = np.eye(6) * 1e-300
     for k in range(50):
         for robot in robots:
-            frontend.add_odometry(robot.odometry(0.1 * k, tiny))
-    frontend.add_range(range_sample('A', 'B', 1.0, 5.0, variance=1e-320))
-    frontend.add_closure(closure_sample(robots[0], 1.0, robots[1], 2.0, covariance=tiny))
-    frontend.add_sighting(sighting_sample(
+            frontend.add(robot.odometry(0.1 * k, tiny))
+    frontend.add(range_sample('A', 'B', 1.0, 5.0, variance=1e-320))
+    frontend.add(closure_sample(robots[0], 1.0, robots[1], 2.0, covariance=tiny))
+    frontend.add(sighting_sample(
         robots[0], 2.0, 'L1', np.array([3.0, 2.0, 0.0]), covariance=np.eye(3) * 1e-320))
-    frontend.add_fix(fix_sample(robots[0], 2.0, position_covariance=np.eye(3) * 1e-320,
+    frontend.add(fix_sample(robots[0], 2.0, position_covariance=np.eye(3) * 1e-320,
                                 orientation_covariance=np.eye(3) * 1e-320))
     graph = graph_of(frontend)
     edges = graph.relative_poses

@@ -10,7 +10,7 @@ from frontend_world import Robot, config, drive, graph_of, ns
 
 from sparser_ros.config import ConfigError, SparserConfig
 from sparser_ros.frontend import Frontend, Inputs, RangeSample, Refused
-from sparser_ros.frontend.geodesy import Datum, earth_fixed
+from sparser_ros.frontend.decode import Datum, earth_fixed
 
 RECEIVED = 5_000_000_000
 
@@ -154,7 +154,7 @@ def test_positions_without_covariance_are_fixes(use):
         (sample,) = Inputs(chosen).match('/A/tag').decode(message, ns(0.5))
         frontend = Frontend(chosen)
         drive(frontend, [Robot('A', 2, 1)], 1.0)
-        assert frontend.add_fix(sample)
+        assert frontend.add(sample)
         graph = graph_of(frontend)
         if use == 'pose' and kind == 'PoseStamped':
             assert graph.pose_priors.tau == pytest.approx([0.25**-2])

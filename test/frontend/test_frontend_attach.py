@@ -40,9 +40,9 @@ def test_a_range_between_keyframes_is_exact(dimension):
     drive(frontend, [a, b], 6.0)
     for k, t in enumerate(np.linspace(0.05, 5.87, 40)):
         one, other = a.antenna(t, LEVERS['a1']), b.antenna(t, LEVERS['b1'])
-        assert frontend.add_range(range_sample('a1', 'b1', t, np.linalg.norm(one - other)))
+        assert frontend.add(range_sample('a1', 'b1', t, np.linalg.norm(one - other)))
         if k % 3 == 0:
-            frontend.add_range(range_sample('a1', 'L1', t, np.linalg.norm(one - BEACON)))
+            frontend.add(range_sample('a1', 'L1', t, np.linalg.norm(one - BEACON)))
     graph = graph_of(frontend).validate()
     assert len(graph.ranges) == 54
     assert graph.n_poses == 14
@@ -57,7 +57,7 @@ def test_a_range_goes_to_the_nearest_keyframe_within_the_window(dimension):
     frontend, (a, b) = setting(dimension)
     drive(frontend, [a, b], 3.0)
     for t in (0.4, 0.9, 1.1, 2.83):
-        frontend.add_range(range_sample('a1', 'b1', t, 1.0))
+        frontend.add(range_sample('a1', 'b1', t, 1.0))
     graph = graph_of(frontend)
     place = graph.poses.index[graph.ranges.source]
     # 0.4 s: the next keyframe is 0.6 s away, beyond the window.
@@ -70,8 +70,8 @@ def test_closures_between_keyframes_are_exact(dimension):
     drive(frontend, [a, b], 6.0)
     rng = np.random.default_rng(3)
     for t, s in rng.uniform(0.0, 5.9, (10, 2)):
-        assert frontend.add_closure(closure_sample(a, t, b, s))
-    frontend.add_closure(closure_sample(a, 0.3, a, 5.2))
+        assert frontend.add(closure_sample(a, t, b, s))
+    frontend.add(closure_sample(a, 0.3, a, 5.2))
     graph = graph_of(frontend)
     closures = ~graph.relative_poses.odometry
     assert closures.sum() == 11
@@ -84,8 +84,8 @@ def test_closures_between_keyframes_are_exact(dimension):
 def test_offset_of_a_closure_turns_its_rotation_noise_into_translation_noise(dimension):
     frontend, (a, b) = setting(dimension)
     drive(frontend, [a, b], 4.0)
-    frontend.add_closure(closure_sample(a, 1.0, b, 2.0))
-    frontend.add_closure(closure_sample(a, 1.0, b, 2.4))
+    frontend.add(closure_sample(a, 1.0, b, 2.0))
+    frontend.add(closure_sample(a, 1.0, b, 2.4))
     graph = graph_of(frontend)
     tau = graph.relative_poses.tau[~graph.relative_poses.odometry]
     assert tau[0] == pytest.approx(1 / 0.01)
@@ -103,7 +103,7 @@ def test_fixes_between_keyframes_are_exact(dimension, use):
         'topic': '/{robot}/fix', 'use': use, 'lever_arms': {'A': lever.tolist()}})
     drive(frontend, [a, b], 4.0)
     for t in (0.0, 0.33, 1.7, 3.96):
-        assert frontend.add_fix(fix_sample(a, t, lever))
+        assert frontend.add(fix_sample(a, t, lever))
     graph = graph_of(frontend)
     table = 'pose_priors' if use == 'pose' else 'point_priors'
     assert len(graph.tables()[table]) == 4
@@ -113,9 +113,9 @@ def test_fixes_between_keyframes_are_exact(dimension, use):
 def test_the_heading_of_a_fix_counts_if_its_covariance_vouches_for_it():
     frontend, (a, b) = setting(2, fixes={'topic': '/{robot}/fix'})
     drive(frontend, [a, b], 1.0)
-    frontend.add_fix(fix_sample(a, 0.2))
-    frontend.add_fix(fix_sample(a, 0.4, orientation_covariance=np.diag([0, 0, 100.0])))
-    frontend.add_fix(fix_sample(a, 0.6, orientation_covariance=np.zeros((3, 3))))
+    frontend.add(fix_sample(a, 0.2))
+    frontend.add(fix_sample(a, 0.4, orientation_covariance=np.diag([0, 0, 100.0])))
+    frontend.add(fix_sample(a, 0.6, orientation_covariance=np.zeros((3, 3))))
     graph = graph_of(frontend)
     assert (len(graph.pose_priors), len(graph.point_priors)) == (1, 2)
     assert graph.pose_priors.kappa == pytest.approx([100.0])
@@ -128,8 +128,8 @@ def test_a_known_beacon_with_sigma_gets_a_prior_and_a_guess():
         'x': {'beacon': 'L7', 'position': [1.0, 2.0], 'sigma_m': 0.5}}))
     robots = [Robot('A', 2, 1), Robot('B', 2, 2)]
     drive(frontend, robots, 1.0)
-    frontend.add_range(range_sample('A', 'x', 0.5, 4.0))
-    frontend.add_range(range_sample('B', 'new', 0.5, 4.0))
+    frontend.add(range_sample('A', 'x', 0.5, 4.0))
+    frontend.add(range_sample('B', 'new', 0.5, 4.0))
     graph = graph_of(frontend)
     assert graph.landmarks.names == ('L7', 'new')
     assert not graph.landmarks.fixed.any()
@@ -146,7 +146,7 @@ def test_slant_ranges_are_reduced_to_the_plane():
         'unknown': {'beacon': 'unknown'}}))
     drive(frontend, [Robot('A', 2, 1)], 1.0)
     for target, distance in (('high', 5.0), ('high', 2.9), ('unknown', 5.0)):
-        frontend.add_range(range_sample('tag', target, 0.5 + 0.01 * distance, distance,
+        frontend.add(range_sample('tag', target, 0.5 + 0.01 * distance, distance,
                                         variance=0.01))
     graph = graph_of(frontend)
     assert sorted(graph.ranges.distance_m) == pytest.approx([4.0, 5.0])
@@ -163,7 +163,7 @@ def test_late_data_attach_to_keyframes_whose_odometry_is_long_pruned():
     assert len(frontend._tracks[0].stamps) < 1100
     graph = graph_of(frontend, flush=False)
     a, b = robots
-    frontend.add_range(range_sample(
+    frontend.add(range_sample(
         'A', 'B', 7.13, np.linalg.norm(a.pose(7.13)[1] - b.pose(7.13)[1])))
     graph = graph_of(frontend, graph=graph)
     assert len(graph.ranges) == 1
@@ -176,13 +176,13 @@ def test_ranges_wait_for_odometry_and_time_out_in_data_time():
     frontend = Frontend(config(stamps={'timeout_s': 2.0}))
     a, b = Robot('A', 2, 1), Robot('B', 2, 2)
     drive(frontend, [a, b], 1.0)
-    frontend.add_range(range_sample('A', 'B', 1.15, 3.0))
-    frontend.add_range(range_sample('A', 'B', 1.6, 3.0))
+    frontend.add(range_sample('A', 'B', 1.15, 3.0))
+    frontend.add(range_sample('A', 'B', 1.6, 3.0))
     graph = graph_of(frontend, flush=False)
     assert len(graph.ranges) == 0
     assert frontend.counters.ranges.waiting == 2
     for step in range(11, 50):
-        frontend.add_odometry(a.odometry(step * 0.1))
+        frontend.add(a.odometry(step * 0.1))
     graph = graph_of(frontend, flush=False, graph=graph)
     # B ended at 1.0: 0.15 s can be bridged, 0.6 s cannot.
     assert len(graph.ranges) == 1
@@ -195,9 +195,9 @@ def test_no_interpolation_across_a_gap_and_none_before_the_start():
     frontend = Frontend(config(odometry={'max_interpolation_gap_s': 1.0}))
     a = Robot('A', 2, 1)
     for t in (0.0, 0.1, 5.0, 5.1):
-        frontend.add_odometry(a.odometry(t))
+        frontend.add(a.odometry(t))
     for t in (-1.0, -0.1, 0.2, 2.5, 4.9):
-        frontend.add_range(range_sample('A', 'L1', t, 3.0))
+        frontend.add(range_sample('A', 'L1', t, 3.0))
     assert len(graph_of(frontend).ranges) == 3
     assert frontend.counters.ranges.dropped == {'before_odometry': 1, 'odometry_gap': 1}
 
@@ -205,6 +205,6 @@ def test_no_interpolation_across_a_gap_and_none_before_the_start():
 def test_a_closure_of_one_keyframe_with_itself_says_nothing():
     frontend, (a, b) = setting(2)
     drive(frontend, [a, b], 1.0)
-    frontend.add_closure(closure_sample(a, 0.1, a, 0.2))
+    frontend.add(closure_sample(a, 0.1, a, 0.2))
     graph_of(frontend)
     assert frontend.counters.closures.dropped == {'same_keyframe': 1}

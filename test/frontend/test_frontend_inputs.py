@@ -56,7 +56,7 @@ def prepared(**values):
 def test_bad_odometry(sample, reason):
     frontend = prepared()
     poses = graph_of(frontend).n_poses
-    assert frontend.add_odometry(sample) is False
+    assert frontend.add(sample) is False
     assert frontend.counters.odometry.dropped == {reason: 1}
     assert frontend.counters.odometry.balanced
     assert poses > 0
@@ -87,7 +87,7 @@ def test_bad_ranges(changes, reason):
     frontend = prepared(ranges={
         'unknown_radios': 'ignore', 'nlos': 'drop', 'nlos_rssi_gap_db': 10.0,
         'min_rssi_dbm': -90.0})
-    assert frontend.add_range(range_sample('A', 'B', 0.5, 3.0, **changes)) is False
+    assert frontend.add(range_sample('A', 'B', 0.5, 3.0, **changes)) is False
     assert frontend.counters.ranges.dropped == {reason: 1}
     assert frontend.counters.ranges.balanced
     assert len(graph_of(frontend).ranges) == 0
@@ -105,7 +105,7 @@ def test_bad_ranges(changes, reason):
 ])
 def test_bad_closures(sample, reason):
     frontend = prepared(closures={'min_confidence': 0.5, 'max_translation_m': 50.0})
-    assert frontend.add_closure(sample) is False
+    assert frontend.add(sample) is False
     assert frontend.counters.closures.dropped == {reason: 1}
     assert graph_of(frontend).relative_poses.odometry.all()
 
@@ -119,7 +119,7 @@ def test_bad_closures(sample, reason):
 ])
 def test_bad_fixes(sample, reason):
     frontend = prepared()
-    assert frontend.add_fix(sample) is False
+    assert frontend.add(sample) is False
     assert frontend.counters.fixes.dropped == {reason: 1}
     assert not graph_of(frontend).anchored
 
@@ -128,13 +128,13 @@ def test_an_angle_in_all_four_components_is_no_rotation_even_where_its_norm_is_1
     """In the plane the heading was 90 degrees wrong; 1 of 100 such quaternions passes by chance."""
     frontend = Frontend(config())
     for step in range(200):
-        frontend.add_odometry(A.odometry(
+        frontend.add(A.odometry(
             step / 10, quat_xyzw=np.full(4, math.sin(step / 10) + 0.003)))
     assert frontend.counters.odometry.accepted == 0 and frontend.take(flush=True) is None
     assert frontend.counters.odometry.dropped['among_absurd'] > 10
     # What is right is believed from the tenth message on.
     for step in range(200, 230):
-        frontend.add_odometry(A.odometry(step / 10))
+        frontend.add(A.odometry(step / 10))
     frontend.take(flush=True)
     assert frontend.counters.odometry.accepted == 21
 
@@ -156,7 +156,7 @@ def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
         dimension=dimension, odometry_noise='pose_increment', keyframes={'every_message': True}))
     robot = Robot('A', dimension, 1)
     for t in (0.0, 0.5):
-        frontend.add_odometry(robot.odometry(t, covariance))
+        frontend.add(robot.odometry(t, covariance))
     graph = graph_of(frontend).validate()
     assert frontend.counters.odometry.warnings == {warning: 1}
     assert frontend.counters.odometry.accepted == 2
@@ -168,9 +168,9 @@ def test_unusable_odometry_covariance_falls_back_to_the_configured_noise(
 
 def test_unusable_closure_and_fix_covariances_fall_back():
     frontend = prepared()
-    frontend.add_closure(closure_sample(A, 0.1, B, 1.0, covariance=np.zeros((6, 6))))
-    frontend.add_closure(closure_sample(A, 0.2, B, 1.0, covariance=np.full((6, 6), NAN)))
-    frontend.add_fix(fix_sample(A, 0.5, position_covariance=np.zeros((3, 3)), quat_xyzw=None))
+    frontend.add(closure_sample(A, 0.1, B, 1.0, covariance=np.zeros((6, 6))))
+    frontend.add(closure_sample(A, 0.2, B, 1.0, covariance=np.full((6, 6), NAN)))
+    frontend.add(fix_sample(A, 0.5, position_covariance=np.zeros((3, 3)), quat_xyzw=None))
     graph = graph_of(frontend).validate()
     closures = ~graph.relative_poses.odometry
     assert closures.sum() == 2
@@ -189,17 +189,17 @@ def test_unreadable_messages_are_counted():
 def test_foreign_frames_and_strange_units_are_pointed_out():
     frontend = prepared()
     assert frontend.warnings == () and frontend.findings == ()
-    frontend.add_odometry(A.odometry(1.1, frame_id='world'))
+    frontend.add(A.odometry(1.1, frame_id='world'))
     assert 'world' in frontend.warnings[0]
     for k in range(60):
-        frontend.add_range(range_sample('A', 'B', 0.5 + k * 0.001, 450.0 + k))
+        frontend.add(range_sample('A', 'B', 0.5 + k * 0.001, 450.0 + k))
     assert any('centimetres' in found.text for found in frontend.findings)
     for k in range(60):
-        frontend.add_range(range_sample('A', 'B', 0.5 + k * 0.001, 4500.0 + k))
+        frontend.add(range_sample('A', 'B', 0.5 + k * 0.001, 4500.0 + k))
     # 45 m in centimetres or 4.5 m in millimetres: nothing has moved yet.
     assert any('centimetres or millimetres' in found.text for found in frontend.findings)
     for k in range(60):
-        frontend.add_range(range_sample('A', 'B', 0.5 + k * 0.001, 45000.0 + k))
+        frontend.add(range_sample('A', 'B', 0.5 + k * 0.001, 45000.0 + k))
     assert any('like millimetres' in found.text for found in frontend.findings)
 
 
@@ -214,9 +214,9 @@ def test_units_are_judged_by_motion_whatever_the_distance(factor, unit, far_m):
     beacon = walker.position + np.array([far_m, 0.5 * far_m, 0.0])
     for step in range(1500):
         t = 0.1 * step
-        frontend.add_odometry(walker.odometry(t))
+        frontend.add(walker.odometry(t))
         distance = np.linalg.norm(walker.pose(t)[1] - beacon) + rng.normal() * 0.2
-        frontend.add_range(range_sample('A', 'L1', t, factor * max(distance, 0.1)))
+        frontend.add(range_sample('A', 'L1', t, factor * max(distance, 0.1)))
     texts = [found.text for found in frontend.findings if found.kind == 'range_unit']
     assert [unit in text for text in texts] == ([True] if unit else [])
 
@@ -227,8 +227,8 @@ def test_a_source_without_stamps_is_placed_by_the_lag_of_the_others():
     jitter = itertools.cycle([0, 3_000_000, 1_000_000])
     for step in range(60):
         t = step * 0.1
-        frontend.add_odometry(B.odometry(t, stamp_ns=0, received_ns=ns(t) + late))
-        frontend.add_odometry(A.odometry(t, received_ns=ns(t) + late + next(jitter)))
+        frontend.add(B.odometry(t, stamp_ns=0, received_ns=ns(t) + late))
+        frontend.add(A.odometry(t, received_ns=ns(t) + late + next(jitter)))
     graph = graph_of(frontend)
     assert frontend.counters.odometry.accepted == 120
     mine = graph.poses.stamp_ns[graph.poses.robot == 1]
@@ -242,10 +242,10 @@ def test_stamps_that_are_not_believed_count_as_of_their_arrival(names):
     frontend = Frontend(config(stamps={'by_arrival': names}))
     for step in range(60):
         t = step * 0.1
-        frontend.add_odometry(B.odometry(t, stamp_ns=ns(t + 3600.0), received_ns=ns(t + 0.3)))
-        frontend.add_odometry(A.odometry(t, received_ns=ns(t + 0.3)))
+        frontend.add(B.odometry(t, stamp_ns=ns(t + 3600.0), received_ns=ns(t + 0.3)))
+        frontend.add(A.odometry(t, received_ns=ns(t + 0.3)))
         if step % 10 == 5:
-            frontend.add_range(range_sample('A', 'B', t, 5.0, received_ns=ns(t + 0.3)))
+            frontend.add(range_sample('A', 'B', t, 5.0, received_ns=ns(t + 0.3)))
     graph = graph_of(frontend)
     assert frontend.counters.odometry.accepted == 120
     assert frontend.counters.ranges.accepted == 6
@@ -257,7 +257,7 @@ def test_stamps_that_are_not_believed_count_as_of_their_arrival(names):
 def test_without_any_stamps_reception_time_counts():
     frontend = Frontend(config())
     for step in range(60):
-        frontend.add_odometry(A.odometry(step * 0.1, stamp_ns=0, received_ns=ns(step * 0.1)))
+        frontend.add(A.odometry(step * 0.1, stamp_ns=0, received_ns=ns(step * 0.1)))
         if step == 10:
             assert frontend.take() is None
             assert frontend.counters.odometry.waiting == 11
@@ -270,8 +270,8 @@ def test_time_offsets_shift_a_source():
     frontend = Frontend(config(odometry={'time_offsets': {'A': 0.5, '*': -0.25}}))
     for t in (0.9, 1.0):  # the first message is believed once another goes with it
         assert frontend.latest_odometry('A') is None
-        frontend.add_odometry(A.odometry(t))
-        frontend.add_odometry(B.odometry(t))
+        frontend.add(A.odometry(t))
+        frontend.add(B.odometry(t))
     assert frontend.latest_odometry('A')[0] == ns(1.5)
     assert frontend.latest_odometry('B')[0] == ns(0.75)
 
@@ -280,7 +280,7 @@ def test_closures_live_in_the_time_of_the_odometry():
     frontend = Frontend(config(
         keyframes={'every_message': True}, odometry={'time_offsets': {'A': 0.5, 'B': -30.0}}))
     drive(frontend, [A, B], 3.0)
-    frontend.add_closure(closure_sample(A, 1.0, B, 2.0))
+    frontend.add(closure_sample(A, 1.0, B, 2.0))
     graph = graph_of(frontend)
     closure = ~graph.relative_poses.odometry
     assert graph.poses.stamp_ns[graph.relative_poses.i[closure]].tolist() == [ns(1.5)]
@@ -302,18 +302,18 @@ def test_whatever_comes_the_counts_balance_and_the_graph_is_valid(events):
     graph = graph_of(frontend, flush=False)
     for kind, t, value, one, other in events:
         if kind == 'odometry':
-            frontend.add_odometry(A.odometry(
+            frontend.add(A.odometry(
                 t, robot=one, position_xyz=np.array([value, t, 0.0])))
         elif kind == 'range':
-            frontend.add_range(range_sample(one, other, t, value, variance=value))
+            frontend.add(range_sample(one, other, t, value, variance=value))
         elif kind == 'sighting':
-            frontend.add_sighting(sighting_sample(
+            frontend.add(sighting_sample(
                 A, t, other, np.zeros(3), robot=one, position_xyz=np.array([value, t, 0.0])))
         elif kind == 'closure':
-            frontend.add_closure(closure_sample(
+            frontend.add(closure_sample(
                 A, t, B, abs(t), to_robot=one, covariance=np.diag([value] * 6)))
         elif kind == 'fix':
-            frontend.add_fix(fix_sample(A, t, robot=one, position_covariance=np.diag([value] * 3)))
+            frontend.add(fix_sample(A, t, robot=one, position_covariance=np.diag([value] * 3)))
         else:
             graph = graph_of(frontend, flush=kind == 'flush', graph=graph)
         for name in KINDS:
@@ -338,5 +338,5 @@ def test_a_stamp_of_more_nanoseconds_than_a_second_has_is_refused():
     frontend = prepared()
     sample = A.odometry(2.1)
     sample = type(sample)(**{**vars(sample), 'stamp_ns': in_nanoseconds(1_700_000_000, 2**32 - 1)})
-    assert not frontend.add_odometry(sample)
+    assert not frontend.add(sample)
     assert frontend.counters.odometry.dropped == {'stamp_out_of_bounds': 1}

@@ -174,7 +174,7 @@ def test_increments_between_sparse_keyframes_add_up(dimension):
         dimension=dimension, odometry_noise='pose_increment', keyframes={'time_s': 1.0}))
     step = np.diag([0.01, 0.03, 0.02, 0.001, 0.003, 0.002])
     for k in range(11):
-        frontend.add_odometry(robot.odometry(k * 0.1, step))
+        frontend.add(robot.odometry(k * 0.1, step))
     graph = graph_of(frontend)
     assert graph.n_poses == 2
     if dimension == 2:
@@ -194,7 +194,7 @@ def test_accumulated_and_twist_covariances(dimension):
         frontend = Frontend(config(
             dimension=dimension, odometry_noise=mode, keyframes={'time_s': 1.0}))
         for k in range(21):
-            frontend.add_odometry(robot.odometry(
+            frontend.add(robot.odometry(
                 k * 0.1, np.diag([0.02] * 3 + [0.004] * 3) * (k + 1)))
         results[mode] = graph_of(frontend).relative_poses
     scale = 1.0 if dimension == 2 else 0.5
@@ -210,7 +210,7 @@ def test_accumulated_covariance_that_shrinks_falls_back():
     frontend = Frontend(config(
         odometry_noise='pose_accumulated', keyframes={'every_message': True}))
     for k in range(3):
-        frontend.add_odometry(robot.odometry(k * 0.1, np.eye(6) / (k + 1)))
+        frontend.add(robot.odometry(k * 0.1, np.eye(6) / (k + 1)))
     graph_of(frontend).validate()
     assert frontend.counters.odometry.warnings == {'covariance_not_growing': 2}
 
@@ -222,7 +222,7 @@ def test_configured_noise_does_not_depend_on_the_message_rate():
         frontend = Frontend(config(keyframes={
             'time_s': 1.0, 'distance_m': float('inf'), 'angle_rad': float('inf')}))
         for k in range(round(3 / period) + 1):
-            frontend.add_odometry(robot.odometry(k * period))
+            frontend.add(robot.odometry(k * period))
         tables.append(graph_of(frontend).relative_poses)
     assert tables[0].tau == pytest.approx(tables[1].tau)
     assert tables[0].kappa == pytest.approx(tables[1].kappa)
@@ -245,7 +245,7 @@ def test_keyframe_selection(options, count):
     frontend = Frontend(config(keyframes={
         'distance_m': none, 'angle_rad': none, 'time_s': none, **options}))
     for k in range(21):
-        frontend.add_odometry(robot.odometry(k * 0.1))
+        frontend.add(robot.odometry(k * 0.1))
     assert graph_of(frontend).n_poses == count
 
 
@@ -256,5 +256,5 @@ def test_keyframes_by_distance_and_angle():
         none = {'distance_m': float('inf'), 'angle_rad': float('inf'), 'time_s': float('inf')}
         frontend = Frontend(config(keyframes={**none, name: per_second * 0.299}))
         for k in range(31):
-            frontend.add_odometry(robot.odometry(k * 0.1))
+            frontend.add(robot.odometry(k * 0.1))
         assert np.diff(graph_of(frontend).poses.stamp_ns).tolist() == [300_000_000] * 10

@@ -19,9 +19,8 @@ from frontend_world import (
 )
 
 from sparser_ros.frontend import FrameSample, Inputs
-from sparser_ros.frontend.bounds import Bounds
-from sparser_ros.frontend.mountings import Mountings
-from sparser_ros.frontend.static_frames import StaticFrames
+from sparser_ros.frontend.frames import Mountings, StaticFrames
+from sparser_ros.frontend.noise import Bounds
 from sparser_ros.graph import squared_residuals
 from sparser_ros.linalg.dense.rotations import matrix_to_quat, quat_to_matrix, rotvec_to_matrix
 
@@ -55,8 +54,8 @@ def test_keyframes_are_those_of_the_base(dimension, mounted):
     sensed = Frontend(config(dimension=dimension, odometry={'sensor_poses': {'A': mounted}}))
     for step in range(100):
         sample = body.odometry(step / 10)
-        plain.add_odometry(sample)
-        sensed.add_odometry(by_sensor(sample, mounted))
+        plain.add(sample)
+        sensed.add(by_sensor(sample, mounted))
     one, other = graph_of(plain), graph_of(sensed)
     assert one.n_poses == other.n_poses > 5
     assert np.allclose(one.poses.translation, other.poses.translation)

@@ -25,7 +25,7 @@ def moved(sample, offset):
 def fed(samples, dimension=2, **values):
     frontend = Frontend(config(dimension=dimension, **values))
     for sample in samples:
-        frontend.add_odometry(sample)
+        frontend.add(sample)
     return frontend, graph_of(frontend)
 
 
@@ -129,9 +129,9 @@ def test_a_robot_that_falls_silent_is_named_while_it_is():
     frontend = Frontend(config())
     a, b = Robot('A', 2, 1), Robot('B', 2, 2)
     for k in range(300):
-        frontend.add_odometry(a.odometry(0.1 * k))
+        frontend.add(a.odometry(0.1 * k))
         if k < 100 or k > 200:
-            frontend.add_odometry(b.odometry(0.1 * k))
+            frontend.add(b.odometry(0.1 * k))
         named = [f.subject for f in frontend.findings if f.kind == 'odometry_silent']
         assert named == (['B'] if 150 <= k <= 201 else []), k
 
@@ -153,7 +153,7 @@ def test_messages_out_of_order_are_sorted_in(dimension, seed):
 def test_data_in_order_never_wait():
     frontend = Frontend(config())
     for number, sample in enumerate(readings(Robot('A', 2, 1), 20.0)):
-        frontend.add_odometry(sample)
+        frontend.add(sample)
         if number:
             assert frontend.latest_odometry('A')[0] == sample.stamp_ns
 
@@ -164,9 +164,9 @@ def test_one_robot_whose_clock_goes_back_does_not_erase_the_map_of_the_others():
     for k in range(200):
         shift = 0 if k < 100 else -60_000_000_000
         sample = a.odometry(0.1 * k)
-        frontend.add_odometry(type(sample)(**{
+        frontend.add(type(sample)(**{
             **vars(sample), 'stamp_ns': sample.stamp_ns + shift}))
-        frontend.add_odometry(b.odometry(0.1 * k))
+        frontend.add(b.odometry(0.1 * k))
     assert not frontend.time_jump
     assert any(f.kind == 'odometry_backwards' and f.subject == 'A' for f in frontend.findings)
 
@@ -183,7 +183,7 @@ def test_one_stamp_somewhat_ahead_costs_that_message_and_not_the_map(ahead_s, me
             sample = type(sample)(**{
                 **vars(sample), 'stamp_ns': sample.stamp_ns + round(ahead_s * 1e9),
                 'position_xyz': np.add(sample.position_xyz, [metres, 0.0, 0.0])})
-        frontend.add_odometry(sample)
+        frontend.add(sample)
     frontend.take(flush=True)
     assert not frontend.time_jump
     counters = frontend.counters.odometry
@@ -196,13 +196,13 @@ def test_one_stamp_far_ahead_is_dropped_and_several_are_a_jump():
     for bad in (1, 2, 40):
         frontend = Frontend(config())
         for k in range(100):
-            frontend.add_odometry(robot.odometry(0.1 * k))
+            frontend.add(robot.odometry(0.1 * k))
         for k in range(bad):
-            frontend.add_odometry(robot.odometry(
+            frontend.add(robot.odometry(
                 3000 + 10 + 0.1 * k, received_ns=robot.odometry(10 + 0.1 * k).received_ns))
         if bad < 3:
             for k in range(bad, 100):
-                assert frontend.add_odometry(robot.odometry(10 + 0.1 * k))
+                assert frontend.add(robot.odometry(10 + 0.1 * k))
             assert frontend.counters.odometry.dropped == {'in_the_future': bad}
             assert any('3000' in f.text and f.subject == 'A' for f in frontend.findings)
         else:
@@ -218,9 +218,9 @@ def test_ranges_stay_on_their_side_of_a_jump(dimension):
     samples[100:] = [moved(s, np.array([50.0, 0.0, 0.0])) for s in samples[100:]]
     frontend = Frontend(config(dimension=dimension))
     for k, sample in enumerate(samples):
-        frontend.add_odometry(sample)
+        frontend.add(sample)
         if k % 2:
-            frontend.add_range(range_sample('A', 'L1', 0.1 * k + 0.03, 5.0))
+            frontend.add(range_sample('A', 'L1', 0.1 * k + 0.03, 5.0))
     graph = graph_of(frontend)
     assert frontend.counters.ranges.accepted == 100
     assert np.linalg.norm(graph.ranges.lever_source, axis=1).max() < 2.0

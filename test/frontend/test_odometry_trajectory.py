@@ -6,8 +6,7 @@ from evo.tools import file_interface
 from frontend_world import Robot, config, graph_of, ns, truth
 
 from sparser_ros.frontend import Frontend, Inputs
-from sparser_ros.frontend.odometry_record import OdometryRecord, RecordedOdometry
-from sparser_ros.frontend.odometry_trajectory import at_odometry_rate, write
+from sparser_ros.frontend.record import OdometryRecord, RecordedOdometry, at_odometry_rate, write
 from sparser_ros.frontend.state import pack, unpack
 from sparser_ros.graph import Estimate
 from sparser_ros.graph.thinning import thin
@@ -26,7 +25,7 @@ def driven(dimension, seconds=60.0, restart=np.inf, **values):
         if t == restart:
             robot.start = robot.pose(t)
         turn = robot.start[0].T @ robot.pose(t)[0]
-        frontend.add_odometry(robot.odometry(t, quat_xyzw=matrix_to_quat(turn)))
+        frontend.add(robot.odometry(t, quat_xyzw=matrix_to_quat(turn)))
         if step % 10 == 9:
             graph = graph_of(frontend, flush=False, graph=graph)
             drop = frontend.thin()
@@ -97,7 +96,7 @@ def test_a_checkpoint_leaves_the_record_out_and_another_begins(tmp_path):
     other, _ = unpack(pack(frontend, Inputs(frontend.config)))
     assert len(other.recorded_odometry()['A'].stamps_ns) == 0
     for step in range(600, 700):
-        other.add_odometry(robot.odometry(step / 10))
+        other.add(robot.odometry(step / 10))
     way = other.recorded_odometry()['A']
     assert way.stamps_ns.tolist() == [ns(step / 10) for step in range(600, 700)]
     assert len(way.keyframe_stamps_ns) == 70

@@ -18,8 +18,8 @@ from frontend_world import (
 
 from sparser_ros.config import ConfigError, SparserConfig
 from sparser_ros.frontend import Inputs
+from sparser_ros.frontend.frames import mounting
 from sparser_ros.frontend.motion import rotation_rows
-from sparser_ros.frontend.mountings import mounting
 from sparser_ros.graph import squared_residuals
 
 TAGS = {'17': np.array([4.0, 1.0, 0.0]), '18': np.array([-3.0, 2.0, 0.0])}
@@ -39,7 +39,7 @@ def test_between_keyframes_the_odometry_joins_the_sighting(dimension):
     frontend, robots = world(dimension)
     for k in range(40):
         tag = ('17', '18')[k % 2]
-        frontend.add_sighting(sighting_sample(robots[k % 2], 0.13 + 0.23 * k, tag, TAGS[tag]))
+        frontend.add(sighting_sample(robots[k % 2], 0.13 + 0.23 * k, tag, TAGS[tag]))
     graph = graph_of(frontend)
     assert len(graph.sightings) == 40 and sorted(graph.landmarks.names) == ['17', '18']
     assert np.all(graph.sightings.point < 0)
@@ -64,7 +64,7 @@ def test_a_camera_that_looks_aside(dimension, key):
     optical = {
         'position_xyz': turn.T @ (plain.position_xyz - move), 'frame_id': 'eye',
         'covariance': np.diag([0.01, 0.02, 0.09])}
-    frontend.add_sighting(sighting_sample(robots[0], 3.0, '17', TAGS['17'], **optical))
+    frontend.add(sighting_sample(robots[0], 3.0, '17', TAGS['17'], **optical))
     graph = graph_of(frontend)
     table = graph.sightings
     assert squared_residuals(graph, truth(graph, robots, TAGS))['sightings'][0] < 1e-12
@@ -92,7 +92,7 @@ NAN = float('nan')
 def test_what_is_no_sighting_is_counted_by_reason(changes, reason):
     frontend, robots = world()
     sample = sighting_sample(robots[0], 3.0, '17', TAGS['17'])
-    frontend.add_sighting(replace(sample, **changes))
+    frontend.add(replace(sample, **changes))
     assert len(graph_of(frontend).sightings) == 0
     assert frontend.counters.sightings.dropped == {reason: 1}
     if reason == 'unknown_frame':
@@ -104,7 +104,7 @@ def test_what_is_no_sighting_is_counted_by_reason(changes, reason):
     np.full((3, 3), NAN), -np.eye(3), np.diag([1e300, 1e300, 1e300])])
 def test_a_bad_covariance_gives_way_to_the_configured_noise(spread):
     frontend, robots = world()
-    frontend.add_sighting(sighting_sample(robots[0], 3.0, '17', TAGS['17'], covariance=spread))
+    frontend.add(sighting_sample(robots[0], 3.0, '17', TAGS['17'], covariance=spread))
     (tau,) = graph_of(frontend).sightings.tau
     assert 1e-3 < 1 / tau < 1.0
     assert sum(frontend.counters.sightings.warnings.values()) == 1
@@ -113,7 +113,7 @@ def test_a_bad_covariance_gives_way_to_the_configured_noise(spread):
 def test_copies_and_pictures_in_a_row_count_once():
     frontend, robots = world()
     for t in (2.0, 2.0, 2.03, 2.06, 2.5):
-        frontend.add_sighting(sighting_sample(robots[0], t, '17', TAGS['17']))
+        frontend.add(sighting_sample(robots[0], t, '17', TAGS['17']))
     assert len(graph_of(frontend).sightings) == 2
     assert frontend.counters.sightings.dropped == {'duplicate': 1, 'decimated': 2}
 
@@ -121,10 +121,10 @@ def test_copies_and_pictures_in_a_row_count_once():
 def test_a_name_counts_once_it_was_seen_often_enough():
     frontend, robots = world(**{'sightings.new_landmark_sightings': 3})
     for k in range(3):
-        frontend.add_sighting(sighting_sample(robots[0], 1.0 + k, '17', TAGS['17']))
+        frontend.add(sighting_sample(robots[0], 1.0 + k, '17', TAGS['17']))
         if k < 2:
             assert len(graph_of(frontend, flush=False).sightings) == 0
-    frontend.add_sighting(sighting_sample(robots[0], 2.0, '4711', TAGS['18']))
+    frontend.add(sighting_sample(robots[0], 2.0, '4711', TAGS['18']))
     # Without an end of the data the other name stays what it is, a number read once.
     assert graph_of(frontend, flush=False).landmarks.names == ('17',)
     assert frontend.counters.sightings.accepted == 3 and frontend.counters.sightings.waiting == 1
@@ -134,7 +134,7 @@ def test_unknown_landmarks_are_ignored_on_request():
     frontend, robots = world(**{
         'sightings.unknown_landmarks': 'ignore', 'radios': {'17': {'beacon': 'door'}}})
     for tag in TAGS:
-        frontend.add_sighting(sighting_sample(robots[0], 2.0, tag, TAGS[tag]))
+        frontend.add(sighting_sample(robots[0], 2.0, tag, TAGS[tag]))
     assert graph_of(frontend).landmarks.names == ('door',)
     assert frontend.counters.sightings.dropped == {'unknown_landmark': 1}
 
@@ -142,8 +142,8 @@ def test_unknown_landmarks_are_ignored_on_request():
 def test_a_tag_on_a_beacon_is_the_landmark_that_ranges_are_to():
     known = {'door': {'beacon': 'door', 'position': [4.0, 1.0]}, '17': {'beacon': 'door'}}
     frontend, robots = world(radios=known)
-    frontend.add_range(range_sample('A', 'door', 2.0, 5.0))
-    frontend.add_sighting(sighting_sample(robots[0], 3.0, '17', TAGS['17']))
+    frontend.add(range_sample('A', 'door', 2.0, 5.0))
+    frontend.add(sighting_sample(robots[0], 3.0, '17', TAGS['17']))
     graph = graph_of(frontend)
     assert graph.landmarks.names == ('door',) and graph.landmarks.fixed.tolist() == [True]
     assert graph.ranges.target.tolist() == graph.sightings.point.tolist() == [~0]
@@ -176,9 +176,9 @@ def test_a_flood_leaves_every_robot_its_share():
     frontend, robots = world(**{
         'sightings.min_interval_s': 0.0, 'sightings.max_total_rate_hz': 20.0})
     for k in range(1000):
-        frontend.add_sighting(sighting_sample(robots[0], 2.0 + 0.001 * k, '17', TAGS['17']))
+        frontend.add(sighting_sample(robots[0], 2.0 + 0.001 * k, '17', TAGS['17']))
     for k in range(5):
-        frontend.add_sighting(sighting_sample(robots[1], 2.1 + 0.1 * k, '18', TAGS['18']))
+        frontend.add(sighting_sample(robots[1], 2.1 + 0.1 * k, '18', TAGS['18']))
     graph = graph_of(frontend)
     by_robot = np.bincount(graph.poses.robot[graph.sightings.i])
     assert by_robot[1] == 5 and 15 <= by_robot[0] <= 40

@@ -16,12 +16,12 @@ def test_a_front_end_goes_on_from_its_bytes(dimension):
     robot = Robot('A', dimension, 1)
     frontend = Frontend(options)
     for step in range(20):
-        frontend.add_odometry(robot.odometry(0.1 * step))
+        frontend.add(robot.odometry(0.1 * step))
     back, inputs = state.unpack(state.pack(frontend, Inputs(options)))
     assert [r.topic for r in inputs.routes] == [r.topic for r in Inputs(options).routes]
     for one in (frontend, back):
         for step in range(20, 60):
-            one.add_odometry(robot.odometry(0.1 * step))
+            one.add(robot.odometry(0.1 * step))
     first, second = frontend.take(True), back.take(True)
     assert (first.poses.stamp_ns == second.poses.stamp_ns).all()
     assert (first.poses.translation == second.poses.translation).all()

@@ -8,8 +8,7 @@ import pytest
 from sparser_ros.config import SparserConfig
 from sparser_ros.frontend import Frontend, OdometrySample, RangeSample
 from sparser_ros.frontend.radios import Radio
-from sparser_ros.frontend.range_filter import PendingRange
-from sparser_ros.frontend.temporal_filter import TemporalFilter
+from sparser_ros.frontend.ranges import PendingRange, TemporalFilter
 
 ENDS = (Radio('A', '', (0.0, 0.0), math.nan), Radio('', 'L', (0.0, 0.0), math.nan))
 
@@ -21,7 +20,7 @@ def stream(seed, false=0.1, rate_hz=50.0, seconds=20.0, step_m=(0.5, 5.0)):
     d = np.hypot(5.0, 1.0 * (t - seconds / 2)) + 0.03 * rng.normal(size=len(t))
     wrong = rng.random(len(t)) < false
     d = d + np.where(wrong, rng.uniform(*step_m, len(t)), 0.0)
-    ranges = [PendingRange(int(1e9 * a) + 1, 'A', 'L', '', ENDS, b, 0.01)
+    ranges = [PendingRange(int(1e9 * a) + 1, ((0, int(1e9 * a) + 1), None), 'A', 'L', '', ENDS, b, 0.01)
               for a, b in zip(t, d, strict=True)]
     return ranges, wrong
 

@@ -29,9 +29,9 @@ def run(frontend, robots, seconds, graph=None, start=0.0):
     for step in range(round(start * 10), round(seconds * 10)):
         t = step / 10
         for robot in robots:
-            frontend.add_odometry(robot.odometry(t))
+            frontend.add(robot.odometry(t))
         if step % 4 == 1:
-            frontend.add_range(range_sample(
+            frontend.add(range_sample(
                 'A', 'L1', t, np.linalg.norm(robots[0].antenna(t, np.zeros(3)) - BEACON)))
         if step % 10 == 9:
             graph = graph_of(frontend, flush=False, graph=graph)
@@ -49,7 +49,7 @@ def test_what_comes_after_a_thinning_is_exact(dimension):
     assert max(sizes) <= 44 and frontend.thinnings > 5
     # A closure from now to long ago, where keyframes are far apart by now.
     for t in (20.43, 33.3, 61.07):
-        assert frontend.add_closure(closure_sample(robots[0], t, robots[1], 118.2))
+        assert frontend.add(closure_sample(robots[0], t, robots[1], 118.2))
     graph = graph_of(frontend, graph=graph).validate()
     estimate = truth(graph, robots, {'L1': BEACON})
     assert np.sum(~graph.relative_poses.odometry) == 3
@@ -72,7 +72,7 @@ def test_a_closure_attaches_to_the_nearer_keyframe_of_a_thinned_stretch():
     stamps = np.sort(graph.poses.stamp_ns[graph.poses.robot == 0])
     gap = int(np.argmax(np.diff(stamps)))
     at = stamps[gap] + 3 * (stamps[gap + 1] - stamps[gap]) // 4
-    frontend.add_closure(closure_sample(robots[0], (at - ns(0)) * 1e-9, robots[1], 118.2))
+    frontend.add(closure_sample(robots[0], (at - ns(0)) * 1e-9, robots[1], 118.2))
     graph = graph_of(frontend, graph=graph)
     table = graph.relative_poses.take(~graph.relative_poses.odometry)
     assert graph.poses.stamp_ns[table.i[0]] == stamps[gap + 1]
@@ -104,7 +104,7 @@ def test_a_thinning_of_twenty_thousand_keyframes_fits_into_a_callback():
         end += 50
         for step in range(end - 50, end):
             for robot in robots:
-                frontend.add_odometry(robot.odometry(0.5 * step))
+                frontend.add(robot.odometry(0.5 * step))
         frontend.take()
         begin = time.thread_time()
         if frontend.thin() is not None:

@@ -1,8 +1,7 @@
 """Topics that do not go with a configuration are named, with the one that may be meant."""
 
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.frontend.inputs import Inputs
-from sparser_ros.frontend.topic_check import ODOMETRY_TYPE, topic_findings
+from sparser_ros.frontend.inputs import ODOMETRY_TYPE, Inputs, topic_findings
 
 UWB = 'sparser_ros/msg/UwbRange'
 

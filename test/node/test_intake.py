@@ -12,7 +12,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 from crash_world import CrashWorld
 from rclpy.serialization import serialize_message
 
-from sparser_ros.frontend import decode, serialized
+from sparser_ros.frontend import decode
 from sparser_ros.node.message_types import deserialise
 
 pytestmark = pytest.mark.timeout(400)
@@ -66,20 +66,20 @@ def test_bytes_give_the_sample_that_the_object_gives(name):
     message.pose.covariance, message.twist.covariance = rng.normal(size=36), rng.normal(size=36)
     message.pose.pose.position.y, message.pose.pose.orientation.w = 2.5, -1.0
     message.twist.twist.linear.x, message.twist.twist.angular.z = 3.0, 9.0
-    one = serialized.odometry(serialize_message(message), 'A', 7)
+    one = decode.read_odometry(serialize_message(message), 7, 'A')
     other = decode.odometry(
-        deserialise('nav_msgs/msg/Odometry', serialize_message(message)), 'A', 7)
+        deserialise('nav_msgs/msg/Odometry', serialize_message(message)), 7, 'A')
     for field in vars(one):
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field), field)
     distance = UwbRange(source=name + 'a', target='17', range=4.5, variance=0.25, los=2,
                         first_path_rssi=-80.5, rx_rssi=-79.0)
     distance.header.frame_id = name
-    assert serialized.uwb_range(serialize_message(distance), 1.0, 7) == decode.uwb_range(
+    assert decode.read_range(serialize_message(distance), 7) == decode.uwb_range(
         distance, 7)
-    assert serialized.uwb_range(serialize_message(distance), 0.01, 7).range_m == 0.045
+    assert decode.read_range(serialize_message(distance), 7, 0.01).range_m == 0.045
     seen = LandmarkSighting(robot=name, landmark=name + 'l', covariance=rng.normal(size=9))
     seen.header.frame_id, seen.header.stamp.sec, seen.position.z = name, 18, -2.0
-    one = serialized.landmark_sighting(serialize_message(seen), 7)
+    one = decode.read_sighting(serialize_message(seen), 7)
     other = decode.landmark_sighting(seen, 7)
     for field in vars(one):
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field), field)
@@ -90,8 +90,8 @@ def test_bytes_give_the_sample_that_the_object_gives(name):
 def test_bytes_that_hold_no_message_are_refused(data):
     import struct
 
-    for read in (lambda: serialized.odometry(data, 'A', 1),
-                 lambda: serialized.uwb_range(data, 1.0, 1),
-                 lambda: serialized.landmark_sighting(data, 1)):
+    for read in (lambda: decode.read_odometry(data, 1, 'A'),
+                 lambda: decode.read_range(data, 1),
+                 lambda: decode.read_sighting(data, 1)):
         with pytest.raises((ValueError, struct.error)):
             read()

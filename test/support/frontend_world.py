@@ -135,7 +135,7 @@ def drive(frontend: Frontend, robots: list[Robot], seconds: float, period: float
     """Odometry of all robots at a fixed rate, both ends included."""
     for step in range(round(seconds / period) + 1):
         for robot in robots:
-            frontend.add_odometry(robot.odometry(step * period))
+            frontend.add(robot.odometry(step * period))
 
 
 def graph_of(frontend: Frontend, *, flush: bool = True, graph: Graph | None = None) -> Graph:

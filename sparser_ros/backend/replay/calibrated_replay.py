@@ -13,7 +13,7 @@ from ...calibrate.lever_arms import LeverRow
 from ...calibrate.radio_settings import calibrated_config
 from ...calibrate.self_calibration import SelfCalibration
 from ...config.sparser import SparserConfig
-from ...frontend.odometry_record import RecordedOdometry
+from ...frontend.record import RecordedOdometry
 from ...graph import Graph
 from ...graph.subgraph import extract
 from ..session.radio_findings import significance

@@ -17,7 +17,7 @@ import numpy as np
 from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
-from ...frontend.decode import Refused
+from ...frontend.samples import Refused
 from ...graph import Graph, Increment, range_residuals
 from ...io import report
 from ...io.bag import BagReader

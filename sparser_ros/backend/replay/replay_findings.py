@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...frontend.inputs import Inputs
-from ...frontend.topic_check import topic_findings
+from ...frontend.inputs import Inputs, topic_findings
 from ...graph.finding import Finding
 from ..observability.location import Location
 from .replay import Replay

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...array_types import Array, Index
 from ...frontend.motion import geometry
-from ...frontend.odometry_record import RecordedOdometry
+from ...frontend.record import RecordedOdometry
 from ...graph import Estimate, Graph
 from ...linalg.dense.alignment import align
 from ...linalg.dense.rotations import angle_to_matrix, quat_to_matrix

@@ -67,16 +67,16 @@ class Drive:
             t = step / 10
             while waiting and waiting[0][0] <= t:
                 frontend.add(waiting.pop(0)[1])
-            frontend.add_odometry(self.body.odometry(t, ODOMETRY))
+            frontend.add(self.body.odometry(t, ODOMETRY))
             rng = np.random.default_rng(step)
             for name, place in CORNERS.items() if self.beacons and step % 2 == 0 else ():
                 distance = np.linalg.norm(self.body.antenna(t, ARM)[:2] - place)
-                frontend.add_range(range_sample(
+                frontend.add(range_sample(
                     'A', name, t, distance + rng.normal(0, 0.05),
                     frame_id='A/uwb'))
             if step % 10 == 0:
-                frontend.add_fix((fixes or {}).get(step // 10) or self.fix(t))
-                frontend.add_sighting(sighting_sample(
+                frontend.add((fixes or {}).get(step // 10) or self.fix(t))
+                frontend.add(sighting_sample(
                     self.body, t, 'door', SEEN + np.append(rng.normal(0, 0.1, 2), 0)))
             if t >= due:
                 self.solve(t)

@@ -5,7 +5,7 @@ import pytest
 from frontend_world import SECOND
 
 from sparser_ros.backend.replay.truth import TruthTrack, uncovered
-from sparser_ros.frontend.odometry_record import RecordedOdometry
+from sparser_ros.frontend.record import RecordedOdometry
 from sparser_ros.graph import Graph
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, matrix_to_quat, rotvec_to_matrix
 

@@ -1,0 +1,259 @@
+"""Where frames sit on their robots: the constant transforms of `/tf_static`, and those taken out
+of the odometry of sensors that are not at the base."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..config import SparserConfig
+from .clocks import nanoseconds
+from .counters import KindCounters
+from .motion import Pose, Space, Vector, multiply
+from .noise import Bounds
+from .samples import FrameSample, OdometrySample
+
+_SPACE = Space()
+MAX_FRAMES = 5000
+"""Frames that are remembered: a hundred robots of fifty links each."""
+MAX_ARM_M = 100.0
+"""No sensor sits farther from the base of its robot."""
+MOVED_M, MOVED_RAD = 1.0, 0.5
+"""A frame that moves on its robot by more is believed once a second message says the same."""
+FRAME_WAIT_NS = nanoseconds(2.0)
+"""Odometry of a frame that is not the base waits this long (data time) for `/tf_static` to say
+where it sits: who publishes that keeps it for late subscribers, who get it within a second."""
+MAX_UNMOUNTED = 10000
+"""Messages of a robot that wait so at most; with more the wait ends."""
+Unmounted = tuple[int, OdometrySample, int]
+"""Number of the robot, message, and its stamp in data time."""
+
+
+class StaticFrames:
+    """A forest of frames; each has one parent."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, tuple[str, Pose]] = {}
+        """Parent and T_parent_frame of every frame."""
+        self._above: dict[str, str] = {}
+        """A frame above each one that was looked at, mostly the highest; of a highest one, itself,
+        where it is one of a ring."""
+        self._between: dict[tuple[str, str], Pose] = {}
+        """What was asked for: a new frame changes nothing between two that are joined already."""
+        self._claims: dict[str, tuple[str, Pose]] = {}
+        """Transforms that move a frame far, by frame, which no second message has confirmed."""
+        self.too_far: dict[str, float] = {}
+        """Distance in m of frames that are no sensors', by frame."""
+        self.revision = 0
+        """Rises with every new transform."""
+
+    def add(self, sample: FrameSample, counters: KindCounters, bounds: Bounds) -> bool:
+        """Take in a transform; the newest of a frame counts, where it is plausible."""
+        parent, child = _plain(sample.parent), _plain(sample.child)
+        position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
+        reason = bounds.pose_fault(position, quat)
+        if not parent or not child:
+            reason = 'no_frame'
+        elif parent == child:
+            reason = 'own_parent'
+        elif child not in self._parents and len(self._parents) >= MAX_FRAMES:
+            reason = 'too_many_frames'
+        if reason:
+            return counters.drop(reason)
+        known = (parent, _SPACE.pose(position, quat))
+        if self._moves_far(child, known) and self._claims.get(child) != known:
+            self._claims[child] = known
+            return counters.drop('unconfirmed')
+        self._claims.pop(child, None)
+        if self._parents.get(child) != known:
+            if child in self._parents or self._highest(parent) == child:  # a ring closes
+                self._above, self._between = {}, {}
+            self._parents[child] = known
+            self.revision += 1
+        counters.accepted += 1
+        return True
+
+    def _moves_far(self, child: str, claim: tuple[str, Pose]) -> bool:
+        before = self._parents.get(child)
+        if before is None or before[0] != claim[0] or _SPACE.distance(before[1]) > MAX_ARM_M:
+            return False
+        step = _SPACE.between(before[1], claim[1])
+        return _SPACE.distance(step) > MOVED_M or _SPACE.angle(step) > MOVED_RAD
+
+    def between(self, base: str, frame: str) -> Pose | None:
+        """T_base_frame as a pose in space; None where no transforms join the two, or not within
+        `MAX_ARM_M`."""
+        base, frame = _plain(base), _plain(frame)
+        if self._highest(base) != self._highest(frame):
+            return None
+        if (base, frame) not in self._between:
+            ours = self._ancestors(base)
+            ancestor, pose = next(
+                pair for pair in self._ancestors(frame).items() if pair[0] in ours)
+            self._between[base, frame] = _SPACE.between(ours[ancestor], pose)
+        step = self._between[base, frame]
+        metres = _SPACE.distance(step)
+        if metres > MAX_ARM_M:
+            self.too_far[frame] = metres
+            return None
+        return step
+
+    def on_robot(self, config: SparserConfig, robot: str, frame: str) -> Pose | None:
+        """T_base_frame of a frame on a robot; None where it is not known."""
+        return self.between(config.topic(config.frames.base, robot), frame)
+
+    def _highest(self, frame: str) -> str:
+        """The frame above all others that are joined to one.
+
+        Every look shortens the way of the next one: transforms come one by one, and each is a
+        reason to look again, so that a chain of thousands would cost the square of its length.
+        """
+        below: dict[str, None] = {}
+        while (above := self._above.get(frame) or self._parents.get(frame, ('',))[0]) and (
+                above != frame):
+            if frame in below:
+                break  # once around a ring
+            below[frame] = None
+            frame = above
+        if above:
+            self._above[frame] = frame
+        for lower in below:
+            self._above[lower] = frame
+        return frame
+
+    def _ancestors(self, frame: str) -> dict[str, Pose]:
+        """T_ancestor_frame of a frame and of all above it, the nearest first."""
+        ancestors, pose = {frame: _SPACE.identity}, _SPACE.identity
+        while frame in self._parents:
+            frame, step = self._parents[frame]
+            if frame in ancestors:
+                break  # a ring of parents: what is above is above itself
+            pose = ancestors[frame] = _SPACE.compose(step, pose)
+        return ancestors
+
+    def values(self) -> list[list[object]]:
+        """All transforms as plain values: parent, child, x y z qx qy qz qw."""
+        return [[parent, child, *pose] for child, (parent, pose) in self._parents.items()]
+
+    def restore(self, values: Iterable[Sequence[object]]) -> None:
+        """Take over the transforms of `values`."""
+        self._above, self._between = {}, {}
+        for parent, child, *pose in values:
+            numbers = tuple(float(value) for value in pose)  # type: ignore[arg-type]
+            self._parents[str(child)] = (str(parent), numbers)
+            self.revision += 1
+
+
+def _plain(name: str) -> str:
+    return name.lstrip('/')
+
+
+class Mountings:
+    """Where the frames that odometry tracks sit on their robots; constant transforms.
+
+    What is decided of a frame stays: a transform that comes later would be a jump of the robot.
+    """
+
+    def __init__(self, config: SparserConfig, frames: StaticFrames) -> None:
+        self._frames = frames if config.frames.static_topic else None
+        self._bases = {
+            robot: config.topic(config.frames.base, robot).lstrip('/') for robot in config.robots}
+        self._configured: dict[str, Pose] = {
+            robot: _inverse(mounting(values))
+            for robot, values in config.odometry.sensor_poses.items() if values}
+        self._decided: dict[tuple[str, str], Pose | None] = {}
+        """T_sensor_base by robot and frame; None = taken as the base."""
+        self._waiting: dict[str, deque[Unmounted]] = {}
+
+    def known(self, robot: str, frame: str) -> bool:
+        """Whether it is known where a frame sits on a robot, the base itself excepted."""
+        return self._sensor_base(robot, frame.lstrip('/')) is not None
+
+    def _sensor_base(self, robot: str, frame: str) -> Pose | None:
+        return self._configured.get(robot) or self._decided.get((robot, frame))
+
+    def offer(self, number: int, sample: OdometrySample, stamp_ns: int) -> list[Unmounted]:
+        """The messages whose turn has come: this one, with those that waited; or none."""
+        robot, frame = sample.robot, sample.child_frame_id.lstrip('/')
+        if self._settled(robot, frame):
+            return [*self._release(robot), (number, sample, stamp_ns)]
+        waiting = self._waiting.setdefault(robot, deque())
+        waiting.append((number, sample, stamp_ns))
+        if stamp_ns - waiting[0][2] < FRAME_WAIT_NS and len(waiting) < MAX_UNMOUNTED:
+            return []
+        return self._release(robot)
+
+    def _settled(self, robot: str, frame: str) -> bool:
+        """Whether messages of a frame need not wait (any longer)."""
+        if self._frames is None or frame in ('', self._bases[robot]) \
+                or robot in self._configured or (robot, frame) in self._decided:
+            return True
+        pose = self._frames.between(self._bases[robot], frame)
+        if pose is not None:
+            self._decided[robot, frame] = _inverse(pose)
+        return pose is not None
+
+    def _release(self, robot: str) -> list[Unmounted]:
+        """What waited of a robot; frames that nothing is known of count as the base from now on."""
+        waiting = self._waiting.pop(robot, ())
+        for _, sample, _ in waiting:
+            frame = sample.child_frame_id.lstrip('/')
+            if not self._settled(robot, frame):
+                self._decided[robot, frame] = None
+        return list(waiting)
+
+    def released(self, flush: bool) -> list[Unmounted]:
+        """What need not wait any longer, after new transforms; with `flush` nothing does."""
+        ready: list[Unmounted] = []
+        for robot in list(self._waiting):
+            if flush or all(self._settled(robot, sample.child_frame_id.lstrip('/'))
+                            for _, sample, _ in self._waiting[robot]):
+                ready += self._release(robot)
+        return ready
+
+    def late(self) -> list[tuple[str, str]]:
+        """(robot, frame) of odometry taken as the base, though by now transforms say otherwise."""
+        return [] if self._frames is None else [
+            (robot, frame) for (robot, frame), known in self._decided.items()
+            if known is None and self._frames.between(self._bases[robot], frame) not in (
+                None, _SPACE.identity)]
+
+    def base(
+        self, robot: str, frame: str, position: Sequence[float], quat: Sequence[float]
+    ) -> tuple[Vector, Vector]:
+        """Position and quaternion of T_odom_base where those of T_odom_sensor are given.
+
+        Always in space: a sensor that is tilted has another heading than its robot.
+        """
+        known = self._sensor_base(robot, frame.lstrip('/'))
+        if known is None:
+            return tuple(position), tuple(quat)
+        pose = _SPACE.compose(_SPACE.pose(position, quat), known)
+        return pose[:3], pose[3:]
+
+
+def _inverse(pose: Pose) -> Pose:
+    return _SPACE.between(pose, _SPACE.identity)
+
+
+def mounting(values: Sequence[float]) -> Pose:
+    """T_base_sensor of x y z (m), or x y z roll pitch yaw (m, rad).
+
+    Roll about x, then pitch about y, then yaw about z, all of them fixed axes (REP-103).
+    """
+    x, y, z, *turns = map(float, values)
+    roll, pitch, yaw = turns or (0.0, 0.0, 0.0)
+    quat = multiply(_about(2, yaw), multiply(_about(1, pitch), _about(0, roll)))
+    return (x, y, z, *quat)
+
+
+def _about(axis: int, angle: float) -> Vector:
+    parts = [0.0, 0.0, 0.0, math.cos(angle / 2)]
+    parts[axis] = math.sin(angle / 2)
+    return tuple(parts)
+
+
+def mounted(poses: Mapping[str, Sequence[float]]) -> dict[str, Pose]:
+    """T_base_sensor by name, from configured values."""
+    return {name.lstrip('/'): mounting(values) for name, values in poses.items() if values}

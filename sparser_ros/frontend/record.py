@@ -1,0 +1,238 @@
+"""The whole odometry of a robot (older messages are thinned), and trajectories in `map` at its
+rate: keyframes hold them, odometry fills them in."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ..array_types import Array, Index, Mask
+from ..graph import Estimate, Graph
+from ..io import tum
+from ..linalg.dense.rotations import (
+    angle_to_matrix,
+    matrix_to_angle,
+    matrix_to_rotvec,
+    rotvec_to_matrix,
+)
+from .motion import Pose, geometry
+
+BLOCKS = 64
+"""A full record has so many blocks: two of them are thinned to one within a callback, not all."""
+FOLDER = 'odometry_rate'
+"""Below the folder of the trajectories at the rate of the keyframes."""
+
+class PoseColumn:
+    """Poses in the order of time, `width` numbers each, as one growing column: numpy reads it at
+    once, as tuples they would take milliseconds."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._numbers = array('d')
+
+    def __len__(self) -> int:
+        return len(self._numbers) // self._width
+
+    def __getitem__(self, number: int) -> Pose:
+        begin = (number if number >= 0 else len(self) + number) * self._width
+        if not 0 <= begin < len(self._numbers):
+            raise IndexError(number)
+        return tuple(self._numbers[begin:begin + self._width])
+
+    def append(self, pose: Pose) -> None:
+        """Add the newest one."""
+        self._numbers.extend(pose)
+
+    @property
+    def values(self) -> Array:
+        """(k, width): a copy."""
+        return np.array(self._numbers).reshape(-1, self._width)
+
+    def take(self, keep: Mask) -> Array:
+        """Forget all but those of a mask (k,); returns the others (g, width)."""
+        every = self.values
+        self._numbers = array('d', every[keep].tobytes())
+        return every[~keep]
+
+
+@dataclass(frozen=True)
+class RecordedOdometry:
+    """What is known of the odometry of one robot, in its odometry frame.
+
+    Poses are rows `x y yaw` or `x y z qx qy qz qw`; within a segment they are of one frame.
+    """
+
+    blocks: tuple[Array, ...]
+    """(k, 2 + width) each, in the order of time: stamps and segments as the bits of integers, and
+    poses. They are put together when somebody looks: within a callback that takes too long."""
+    keyframe_stamps_ns: Index
+    """(m,)."""
+    keyframe_poses: Array
+    """(m, 3) or (m, 7)."""
+    keyframe_segments: Index
+    """(m,)."""
+
+    @cached_property
+    def _rows(self) -> Array:
+        return np.concatenate(self.blocks)
+
+    @property
+    def stamps_ns(self) -> Index:
+        """(k,): increasing."""
+        return _integers(self._rows[:, 0])
+
+    @property
+    def segments(self) -> Index:
+        """(k,): number of the segment of every message."""
+        return _integers(self._rows[:, 1])
+
+    @property
+    def poses(self) -> Array:
+        """(k, 3) or (k, 7)."""
+        return self._rows[:, 2:]
+
+
+def _integers(bits: Array) -> Index:
+    return np.ascontiguousarray(bits).view(np.int64)
+
+
+class OdometryRecord:
+    """Messages of one robot as they were believed, at most `limit` of them; 0 = none is kept.
+
+    While it is full, every second message goes where messages are closest for their age: gaps grow
+    in proportion to the age, as those between thinned keyframes do, and the newest have the full
+    rate. A front-end that goes on from a checkpoint begins another record: messages before the
+    checkpoint are not in it.
+    """
+
+    def __init__(self, width: int, limit: int) -> None:
+        self._width, self._limit = width, limit
+        self._block = max(1, limit // BLOCKS)
+        self._full: list[Array] = []
+        """Blocks (k, 2 + width): stamps and segments as the bits of integers, and poses."""
+        self._numbers = array('q')
+        """Stamps and segments, in turns, of the newest messages, which fill no block yet."""
+        self._poses = PoseColumn(width)
+
+    def __reduce__(self) -> tuple[type[OdometryRecord], tuple[int, int]]:
+        # Left out of the journal's checkpoints, whose time it would multiply: no estimate needs it.
+        return OdometryRecord, (self._width, self._limit)
+
+    def append(self, stamp_ns: int, pose: tuple[float, ...], segment: int) -> None:
+        """Keep a message newer than all others."""
+        if not self._limit:
+            return
+        self._numbers.extend((stamp_ns, segment))
+        self._poses.append(pose)
+        if len(self._poses) >= self._block:
+            self._full.append(self._newest())
+            self._numbers, self._poses = array('q'), PoseColumn(self._width)
+            if len(self._full) >= BLOCKS:
+                self._thin()
+
+    def _newest(self) -> Array:
+        """(k, 2 + width): the messages that fill no block yet."""
+        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 2)
+        return np.column_stack([numbers.view(np.float64), self._poses.values])
+
+    def _thin(self) -> None:
+        """Make one block of two neighbours: those of the shortest span for their age."""
+        ends = np.array([block[[0, -1], 0].view(np.int64) for block in self._full])
+        span, age = ends[1:, 1] - ends[:-1, 0], ends[-1, 1] - ends[:-1, 0]
+        first = int(np.argmin(span / np.maximum(age, 1)))
+        self._full[first:first + 2] = [np.concatenate(self._full[first:first + 2])[::2].copy()]
+
+    @property
+    def blocks(self) -> tuple[Array, ...]:
+        """All messages, in blocks that never change."""
+        return (*self._full, self._newest())
+
+
+@dataclass(frozen=True)
+class FilledTrajectory:
+    """Poses of one robot in `map`."""
+
+    stamps_ns: Index
+    """(k,): increasing."""
+    rotation: Array
+    """(k, d, d)."""
+    translation: Array
+    """(k, d): metres."""
+
+
+def write(directory: Path | str, graph: Graph, estimate: Estimate,
+          recorded: Mapping[str, RecordedOdometry],
+          remarks: Mapping[str, str] | None = None) -> list[Path]:
+    """Write `odometry_rate/<robot>.tum` of every robot that has poses and recorded odometry.
+
+    `remarks`: as of `io.tum.write`.
+    """
+    paths = []
+    names = tum.safe_names(graph.robots)
+    for number, robot in enumerate(graph.robots):
+        rows = np.flatnonzero(graph.poses.robot == number)
+        if not len(rows) or robot not in recorded:
+            continue
+        way = at_odometry_rate(recorded[robot], graph.poses.stamp_ns[rows],
+                               estimate.rotation[rows], estimate.translation[rows])
+        if len(way.stamps_ns):
+            path = Path(directory) / FOLDER / f'{names[number]}.tum'
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tum.write_one(path, way.stamps_ns.tolist(), way.rotation, way.translation,
+                          (remarks or {}).get(robot, ''))
+            paths.append(path)
+    return paths
+
+
+def at_odometry_rate(
+    record: RecordedOdometry, stamps_ns: Index, rotation: Array, translation: Array
+) -> FilledTrajectory:
+    """Every recorded message from the first keyframe on, in the frame of the estimate.
+
+    `stamps_ns` (m,), `rotation` (m, d, d) and `translation` (m, d) are the estimate of the
+    keyframes of the robot. A message goes with the corrections (from the odometry frame into the
+    frame of the estimate) of the keyframes before and after it, in proportion to the time: the
+    trajectory passes through all keyframes without a step. At the end of a segment, and after the
+    newest keyframe, only the keyframe before counts.
+    """
+    space = geometry(rotation.shape[-1])
+    stamps, of, row = np.intersect1d(
+        stamps_ns, record.keyframe_stamps_ns, return_indices=True)
+    odometry, origin = space.arrays(record.keyframe_poses[row])
+    turn = rotation[of] @ np.swapaxes(odometry, 1, 2)
+    segment = record.keyframe_segments[row]
+
+    message_stamps = record.stamps_ns
+    before = np.searchsorted(stamps, message_stamps, side='right') - 1
+    used = before >= 0
+    used[used] = segment[before[used]] == record.segments[used]
+    first, time = before[used], message_stamps[used]
+    second = np.minimum(first + 1, len(stamps) - 1)
+    second = np.where(segment[second] == segment[first], second, first)
+    span = stamps[second] - stamps[first]
+    share = np.where(span > 0, (time - stamps[first]) / np.maximum(span, 1), 0.0)[:, None]
+
+    own_turn, own = space.arrays(record.poses[used])
+    ends = [translation[of[k]] + _rotated(turn[k], own - origin[k]) for k in (first, second)]
+    return FilledTrajectory(
+        time, _between(turn[first], turn[second], share) @ own_turn,
+        (1 - share) * ends[0] + share * ends[1])
+
+
+def _rotated(rotation: Array, vectors: Array) -> Array:
+    """(k, d): R v, row by row."""
+    turned: Array = (rotation @ vectors[:, :, None])[:, :, 0]
+    return turned
+
+
+def _between(first: Array, second: Array, share: Array) -> Array:
+    """(k, d, d): the rotation at a share of the shortest way from one to another."""
+    way = np.swapaxes(first, 1, 2) @ second
+    if first.shape[-1] == 2:
+        return first @ angle_to_matrix(share[:, 0] * matrix_to_angle(way))
+    return first @ rotvec_to_matrix(share * matrix_to_rotvec(way))

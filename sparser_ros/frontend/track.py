@@ -1,0 +1,464 @@
+"""The odometry of one robot: recent poses, keyframes, the noise between consecutive keyframes, and
+which keyframes go when there are too many."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..array_types import Array, Index, Mask
+from ..config import SparserConfig
+from ..graph.thinning import surplus
+from .clocks import nanoseconds
+from .motion import Geometry, Pose
+from .noise import Noise, configured, fault
+from .record import OdometryRecord, PoseColumn, RecordedOdometry
+
+_LEFT = 0.75
+"""Share of the limit that a thinning leaves: the whole graph is handed over anew each time, so it
+should be rare, and a finer step than every second keyframe everywhere keeps the density smooth."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One message of odometry in the configured dimension."""
+
+    stamp_ns: int
+    pose: Pose
+    pose_covariance: Array
+    twist_covariance: Array
+    twist_speed: float = math.nan
+    """m/s as the message says; NaN = it does not."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Silence before a reading, and what the robot may have done meanwhile."""
+
+    seconds: float
+    path_m: float
+    turn_rad: float
+
+
+@dataclass(frozen=True)
+class Believed:
+    """A reading for the track."""
+
+    reading: Reading
+    new_segment: bool = False
+    """True when nothing is known of the motion before it. Not even that the robot goes on with its
+    velocity: a simulator may have set it elsewhere. Tied by that, robots were up to 36 s wrong."""
+    gap: Gap | None = None
+
+
+@dataclass(frozen=True)
+class OdometryEdge:
+    """Motion from keyframe `number - 1` to keyframe `number`."""
+
+    number: int
+    motion: Pose
+    translation_variance: float
+    """Mean per axis, m^2."""
+    rotation_variance: float
+    """Mean per axis, rad^2."""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """An instant of a robot: its nearest keyframe and the odometry from there to the instant."""
+
+    robot: int
+    number: int
+    offset: Pose
+
+
+class ThinnedKeyframes:
+    """What late measurements between others are placed by: stamps and poses in the robot's odometry
+    frame, in order of time.
+
+    A closure may name an instant of hours ago. Its keyframe may be gone; the way to the next one
+    that stays is still known, 32 bytes a keyframe in 2D and 64 in 3D.
+    """
+
+    def __init__(self, space: Geometry) -> None:
+        self._stamps: Index = np.zeros(0, dtype=np.int64)
+        self._poses: Array = np.zeros((0, len(space.identity)))
+
+    def add(self, stamps: Index, poses: Array) -> None:
+        """More of them, (k,) in order of time and (k, w)."""
+        place = np.searchsorted(self._stamps, stamps, side='right')
+        self._stamps = np.insert(self._stamps, place, stamps)
+        self._poses = np.insert(self._poses, place, poses, axis=0)
+
+    @property
+    def newest_ns(self) -> int:
+        """Stamp of the newest one; 0 = there are none."""
+        return int(self._stamps[-1]) if len(self._stamps) else 0
+
+    def around(self, stamp_ns: int) -> dict[int, Pose]:
+        """The last one before an instant and the first one from it on, as far as there are."""
+        after = int(np.searchsorted(self._stamps, stamp_ns))
+        return {
+            int(self._stamps[row]): tuple(self._poses[row].tolist())
+            for row in (after - 1, after) if 0 <= row < len(self._stamps)}
+
+
+class Track:
+    """Poses of one robot in its odometry frame, in time order."""
+
+    def __init__(self, robot: int, config: SparserConfig, space: Geometry, noise: Noise) -> None:
+        options = config.odometry
+        self._robot = robot
+        self._space = space
+        self._noise = noise
+        self._options = options
+        self._mode = config.odometry_noise
+        self._exact = config.ranges.attach == 'exact'
+        self._keyframes = config.keyframes
+        self._history_ns = nanoseconds(options.history_s)
+        self._gap_ns = nanoseconds(options.max_interpolation_gap_s)
+        self._reach_ns = nanoseconds(options.max_extrapolation_s)
+        # Exact attachments may take any near keyframe, the nearest one needs to be the nearest.
+        self._window_ns = nanoseconds(
+            config.stamps.reorder_window_s if self._exact else config.stamps.timeout_s)
+        self.stamps: list[int] = []
+        self.poses: list[Pose] = []
+        # Columns, not lists: a thinning reads all of them within one callback.
+        self.keyframe_stamps = array('q')
+        self.keyframe_poses = PoseColumn(len(space.identity))
+        self.edges: list[OdometryEdge] = []
+        """Edges into keyframes that `take_edges` has not handed out yet."""
+        self.rows = array('q')
+        """Pose rows of the keyframes handed out so far."""
+        self.segments: list[int] = []
+        """Numbers of the keyframes at which a segment begins, the first one included."""
+        self._gone = ThinnedKeyframes(space)
+        self._record = OdometryRecord(len(space.identity), options.recorded_messages)
+        self.travelled_m = 0.0
+        """Way since the start."""
+        self._breaks: list[int] = []
+        """Their stamps."""
+        self._restart(None)
+
+    def _restart(self, covariance: Any) -> None:
+        """Begin to accumulate at a new keyframe."""
+        self._motion = self._space.identity
+        self._total: Any = self._noise.zero
+        self._path = 0.0
+        self._turn = 0.0
+        self._covariance = covariance
+        self._gap_variances = (0.0, 0.0)
+
+    def add(self, believed: Believed) -> str:
+        """Append a reading newer than all others; returns a warning, '' = none.
+
+        The first reading of a segment becomes a keyframe without an edge into it.
+        """
+        reading = believed.reading
+        stamp_ns, pose = reading.stamp_ns, reading.pose
+        if not self.stamps or believed.new_segment:
+            self._append(stamp_ns, pose)
+            warning, usable = self._usable(reading.pose_covariance) \
+                if self._mode == 'pose_accumulated' else ('', None)
+            self.segments.append(len(self.keyframe_stamps))
+            self._breaks.append(stamp_ns)
+            self._record.append(stamp_ns, pose, len(self.segments) - 1)
+            self._keyframe(stamp_ns, pose, usable)
+            return warning
+        space, last = self._space, self.poses[-1]
+        step = space.between(last, pose)
+        seconds = (stamp_ns - self.stamps[-1]) * 1e-9
+        distance, angle = space.distance(step), space.angle(step)
+        if believed.gap is not None:
+            distance, angle = believed.gap.path_m, believed.gap.turn_rad
+            unseen = configured(distance, angle, seconds, self._options)
+            self._gap_variances = (self._gap_variances[0] + unseen[0],
+                                   self._gap_variances[1] + unseen[1])
+        self.travelled_m += distance
+        self._path += distance
+        self._turn += angle
+        self._append(stamp_ns, pose)
+        self._record.append(stamp_ns, pose, len(self.segments) - 1)
+        warning, usable = '', None
+        if self._mode == 'pose_accumulated':
+            warning, usable = self._usable(reading.pose_covariance)
+        elif self._mode != 'configured':
+            warning, noise = self._step_noise(reading, distance, angle, seconds)
+            self._total = self._noise.append(self._total, self._motion, step, noise)
+        motion = space.between(self.keyframe_poses[-1], pose)
+        self._motion = motion
+        if self._is_keyframe(motion, stamp_ns - self.keyframe_stamps[-1]):
+            variances, doubt = self._variances(stamp_ns, pose, usable)
+            self.edges.append(OdometryEdge(len(self.keyframe_stamps), motion, *variances))
+            self._keyframe(stamp_ns, pose, usable)
+            warning = warning or doubt
+        return warning
+
+    def _is_keyframe(self, motion: Pose, elapsed_ns: int) -> bool:
+        """By distance, angle and time since the last keyframe, whichever comes first."""
+        options = self._keyframes
+        return (
+            options.every_message
+            or elapsed_ns >= options.time_s * 1e9
+            or self._space.distance(motion) >= options.distance_m
+            or self._space.angle(motion) >= options.angle_rad
+        )
+
+    def _step_noise(self, reading: Reading, distance: float, angle: float, seconds: float
+                    ) -> tuple[str, Any]:
+        """Covariance of the step that a reading ends, and a warning."""
+        increment = self._mode == 'pose_increment'
+        source = reading.pose_covariance if increment else reading.twist_covariance
+        warning, usable = self._usable(source)
+        if usable is None:
+            return warning, self._noise.isotropic(
+                *configured(distance, angle, seconds, self._options))
+        return warning, usable if increment else self._noise.of(np.asarray(source) * seconds**2)
+
+    def insert(self, reading: Reading) -> bool:
+        """Take in a reading that came too late to be sorted in; False = it does not fit in.
+
+        It becomes no keyframe, but ranges are placed by it; the noise of its increment goes to
+        the edge that is being made now, so that none is lost.
+        """
+        after = bisect.bisect_left(self.stamps, reading.stamp_ns)
+        if not 0 < after < len(self.stamps) or self.stamps[after] == reading.stamp_ns \
+                or self._broken(self.stamps[after - 1], self.stamps[after]):
+            return False
+        first, second = self.stamps[after - 1], self.stamps[after]
+        share = (reading.stamp_ns - first) / (second - first)
+        expected = self._space.interpolate(self.poses[after - 1], self.poses[after], share)
+        off = self._space.between(expected, reading.pose)
+        if self._space.distance(off) > self._options.step_slack_m \
+                or self._space.angle(off) > self._options.step_slack_rad:
+            return False
+        self.stamps.insert(after, reading.stamp_ns)
+        self.poses.insert(after, reading.pose)
+        if self._mode == 'pose_increment':
+            _, usable = self._usable(reading.pose_covariance)
+            if usable is not None:
+                self._total = self._noise.append(
+                    self._total, self._motion, self._space.identity, usable)
+        return True
+
+    def _broken(self, first_ns: int, second_ns: int) -> bool:
+        """True if a segment begins after the first instant and up to the second."""
+        return bisect.bisect_right(self._breaks, first_ns) \
+            != bisect.bisect_right(self._breaks, second_ns)
+
+    def _usable(self, covariance: Array) -> tuple[str, Any]:
+        reason = fault(covariance, self._space.dimension)
+        return (f'covariance_{reason}', None) if reason else ('', self._noise.of(covariance))
+
+    def _variances(self, stamp_ns: int, pose: Pose, covariance: Any) -> tuple[Any, str]:
+        """Variances of the edge into a keyframe at this pose, and a warning."""
+        seconds = (stamp_ns - self.keyframe_stamps[-1]) * 1e-9
+        fallback = configured(self._path, self._turn, seconds, self._options)
+        if self._mode == 'configured':
+            return fallback, ''
+        if self._mode != 'pose_accumulated':
+            return self._widened(self._noise.variances(self._total)), ''
+        if covariance is None or self._covariance is None:
+            return fallback, ''
+        grown = self._noise.variances(self._noise.difference(
+            self.keyframe_poses[-1], pose, self._covariance, covariance))
+        if min(grown) <= 0:
+            return fallback, 'covariance_not_growing'
+        return self._widened(grown), ''
+
+    def _widened(self, variances: tuple[float, float]) -> tuple[float, float]:
+        """Variances of messages, and of what happened in gaps between them."""
+        return (variances[0] + self._gap_variances[0], variances[1] + self._gap_variances[1])
+
+    def _append(self, stamp_ns: int, pose: Pose) -> None:
+        self.stamps.append(stamp_ns)
+        self.poses.append(pose)
+        # Cutting in large steps keeps the cost per message constant.
+        if len(self.stamps) >= 512 and len(self.stamps) % 256 == 0:
+            old = bisect.bisect_left(self.stamps, stamp_ns - self._history_ns)
+            if old > len(self.stamps) // 4:
+                del self.stamps[:old], self.poses[:old]
+
+    def _keyframe(self, stamp_ns: int, pose: Pose, covariance: Any) -> None:
+        self.keyframe_stamps.append(stamp_ns)
+        self.keyframe_poses.append(pose)
+        self._restart(covariance)
+
+    @property
+    def chains(self) -> Index:
+        """(k,): number of the segment of every keyframe."""
+        numbers = np.arange(len(self.keyframe_stamps))
+        return np.searchsorted(np.array(self.segments, dtype=np.int64), numbers, side='right') - 1
+
+    def thin(self, keep: Mask, rows: Index) -> None:
+        """Forget keyframes but those of a mask (k,), whose pose rows are `rows` from now on.
+
+        All edges are handed out; the first keyframe of every segment stays.
+        """
+        stamps = np.array(self.keyframe_stamps)
+        self._gone.add(stamps[~keep], self.keyframe_poses.take(keep))
+        self.keyframe_stamps = array('q', stamps[keep].tobytes())
+        self.segments = (np.cumsum(keep) - 1)[self.segments].tolist()
+        self.rows = array('q', rows.astype(np.int64).tobytes())
+
+    @property
+    def recorded(self) -> RecordedOdometry:
+        """The messages and keyframes so far, which do not change any more.
+
+        Messages that came later than the reorder window are not among them.
+        """
+        return RecordedOdometry(
+            self._record.blocks, np.array(self.keyframe_stamps, dtype=np.int64),
+            self.keyframe_poses.values, self.chains)
+
+    def take_edges(self) -> list[OdometryEdge]:
+        """Edges that no increment holds yet."""
+        edges, self.edges = self.edges, []
+        return edges
+
+    def locate(self, stamp_ns: int, final: bool) -> Attachment | str | None:
+        """The attachment of an instant; None = wait for odometry; a text = why there is none.
+
+        The next keyframe counts as a neighbour only within a fixed window, so that the choice
+        does not depend on how late the question is asked. `final` = do not wait.
+        """
+        if not self.stamps:
+            return 'no_odometry' if final else None
+        newest = self.stamps[-1]
+        after = bisect.bisect_right(self.keyframe_stamps, stamp_ns)
+        if after and self.keyframe_stamps[after - 1] == stamp_ns:
+            return Attachment(self._robot, after - 1, self._space.identity)
+        if after == len(self.keyframe_stamps) and not final \
+                and newest < stamp_ns + self._window_ns:
+            return None
+        covered = self.keyframe_stamps[0] <= stamp_ns <= newest
+        pose = self._pose_at(stamp_ns) if self._exact or not covered else self.poses[-1]
+        if isinstance(pose, str):
+            return pose
+        number = self._keyframe_of(stamp_ns, after)
+        if isinstance(number, str):
+            return number
+        offset = self._space.identity
+        if self._exact:
+            offset = self._space.between(self.keyframe_poses[number], pose)
+        return Attachment(self._robot, number, offset)
+
+    def _keyframe_of(self, stamp_ns: int, after: int) -> int | str:
+        """The keyframe that an instant attaches to, of the segment its pose belongs to."""
+        number = max(after - 1, 0)
+        if not 0 < after < len(self.keyframe_stamps):
+            return number
+        ahead = self.keyframe_stamps[after] - stamp_ns
+        if after in self.segments:
+            end = self._end_of_segment(after)
+            if stamp_ns <= end:
+                return number
+            near = self._nearer_side(end, stamp_ns, self.keyframe_stamps[after])
+            if near is None:
+                return 'odometry_gap'
+            return number if near == end else after
+        # Where keyframes were thinned, the way to the one before may be long.
+        thinned = stamp_ns <= self._gone.newest_ns
+        if (ahead <= self._window_ns or thinned) \
+                and ahead < stamp_ns - self.keyframe_stamps[number]:
+            number = after
+        return number
+
+    def _keyframes_around(
+        self, stamp_ns: int
+    ) -> tuple[Sequence[int], PoseColumn | Sequence[Pose]]:
+        """Stamps and poses of keyframes that an instant lies between, thinned ones included."""
+        gone = self._gone.around(stamp_ns)
+        if not gone:
+            return self.keyframe_stamps, self.keyframe_poses
+        after = bisect.bisect_left(self.keyframe_stamps, stamp_ns)
+        near = gone | {
+            self.keyframe_stamps[row]: self.keyframe_poses[row]
+            for row in (after - 1, after) if 0 <= row < len(self.keyframe_stamps)}
+        before = sorted(stamp for stamp in near if stamp < stamp_ns)
+        later = sorted(stamp for stamp in near if stamp >= stamp_ns)
+        stamps = [*before[-1:], *later[:1]]
+        return stamps, [near[stamp] for stamp in stamps]
+
+    def _end_of_segment(self, after: int) -> int:
+        """Newest stamp before keyframe `after`, which begins a segment."""
+        row = bisect.bisect_left(self.stamps, self.keyframe_stamps[after])
+        return self.stamps[row - 1] if row else self.keyframe_stamps[after - 1]
+
+    def _nearer_side(self, first_ns: int, stamp_ns: int, second_ns: int) -> int | None:
+        """The nearer of two instants, if within reach of extrapolation."""
+        near = first_ns if 2 * stamp_ns <= first_ns + second_ns else second_ns
+        return near if abs(stamp_ns - near) <= self._reach_ns else None
+
+    def _pose_at(self, stamp_ns: int) -> Pose | str:
+        """Pose by interpolation, or a bit of extrapolation; a text = why there is none."""
+        stamps: Sequence[int] = self.stamps
+        poses: PoseColumn | Sequence[Pose] = self.poses
+        if stamp_ns < stamps[0] and stamps[0] > self.keyframe_stamps[0]:
+            # What was pruned survives as keyframes.
+            stamps, poses = self._keyframes_around(stamp_ns)
+            gap_ns = 1 << 62
+        else:
+            gap_ns = self._gap_ns
+        after = bisect.bisect_left(stamps, stamp_ns)
+        if after < len(stamps) and stamps[after] == stamp_ns:
+            return poses[after]
+        if after == 0 or after == len(stamps):
+            end = 0 if after == 0 else len(stamps) - 1
+            if abs(stamp_ns - stamps[end]) > self._reach_ns:
+                return 'before_odometry' if after == 0 else 'after_odometry'
+            first = max(min(after - 1, len(stamps) - 2), 0)
+            second = first + 1
+            if second >= len(stamps) or stamps[second] - stamps[first] > gap_ns \
+                    or self._broken(stamps[first], stamps[second]):
+                return poses[end]
+        else:
+            first, second = after - 1, after
+            if stamps[second] - stamps[first] > gap_ns \
+                    or self._broken(stamps[first], stamps[second]):
+                near = self._nearer_side(stamps[first], stamp_ns, stamps[second])
+                return 'odometry_gap' if near is None \
+                    else poses[first if near == stamps[first] else second]
+        share = (stamp_ns - stamps[first]) / (stamps[second] - stamps[first])
+        return self._space.interpolate(poses[first], poses[second], share)
+
+
+class ThinningRule:
+    """Counts keyframes; old ones go where there are more than `keyframes.max_count`."""
+
+    def __init__(self, config: SparserConfig) -> None:
+        self._most = config.keyframes.max_count
+        # Newer keyframes are still to be attached to, by raw odometry.
+        self._settled_ns = nanoseconds(config.odometry.history_s)
+        self._next = self._most
+        self.count = self.gone = 0
+        """Thinnings so far, and keyframes that went."""
+
+    def surplus(
+        self, tracks: Sequence[Track], n_poses: int
+    ) -> Mask | None:
+        """(n,): poses that go, in the rows of all of them; None = there are not too many."""
+        if not self._most or n_poses <= self._next:
+            return None
+        stamp, chain = np.zeros(n_poses, dtype=np.int64), np.zeros(n_poses, dtype=np.int64)
+        first = 0
+        for track in tracks:
+            stamp[track.rows] = track.keyframe_stamps
+            chain[track.rows] = first + track.chains
+            first += len(track.segments)
+        drop = surplus(
+            stamp, chain, int(_LEFT * self._most), int(stamp.max()) - self._settled_ns)
+        # Where few may go (young ones, ends of odometry), the next try waits for new ones.
+        left = n_poses - int(np.sum(drop))
+        self._next = max(self._most, left + int((1 - _LEFT) * self._most))
+        if not np.any(drop):
+            return None
+        self.count += 1
+        self.gone += n_poses - left
+        return drop
