@@ -20,8 +20,9 @@ def stream(seed, false=0.1, rate_hz=50.0, seconds=20.0, step_m=(0.5, 5.0)):
     d = np.hypot(5.0, 1.0 * (t - seconds / 2)) + 0.03 * rng.normal(size=len(t))
     wrong = rng.random(len(t)) < false
     d = d + np.where(wrong, rng.uniform(*step_m, len(t)), 0.0)
-    ranges = [PendingRange(int(1e9 * a) + 1, ((0, int(1e9 * a) + 1), None), 'A', 'L', '', ENDS, b, 0.01)
-              for a, b in zip(t, d, strict=True)]
+    stamps = [int(1e9 * seconds) + 1 for seconds in t]
+    ranges = [PendingRange(stamp_ns, ((0, stamp_ns), None), 'A', 'L', '', ENDS, metres, 0.01)
+              for stamp_ns, metres in zip(stamps, d, strict=True)]
     return ranges, wrong
 
 
