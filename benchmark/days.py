@@ -20,8 +20,8 @@ from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend.samples import OdometrySample, RangeSample
-from sparser_ros.io import simulation_output
-from sparser_ros.io.sensor_bag import isotropic
+from sparser_ros.io import simulation
+from sparser_ros.io.bag import isotropic
 from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.io.tum import quats, xyz
 from sparser_ros.linalg.dense.alignment import aligned_errors
@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def config_of(run: Simulation, args: argparse.Namespace) -> SparserConfig:
     """Parameters of the node for a run, with patience for a busy machine."""
-    values = simulation_output.node_config(run)
+    values = simulation.node_config(run)
     return SparserConfig.from_mapping({
         **values,
         'keyframes': {'max_count': args.max_count, 'thinned_per_pair': args.per_pair,

@@ -27,8 +27,7 @@ from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.graph import Estimate, Graph, range_residuals
 from sparser_ros.io import graph_bag, pyfg
 from sparser_ros.io.bag import BagReader
-from sparser_ros.io.graph_config import node_config
-from sparser_ros.io.graph_stamps import pose_stamps
+from sparser_ros.io.graph_bag import node_config, pose_stamps
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.solver import solve

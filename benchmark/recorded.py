@@ -13,7 +13,7 @@ from sparser_ros.config.solver_config import LiveSolverConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
-from sparser_ros.io.graph_stamps import pose_stamps
+from sparser_ros.io.graph_bag import pose_stamps
 from sparser_ros.linalg.blas import single_threaded_blas
 from sparser_ros.linalg.dense.alignment import align
 

@@ -12,9 +12,8 @@ from sparser_ros.array_types import Array
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import ClosureSample, OdometrySample, RangeSample
-from sparser_ros.io.sensor_bag import isotropic
-from sparser_ros.io.simulation import START_NS, Simulation
-from sparser_ros.io.simulation_output import node_config
+from sparser_ros.io.bag import isotropic
+from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.io.tum import quats, xyz
 

@@ -27,7 +27,7 @@ from sparser_ros.config import SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
-from sparser_ros.io import beacon_file, ros_yaml, simulation_output
+from sparser_ros.io import atomic, beacon_file, simulation
 from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.io.tum import safe_names
 from sparser_ros.linalg.dense.alignment import align, aligned_errors
@@ -98,12 +98,12 @@ def pair(config: SimulationConfig) -> tuple[Simulation, Simulation]:
 def measured(config: SimulationConfig) -> Row:
     """Cells of a first drive and a second one, through front-end and back-end."""
     first, second = pair(config)
-    mapped = driven(first, SparserConfig.from_mapping(simulation_output.node_config(first)))
+    mapped = driven(first, SparserConfig.from_mapping(simulation.node_config(first)))
     if mapped.solution is None:
         raise SolverError('nothing was solved')
     with tempfile.TemporaryDirectory() as folder:
         plain = SparserConfig.from_mapping({
-            **simulation_output.node_config(second), 'node': {'save_directory': folder}})
+            **simulation.node_config(second), 'node': {'save_directory': folder}})
         path = saving.save(plain, mapped.graph, mapped.solution)
         again = driven(second, saving.with_beacons(plain, path))
     return compared(drive_of(first, mapped), drive_of(second, again))
@@ -131,11 +131,11 @@ def live(config: SimulationConfig, rate: float, out: Path) -> Row:
     drives: list[Drive] = []
     for number, run in enumerate(pair(config)):
         folder = out / f'drive{number}'
-        simulation_output.write_bag(folder / 'bag', run, overwrite=True)
-        values = simulation_output.node_config(run)
+        simulation.write_bag(folder / 'bag', run, overwrite=True)
+        values = simulation.node_config(run)
         if drives:
             values['node'] = {'map_file': str(out / 'drive0' / 'map')}
-        ros_yaml.write(folder / 'parameters.yaml', values)
+        atomic.write_parameters(folder / 'parameters.yaml', values)
         ended = subprocess.run(
             [sys.executable, '-m', 'sparser_ros.demo.demo', str(folder / 'bag'), '--config',
              str(folder / 'parameters.yaml'), '--rate', str(rate), '--out', str(folder / 'map')],

@@ -23,8 +23,7 @@ import numpy as np
 from sparser_ros.array_types import Array
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph
-from sparser_ros.io.generators import sensor_network
-from sparser_ros.io.outliers import with_false_closures, with_long_ranges
+from sparser_ros.io.generators import sensor_network, with_false_closures, with_long_ranges
 from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.number_registry import NumberInfo
 from sparser_ros.solver import solve

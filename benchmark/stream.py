@@ -7,7 +7,7 @@ import numpy as np
 from sparser_ros.array_types import Array, Index
 from sparser_ros.graph import Estimate, Graph, Increment, Landmarks, is_landmark
 from sparser_ros.io.chain import compose
-from sparser_ros.io.graph_stamps import pose_stamps
+from sparser_ros.io.graph_bag import pose_stamps
 
 _ENDS = {
     'relative_poses': ('i', 'j'), 'sightings': ('i', 'point'), 'ranges': ('source', 'target'),

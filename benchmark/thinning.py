@@ -19,7 +19,7 @@ from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.graph import Graph
-from sparser_ros.io import simulation_output
+from sparser_ros.io import simulation
 from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.linalg.dense.alignment import align
 from sparser_ros.solver import solve
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def measured(run: Simulation, count: int, args: argparse.Namespace) -> Row:
     """Cells of one graph."""
-    values = simulation_output.node_config(run)
+    values = simulation.node_config(run)
     config = SparserConfig.from_mapping({**values, 'keyframes': {
         'max_count': count, 'thinned_per_pair': args.per_pair, 'distance_m': args.distance}})
     graph, thinnings = graph_of(run, config)

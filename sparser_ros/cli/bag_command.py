@@ -28,15 +28,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the bag; print the counts of messages, and of measurements that it cannot hold."""
-    from ..io import graph_bag, graph_config, graph_file
-    from ..io.ros_yaml import write as write_parameters
+    from ..io import graph_bag, graph_file
+    from ..io.atomic import write_parameters
 
     graph = graph_file.read(args.graph).validate()
     show_warnings(graph.remarks)
     report = graph_bag.write(
         args.output, graph, storage=args.storage, overwrite=args.force)
     if args.config:
-        write_parameters(args.config, graph_config.node_config(graph))
+        write_parameters(args.config, graph_bag.node_config(graph))
     print(f'{args.output}: {report.odometry} odometry, {report.ranges} ranges, '
           f'{report.sightings} sightings, {report.closures} loop closures, {report.fixes} fixes')
     if report.sightings_left_out:

@@ -148,12 +148,12 @@ def _write(
     """Write what the options name, and say what that is."""
     if args.output:
         from ..calibrate.radio_settings import radio_settings
-        from ..io import ros_yaml
+        from ..io import atomic
 
         settings: dict[str, Any] = radio_settings(
             config, found, noise=True, levers=levers)
         ranges = {**before.get('ranges', {}), **settings['ranges']}
-        ros_yaml.write(
+        atomic.write_parameters(
             args.output, {**before, 'radios': settings['radios'], 'ranges': ranges})
         _tell_settings(args.output, config, found, settings)
     written: list[Path] = []

@@ -72,8 +72,7 @@ def compile_dimension(dimension: int) -> None:
 def _graphs(dimension: int) -> None:
     """With and without ranges, with and without a robust kernel; radios and covariances."""
     from ..calibrate.self_calibration import self_calibrate
-    from ..io.simulation import Simulation
-    from ..io.simulation_output import graph_of
+    from ..io.simulation import Simulation, graph_of
     from ..solver import solve
     from ..solver.covariance import marginal_covariance
 
@@ -93,8 +92,7 @@ def _graphs(dimension: int) -> None:
 
 def _replay(dimension: int) -> None:
     from ..backend.replay import replay
-    from ..io.simulation import Simulation
-    from ..io.simulation_output import node_config, write_bag
+    from ..io.simulation import Simulation, node_config, write_bag
 
     simulation = Simulation(SimulationConfig(
         robots=2, beacons=4, minutes=0.5, closures=4, dimension=dimension))

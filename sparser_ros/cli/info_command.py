@@ -113,9 +113,9 @@ def _bag(path: Path, config: Path | None) -> list[str]:
     print(f'robots: {", ".join(values.get("robots", [])) or "none"}; '
           f'other radios: {", ".join(values.get("radios", {})) or "none named"}')
     if config is not None:
-        from ..io.ros_yaml import write
+        from ..io.atomic import write_parameters
 
-        write(config, values, [f'Drafted by `sparser info {path}`.', *notes])
+        write_parameters(config, values, [f'Drafted by `sparser info {path}`.', *notes])
         print(f'drafted: {config}')
     for note in notes:
         print(f'check: {note}')

@@ -38,17 +38,17 @@ def run(args: argparse.Namespace) -> int:
     if config.known_beacons > config.beacons:
         raise ConfigError(f'--known-beacons: {config.known_beacons} of {config.beacons} beacons '
                           'cannot be known')
-    from ..io import graph_file, simulation_output
-    from ..io.ros_yaml import write as write_parameters
-    from ..io.simulation import Simulation
+    from ..io import graph_file
+    from ..io.atomic import write_parameters
+    from ..io.simulation import Simulation, graph_of, node_config, write_bag
 
     simulation = Simulation(config)
-    counts = simulation_output.write_bag(
+    counts = write_bag(
         args.output, simulation, storage=args.storage, overwrite=args.force)
     if args.graph:
-        graph_file.write(args.graph, simulation_output.graph_of(simulation))
+        graph_file.write(args.graph, graph_of(simulation))
     if args.config:
-        write_parameters(args.config, simulation_output.node_config(simulation))
+        write_parameters(args.config, node_config(simulation))
     outliers = int(simulation.exchanges.outlier.sum())
     print(f'{args.output}: {len(simulation.robots)} robots, {config.minutes:g} min; '
           + ', '.join(f'{count} {kind}' for kind, count in counts.items())

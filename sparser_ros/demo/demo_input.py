@@ -14,9 +14,9 @@ from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
 from ..config.yaml_file import merged
 from ..graph import Graph
-from ..io import graph_bag, graph_file, ros_yaml, simulation_output
+from ..io import atomic, graph_bag, graph_file, simulation
 from ..io.bag import BagReader, is_bag
-from ..io.graph_config import node_config
+from ..io.graph_bag import node_config
 from ..io.simulation import Simulation
 
 GRAPH_SUFFIXES = ('.pyfg', '.g2o')
@@ -62,9 +62,9 @@ def _simulated(scratch: Path, seed: int) -> tuple[str, Path, dict[str, Any], Gra
     """(name, bag, parameters, truth): 3 robots, 6 beacons of unknown position, 5 % false ranges."""
     run = Simulation(SimulationConfig(seed=seed, **SIMULATION))
     bag = scratch / 'bag'
-    simulation_output.write_bag(bag, run)
-    parameters = simulation_output.node_config(run)
-    return 'simulation', bag, parameters, simulation_output.graph_of(run)
+    simulation.write_bag(bag, run)
+    parameters = simulation.node_config(run)
+    return 'simulation', bag, parameters, simulation.graph_of(run)
 
 
 def robots_in(bag: Path) -> list[str]:
@@ -82,7 +82,7 @@ def robots_in(bag: Path) -> list[str]:
 
 def write_parameters(path: Path, parameters: Mapping[str, Any]) -> None:
     """Write a ROS parameter file without empty lists, which have no type in ROS."""
-    ros_yaml.write(path, _sendable(parameters))
+    atomic.write_parameters(path, _sendable(parameters))
 
 
 def _sendable(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from ..config import FormatError
+from ..config import FormatError, yaml_file
 
 
 def write_text(path: Path | str, text: str) -> None:
@@ -51,6 +53,17 @@ def replacing(path: Path | str) -> Iterator[Path]:
         raise FormatError(path, None, _words(error)) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_parameters(
+    path: Path | str, parameters: Mapping[str, Any], comments: Sequence[str] = ()
+) -> None:
+    """Write a parameter file of ROS 2, for any node name and namespace; comments go to the top."""
+    document = {'/**': {'ros__parameters': dict(parameters)}}
+    text = yaml_file.text_of(document)
+    head = ''.join(f'{textwrap.fill(comment, 96, initial_indent="# ", subsequent_indent="#   ")}\n'
+                   for comment in comments)
+    write_text(path, head + text)
 
 
 def _words(error: OSError) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from ..array_types import Array
 from ..config import FormatError
 from ..config.yaml_file import YamlFile
-from . import atomic, ros_yaml
+from . import atomic
 
 NAME = 'beacons.yaml'
 SIGMA_FLOOR_M = 1e-3
@@ -52,7 +52,7 @@ def write(folder: Path, beacons: Sequence[SavedBeacon]) -> None:
     radios = {one.name: {
         'beacon': one.name, 'position': [round(float(x), 6) for x in one.position],
         'sigma_m': round(one.sigma_m, 6)} for one in beacons}
-    ros_yaml.write(folder / NAME, {'radios': radios} if radios else {}, (
+    atomic.write_parameters(folder / NAME, {'radios': radios} if radios else {}, (
         'A checksum guards these positions: without the next line the file can be edited.',
         _CHECKSUM + _checksum(radios)))
     lines = ['name,position_m...,covariance_m2 (row-major)...']

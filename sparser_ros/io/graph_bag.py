@@ -1,26 +1,46 @@
-"""A graph as a bag: messages from which the node rebuilds the graph.
+"""A graph as a bag: messages and parameters from which the node rebuilds the graph.
 
 The node must make every odometry message a pose, read `pose.covariance` as the covariance of the
-increment since the previous message, and attach a range to the pose nearest in time; the
-parameters of `graph_config.py` set this.
+increment since the previous message, and attach a range to the pose nearest in time, of either
+robot; `node_config` sets this. So a range needs a stamp that lies in the cell of both its poses:
+between the midpoints towards the poses before and after.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..array_types import Index, Mask
+from ..array_types import Array, Index, Mask
 from ..config import GraphError
-from ..graph import Graph
+from ..graph import Graph, Ranges
 from ..graph.precision import rotation_variance, translation_variance
+from .bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
 from .chain import compose
-from .graph_config import RadioNames
-from .graph_stamps import pose_stamps, range_stamps
-from .sensor_bag import UNKNOWN_HEADING_VARIANCE, SensorBagWriter, isotropic
+from .stamp_text import SECOND
 from .tum import quats, safe_name, xyz
+
+MOST_ANTENNAS = 16
+"""Distinct lever arms of a robot above which its graph was made from keyframes, not antennas."""
+FILE_POSITION_SIGMA_M = 100.0
+"""Standard deviation (m) up to which positions of a graph file count: it is shown as a whole."""
+FILE_PAUSE_S = 600.0
+"""Pause (s) of a robot's odometry across which its measurements wait for the next pose."""
+SYNTHETIC_STEP_NS = SECOND // 10
+REPEATED_STEP_NS = SECOND // 10_000
+MOST_POSES = 10**9
+"""Numbers of poses beyond this are stamps or keys, which 64 bits could not hold at 10 Hz."""
+MOST_REPEATED = 0.05
+"""Share of repeated stamps above which a file counts as one without times."""
+MERGE_GAP_NS = 25_000_000
+"""Ranges of one pair of radios are kept this far apart: the front-end merges those within its
+merge window (20 ms by default) as the two directions of one exchange."""
+UNBOUNDED_NS = 2**62
+"""Bound of a stamp that nothing bounds; sums of two still fit into 64 bits."""
 
 
 @dataclass
@@ -180,3 +200,226 @@ def _write_fixes(bag: SensorBagWriter, graph: Graph, stamp_ns: Index) -> int:
                 np.array([0.0, 0.0, 0.0, 1.0]),
                 isotropic(1 / points.precision[k], UNKNOWN_HEADING_VARIANCE))
     return len(priors) + len(points)
+
+
+# -- stamps ----------------------------------------------------------------------------------
+
+
+def pose_stamps(graph: Graph) -> Index:
+    """(n,): positive stamps that increase along every robot's poses.
+
+    The graph's own stamps where they increase: a repeated stamp moves by 0.1 ms, and where the
+    first is 0, which ROS takes for unknown, all of them move. Otherwise the numbers of the poses
+    at 10 Hz, for all robots.
+    """
+    poses = graph.poses
+    if not len(poses):
+        return poses.stamp_ns
+    order = np.lexsort((poses.index, poses.robot))
+    stamp, robot = poses.stamp_ns[order], poses.robot[order]
+    step, same = np.diff(stamp), np.diff(robot) == 0
+    if np.any(step[same] < 0) or np.mean(step[same] == 0) > MOST_REPEATED:
+        number = poses.index if poses.index.max() < MOST_POSES else np.unique(
+            poses.index, return_inverse=True)[1]
+        return SECOND + number * SYNTHETIC_STEP_NS
+    for number in np.unique(robot):
+        rows = robot == number
+        ramp = np.arange(np.count_nonzero(rows)) * REPEATED_STEP_NS
+        stamp[rows] = np.maximum.accumulate(stamp[rows] - ramp) + ramp
+    result = np.empty_like(stamp)
+    result[order] = stamp + (SECOND - stamp.min() if stamp.min() <= 0 else 0)
+    return result
+
+
+@dataclass(frozen=True)
+class RangeStamps:
+    """Stamps of all ranges, and which of them cannot be recovered exactly."""
+
+    stamp_ns: Index
+    wrong_pose: Mask
+    """No stamp is nearest to both poses."""
+    merged: Mask
+    """Too close to another range of the same radios, with no room to move."""
+
+
+def range_stamps(graph: Graph, stamp_ns: Index) -> RangeStamps:
+    """Stamps of the ranges for given stamps of the poses.
+
+    The file's own stamp if both cells hold it, else that of the later pose, of the earlier one,
+    or the nearest time in both cells.
+    """
+    ranges = graph.ranges
+    low, high = _cells(graph, stamp_ns)
+    ends = []
+    first, last = np.full(len(ranges), -UNBOUNDED_NS), np.full(len(ranges), UNBOUNDED_NS)
+    for endpoint in (ranges.source, ranges.target):
+        pose = endpoint >= 0
+        rows = np.maximum(endpoint, 0)
+        ends.append(np.where(pose, stamp_ns[rows], 0))
+        first = np.maximum(first, np.where(pose, low[rows], -UNBOUNDED_NS))
+        last = np.minimum(last, np.where(pose, high[rows], UNBOUNDED_NS))
+    later, earlier = np.maximum(*ends), np.minimum(*ends)
+    earlier = np.where(earlier == 0, later, earlier)
+    shift = stamp_ns[0] - graph.poses.stamp_ns[0] if len(stamp_ns) else 0
+    own = ranges.stamp_ns + shift
+    stamp = np.clip((later + earlier) // 2, first, np.maximum(first, last))
+    for choice in (earlier, later, own):
+        inside = (choice >= first) & (choice <= last) & (choice > 0)
+        stamp = np.where(inside, choice, stamp)
+    wrong = first > last
+    stamp = np.where(wrong, later, stamp)
+    stamp, merged = _spread(_pairs(graph), stamp, np.where(wrong, later, last))
+    return RangeStamps(stamp, wrong, merged)
+
+
+def _cells(graph: Graph, stamp_ns: Index) -> tuple[Index, Index]:
+    """First and last stamp that is strictly nearest to each pose among its robot's poses."""
+    poses = graph.poses
+    order = np.lexsort((poses.index, poses.robot))
+    stamp, robot = stamp_ns[order], poses.robot[order]
+    middle = stamp[:-1] + (stamp[1:] - stamp[:-1]) // 2
+    same = robot[1:] == robot[:-1]
+    low, high = np.full(len(order), -UNBOUNDED_NS), np.full(len(order), UNBOUNDED_NS)
+    low[1:][same] = middle[same] + 1
+    high[:-1][same] = middle[same] - 1
+    result = np.empty_like(low), np.empty_like(high)
+    result[0][order], result[1][order] = low, high
+    return result
+
+
+def _pairs(graph: Graph) -> Index:
+    """(k,): equal numbers for ranges between the same two radios, either way round."""
+    ranges = graph.ranges
+    radio = [
+        np.where(e >= 0, graph.poses.robot[np.maximum(e, 0)], e)
+        for e in (ranges.source, ranges.target)
+    ]
+    both = np.column_stack([np.minimum(*radio), np.maximum(*radio)])
+    return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1) if len(both) else both[:, 0]
+
+
+def _spread(pair: Index, stamp: Index, last: Index) -> tuple[Index, Mask]:
+    """Move ranges of one pair apart, later ones later, as far as their cells allow."""
+    stamp, crowded = stamp.copy(), np.zeros(len(stamp), dtype=bool)
+    order = np.lexsort((stamp, pair))
+    close = (np.diff(pair[order]) == 0) & (np.diff(stamp[order]) < MERGE_GAP_NS)
+    for k in np.flatnonzero(close):
+        before, row = order[k], order[k + 1]
+        wanted = stamp[before] + MERGE_GAP_NS
+        crowded[row] = stamp[row] < wanted > last[row]
+        stamp[row] = min(max(stamp[row], wanted), max(last[row], stamp[row]))
+    return stamp, crowded
+
+
+# -- parameters ------------------------------------------------------------------------------
+
+
+class RadioNames:
+    """Radio names of the ends of ranges: robot or beacon, with a number per antenna."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        ranges = graph.ranges
+        self.levers: dict[str, list[tuple[float, ...]]] = {}
+        for endpoint, lever in (
+            (ranges.source, ranges.lever_source), (ranges.target, ranges.lever_target)
+        ):
+            pose = endpoint >= 0
+            for number, robot in enumerate(graph.robots):
+                rows = pose.copy()
+                rows[pose] = graph.poses.robot[endpoint[pose]] == number
+                known = self.levers.setdefault(robot, [])
+                known += [r for r in map(tuple, np.unique(lever[rows], axis=0).tolist())
+                          if r not in known]
+        for robot, antennas in self.levers.items():
+            if len(antennas) > MOST_ANTENNAS:
+                raise GraphError(
+                    f'the ranges of robot {robot} have {len(antennas)} different lever arms; a '
+                    f'bag can name at most {MOST_ANTENNAS} antennas of a robot (a graph made '
+                    'from keyframes holds odometry in them: use the original one)')
+
+    def name(self, endpoint: int, lever: Array) -> str:
+        """Radio at one end of a range."""
+        if endpoint < 0:
+            return self.graph.landmarks.names[~endpoint]
+        robot = self.graph.robots[self.graph.poses.robot[endpoint]]
+        return self._antenna(robot, self.levers[robot].index(tuple(lever.tolist())))
+
+    def _antenna(self, robot: str, number: int) -> str:
+        return robot if len(self.levers[robot]) == 1 else f'{robot}_{number}'
+
+    def specs(self) -> dict[str, dict[str, Any]]:
+        """The entries of the `radios` parameter: lever arms and known beacons."""
+        specs: dict[str, dict[str, Any]] = {}
+        for robot, antennas in self.levers.items():
+            for number, lever in enumerate(antennas):
+                if any(lever) or len(antennas) > 1:
+                    specs[self._antenna(robot, number)] = {
+                        'robot': robot, 'lever_arm': list(lever)}
+        marks, priors = self.graph.landmarks, self.graph.point_priors
+        for name in marks.names:
+            specs[name] = {'beacon': name}
+        for row in np.flatnonzero(priors.point < 0):
+            specs[marks.names[~priors.point[row]]] |= {
+                'position': priors.position[row].tolist(),
+                'sigma_m': float(priors.precision[row] ** -0.5)}
+        for row in np.flatnonzero(marks.fixed):
+            specs[marks.names[row]] |= {'position': marks.position[row].tolist(), 'sigma_m': 0.0}
+        return specs
+
+
+def node_config(graph: Graph) -> dict[str, Any]:
+    """Parameters with which the node rebuilds the graph from its bag."""
+    config: dict[str, Any] = {
+        'dimension': graph.dimension,
+        'robots': list(graph.robots),
+        'radios': RadioNames(graph).specs(),
+        'odometry_noise': 'pose_increment',
+        'keyframes': {'every_message': True, 'max_count': 0},
+        # What a file measures at a pose counts at that pose, however long its robot pauses there.
+        'stamps': {'timeout_s': FILE_PAUSE_S},
+        'ranges': {'attach': 'nearest', 'max_m': max(300.0, 2 * _longest(graph.ranges)),
+                   'min_m': 0.0, 'min_sigma_m': 1e-9},
+        # The steps and noise of a graph are what they are: nothing is to be judged or bounded.
+        'odometry': {'max_speed_m_per_s': math.inf, 'max_turn_rate_rad_per_s': math.inf,
+                     'gap_s': 1e6, 'max_extrapolation_s': 60.0},
+        'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
+        'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
+        # Costs of a file are stated without a kernel. Its sigmas may be far too large (outfinite:
+        # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper.
+        'solver': {'robust': {'kernel': 'none', 'gnc': False}},
+        'backend': {'observability': {
+            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0},
+            'integrity': {
+                'gate': False, 'doubt_ranges': False, 'doubt_odometry': False,
+                'widen_odometry': False}},
+    }
+    if len(graph.sightings):
+        longest = np.linalg.norm(graph.sightings.translation, axis=1).max()
+        config['sightings'] = {
+            'min_m': 0.0, 'max_m': max(100.0, 2 * float(longest)), 'min_sigma_m': 1e-9,
+            'min_interval_s': 0.0, 'max_total_rate_hz': 1e6}
+    if len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
+        config['fixes'] = {
+            'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9,
+            'topic': '/{robot}/fix', 'lever_arms': _fix_levers(graph),
+            'max_heading_sigma_rad': 10.0}
+    return config
+
+
+def _fix_levers(graph: Graph) -> dict[str, list[float]]:
+    """The antenna of each robot's position fixes, where it is off the body origin."""
+    priors = graph.point_priors.take(graph.point_priors.point >= 0)
+    levers: dict[str, list[float]] = {}
+    for number, robot in enumerate(graph.robots):
+        mine = priors.lever[graph.poses.robot[priors.point] == number]
+        if len(np.unique(mine, axis=0)) > 1:
+            raise GraphError(
+                f'the position fixes of robot {robot} have several lever arms; a bag can hold one')
+        if np.any(mine):
+            levers[robot] = [*mine[0].tolist(), 0.0][:3]
+    return levers
+
+
+def _longest(ranges: Ranges) -> float:
+    return float(ranges.distance_m.max()) if len(ranges) else 0.0

@@ -1,4 +1,4 @@
-"""Line records of graph files: one keyword and a fixed number of fields per line.
+"""Line records of graph files: one keyword and a fixed number of fields per line, read and written.
 
 Fields are converted a whole column at a time; only when that fails are lines looked at one by
 one, to name the first faulty line and field.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -17,7 +17,9 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import FormatError
+from ..graph import Graph
 from ..graph.measurements.table import MOST_LENGTH_M
+from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
 
 LONGEST_M = MOST_LENGTH_M / 10
 """Lengths in a file lie below this: what two of them make is none that a graph refuses."""
@@ -229,6 +231,32 @@ def upper_diagonal(diagonal: Array) -> Array:
     size = diagonal.shape[1]
     row, column = np.triu_indices(size)
     return np.where(row == column, diagonal[:, row], 0.0)
+
+
+def value_texts(graph: Graph) -> tuple[list[str], list[str]]:
+    """Values of all poses and of all landmarks as the fields of their vertex lines."""
+    return (
+        number_texts(pose_values(graph.poses.rotation, graph.poses.translation)),
+        number_texts(graph.landmarks.position),
+    )
+
+
+def pose_values(rotation: Array, translation: Array) -> Array:
+    """(k, 3): x y theta, or (k, 7): x y z qx qy qz qw."""
+    if translation.shape[1] == 2:
+        return np.column_stack([translation, matrix_to_angle(rotation)])
+    return np.column_stack([translation, matrix_to_quat(rotation)])
+
+
+def number_texts(values: Array) -> list[str]:
+    """Rows of numbers, each the shortest text that reads back as the same float."""
+    return [' '.join(map(repr, row)) for row in values.tolist()]
+
+
+def record_lines(tag: str, *columns: Sequence[object]) -> Iterator[str]:
+    """A line for each row of the columns, behind its keyword."""
+    for fields in zip(*columns, strict=True):
+        yield ' '.join((tag, *map(str, fields)))
 
 
 def _is_number(word: str) -> bool:

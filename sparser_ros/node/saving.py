@@ -24,7 +24,7 @@ from ..config.sparser import SparserConfig
 from ..frontend import record
 from ..frontend.record import RecordedOdometry
 from ..graph import Estimate, Graph, with_estimate
-from ..io import atomic, beacon_file, pyfg, report, ros_yaml, tum
+from ..io import atomic, beacon_file, pyfg, report, tum
 from ..io.beacon_file import SavedBeacon
 
 T = TypeVar('T')
@@ -82,7 +82,7 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
         beacon_file.write(folder, beacons)
         radios = found_radios(config, graph, solution)
         if radios:
-            ros_yaml.write(folder / 'radios.yaml', {'radios': radios})
+            atomic.write_parameters(folder / 'radios.yaml', {'radios': radios})
         atomic.write_text(folder / 'map.json', json.dumps({
             'frame': config.frames.map, 'newest_stamp_ns': solution.newest_stamp_ns,
             'epoch': solution.epoch, 'robots': {

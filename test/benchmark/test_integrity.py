@@ -11,8 +11,7 @@ from benchmark.scenarios import FAULTS, Draw, Scenario, samples_of, scenario, wi
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import RangeSample
-from sparser_ros.io.simulation import START_NS, Simulation
-from sparser_ros.io.simulation_output import node_config
+from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.io.stamp_text import SECOND
 
 MINUTES = 0.25

@@ -17,7 +17,7 @@ from sparser_ros.graph import (
 )
 from sparser_ros.io import pyfg
 from sparser_ros.io.bag import BagReader
-from sparser_ros.io.graph_stamps import pose_stamps, range_stamps
+from sparser_ros.io.graph_bag import pose_stamps, range_stamps
 
 LENGTH = 30
 

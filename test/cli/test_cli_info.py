@@ -11,9 +11,9 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from sparser_ros.cli.main import main
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend.draft_config import draft
+from sparser_ros.io.bag import SensorBagWriter
 from sparser_ros.io.bag_survey import TopicSurvey, survey
 from sparser_ros.io.messages import typestore
-from sparser_ros.io.sensor_bag import SensorBagWriter
 
 ODOMETRY, RANGE = 'nav_msgs/msg/Odometry', 'sensor_msgs/msg/Range'
 

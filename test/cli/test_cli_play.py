@@ -15,7 +15,7 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rosgraph_msgs.msg import Clock
 
-from sparser_ros.io.sensor_bag import SensorBagWriter
+from sparser_ros.io.bag import SensorBagWriter
 from sparser_ros.node.processes import Child, isolated_environment
 
 PATIENCE_S = 120.0

@@ -11,7 +11,7 @@ from sparser_ros.cli.main import main
 from sparser_ros.cli.solve_summary import certificate_text, rejected_text
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
-from sparser_ros.io import graph_file, pyfg, simulation_output
+from sparser_ros.io import graph_file, pyfg, simulation
 from sparser_ros.io.generators import sensor_network
 from sparser_ros.io.simulation import Simulation
 
@@ -36,7 +36,7 @@ def field(tmp_path_factory):
     path = tmp_path_factory.mktemp('field') / 'field.pyfg'
     run = Simulation(SimulationConfig(
         robots=2, beacons=4, minutes=2.0, odometry_rate=2.0, outliers=0.0, radius=20.0, seed=3))
-    pyfg.write(path, simulation_output.graph_of(run))
+    pyfg.write(path, simulation.graph_of(run))
     return path
 
 

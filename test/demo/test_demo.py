@@ -24,8 +24,7 @@ from sparser_ros.demo import demo
 from sparser_ros.demo.demo_report import cost_on_file
 from sparser_ros.graph import estimate_of
 from sparser_ros.io import pyfg
-from sparser_ros.io.simulation import Simulation
-from sparser_ros.io.simulation_output import graph_of
+from sparser_ros.io.simulation import Simulation, graph_of
 from sparser_ros.solver import solve
 
 PATIENCE_S = 300

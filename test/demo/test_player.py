@@ -21,8 +21,7 @@ from sparser_ros.msg import SolverStatus, UwbRange
 
 from sparser_ros.config import ConfigError, FormatError
 from sparser_ros.demo.player import NO_MORE_S, Player
-from sparser_ros.io.bag import BagReader
-from sparser_ros.io.sensor_bag import SensorBagWriter
+from sparser_ros.io.bag import BagReader, SensorBagWriter
 from sparser_ros.node.conversions import stamp_ns
 from sparser_ros.node.processes import Child, free_domain, isolated_environment
 

@@ -8,7 +8,7 @@ import pytest
 from sparser_ros.config import SparserConfig
 from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.graph import Graph, empty_graph, extended
-from sparser_ros.io import bag, graph_bag, graph_config, pyfg
+from sparser_ros.io import bag, graph_bag, pyfg
 from sparser_ros.linalg.dense.rotations import matrix_to_rotvec, rotvec_to_matrix
 
 SECOND = 1_000_000_000
@@ -106,7 +106,7 @@ def assert_same(graph: Graph, other: Graph) -> None:
 @pytest.mark.parametrize('seed', [0, 1])
 def test_a_generated_graph_comes_back(tmp_path, dimension, seed):
     graph = generated(dimension, seed)
-    config = SparserConfig.from_mapping(graph_config.node_config(graph))
+    config = SparserConfig.from_mapping(graph_bag.node_config(graph))
     result, frontend = replayed(graph, tmp_path / 'bag', config)
     assert_same(graph, result)
     assert result.landmarks.fixed.sum() == 1
@@ -132,7 +132,7 @@ def test_outfinite_comes_back(tmp_path, data_dir):
 @pytest.mark.parametrize('name', ['plaza2', 'single_drone', 'tiers'])
 def test_other_graphs_come_back(tmp_path, data_dir, name):
     graph = pyfg.read(data_dir / 'pyfg' / f'{name}.pyfg')
-    config = SparserConfig.from_mapping(graph_config.node_config(graph))
+    config = SparserConfig.from_mapping(graph_bag.node_config(graph))
     result, _ = replayed(graph, tmp_path / 'bag', config)
     if name == 'tiers':
         # A few of its ranges join poses that no single instant is nearest to.

@@ -15,9 +15,8 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from sparser_ros.config import FormatError
-from sparser_ros.io.bag import BagReader, BagWriter, is_bag
+from sparser_ros.io.bag import BagReader, BagWriter, SensorBagWriter, is_bag, isotropic
 from sparser_ros.io.messages import DEFINITIONS, ODOMETRY, UWB_RANGE, typestore
-from sparser_ros.io.sensor_bag import SensorBagWriter, isotropic
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 

@@ -16,7 +16,7 @@ from sparser_ros.graph import cost, empty, estimate_of
 from sparser_ros.graph.measurements import Ranges
 from sparser_ros.io import bal, beacon_file, graph_file
 from sparser_ros.io.beacon_file import SavedBeacon
-from sparser_ros.io.pyfg_grammar import sidecar_path
+from sparser_ros.io.pyfg import sidecar_path
 
 COUNT = 250
 """Damaged files per format and dimension."""

@@ -9,10 +9,8 @@ from sparser_ros.graph import cost, empty, estimate_of
 from sparser_ros.graph.measurements import Ranges, Sightings
 from sparser_ros.graph.precision import kappa_from_covariance, tau_from_covariance
 from sparser_ros.io import graph_bag, pyfg
-from sparser_ros.io.bag import BagReader
-from sparser_ros.io.graph_config import node_config
-from sparser_ros.io.graph_stamps import pose_stamps, range_stamps
-from sparser_ros.io.sensor_bag import UNKNOWN_HEADING_VARIANCE
+from sparser_ros.io.bag import UNKNOWN_HEADING_VARIANCE, BagReader
+from sparser_ros.io.graph_bag import node_config, pose_stamps, range_stamps
 from sparser_ros.linalg.dense.rotations import matrix_to_angle, quat_to_matrix
 
 

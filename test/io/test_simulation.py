@@ -7,7 +7,7 @@ import pytest
 
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import estimate_of, range_residuals, squared_residuals
-from sparser_ros.io import simulation_output
+from sparser_ros.io import simulation
 from sparser_ros.io.bag import BagReader
 from sparser_ros.io.simulation import START_NS, Simulation, robot_names
 
@@ -21,7 +21,7 @@ def changed(**options):
 def test_same_seed_same_data(tmp_path):
     raw = []
     for name in ('one', 'two'):
-        simulation_output.write_bag(tmp_path / name, changed(outliers=0.1, closures=4))
+        simulation.write_bag(tmp_path / name, changed(outliers=0.1, closures=4))
         raw.append([(m.topic, m.bag_time_ns, bytes(m.raw)) for m in BagReader(tmp_path / name)])
     assert raw[0] == raw[1]
     other = changed(seed=1).tracks[0].translation
@@ -36,7 +36,7 @@ def test_options_of_ranges_leave_odometry_alone():
 @pytest.mark.parametrize('d', [2, 3])
 def test_noise_is_as_announced(d):
     run = changed(dimension=d, minutes=4.0, odometry_rate=20.0, closures=30)
-    graph = simulation_output.graph_of(run).validate()
+    graph = simulation.graph_of(run).validate()
     squares = squared_residuals(graph, estimate_of(graph))
     odometry = graph.relative_poses.odometry
     # d axes of translation, and as many of rotation as kappa counts (twice one in 2D).
@@ -48,7 +48,7 @@ def test_noise_is_as_announced(d):
 
 def test_outliers_are_too_long():
     run = changed(outliers=0.3, minutes=4.0)
-    graph = simulation_output.graph_of(run)
+    graph = simulation.graph_of(run)
     excess = -range_residuals(graph, estimate_of(graph))
     wrong = run.exchanges.outlier
     assert np.mean(wrong) == pytest.approx(0.3, abs=0.05)
@@ -66,19 +66,19 @@ def test_speed_and_reach():
 
 def test_lever_arms_are_in_the_ranges():
     run = changed(lever_arm=3.0)
-    graph = simulation_output.graph_of(run)
+    graph = simulation.graph_of(run)
     with_arms = squared_residuals(graph, estimate_of(graph))['ranges']
     without = graph.replaced(ranges=graph.ranges.replaced(
         lever_source=0 * graph.ranges.lever_source, lever_target=0 * graph.ranges.lever_target))
     assert np.mean(with_arms) < 1.5
     assert np.mean(squared_residuals(without, estimate_of(graph))['ranges']) > 3
-    assert simulation_output.node_config(run)['radios']['A'] == {
+    assert simulation.node_config(run)['radios']['A'] == {
         'robot': 'A', 'lever_arm': [3.0, 0.0, 0.0]}
 
 
 def test_false_closures():
     run = changed(closures=40, false_closures=0.25, minutes=5.0)
-    graph = simulation_output.graph_of(run)
+    graph = simulation.graph_of(run)
     squares = squared_residuals(graph, estimate_of(graph))['relative_poses']
     closures = squares[~graph.relative_poses.odometry]
     assert len(closures) == 40
@@ -88,8 +88,8 @@ def test_false_closures():
 
 def test_bag_matches_the_graph(tmp_path):
     run = changed(known_beacons=2, closures=3)
-    counts = simulation_output.write_bag(tmp_path / 'bag.mcap', run)
-    graph = simulation_output.graph_of(run)
+    counts = simulation.write_bag(tmp_path / 'bag.mcap', run)
+    graph = simulation.graph_of(run)
     reader = BagReader(tmp_path / 'bag.mcap')
     assert counts['odometry'] == graph.n_poses == sum(
         reader.counts[f'/{robot}/odom'] for robot in 'ABC')
@@ -111,4 +111,4 @@ def test_names_of_robots():
 def test_one_robot_alone():
     run = Simulation(dataclasses.replace(SHORT, robots=1, beacons=0))
     assert len(run.exchanges.range_m) == 0
-    assert simulation_output.graph_of(run).validate().n_poses == 600
+    assert simulation.graph_of(run).validate().n_poses == 600

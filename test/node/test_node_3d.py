@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from node_world import SCENE, START_S, Scene, World, transform_of
 
-from sparser_ros.io.simulation_output import node_config
+from sparser_ros.io.simulation import node_config
 from sparser_ros.node.conversions import stamp_ns
 
 pytestmark = pytest.mark.timeout(2 * START_S)

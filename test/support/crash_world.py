@@ -28,7 +28,7 @@ from tf2_msgs.msg import TFMessage
 from sparser_ros.backend.process import journal_reader, journal_records
 from sparser_ros.backend.process.journal_files import Files
 from sparser_ros.config import SolverConfig
-from sparser_ros.io import ros_yaml
+from sparser_ros.io import atomic
 from sparser_ros.node.message_types import message_type
 from sparser_ros.node.processes import Child, isolated_environment
 from sparser_ros.solver.solve import solve
@@ -66,7 +66,7 @@ class CrashWorld:
             for part in parts:
                 inner = inner.setdefault(part, {})
             inner[last] = value
-        ros_yaml.write(self.file, values)
+        atomic.write_parameters(self.file, values)
         self.corrections, self.kills = [], 0
         self.steps = []
         """Sizes of the corrections that nodes have stated, m."""

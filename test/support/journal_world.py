@@ -12,7 +12,7 @@ from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.thinning_step import thinned
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.io import simulation_output
+from sparser_ros.io import simulation
 from sparser_ros.io.messages import typestore
 from sparser_ros.io.simulation import Simulation
 
@@ -25,8 +25,8 @@ def simulated(folder, minutes=0.3, seed=5, **scene):
     values = {'robots': 2, 'beacons': 4, 'odometry_rate': 10.0, 'range_rate': 10.0, **scene}
     run = Simulation(SimulationConfig(
         minutes=minutes, outliers=0.1, truth_rate=0.0, radius=10.0, seed=seed, **values))
-    simulation_output.write_bag(Path(folder), run)
-    parameters = simulation_output.node_config(run)
+    simulation.write_bag(Path(folder), run)
+    parameters = simulation.node_config(run)
     return parameters, messages_of(folder, parameters)
 
 

@@ -16,7 +16,7 @@ from journal_world import Run, messages_of, no_objects, same_graph, simulated
 from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.config import SparserConfig, SparserError
 from sparser_ros.io import graph_bag
-from sparser_ros.io.graph_config import node_config
+from sparser_ros.io.graph_bag import node_config
 from sparser_ros.node.recording import Recording
 
 NOBODY = 65534
