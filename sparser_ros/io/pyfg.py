@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,10 +85,7 @@ def write(path: Path | str, graph: Graph) -> None:
         'landmarks': {
             s: n for s, n in zip(landmarks, graph.landmarks.names, strict=True) if s != n},
     }
-    if any(names.values()):
-        atomic.write_text(sidecar_path(path), json.dumps(names, indent=2) + '\n')
-    else:
-        sidecar_path(path).unlink(missing_ok=True)
+    _write_names(path, names)
 
 
 def rewrite_vertices(source: Path | str, target: Path | str, graph: Graph) -> None:
@@ -107,10 +104,15 @@ def rewrite_vertices(source: Path | str, target: Path | str, graph: Graph) -> No
     text = '\n'.join(replace_values(source, tags, value)) + '\n'
     names = _long_names(Path(source))
     atomic.write_text(target, text)
+    _write_names(target, names)
+
+
+def _write_names(path: Path | str, names: Mapping[str, Mapping[str, str]]) -> None:
+    """Write long names beside a file; a sidecar of another graph goes."""
     if any(names.values()):
-        atomic.write_text(sidecar_path(target), json.dumps(names, indent=2) + '\n')
+        atomic.write_text(sidecar_path(path), json.dumps(names, indent=2) + '\n')
     else:
-        sidecar_path(target).unlink(missing_ok=True)
+        sidecar_path(path).unlink(missing_ok=True)
 
 
 def _upper(size: int) -> str:
@@ -191,6 +193,7 @@ class Grammar:
 
 PLANE = Grammar(2, 'VERTEX_SE2', 'VERTEX_XY', 'EDGE_SE2', 'EDGE_SE2_XY')
 SPACE = Grammar(3, 'VERTEX_SE3:QUAT', 'VERTEX_XYZ', 'EDGE_SE3:QUAT', 'EDGE_SE3_XYZ')
+
 
 def grammar_of(dimension: int) -> Grammar:
     """The keywords of a dimension."""
