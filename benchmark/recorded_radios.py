@@ -17,7 +17,6 @@ from scipy.stats import chi2
 
 from sparser_ros.array_types import Array, Mask
 from sparser_ros.backend.replay import replay
-from sparser_ros.backend.replay.calibrated_replay import heard_part, reference_positions
 from sparser_ros.calibrate.reference_trajectory import held_to
 from sparser_ros.calibrate.self_calibration import SelfCalibration, self_calibrate
 from sparser_ros.config.sparser import SparserConfig
@@ -67,8 +66,8 @@ def recorded(bag: Path, config: SparserConfig) -> tuple[Graph, Array, Mask]:
     state = replay.run(bag, config, None)
     if state.solution is None:
         raise SystemExit(f'{bag}: there is no map')
-    graph = heard_part(state.measured, state.solution)
-    return graph, *reference_positions(graph, state.tracks)
+    graph = replay.heard_part(state.measured, state.solution)
+    return graph, *replay.reference_positions(graph, state.tracks)
 
 
 def calibrated(graph: Graph, config: SparserConfig) -> SelfCalibration:

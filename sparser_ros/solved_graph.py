@@ -215,8 +215,6 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
     """
     from .backend.observability.judgement import Judgement
     from .backend.replay import replay as replays
-    from .backend.replay import replay_findings
-    from .backend.replay.calibrated_replay import run_calibrated
     from .backend.session.located import located
     from .graph.finding import Finding
     from .solver import SolveResult
@@ -231,9 +229,9 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
         config = SparserConfig.from_mapping(values)
     elif not isinstance(config, SparserConfig):
         config = SparserConfig.from_yaml(config)
-    state, _, _ = run_calibrated(bag, config)
+    state, _, _ = replays.run_calibrated(bag, config)
     report = replays.report_of(state, Path(bag).name)
-    nothing = replay_findings.nothing_measured(state)
+    nothing = replays.nothing_measured(state)
     if nothing:
         raise SolverError(f'{bag}: {nothing}')
     solution = state.solution
@@ -242,7 +240,7 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
     weights = {name: rows[part.rows[name]] for name, rows in solution.stats.weights.items()}
     lost = tuple(
         Finding('undetermined', text.partition(':')[0], f'robot {text}')
-        for text in replay_findings.undetermined_robots(state)) + tuple(
+        for text in replays.undetermined_robots(state)) + tuple(
         Finding('undetermined', name, f'beacon {name} is not located')
         for name, one in report['beacons'].items() if not one['located'])
     result = SolveResult(
@@ -250,7 +248,7 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
         replace(solution.stats, weights=weights))
     solved = SolvedGraph(
         part.graph.replaced(name=Path(bag).stem), result,
-        Judgement(lost, replay_findings.findings_of(state)), report)
+        Judgement(lost, replays.findings_of(state)), report)
     for text in (*(f'undetermined: {text}' for text in solved.undetermined), *solved.warnings):
         warnings.warn(text, SolveWarning, stacklevel=2)
     return solved

@@ -117,8 +117,6 @@ def _graph_config(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, An
 def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph]:
     """The configuration of a bag, also as parameters, and the graph of a replay."""
     from ..backend.replay import replay
-    from ..backend.replay.calibrated_replay import heard_part, reference_positions
-    from ..backend.replay.replay_findings import undetermined_robots
     from ..calibrate.reference_trajectory import held_to
     from .progress import replay_progress
 
@@ -130,12 +128,12 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
         state = replay.run(args.data, config, progress)
     if state.solution is None:
         raise ConfigError(f'{args.data}: no odometry was usable: there is no map')
-    graph = heard_part(state.measured, state.solution)
+    graph = replay.heard_part(state.measured, state.solution)
     if not graph.n_poses:
         raise SolverError('no robot has a place in the map, against which radios could be '
-                          f'calibrated: {"; ".join(undetermined_robots(state))}')
+                          f'calibrated: {"; ".join(replay.undetermined_robots(state))}')
     if args.truth:
-        reference = reference_positions(
+        reference = replay.reference_positions(
             graph, state.tracks, state.frontend.recorded_odometry())
         graph = held_to(graph, *reference, args.truth_sigma)
     return config, values, graph

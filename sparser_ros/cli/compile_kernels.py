@@ -32,7 +32,7 @@ def compile_kernels() -> None:
 
     What is compiled already is loaded. Where nothing is, it takes minutes of processor time.
     """
-    from ..backend.study.study import in_processes
+    from ..backend.replay.study import in_processes
 
     with in_processes(compile_dimension, DIMENSIONS, len(DIMENSIONS)) as futures:
         for future in futures:

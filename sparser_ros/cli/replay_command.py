@@ -48,19 +48,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay the bag; 0 solved, 3 not converged or robots without a place."""
-    from ..backend.replay import replay, replay_findings
-    from ..backend.replay.calibrated_replay import run_calibrated
+    from ..backend.replay import replay
     from .progress import replay_progress
 
     config, _ = bag_parameters(args.bag, args.config)
     if args.calibrate:
         config = replace(config, calibration=replace(config.calibration, mode='apply'))
     with replay_progress() as progress:
-        state, found, moved = run_calibrated(args.bag, config, progress)
-    warnings = [one.text for one in replay_findings.findings_of(state)]
+        state, found, moved = replay.run_calibrated(args.bag, config, progress)
+    warnings = [one.text for one in replay.findings_of(state)]
     show_warnings(warnings)
-    lost = replay_findings.undetermined_robots(state)
-    nothing = replay_findings.nothing_measured(state)
+    lost = replay.undetermined_robots(state)
+    nothing = replay.nothing_measured(state)
     result = {
         **replay.report_of(state, args.bag.name), **calibration_options.fields(found),
         'warnings': warnings, 'undetermined': lost}

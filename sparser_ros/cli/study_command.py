@@ -43,8 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do the runs that are left; 0 all solved, 3 some are not."""
-    from ..backend.study.grid import runs_of
-    from ..backend.study.study import SOLVED_STATUSES, study
+    from ..backend.replay.study import SOLVED_STATUSES, runs_of, study
 
     if args.jobs < 1:
         raise ConfigError(f'--jobs: expected 1 or more processes, got {args.jobs}')

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparser_ros.backend.study.grid import runs_of
-from sparser_ros.backend.study.study import run_one
+from sparser_ros.backend.replay.study import run_one, runs_of
 from sparser_ros.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent

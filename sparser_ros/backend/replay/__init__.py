@@ -1,1 +1,1 @@
-"""A bag through front-end and back-end at full speed, without ROS."""
+"""Bags through front-end and back-end at full speed, without ROS: one alone, or a study."""

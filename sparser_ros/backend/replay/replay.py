@@ -7,25 +7,35 @@ one from scratch ends the run. Only data time decides, so two runs give the same
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...array_types import Array, Mask
+from ...calibrate.antennas_and_clocks import calibration_with_places
+from ...calibrate.lever_arms import LeverRow
+from ...calibrate.radio_settings import calibrated_config
+from ...calibrate.self_calibration import SelfCalibration
 from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
+from ...frontend.inputs import topic_findings
+from ...frontend.record import RecordedOdometry
 from ...frontend.samples import Refused
 from ...graph import Graph, Increment, range_residuals
+from ...graph.finding import Finding
+from ...graph.subgraph import extract
 from ...io import report
 from ...io.bag import BagReader
 from ..session.bound import NOTHING
+from ..session.radio_findings import significance
 from ..session.session import Session
 from ..session.solution import Location, Solution
 from ..session.thinning_step import possible, thinned
-from .truth import TruthTrack, compare
+from .truth import TruthTrack, compare, uncovered
 
 Progress = Callable[[float, Solution | None], None]
 """Called with the share of the bag that is read, and the newest solution."""
@@ -79,7 +89,6 @@ class Replay:
         self.history.append({
             'data_s': data_s, 'cost_final': solution.stats.cost_final, 'full': solution.full,
             'status': solution.status.value, 'located': located, 'seconds': solution.seconds})
-
 
     def _thin(self, solution: Solution) -> bool:
         """Thin the graph where it has too many keyframes, as the node does."""
@@ -149,6 +158,117 @@ def run(
     return state
 
 
+def run_calibrated(
+    path: Path | str, config: SparserConfig, progress: Progress | None = None
+) -> tuple[Replay, SelfCalibration | None, tuple[LeverRow, ...]]:
+    """Replay a bag as `calibration.mode` says: once, or again with the radios calibrated.
+
+    The second run has the biases in its configuration, and the lever arms of the robots in the last
+    result, whose antennas stand elsewhere, as the node would after a calibration.
+    """
+    state = run(path, config, progress)
+    if config.calibration.mode == 'none' or state.solution is None:
+        return state, None, ()
+    graph = heard_part(state.measured, state.solution)
+    if not len(graph.ranges):
+        return state, None, ()
+    sigmas = significance(config.calibration, graph)
+    # From scratch: beacons that are not located have no place to start from.
+    *_, end = calibration_with_places(graph, None, config.calibration, config.solver, sigmas)
+    assert end is not None
+    calibration, places = end
+    moved = () if calibration.doubted else tuple(
+        row for row in places.antennas if row.significant(sigmas))
+    noisy = config.calibration.sigma == 'estimate' and calibration.noise is not None
+    if config.calibration.mode == 'report' or not (
+            calibration.applied or noisy or any(row.to_move(sigmas) for row in moved)):
+        return state, calibration, moved
+    calibrated = calibrated_config(config, calibration, noise=noisy, levers=moved)
+    return run(path, calibrated, progress), calibration, moved
+
+
+def heard_part(graph: Graph, solution: Solution) -> Graph:
+    """The robots that have a place in map and every beacon that they range to.
+
+    A beacon that is not located counts: for biases its ranges tell as much.
+    """
+    where = {robot.robot: robot.location for robot in solution.robots}
+    placed = np.array([
+        where.get(name, Location.UNLOCATED).placed for name in graph.robots], dtype=bool)
+    poses = placed[graph.poses.robot]
+    ranges = graph.ranges
+    heard = np.zeros(graph.n_landmarks, dtype=bool)
+    for near, far in ((ranges.source, ranges.target), (ranges.target, ranges.source)):
+        to_beacon = (near >= 0) & (far < 0)
+        heard[~far[to_beacon]] |= poses[near[to_beacon]]
+    return extract(graph, poses, heard).graph
+
+
+def reference_positions(
+    graph: Graph, tracks: Mapping[str, TruthTrack], odometry: Mapping[str, RecordedOdometry]
+) -> tuple[Array, Mask]:
+    """Recorded positions (n, d) of the poses, and which of them (n,) the recording covers."""
+    positions = np.zeros((graph.n_poses, graph.dimension))
+    known = np.zeros(graph.n_poses, dtype=bool)
+    for number, robot in enumerate(graph.robots):
+        rows = np.flatnonzero(graph.poses.robot == number)
+        if robot not in tracks or not len(rows):
+            continue
+        _, where, inside = tracks[robot].at(
+            graph.poses.stamp_ns[rows], graph.dimension, odometry.get(robot))
+        positions[rows[inside]] = where[inside]
+        known[rows[inside]] = True
+    return positions, known
+
+
+def findings_of(state: Replay) -> tuple[Finding, ...]:
+    """What the node would say of bag, configuration, sources of data and map; each fault once."""
+    frontend, solution = state.frontend, state.solution
+    every = (
+        *(Finding('bag', text, text) for text in state.bag_faults),
+        *(Finding('bag', topic, f'{len(errors)} messages of {topic} cannot be read and are left '
+                  f'out; the first: {errors[0]}') for topic, errors in state.unreadable.items()),
+        *topic_findings(
+            Inputs(state.config), state.topics,
+            tuple(state.config.backend.truth_topics.values())),
+        *(Finding('configuration', text, text) for text in frontend.warnings),
+        *(Finding('truth', text, text) for text in uncovered(
+            state.graph, state.tracks, frontend.recorded_odometry())),
+        *frontend.findings,
+        *(finding for _, finding in frontend.events),
+        *(() if solution is None else solution.findings))
+    unique: dict[tuple[str, str], Finding] = {}
+    for finding in every:
+        unique.setdefault((finding.kind, finding.subject), finding)
+    return tuple(unique.values())
+
+
+def nothing_measured(state: Replay) -> str:
+    """Why the map is odometry alone, in words; '' where something was measured."""
+    counts = state.frontend.counters.as_dict()
+    kinds = {kind: counts[kind] for kind in ('ranges', 'sightings', 'closures', 'fixes')}
+    if any(tally['accepted'] for tally in kinds.values()):
+        return ''
+    refused = [
+        f'{tally["received"]} {kind} received, all refused ('
+        + ', '.join(f'{reason}: {count}' for reason, count in tally['dropped'].items()) + ')'
+        for kind, tally in kinds.items() if tally['received']]
+    why = '; '.join(refused) or (
+        'no topic of the bag is an input for ranges, sightings, closures or fixes')
+    return (f'nothing was measured beside odometry: {why}. Compare ranges.inputs, '
+            'sightings.inputs, closures.inputs and radios of the configuration with the topics of '
+            'the bag')
+
+
+def undetermined_robots(state: Replay) -> list[str]:
+    """Robots that have no place in map, each with what is missing."""
+    if state.solution is None:
+        return []
+    return [
+        f'{robot.robot}: {robot.missing or "not connected to the others"}'
+        for robot in state.solution.robots if robot.location is Location.UNLOCATED]
+
+
 def report_of(state: Replay, dataset: str) -> dict[str, Any]:
     """The fields of a report of the last solution, and what only a replay knows."""
     solution, graph = state.solution, state.graph
@@ -157,7 +277,10 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
     result = report.build(
         graph, solution.stats, solution.status, estimate=solution.estimate,
         message=solution.message, dataset=dataset, seconds=state.seconds,
-        rejected=[_rejected(one) for one in solution.rejected])
+        rejected=[{
+            'index': rejected.index, 'type': rejected.type, 'from': rejected.source,
+            'to': rejected.target, 'weight': rejected.weight,
+            'whitened_residual': rejected.whitened_residual} for rejected in solution.rejected])
     truth = compare(
         graph, solution, state.tracks, state.frontend.recorded_odometry())
     bound = state.session.bound
@@ -206,8 +329,3 @@ def range_statistics(graph: Graph, solution: Solution) -> dict[str, float | int]
         'rms_whitened': float(np.sqrt(np.mean(whitened**2))),
     }
 
-
-def _rejected(one: Any) -> dict[str, Any]:
-    return {
-        'index': one.index, 'type': one.type, 'from': one.source, 'to': one.target,
-        'weight': one.weight, 'whitened_residual': one.whitened_residual}

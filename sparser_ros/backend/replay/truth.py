@@ -202,8 +202,8 @@ def compare(
         'compared': sum(len(rows) for rows, *_ in matched.values()),
         'keyframes': of,
         'robots': {
-            name: {key: value for key, value in one.items() if key != 'errors_m'}
-            for name, one in robots.items()},
+            name: {key: value for key, value in errors.items() if key != 'errors_m'}
+            for name, errors in robots.items()},
         'relative_poses': pairs,
     }
 

@@ -1,4 +1,14 @@
-"""Runs of a study in processes of this machine or on a Dask cluster; finished ones are kept.
+"""A study: bags x parameter sets x seeds, in processes of this machine or on a Dask cluster.
+
+A YAML file says what is run:
+
+    config: c.yaml                      # of every run; {bag} is the name of the bag
+    sets:                               # named sets of parameters, and
+      plain: {}
+      robust: {solver.robust.kernel: gm}
+    parameters:                         # the product of values, each with each set
+      ranges.sigma_m: [0.1, 0.2]
+    seeds: [0, 1]                       # of solver.seed
 
 The result of each run is a file that appears whole, so a study that was killed goes on where it
 was when it is started again.
@@ -6,25 +16,29 @@ was when it is started again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import product
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...config import SparserError
+from ...config import ConfigError, FormatError, SparserConfig, SparserError
+from ...config.yaml_file import YamlFile
 from ...io import report
 from ...solver.result import SolveStatus
-from ..replay import replay
-from ..replay.replay_findings import nothing_measured, undetermined_robots
-from .grid import StudyRun
+from . import replay
 
+GRID = {'config': str, 'sets': dict, 'parameters': dict, 'seeds': list}
+"""Keys of the file."""
 PARENT_CHECK_S = 1.0
 """Period at which a process looks whether the study that started it has been killed."""
 SOLVED_STATUSES = frozenset(status.value for status in SolveStatus if status.solved)
@@ -33,6 +47,74 @@ A = TypeVar('A')
 R = TypeVar('R')
 Progress = Callable[[int, int, dict[str, Any] | None], None]
 """Called with runs done, runs in all and the newest row, None at the start."""
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One replay."""
+
+    bag: str
+    config: str
+    """Parameter file, '' = all defaults."""
+    set: str
+    seed: int
+    parameters: Mapping[str, Any]
+    """Dotted names and values that differ from the file."""
+
+    @property
+    def key(self) -> str:
+        """Name of the result: changes with the parameters, their file and the bag."""
+        files = [path for path in (Path(self.config or '.'), *_bag_files(Path(self.bag)))
+                 if path.is_file()]
+        stamp = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        text = json.dumps([asdict(self), stamp], sort_keys=True, default=str)
+        return f'{Path(self.bag).stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}'
+
+    def configuration(self) -> SparserConfig:
+        """The parameters of the run; ConfigError names what is unknown or out of bounds."""
+        values = {**self.parameters, 'solver.seed': self.seed}
+        if self.config:
+            return SparserConfig.from_yaml(self.config, **values)
+        return SparserConfig.from_mapping(values)
+
+
+def runs_of(bags: Sequence[Path], path: Path) -> list[StudyRun]:
+    """All runs, bag by bag; ConfigError for a file that does not say what to run."""
+    grid = _read(path)
+    sets = grid.get('sets') or {'': {}}
+    varied = {name: value if isinstance(value, list) else [value]
+              for name, value in (grid.get('parameters') or {}).items()}
+    runs = []
+    for bag in bags:
+        if not bag.exists():
+            raise ConfigError(f'{bag}: no such bag')
+        config = str(grid.get('config') or '').replace('{bag}', bag.stem)
+        # A file named in the grid lies beside it.
+        config = str((path.parent / config).resolve()) if config else ''
+        for (name, own), values, seed in product(
+                sets.items(), product(*varied.values()), grid.get('seeds') or [0]):
+            parameters = {**(own or {}), **dict(zip(varied, values, strict=True))}
+            runs.append(StudyRun(str(bag.resolve()), config, str(name), int(seed), parameters))
+    for run in {(r.config, json.dumps(r.parameters, default=str)): r for r in runs}.values():
+        run.configuration()
+    return runs
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        grid = YamlFile(path).value
+    except FormatError as error:
+        raise ConfigError(str(error)) from None
+    if not isinstance(grid, dict) or grid.keys() - GRID.keys():
+        raise ConfigError(f'{path}: expected a mapping with some of {", ".join(GRID)}')
+    for key, value in grid.items():
+        if value is not None and not isinstance(value, GRID[key]):
+            raise ConfigError(f'{path}: {key}: expected a {GRID[key].__name__}, got {value!r}')
+    return grid
+
+
+def _bag_files(bag: Path) -> list[Path]:
+    return sorted(bag.iterdir()) if bag.is_dir() else [bag]
 
 
 def study(
@@ -55,7 +137,7 @@ def study(
         report.write(store / f'{run.key}.json', row)
         rows[run.key] = row
         if progress is not None:
-            progress(len(rows), len({one.key for one in runs}), row)
+            progress(len(rows), len({run.key for run in runs}), row)
     return [rows[run.key] for run in runs]
 
 
@@ -66,22 +148,22 @@ def run_one(run: StudyRun) -> dict[str, Any]:
         'bag': Path(run.bag).stem, 'set': run.set, 'seed': run.seed, **run.parameters}
     try:
         state = replay.run(run.bag, run.configuration())
-        found = replay.report_of(state, Path(run.bag).stem)
-        nothing = nothing_measured(state)
+        fields = replay.report_of(state, Path(run.bag).stem)
+        nothing = replay.nothing_measured(state)
     except (SparserError, ValueError, ArithmeticError, LookupError) as error:
         # One bag that fails must not end a night of others; its row says what happened.
         return {**row, 'status': 'failed', 'message': f'{type(error).__name__}: {error}',
                 'seconds': time.perf_counter() - begin}
-    residuals = found['range_residuals_m'] or {}
-    located = [one['location'] for one in found['locations'].values()]
+    residuals = fields['range_residuals_m'] or {}
+    located = [robot['location'] == 'located' for robot in fields['locations'].values()]
     return {
-        **row, 'status': 'failed' if nothing else found['status'],
-        'robots_located': sum(one == 'located' for one in located), 'robots': len(located),
-        'beacons_located': sum(one['located'] for one in found['beacons'].values()),
-        'rejected': len(found['rejected']), 'cost': found['cost_final'],
+        **row, 'status': 'failed' if nothing else fields['status'],
+        'robots_located': sum(located), 'robots': len(located),
+        'beacons_located': sum(beacon['located'] for beacon in fields['beacons'].values()),
+        'rejected': len(fields['rejected']), 'cost': fields['cost_final'],
         'range_rms_m': residuals.get('rms'), 'range_p95_m': residuals.get('p95_absolute'),
-        'ate_rmse_m': found['ate_rmse_m'], 'seconds': time.perf_counter() - begin,
-        'message': nothing or '; '.join(undetermined_robots(state))}
+        'ate_rmse_m': fields['ate_rmse_m'], 'seconds': time.perf_counter() - begin,
+        'message': nothing or '; '.join(replay.undetermined_robots(state))}
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
@@ -121,7 +203,7 @@ def in_processes(
             initializer=_end_with_parent, initargs=(os.getpid(),)) as pool:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            futures = {pool.submit(work, one): one for one in arguments}
+            futures = {pool.submit(work, argument): argument for argument in arguments}
         finally:
             signal.signal(signal.SIGINT, before)
         try:

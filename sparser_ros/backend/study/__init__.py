@@ -1,1 +1,0 @@
-"""Many bags times parameter sets times seeds, replayed in processes or on a cluster."""
