@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from sparser_ros.cli import exit_codes
-from sparser_ros.cli.main import SUBCOMMANDS, parser
+from sparser_ros.cli import console
+from sparser_ros.cli.main import parser
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'commands.md'
 
@@ -20,12 +20,12 @@ stderr; progress is shown on a terminal only.
 """
 
 EXIT_CODES = (
-    (exit_codes.SOLVED, 'done, or solved'),
-    (exit_codes.BAD_INPUT, 'bad input: stderr says which file, line or option, and what to change'),
-    (exit_codes.NOT_CONVERGED, 'not converged, or parts have no determined place, which stderr '
+    (console.SOLVED, 'done, or solved'),
+    (console.BAD_INPUT, 'bad input: stderr says which file, line or option, and what to change'),
+    (console.NOT_CONVERGED, 'not converged, or parts have no determined place, which stderr '
      'names; the best result is written all the same'),
-    (exit_codes.INTERRUPTED, 'stopped by Ctrl-C'),
-    (exit_codes.TERMINATED, 'stopped by SIGTERM'),
+    (console.INTERRUPTED, 'stopped by Ctrl-C'),
+    (console.TERMINATED, 'stopped by SIGTERM'),
 )
 
 
@@ -33,9 +33,8 @@ def page() -> str:
     """The whole page."""
     lines = [HEADER, '| exit code | meaning |', '|---|---|']
     lines += [f'| `{code}` | {meaning} |' for code, meaning in EXIT_CODES]
-    commands = subcommands(parser())
-    for name in SUBCOMMANDS:
-        lines += ['', f'## sparser {name}', '', *section(commands[name])]
+    for name, command in subcommands(parser()).items():
+        lines += ['', f'## sparser {name}', '', *section(command)]
     return '\n'.join(lines) + '\n'
 
 

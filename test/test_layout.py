@@ -18,7 +18,7 @@ LAYERS = [
     'linalg', 'config',
 ]
 # `sparser play` publishes through ROS, and loads it only when it runs.
-REACHES_UP = {('cli/play_command.py', 'demo')}
+REACHES_UP = {('cli/bag_commands.py', 'demo')}
 
 # The same inside the rooms that have sub-packages: each imports from those after it.
 SUBPACKAGES = {

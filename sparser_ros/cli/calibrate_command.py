@@ -1,9 +1,12 @@
-"""`sparser calibrate`: radios of a bag or graph, against the solved map or a reference."""
+"""`sparser calibrate`: radios of a bag or graph, against the solved map or a reference.
+
+`sparser solve` and `sparser replay` calibrate as well: their options, and what they print of it.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +14,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import ConfigError, SolverError, SparserConfig
-from . import calibration_options
-from .exit_codes import SOLVED
+from ..config.calibration_config import CalibrationConfig
+from .console import SOLVED, replay_progress, show_written
 from .info_command import bag_parameters
-from .path_options import GRAPHS, Kind, Reads, Writes, add_force, add_report, write_report
+from .options import (
+    GRAPHS,
+    Kind,
+    Reads,
+    Writes,
+    add_config_options,
+    add_force,
+    add_report,
+    config_from,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from ..calibrate.lever_arms import LeverRow
     from ..calibrate.self_calibration import SelfCalibration
     from ..graph import Graph
 
+# (flag, name of the option in CalibrationConfig, metavar)
+OPTIONS = (
+    ('--bias-sigma', 'bias_sigma_m', 'M'),
+    ('--type-bias-sigma', 'type_bias_sigma_m', 'M'),
+    ('--scale-sigma', 'scale_sigma', 'S'),
+    ('--range-sigma', 'sigma', None),
+)
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+
+def add_calibrate(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser calibrate`."""
     parser = subparsers.add_parser(
         'calibrate', help='biases, noise, clocks and lever arms of radios from a bag or graph file',
@@ -46,7 +67,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_report(parser)
     parser.add_argument('--plots', action=Writes, kind=Kind.FOLDER, metavar='DIR',
                         help='draw a picture of each pair')
-    calibration_options.add(parser, always=True)
+    add_config_options(
+        parser.add_argument_group('calibration of radios'), CalibrationConfig, OPTIONS)
     parser.set_defaults(run=run)
 
 
@@ -59,66 +81,66 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.truth_sigma < np.inf:
         raise ConfigError(f'--truth-sigma: expected a positive length, got {args.truth_sigma}')
     if args.data.suffix.lower() in GRAPHS:
-        config, values = _graph_config(args)
-        graph = _graph(args)
+        config, values, graph = _graph(args)
     else:
         config, values, graph = _bag(args)
-    options = calibration_options.config_of(args)
-    assert options is not None
-    options = replace(options, sigma='estimate')
-    end = [one for one in calibration_with_places(graph, None, options, LiveSolverConfig()) if one]
-    found, shown = end[-1]
-    either = shown.either(SIGNIFICANT)
-    calibration_options.show(found)
-    for row in shown.clocks:
+    options = replace(config_from(args, CalibrationConfig, OPTIONS), sigma='estimate')
+    ends = [end for end in calibration_with_places(graph, None, options, LiveSolverConfig()) if end]
+    radios, places = ends[-1]
+    either = places.either(SIGNIFICANT)
+    show_radios(radios)
+    for row in places.clocks:
         if row.determined:
             print(f'  clock of {row.source}: stamps {row.late_s * 1e3:+.0f} +- '
                   f'{row.sigma_s * 1e3:.0f} ms late'
                   + ('' if row.significant(SIGNIFICANT) else ' (not significant)'))
-    calibration_options.show_levers(shown.antennas)
-    for one in either:
-        print(f'  {either_words(one.robot, one.late_s, one.axis, one.error_m)}')
-    _write(args, config, values, found, shown.antennas, {
-        'clocks': [asdict(row) for row in shown.clocks if row.determined],
-        'lever_arms': [asdict(row) | {
-            'determined': row.determined, 'significant': row.significant(SIGNIFICANT),
-            'doubt': doubt(row.error_m)}
-            for row in shown.antennas],
-        'antennas_or_clocks': [asdict(row) for row in either]})
+    show_levers(places.antennas)
+    for choice in either:
+        print(f'  {either_words(choice.robot, choice.late_s, choice.axis, choice.error_m)}')
+    if args.output:
+        _write_settings(args.output, config, values, radios, places.antennas)
+    written: list[Path] = []
+    if args.report:
+        written += write_report(args, {
+            'dataset': args.data.stem, **calibration_fields(radios),
+            'clocks': [asdict(row) for row in places.clocks if row.determined],
+            'lever_arms': [asdict(row) | {
+                'determined': row.determined, 'significant': row.significant(SIGNIFICANT),
+                'doubt': doubt(row.error_m)}
+                for row in places.antennas],
+            'antennas_or_clocks': [asdict(row) for row in either]})
+    if args.plots:
+        _draw(args.plots, radios)
+        written.append(args.plots)
+    show_written(written)
     return SOLVED
 
 
-def _graph(args: argparse.Namespace) -> Graph:
+def _graph(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph]:
+    """The configuration on top of which a graph's radios are written, its values, the graph."""
     from ..calibrate.reference_trajectory import held_to
     from ..io import graph_file
 
     graph = graph_file.read(args.data).validate()
+    if args.config:
+        config, values = bag_parameters(args.data, args.config)
+    else:
+        config = SparserConfig(robots=list(graph.robots)) if graph.robots else SparserConfig()
+        values = {'robots': list(config.robots)}
     if not args.truth:
-        return graph
+        return config, values, graph
     truth = graph_file.read(Path(args.truth))
     if truth.n_poses != graph.n_poses:
         raise ConfigError(
             f'--truth: {args.truth} has {truth.n_poses} poses, {args.data} has {graph.n_poses}')
-    return held_to(graph, truth.poses.translation, np.ones(graph.n_poses, dtype=bool),
-                   args.truth_sigma)
-
-
-def _graph_config(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any]]:
-    """The configuration on top of which a graph's radios are written, also as parameters."""
-    if args.config:
-        return bag_parameters(args.data, args.config)
-    from ..io import graph_file
-
-    robots = list(graph_file.read(args.data).robots)
-    config = SparserConfig(robots=robots) if robots else SparserConfig()
-    return config, {'robots': list(config.robots)}
+    return config, values, held_to(
+        graph, truth.poses.translation, np.ones(graph.n_poses, dtype=bool), args.truth_sigma)
 
 
 def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph]:
     """The configuration of a bag, also as parameters, and the graph of a replay."""
     from ..backend.replay import replay
     from ..calibrate.reference_trajectory import held_to
-    from .progress import replay_progress
 
     config, values = bag_parameters(args.data, args.config)
     if args.truth:
@@ -139,66 +161,96 @@ def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph
     return config, values, graph
 
 
-def _write(
-    args: argparse.Namespace, config: SparserConfig, before: dict[str, Any],
-    found: SelfCalibration, levers: Sequence[LeverRow], further: dict[str, list[dict[str, Any]]],
+def _write_settings(
+    path: Path, config: SparserConfig, values: dict[str, Any], radios: SelfCalibration,
+    levers: Sequence[LeverRow],
 ) -> None:
-    """Write what the options name, and say what that is."""
-    if args.output:
-        from ..calibrate.radio_settings import radio_settings
-        from ..io import atomic
-
-        settings: dict[str, Any] = radio_settings(
-            config, found, noise=True, levers=levers)
-        ranges = {**before.get('ranges', {}), **settings['ranges']}
-        atomic.write_parameters(
-            args.output, {**before, 'radios': settings['radios'], 'ranges': ranges})
-        _tell_settings(args.output, config, found, settings)
-    written: list[Path] = []
-    if args.report:
-        from ..calibrate.radio_table import as_dict
-
-        written += write_report(args, {
-            'dataset': args.data.stem, 'calibration': as_dict(found), **further})
-    if args.plots:
-        _draw(args.plots, found)
-        written.append(args.plots)
-    if written:
-        print(f'written: {", ".join(map(str, written))}')
-
-
-def _tell_settings(
-    path: Path, config: SparserConfig, found: SelfCalibration, settings: dict[str, Any]
-) -> None:
-    """What of which radios is new in the file, and which of its biases chance may have made."""
+    """Write the parameters of the radios on top of `values`, and say what is new in the file."""
+    from ..calibrate.radio_settings import radio_settings
     from ..calibrate.radio_table import radio_rows
+    from ..io import atomic
 
+    settings: dict[str, Any] = radio_settings(config, radios, noise=True, levers=levers)
+    ranges = {**values.get('ranges', {}), **settings['ranges']}
+    atomic.write_parameters(path, {**values, 'radios': settings['radios'], 'ranges': ranges})
     print(f'written: {path}')
     for name in ('bias_m', 'range_sigma_m', 'lever_arm'):
-        radios = [radio for radio, entry in settings['radios'].items()
-                  if (entry.get(name) or 0.0) != (config.radios.get(radio, {}).get(name) or 0.0)]
-        print(f'  {name} of {", ".join(radios)}' if radios else f'  {name} as configured')
-    near = [row.name for row in radio_rows(found) if found.applied and not row.significant]
+        new = [radio for radio, entry in settings['radios'].items()
+               if (entry.get(name) or 0.0) != (config.radios.get(radio, {}).get(name) or 0.0)]
+        print(f'  {name} of {", ".join(new)}' if new else f'  {name} as configured')
+    near = [row.name for row in radio_rows(radios) if radios.applied and not row.significant]
     if near:
         print(f'  not significant (within its standard deviation): bias_m of {", ".join(near)}')
 
 
-def _draw(folder: Path, found: SelfCalibration) -> None:
+def _draw(folder: Path, radios: SelfCalibration) -> None:
     """One picture of each pair."""
     from ..calibrate.radio_table import BLOCKED_BELOW
     from ..graph import range_residuals
     from ..io.tum import safe_name
     from ..plot import pair_residuals
 
-    low, high, number = found.ends.pairs
-    weights = found.weights.get('ranges', np.ones(len(number)))
-    before = -range_residuals(found.measured, found.estimate)
-    after = -range_residuals(found.graph, found.estimate)
+    low, high, number = radios.ends.pairs
+    weights = radios.weights.get('ranges', np.ones(len(number)))
+    before = -range_residuals(radios.measured, radios.estimate)
+    after = -range_residuals(radios.graph, radios.estimate)
     for pair, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         rows = number == pair
-        one, other = found.ends.names[a], found.ends.names[b]
+        first, second = radios.ends.names[a], radios.ends.names[b]
         pair_residuals.save(
-            folder / f'{safe_name(one)}_{safe_name(other)}.png',
-            f'ranges between {one} and {other} ({np.sum(rows)})',
-            found.graph.ranges.distance_m[rows], found.ends.seconds[rows], before[rows],
+            folder / f'{safe_name(first)}_{safe_name(second)}.png',
+            f'ranges between {first} and {second} ({np.sum(rows)})',
+            radios.graph.ranges.distance_m[rows], radios.ends.seconds[rows], before[rows],
             after[rows], weights[rows] < BLOCKED_BELOW)
+
+
+def add_calibration_options(parser: argparse.ArgumentParser) -> None:
+    """Declare --calibrate of another command, and the options that it needs."""
+    group = parser.add_argument_group('calibration of radios')
+    group.add_argument('--calibrate', action='store_true', help=(
+        'estimate the biases of all radios with the map, and apply them where they are '
+        'significant'))
+    add_config_options(group, CalibrationConfig, OPTIONS)
+
+
+def calibration_of(args: argparse.Namespace) -> CalibrationConfig | None:
+    """The calibration that those options ask for, if any; ConfigError where it cannot be."""
+    config = config_from(args, CalibrationConfig, OPTIONS)
+    if args.calibrate:
+        return config
+    if config != CalibrationConfig():
+        raise ConfigError(f'{", ".join(flag for flag, _, _ in OPTIONS)}: need --calibrate')
+    return None
+
+
+def calibration_fields(radios: SelfCalibration | None) -> dict[str, Any]:
+    """What a report says of a calibration."""
+    if radios is None:
+        return {}
+    from ..calibrate.radio_table import as_dict
+
+    return {'calibration': as_dict(radios)}
+
+
+def show_levers(antennas: Iterable[LeverRow]) -> None:
+    """Print by how much lever arms are off, and what to do about it."""
+    from ..calibrate.antennas_and_clocks import SIGNIFICANT
+    from ..calibrate.radio_words import doubt
+
+    for lever in antennas:
+        by = ', '.join(f'{error:+.3f} +- {sigma:.3f}' for error, sigma in zip(
+            lever.error_m, lever.sigma_m, strict=True))
+        verdict = ('not determined, drive curves' if not lever.determined
+                   else 'move it by that much' if lever.to_move(SIGNIFICANT)
+                   else f'left as it is: {doubt(lever.error_m)}' if lever.significant(SIGNIFICANT)
+                   else 'agrees with the configuration')
+        print(f'  lever arm of {lever.robot}: off by ({by}) m: {verdict}')
+
+
+def show_radios(radios: SelfCalibration | None) -> None:
+    """Print what is known of the radios."""
+    if radios is None:
+        return
+    from ..calibrate.radio_table import lines
+
+    print('\n'.join(lines(radios)))

@@ -1,4 +1,8 @@
-"""`sparser doctor`: what this installation has, what it lacks, and what that costs."""
+"""`sparser doctor`: what this installation has, what it lacks, and what that costs.
+
+With --compile all of the package runs once on small data: numba compiles what it meets, and keeps
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,15 @@ import os
 import platform
 import time
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from .exit_codes import NOT_CONVERGED, SOLVED
+from ..config import RobustConfig, SolverConfig, SparserConfig
+from ..config.calibration_config import CalibrationConfig
+from ..config.simulation_config import SimulationConfig
+from ..config.solver_config import LiveSolverConfig
+from .console import NOT_CONVERGED, SOLVED
 
 REQUIRED = ('numpy', 'scipy', 'numba', 'threadpoolctl', 'PyYAML', 'rosbags', 'rich')
 OPTIONAL = {
@@ -19,11 +30,15 @@ OPTIONAL = {
 }
 EARLIEST_PLAUSIBLE_S = 1_577_836_800
 """2020-01-01: a clock before that was never set, and stamps will jump when it is."""
+DIMENSIONS = (2, 3)
+CLIMB_RANKS = (5, 6)
+"""Ranks that certificates of recorded range graphs climb to. Each takes 16 to 22 s of processor
+time on a busy machine; higher ones compile when met."""
 Line = tuple[str, str, str]
 """Verdict (`ok`, `missing`, `problem`), subject, and what it means."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_doctor(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser doctor`."""
     parser = subparsers.add_parser(
         'doctor', help='check this installation',
@@ -38,8 +53,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one line per subject; 0 nothing required is missing."""
     if args.compile:
-        from .compile_kernels import compile_kernels
-
         compile_kernels()
     lines = list(examined())
     width = max(len(subject) for _, subject, _ in lines)
@@ -84,12 +97,12 @@ def _blas() -> Iterator[Line]:
     from threadpoolctl import threadpool_info
 
     _cholmod()
-    libraries = [one for one in threadpool_info() if one['user_api'] == 'blas']
+    libraries = [entry for entry in threadpool_info() if entry['user_api'] == 'blas']
     if not libraries:
         yield ('missing', 'BLAS', 'no OpenBLAS, BLIS or MKL is loaded: with the reference BLAS '
                'CHOLMOD takes twice as long (apt install libopenblas0-serial)')
-    for one in libraries:
-        yield 'ok', 'BLAS', f'{one["internal_api"]} {one["version"]} ({one["filepath"]})'
+    for entry in libraries:
+        yield 'ok', 'BLAS', f'{entry["internal_api"]} {entry["version"]} ({entry["filepath"]})'
 
 
 def _cholmod() -> Line:
@@ -104,8 +117,6 @@ def _cholmod() -> Line:
 
 def _kernels() -> Line:
     """Whether numba's cache holds compiled kernels of this checkout."""
-    from .compile_kernels import cache_folders, compiled_functions
-
     count, where = compiled_functions(), ', '.join(map(str, cache_folders()))
     if count:
         return 'ok', 'kernels', f'{count} compiled functions in {where}'
@@ -149,3 +160,77 @@ def _clock() -> Line:
     if now < EARLIEST_PLAUSIBLE_S:
         return 'problem', 'clock', f'{shown}: was never set; stamps will jump when it is'
     return 'ok', 'clock', shown
+
+
+def cache_folders() -> list[Path]:
+    """Where numba keeps compiled functions: as the environment says, else beside the source."""
+    folder = os.environ.get('NUMBA_CACHE_DIR')
+    return [Path(folder)] if folder else [Path(__file__).resolve().parent.parent]
+
+
+def compiled_functions() -> int:
+    """How many compiled functions are kept; one of another version of its source counts too."""
+    return sum(1 for place in cache_folders() if place.is_dir() for _ in place.rglob('*.nbi'))
+
+
+def compile_kernels() -> None:
+    """Solve, prove, calibrate and replay simulated recordings, in the plane and in space.
+
+    What is compiled already is loaded. Where nothing is, it takes minutes of processor time.
+    """
+    from ..backend.replay.study import in_processes
+
+    with in_processes(compile_dimension, DIMENSIONS, len(DIMENSIONS)) as futures:
+        for future in futures:
+            future.result()
+
+
+def compile_dimension(dimension: int) -> None:
+    """The same for the plane (2) or space (3).
+
+    The two run side by side and share a third of their kernels. They come to those at different
+    times: the later one finds them compiled.
+    """
+    from ..backend.observability.comparison_warm_up import warm_up as warm_up_comparison
+    from ..solver.warm_up import warm_up, warm_up_climb
+
+    begin = partial(warm_up, dimension, LiveSolverConfig())
+    compare = partial(warm_up_comparison, dimension)
+    climb = partial(warm_up_climb, dimension, CLIMB_RANKS)
+    graphs, replays = partial(_graphs, dimension), partial(_replay, dimension)
+    for step in (begin, compare, climb, graphs, replays) if dimension == 2 else (
+            climb, compare, begin, replays, graphs):
+        step()
+
+
+def _graphs(dimension: int) -> None:
+    """With and without ranges, with and without a robust kernel; radios and covariances."""
+    from ..calibrate.self_calibration import self_calibrate
+    from ..io.simulation import Simulation, graph_of
+    from ..solver import solve
+    from ..solver.covariance import marginal_covariance
+
+    robust = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+    # One robot without beacons has no ranges: a pose graph.
+    for robots, beacons in ((1, 0), (2, 4)):
+        graph = graph_of(Simulation(SimulationConfig(
+            robots=robots, beacons=beacons, minutes=0.3, closures=12, dimension=dimension,
+            odometry_rate=4.0)))
+        estimate = solve(graph, SolverConfig(certify=True)).estimate
+        solve(graph, robust)
+        if estimate is not None:
+            marginal_covariance(graph, estimate, [graph.n_poses - 1], range(graph.n_landmarks))
+            if beacons:
+                self_calibrate(graph, estimate, CalibrationConfig(rounds=2), robust)
+
+
+def _replay(dimension: int) -> None:
+    from ..backend.replay import replay
+    from ..io.simulation import Simulation, node_config, write_bag
+
+    simulation = Simulation(SimulationConfig(
+        robots=2, beacons=4, minutes=0.5, closures=4, dimension=dimension))
+    with TemporaryDirectory() as folder:
+        bag = Path(folder) / 'bag'
+        write_bag(bag, simulation, storage='sqlite3', overwrite=False)
+        replay.run(bag, SparserConfig.from_mapping(node_config(simulation)))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import ConfigError
-from .exit_codes import NOT_CONVERGED, SOLVED
-from .path_options import GRAPHS, Kind, Reads, Writes
-from .warnings_text import show_warnings
+from .console import NOT_CONVERGED, SOLVED, show_warnings
+from .options import GRAPHS, Kind, Reads, Writes
 
 if TYPE_CHECKING:
     from ..config import SparserConfig
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ..io.bag_survey import TopicSurvey
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_info(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser info`."""
     parser = subparsers.add_parser(
         'info', help='what a bag or graph file holds, and what a solve of it lacks',
@@ -84,9 +83,9 @@ def _graph(graph: Graph) -> list[str]:
         sigma = graph.ranges.precision**-0.5
         print(f'  ranges: median {np.median(distance):.2f} m, {distance.min():.2f} to '
               f'{distance.max():.2f} m, sigma {np.median(sigma):.3f} m')
-    for one in thinly_measured(graph):
-        print(f'warning: {one.text}')
-    return [one.text for one in undetermined(graph)]
+    for finding in thinly_measured(graph):
+        print(f'warning: {finding.text}')
+    return [finding.text for finding in undetermined(graph)]
 
 
 def _bag(path: Path, config: Path | None) -> list[str]:
@@ -97,13 +96,15 @@ def _bag(path: Path, config: Path | None) -> list[str]:
     topics = survey(path, faults)
     for text in faults:
         print(f'warning: {text}')
-    if not sum(one.count for one in topics):
+    if not sum(topic.count for topic in topics):
         return [f'{path} has no messages']
-    width = max(len(one.topic) for one in topics)
-    for one in topics:
-        print(f'  {one.topic:{width}}  {one.type}: {one.count} messages, {one.rate_hz:.1f} Hz'
-              + (f', {one.gaps} gaps, the longest {one.longest_gap_s:.1f} s' if one.gaps else '')
-              + (f', {one.unstamped} without a stamp' if one.unstamped else ''))
+    width = max(len(topic.topic) for topic in topics)
+    for topic in topics:
+        print(f'  {topic.topic:{width}}  {topic.type}: {topic.count} messages, '
+              f'{topic.rate_hz:.1f} Hz'
+              + (f', {topic.gaps} gaps, the longest {topic.longest_gap_s:.1f} s'
+                 if topic.gaps else '')
+              + (f', {topic.unstamped} without a stamp' if topic.unstamped else ''))
     _units(topics)
     if config is not None and config.exists():
         from ..config import SparserConfig
@@ -126,7 +127,7 @@ def _units(topics: list[TopicSurvey]) -> None:
     """A word where the ranges of a topic look like another unit."""
     from ..frontend.draft_config import unit_check
 
-    values = [r for one in topics for r in one.ranges_m if 0 < r < np.inf]
+    values = [metres for topic in topics for metres in topic.ranges_m if 0 < metres < np.inf]
     if values:
         print(f'ranges: median {np.median(values):.2f}, {min(values):.2f} to {max(values):.2f} '
               'in the unit of the messages')
@@ -140,14 +141,16 @@ def _compared(topics: list[TopicSurvey], config: SparserConfig) -> list[str]:
     from ..frontend.radios import Radios
 
     radios = Radios(config)
-    for name in sorted(set().union(*(one.radios for one in topics))):
+    for name in sorted(set().union(*(topic.radios for topic in topics))):
         if name not in radios:
             print(f'warning: radio {name!r} is not configured and becomes a beacon')
-    found = topic_findings(
-        Inputs(config), {one.topic: one.type for one in topics if one.count},
-        tuple(config.backend.truth_topics.values()))
-    # Robots may be left out on purpose; topics that are expected and absent are faults.
-    for one in found:
-        if one.kind == 'input_unused':
-            print(f'warning: {one.text}')
-    return [one.text for one in found if one.kind != 'input_unused']
+    lacks = []
+    for finding in topic_findings(
+            Inputs(config), {topic.topic: topic.type for topic in topics if topic.count},
+            tuple(config.backend.truth_topics.values())):
+        # Robots may be left out on purpose; topics that are expected and absent are faults.
+        if finding.kind == 'input_unused':
+            print(f'warning: {finding.text}')
+        else:
+            lacks.append(finding.text)
+    return lacks

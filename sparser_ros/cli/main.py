@@ -1,26 +1,24 @@
-"""The `sparser` command: one module `NAME_command` per subcommand.
+"""The `sparser` command: its parser, and what becomes of errors.
 
-Exit codes: 0 done, 2 bad input (the message says what to do), 3 not converged or parts of the map
-undetermined (the best result is written), 130 interrupted. The modules declare their options only;
-they import the solver, plots and ROS when they run, so that `--help` and bad arguments answer at
-once.
+The modules of the subcommands declare their options only; they import the solver, plots and ROS
+when they run, so that `--help` and bad arguments answer at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import gc
-import importlib
 import io
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any, NoReturn
 
-from .exit_codes import BAD_INPUT, INTERRUPTED, SOLVED
+from .console import BAD_INPUT, INTERRUPTED, SOLVED
 
-SUBCOMMANDS = ('solve', 'bag', 'simulate', 'replay', 'calibrate', 'play', 'bench', 'info',
-               'report', 'study', 'doctor')
 SOLVING = ('solve', 'replay', 'calibrate')
 """Commands whose large arrays come and go."""
 OBJECTS_PER_COLLECTION = 200_000
@@ -44,27 +42,25 @@ def command() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; returns the exit code.
+
+    What is imported here is so for Ctrl-C, which may come while a module of the package loads.
+    """
     try:
-        return _main(argv)
+        from ..config.errors import SparserError
+
+        # Every solve uses one thread of BLAS. OpenBLAS would start others while numpy is imported,
+        # and they spin for 0.1 s, a sixth of the CPU time of a short command.
+        os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+        try:
+            return _run(argv)
+        except SparserError as error:
+            print(f'sparser: {error}', file=sys.stderr)
+            return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-
-
-def _main(argv: Sequence[str] | None) -> int:
-    """The same without Ctrl-C, which may come while a module of the package is imported."""
-    from ..config.errors import SparserError
-
-    # Every solve uses one thread of BLAS. OpenBLAS would start others while numpy is imported,
-    # and they spin for 0.1 s, a sixth of the CPU time of a short command.
-    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
-    try:
-        return _run(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
-    except SparserError as error:
-        print(f'sparser: {error}', file=sys.stderr)
-        return BAD_INPUT
     except BrokenPipeError:
         # The program that read our output has ended (`sparser solve … | head`).
         _print_no_more()
@@ -79,7 +75,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    from .path_options import checked
+    from .options import checked
 
     args = parser().parse_args(argv)
     if args.command in SOLVING:
@@ -99,16 +95,83 @@ def _print_no_more() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser with all subcommands."""
+    """The parser with all subcommands, in the order of the help."""
     from .. import __version__
-    from .suggesting_parser import SuggestingParser
+    from . import (
+        bag_commands,
+        calibrate_command,
+        doctor_command,
+        info_command,
+        replay_command,
+        result_commands,
+        solve_command,
+    )
 
     top = SuggestingParser(
         prog='sparser',
         description='Range-aided multi-robot SLAM: solve graphs and bags, make and play bags.')
     top.add_argument('--version', action='version', version=f'sparser {__version__}')
     subparsers = top.add_subparsers(dest='command', metavar='COMMAND', required=True)
-    for name in SUBCOMMANDS:
-        importlib.import_module(f'{__package__}.{name}_command').add_parser(subparsers)
-        subparsers.choices[name].set_defaults(parser=subparsers.choices[name])
+    for add in (
+            solve_command.add_solve, bag_commands.add_bag, bag_commands.add_simulate,
+            replay_command.add_replay, calibrate_command.add_calibrate, bag_commands.add_play,
+            result_commands.add_bench, info_command.add_info, result_commands.add_report,
+            result_commands.add_study, doctor_command.add_doctor):
+        add(subparsers)
+    for command_parser in subparsers.choices.values():
+        command_parser.set_defaults(parser=command_parser)
     return top
+
+
+class SuggestingParser(argparse.ArgumentParser):
+    """An argument parser whose errors name the option, command or choice probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with code 2 and the message on stderr; twenty lines of usage would hide it."""
+        self.exit(2, f'{self.prog}: {message}{self._hint(message)} '
+                  f'(`{self.prog} --help` lists what there is)\n')
+
+    def _hint(self, message: str) -> str:
+        unknown = re.match(r'unrecognized arguments: (.*)', message)
+        if unknown:
+            wrong = [word.partition('=')[0] for word in unknown[1].split() if word[0] == '-']
+            return _suggestion(wrong, self.options())
+        if 'are required: ' in message:
+            # What is missing may be there, mistyped.
+            known = self.options()
+            wrong = [name for word in self._given if (name := word.partition('=')[0])[:2] == '--'
+                     and not any(option.startswith(name) for option in known)]
+            return f', and {wrong[0]} is unknown{_suggestion(wrong, known)}' if wrong else ''
+        choice = re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message)
+        if choice:
+            return _suggestion([choice[1]], re.findall(r"[^\s',]+", choice[2]))
+        return ''
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As the parent, which calls it for subcommands as well; keeps the words for a hint."""
+        self._given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
+    def options(self) -> set[str]:
+        """All options of this parser and of its subcommands."""
+        options = set(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for subparser in action.choices.values():
+                    options |= set(subparser._option_string_actions)
+        return options
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Parse; what is left over is reported by the subcommand that it was meant for."""
+        parsed, rest = self.parse_known_args(args, namespace)
+        if rest:
+            getattr(parsed, 'parser', self).error(f'unrecognized arguments: {" ".join(rest)}')
+        return parsed
+
+
+def _suggestion(wrong: Iterable[str], known: Iterable[str]) -> str:
+    options = sorted(known)
+    near = [hit for word in wrong for hit in difflib.get_close_matches(word, options, n=1)]
+    return f'; did you mean {", ".join(near)}?' if near else ''

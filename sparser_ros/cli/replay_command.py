@@ -8,16 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..config.errors import SolverError
-from . import calibration_options
-from .exit_codes import NOT_CONVERGED, SOLVED
+from ..config import SolverError
+from .calibrate_command import calibration_fields, show_levers, show_radios
+from .console import (
+    NOT_CONVERGED,
+    SOLVED,
+    replay_progress,
+    show_undetermined,
+    show_warnings,
+    show_written,
+)
 from .info_command import bag_parameters
-from .path_options import Kind, Reads, Writes, add_report, write_report
-from .solve_summary import rejected_text, residual_text, status_text
-from .warnings_text import show_undetermined, show_warnings
+from .options import Kind, Reads, Writes, add_plot, add_report, add_run_folder, write_report
+from .solve_command import rejected_text, residual_text, status_text
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_replay(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser replay`."""
     parser = subparsers.add_parser(
         'replay', help="run a bag through the node's front-end and back-end, without ROS",
@@ -30,14 +36,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
                         help=(
         "the node's parameter file (default: drafted from the bag, as `sparser info` does)"))
     add_report(parser)
-    parser.add_argument('--run', dest='run_folder', action=Writes, kind=Kind.RUN, metavar='DIR',
-                        help=(
-        'write map, report and covariances into a folder, for `sparser report DIR`'))
+    add_run_folder(parser)
     parser.add_argument('--tum', action=Writes, kind=Kind.FOLDER, metavar='DIR',
                         help='write <robot>.tum (keyframes) and odometry_rate/<robot>.tum of '
                              'every robot; the first line says of one that is not located')
-    parser.add_argument('--plot', action=Writes, kind=Kind.PICTURE, metavar='P.png',
-                        help='draw the map')
+    add_plot(parser)
     parser.add_argument('--calibrate', action='store_true', help=(
         'calibration.mode: apply: a second replay with the radios calibrated against the first '
         'map'))
@@ -49,29 +52,27 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay the bag; 0 solved, 3 not converged or robots without a place."""
     from ..backend.replay import replay
-    from .progress import replay_progress
 
     config, _ = bag_parameters(args.bag, args.config)
     if args.calibrate:
         config = replace(config, calibration=replace(config.calibration, mode='apply'))
     with replay_progress() as progress:
-        state, found, moved = replay.run_calibrated(args.bag, config, progress)
-    warnings = [one.text for one in replay.findings_of(state)]
+        state, radios, levers = replay.run_calibrated(args.bag, config, progress)
+    warnings = [finding.text for finding in replay.findings_of(state)]
     show_warnings(warnings)
     lost = replay.undetermined_robots(state)
     nothing = replay.nothing_measured(state)
     result = {
-        **replay.report_of(state, args.bag.name), **calibration_options.fields(found),
+        **replay.report_of(state, args.bag.name), **calibration_fields(radios),
         'warnings': warnings, 'undetermined': lost}
     written = write_report(args, result)
     if nothing:
         raise SolverError(f'{args.bag}: {nothing}')
     written += _write(args, state, result)
     _summary(result, args.verbose)
-    calibration_options.show(found)
-    calibration_options.show_levers(moved)
-    if written:
-        print(f'written: {", ".join(map(str, written))}')
+    show_radios(radios)
+    show_levers(levers)
+    show_written(written)
     show_undetermined(lost)
     assert state.solution is not None
     return SOLVED if state.solution.status.solved and not lost else NOT_CONVERGED
@@ -88,13 +89,14 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
     if not graph.n_poses:
         print('no trajectory and no picture: no robot has odometry', file=sys.stderr)
         return written
-    lost = {one.robot: one for one in solution.robots if not one.location.placed}
+    lost = {robot.robot: robot for robot in solution.robots if not robot.location.placed}
     if args.tum:
         from ..frontend import record
         from ..io import tum
 
-        remarks = {robot: f'not trusted: {robot} is {one.location.value} in map'
-                   + (f' ({one.missing})' if one.missing else '') for robot, one in lost.items()}
+        remarks = {name: f'not trusted: {name} is {robot.location.value} in map'
+                   + (f' ({robot.missing})' if robot.missing else '')
+                   for name, robot in lost.items()}
         written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns, remarks)
         written += record.write(
             args.tum, graph, estimate, state.frontend.recorded_odometry(), remarks)
@@ -110,7 +112,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
 
         map_plot.save(
             args.plot, graph, estimate, cost=solution.stats.cost_final,
-            untrusted={robot: one.location.value for robot, one in lost.items()},
+            untrusted={name: robot.location.value for name, robot in lost.items()},
             located=solution.landmark_located)
         written.append(args.plot)
     return written
@@ -121,7 +123,7 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
     from ..solver.result import SolveStatus
 
     beacons = result['beacons']
-    lost = [name for name, one in beacons.items() if not one['located']]
+    lost = [name for name, beacon in beacons.items() if not beacon['located']]
     print(
         f'{result["dataset"]}: {result["n_poses"]} keyframes, {result["n_ranges"]} ranges, '
         f'{result["n_closures"]} closures; {len(beacons) - len(lost)} of {len(beacons)} beacons '
@@ -139,25 +141,17 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
     if residuals:
         print(f'  {residual_text(residuals["median_absolute"], residuals["p95_absolute"])}')
     print('  ' + rejected_text(
-        [one['type'] for one in result['rejected']],
+        [measurement['type'] for measurement in result['rejected']],
         {'range': result['n_ranges'], 'loop closure': result['n_closures'],
          'sighting': result['n_sightings']}))
-    if verbose:
-        _costs(result)
-        _counts(result)
-
-
-def _costs(result: dict[str, Any]) -> None:
+    if not verbose:
+        return
     cost = result['cost_final']
     print(f'  cost {"none" if cost is None else f"{cost:.8g}"}, rejected measurements included')
     if result['suboptimality'] is not None:
         print(f'  {result["optimality"]}')
-    if result['range_residuals_m']:
-        print(f'  range residuals: rms {result["range_residuals_m"]["rms"]:.3f} m, rejected ones '
-              'included')
-
-
-def _counts(result: dict[str, Any]) -> None:
+    if residuals:
+        print(f'  range residuals: rms {residuals["rms"]:.3f} m, rejected ones included')
     print(f'  {len(result["solves"])} solves')
     for kind, counts in result['counts'].items():
         if isinstance(counts, dict) and counts['received']:

@@ -1,23 +1,44 @@
-"""`sparser solve`: a graph file to its optimal trajectory."""
+"""`sparser solve`: a graph file to its optimal trajectory, and what is printed of a solution."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..array_types import Array
 from ..config import ConfigError, SolverConfig, SolverError
-from ..graph import Estimate, Graph, estimate_of
-from . import calibration_options, solve_summary
-from .config_options import add_config_options, config_from
-from .exit_codes import NOT_CONVERGED, SOLVED
-from .path_options import Kind, Reads, Writes, add_force, add_report, write_report
-from .warnings_text import show_undetermined, show_warnings
+from ..graph import Estimate, Graph, estimate_of, range_residuals
+from ..graph.graph import counted
+from . import calibrate_command
+from .console import (
+    NOT_CONVERGED,
+    SOLVED,
+    show_undetermined,
+    show_warnings,
+    show_written,
+    solve_progress,
+)
+from .options import (
+    Kind,
+    Reads,
+    Writes,
+    add_config_options,
+    add_force,
+    add_plot,
+    add_report,
+    add_run_folder,
+    config_from,
+    write_report,
+)
+
+if TYPE_CHECKING:
+    from ..solver import SolveResult
 
 # (flag, name of the option in SolverConfig, metavar); defaults and help come from there.
 OPTIONS = (
@@ -34,9 +55,10 @@ OPTIONS = (
     ('--gnc', 'robust.gnc', None),
     ('--threshold', 'robust.threshold', 'C'),
 )
+NOUNS = {'ranges': 'range', 'relative_poses': 'loop closure', 'sightings': 'sighting'}
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
+def add_solve(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser solve`."""
     parser = subparsers.add_parser(
         'solve', help='solve a graph file',
@@ -50,16 +72,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         '--covariance', action='store_true',
         help='marginal covariances of newest poses and landmarks, printed and in the report')
     add_report(parser)
-    parser.add_argument('--run', dest='run_folder', action=Writes, kind=Kind.RUN, metavar='DIR',
-                        help=(
-        'write map, report and covariances into a folder, for `sparser report DIR`'))
+    add_run_folder(parser)
     parser.add_argument('--output', action=Writes, kind=Kind.GRAPH, metavar='SOLVED_GRAPH',
                         help='write the graph with the solved values in its vertices')
     add_force(parser)
     parser.add_argument('--tum', action=Writes, kind=Kind.FOLDER, metavar='DIR',
                         help='write <robot>.tum into DIR')
-    parser.add_argument('--plot', action=Writes, kind=Kind.PICTURE, metavar='P.png',
-                        help='draw the map')
+    add_plot(parser)
     parser.add_argument('--no-reference', action='store_true', help=(
         'leave the positions in the file out of the picture'))
     parser.add_argument('--residuals', action=Writes, kind=Kind.PICTURE, metavar='P.png',
@@ -68,7 +87,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         'exit code 0 although parts of the graph have no measurement to the rest'))
     parser.add_argument('-v', '--verbose', action='store_true',
                         help='iterations, times by stage and what was chosen for this graph, why')
-    calibration_options.add(parser)
+    calibrate_command.add_calibration_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -82,23 +101,28 @@ def config_of(args: argparse.Namespace) -> SolverConfig:
 
 def run(args: argparse.Namespace) -> int:
     """Solve the graph; 0 solved, 3 not converged."""
-    config, calibration = config_of(args), calibration_options.config_of(args)
-    _check_outputs(args)
+    config, calibration = config_of(args), calibrate_command.calibration_of(args)
+    if args.output and args.output.suffix.lower() != args.graph.suffix.lower():
+        raise ConfigError(f'--output: expected a name ending in {args.graph.suffix}, like the '
+                          f'input, got {args.output}')
     from ..backend.observability.judgement import judge
     from ..io import graph_file
     from ..solver import SolveStatus, solve, solve_checked
-    from .progress import solve_progress
 
     start = time.perf_counter()
     graph = graph_file.read(args.graph).validate()
     load = time.perf_counter() - start
     show_warnings(graph.remarks)
+    radios = None
     with solve_progress() as progress:
         result = solve_checked(graph, config, progress=progress)
-        found = calibration_options.found_in(calibration, graph, result, config)
-        if found is not None and found.graph is not graph:
-            graph = found.graph
-            result = solve(graph, config, initial=found.estimate, progress=progress)
+        if calibration is not None and result.estimate is not None:
+            from ..calibrate.self_calibration import self_calibrate
+
+            radios = self_calibrate(graph, result.estimate, calibration, config)
+            if radios.graph is not graph:
+                graph = radios.graph
+                result = solve(graph, config, initial=radios.estimate, progress=progress)
     estimate = result.estimate
     seconds = {'load': load, 'total': time.perf_counter() - start}
     truth = reference(args.graph, graph)
@@ -106,33 +130,35 @@ def run(args: argparse.Namespace) -> int:
     if estimate is not None:
         estimate = in_file_frame(graph, estimate, truth)
         written = _write(args, graph, estimate, truth, result)
-    judged = judge(
+    judgement = judge(
         graph, estimate if result.status is SolveStatus.CONVERGED else None, result.stats.weights,
         remedy='--gnc finds the false ones and solves without them')
-    lost = [one.text for one in judged.undetermined]
-    warnings = [one.text for one in judged.warnings]
+    lost = [finding.text for finding in judgement.undetermined]
+    warnings = [finding.text for finding in judgement.warnings]
     show_warnings(warnings)
     covariance = None
     if (args.covariance or args.run_folder) and estimate is not None:
         covariance = covariances_of(graph, estimate, result.stats.weights)
     if args.report or args.run_folder:
-        from ..io import report
+        from ..io import report, run_folder
 
         fields = {**report.build(
             graph, result.stats, result.status, estimate=estimate, message=result.message,
             dataset=args.graph.stem, seconds=seconds, truth=truth),
-            **calibration_options.fields(found), 'covariance': covariance,
+            **calibrate_command.calibration_fields(radios), 'covariance': covariance,
             'warnings': [*graph.remarks, *warnings], 'undetermined': lost, 'other_places': {
                 name: {'position': place.position.tolist(), 'distance_m': place.distance_m}
-                for name, place in judged.other_places.items()}}
-        written += _write_report(args, graph, estimate, fields)
-    solve_summary.show(graph, result, seconds['total'], estimate, truth, partial=bool(lost))
+                for name, place in judgement.other_places.items()}}
+        written += write_report(args, fields)
+        if args.run_folder and estimate is not None:
+            written += run_folder.write(args.run_folder, graph, estimate, fields)
+    _show(graph, result, seconds['total'], estimate, truth, partial=bool(lost))
     if args.verbose:
-        solve_summary.details(result)
-    calibration_options.show(found)
-    solve_summary.covariances(covariance if args.covariance else None)
-    if written:
-        print(f'written: {", ".join(map(str, written))}')
+        _show_details(result)
+    calibrate_command.show_radios(radios)
+    if args.covariance and covariance is not None:
+        _show_covariances(covariance)
+    show_written(written)
     show_undetermined(lost)
     solved = result.status.solved and (args.partial or not lost)
     return SOLVED if solved else NOT_CONVERGED
@@ -166,17 +192,9 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
     return estimate.moved(turn, graph.poses.translation[0] - turn @ estimate.translation[0])
 
 
-def _check_outputs(args: argparse.Namespace) -> None:
-    """ConfigError before the solve for an output that could not be written after it."""
-    if args.output and args.output.suffix.lower() != args.graph.suffix.lower():
-        raise ConfigError(
-            f'--output: expected a name ending in {args.graph.suffix}, like the input, '
-            f'got {args.output}')
-
-
 def _write(
     args: argparse.Namespace, graph: Graph, estimate: Estimate, truth: Estimate | None,
-    result: Any,
+    result: SolveResult,
 ) -> list[Path]:
     """Write what the options name; returns the files."""
     from ..graph import with_estimate
@@ -201,17 +219,6 @@ def _write(
     return written
 
 
-def _write_report(
-    args: argparse.Namespace, graph: Graph, estimate: Estimate | None, fields: dict[str, Any]
-) -> list[Path]:
-    from ..io import run_folder
-
-    written = write_report(args, fields)
-    if args.run_folder and estimate is not None:
-        written += run_folder.write(args.run_folder, graph, estimate, fields)
-    return written
-
-
 def covariances_of(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array]
 ) -> dict[str, Any]:
@@ -225,19 +232,121 @@ def covariances_of(
         for number, robot in enumerate(graph.robots)
         if len(rows := np.flatnonzero(graph.poses.robot == number))}
     try:
-        found = marginal_covariance(
+        blocks = marginal_covariance(
             graph, estimate, list(newest.values()), range(graph.n_landmarks), weights=weights)
     except SolverError as error:
         return {'error': str(error)}
     # A part without a tie to the rest is at rest in a frame of its own, which is not map.
     known = components(graph) == 0
     poses = [block if known[row] else None
-             for block, row in zip(found.poses, newest.values(), strict=True)]
+             for block, row in zip(blocks.poses, newest.values(), strict=True)]
     marks = [block if row else None
-             for block, row in zip(found.landmarks, known[graph.n_poses:], strict=True)]
+             for block, row in zip(blocks.landmarks, known[graph.n_poses:], strict=True)]
     first = graph.robots[graph.poses.robot[0]] if graph.n_poses else ''
     gauge = 'absolute data' if graph.anchored else f'the first pose of {first}'
     return report.covariance_fields(
         gauge, variance_factor(graph, estimate, weights),
         dict(zip(newest, poses, strict=True)),
         dict(zip(graph.landmarks.names, marks, strict=True)))
+
+
+def _show(
+    graph: Graph, result: SolveResult, seconds: float, estimate: Estimate | None,
+    truth: Estimate | None, *, partial: bool = False,
+) -> None:
+    """Print errors, residuals, what is rejected, and the certificate where one was asked for.
+
+    `partial`: parts of the graph are undetermined, which the status then says.
+    """
+    from ..io.report import REJECTED_BELOW, ate, ate_rmse
+
+    stats = result.stats
+    print(f'{graph.name}: {graph}\n{status_text(result.status.value, partial)} in {seconds:.2f} s')
+    if not result.status.solved:
+        print(result.message)
+    if truth is not None and estimate is not None:
+        print(f'  against the positions in the file: RMSE {ate_rmse(estimate, truth):.3f} m, '
+              f'mean {ate(estimate, truth):.3f} m')
+    if estimate is not None and len(graph.ranges):
+        absolute = np.abs(range_residuals(graph, estimate))
+        print(f'  {residual_text(float(np.median(absolute)), float(np.percentile(absolute, 95)))}')
+    if stats.weights:
+        closures = int(np.count_nonzero(~graph.relative_poses.odometry))
+        print('  ' + rejected_text(
+            [name for name, weights in stats.weights.items()
+             for _ in range(int(np.sum(weights < REJECTED_BELOW)))],
+            {'range': len(graph.ranges), 'loop closure': closures,
+             'sighting': len(graph.sightings)}))
+    cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
+    if stats.certified is not None and stats.suboptimality is not None and cost is not None:
+        print(f'  {certificate_text(cost, stats.suboptimality, stats.certified)}')
+
+
+def _show_details(result: SolveResult) -> None:
+    """What a developer asks: costs, effort, times and choices."""
+    stats = result.stats
+    cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
+    print(f'  cost {"none" if cost is None else f"{cost:.8g}"}' + (
+        '' if stats.cost_robust is None
+        else f' at unit weights, {stats.cost_robust:.8g} with kernel {stats.kernel}'))
+    times = ', '.join(f'{stage} {seconds:.3f} s' for stage, seconds in stats.seconds.items())
+    print(f'  {stats.iterations} iterations, {stats.cg_steps} CG steps from {stats.init} at rank '
+          f'{stats.rank}; {times}; on the {stats.backend}')
+    for name, choice in stats.plan.items():
+        print(f'  {name}: {choice}')
+
+
+def _show_covariances(fields: Mapping[str, Any]) -> None:
+    """Print the standard deviations of a report's covariances, or why there are none."""
+    if 'error' in fields:
+        print(f'covariances: {fields["error"]}')
+        return
+    print(f'standard deviations relative to {fields["gauge"]}, by the claimed noise '
+          f'(found variance {fields["variance_factor"]:.2f} times that):')
+    size = 2 if fields['order'] == 'x y rz' else 3
+    for kind in ('newest_poses', 'landmarks'):
+        for name, values in fields[kind].items():
+            if values is None:
+                print(f'  {name}: undetermined')
+                continue
+            sigma = np.sqrt(np.maximum(np.diag(np.array(values)), 0))
+            turn = ''.join(f' {np.degrees(s):.3f} deg' for s in sigma[size:])
+            print(f'  {name}: ' + ' '.join(f'{s:.3f} m' for s in sigma[:size]) + turn)
+
+
+def certificate_text(cost: float, suboptimality: float, certified: bool) -> str:
+    """What a certificate says, in words; costs as in the report."""
+    lowest = max(cost - suboptimality, 0.0)
+    share = f' ({100 * suboptimality / cost:.2g} %)' if cost > 0 else ''
+    if certified:
+        return (f'certified: this is the best possible map; no solution costs less than '
+                f'{lowest:.8g}')
+    if not np.isfinite(suboptimality):
+        return 'not certified: no bound on better maps was found'
+    return (f'not certified: no solution costs less than {lowest:.6g}; the best possible map is at '
+            f'most {suboptimality:.4g}{share} better')
+
+
+def status_text(status: str, partial: bool) -> str:
+    """The status of a solve; not a plain `converged` where parts have no determined place."""
+    return f'{status} in parts, the rest is undetermined' if partial else status
+
+
+def rejected_text(rejected: Iterable[str], counts: Mapping[str, int]) -> str:
+    """`10 of 258 ranges (3.9 %) and 0 of 6 loop closures rejected`.
+
+    `rejected` are the tables of the rejected measurements, `counts` how many there are of each kind
+    that the kernel doubts, by noun.
+    """
+    number = Counter(NOUNS.get(name, name) for name in rejected)
+    parts = [
+        f'{number[noun]} of {counted(count, noun)}'
+        + (f' ({100 * number[noun] / count:.3g} %)' if number[noun] else '')
+        for noun, count in counts.items() if count]
+    return f'{" and ".join(parts)} rejected' if parts else 'nothing to reject'
+
+
+def residual_text(median: float, p95: float) -> str:
+    """How far measured distances are from those of the map; false ones hardly count in it."""
+    return (f'ranges differ from the map by {median:.3f} m in the median, 95 % by less than '
+            f'{p95:.3f} m')

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cli.exit_codes import BAD_INPUT, INTERRUPTED, NOT_CONVERGED, SOLVED, TERMINATED
+from ..cli.console import BAD_INPUT, INTERRUPTED, NOT_CONVERGED, SOLVED, TERMINATED
 from ..config.backend_config import AuditConfig
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..config import FormatError
 from ..graph import Estimate, Graph, estimate_of, with_estimate
-from . import atomic, pyfg, report
+from . import pyfg, report
 
 MAP, REPORT, COVARIANCES = 'map.pyfg', 'report.json', 'covariances.json'
 
@@ -57,11 +57,6 @@ def read(folder: Path | str) -> RunFolder:
     return RunFolder(
         str(fields.get('dataset') or folder.resolve().name), graph, estimate_of(graph), fields,
         {} if 'error' in covariances else covariances)
-
-
-def write_page(path: Path | str, page: str) -> None:
-    """Write a page atomically."""
-    atomic.write_text(path, page)
 
 
 def _json(path: Path) -> dict[str, Any]:

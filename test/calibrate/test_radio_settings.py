@@ -8,7 +8,7 @@ from radio_world import radio_world
 from sparser_ros.calibrate.lever_arms import LeverRow
 from sparser_ros.calibrate.radio_settings import calibrated_config, radio_settings
 from sparser_ros.calibrate.self_calibration import self_calibrate
-from sparser_ros.cli.calibration_options import show_levers
+from sparser_ros.cli.calibrate_command import show_levers
 from sparser_ros.config import SolverConfig, SparserConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.frontend import Frontend, OdometrySample, RangeSample

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.cli.main import main
-from sparser_ros.cli.solve_summary import certificate_text, rejected_text
+from sparser_ros.cli.solve_command import certificate_text, rejected_text
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io import graph_file, pyfg, simulation

@@ -11,7 +11,7 @@ import pytest
 from graphs import random_graph
 
 from sparser_ros.cli.main import main, parser
-from sparser_ros.cli.path_options import Reads, Writes
+from sparser_ros.cli.options import Reads, Writes
 from sparser_ros.io import pyfg
 
 SPARSER = (sys.executable, '-m', 'sparser_ros')

@@ -1,7 +1,8 @@
-"""Options that name files and folders: what each may be is checked before the work of a command.
+"""Options of the commands: those of a configuration, and paths.
 
-What people write (bags, graphs, parameter files) is replaced with --force only; what a rerun makes
-anew (reports, pictures, trajectories, pages) is replaced without asking.
+Options of a configuration have its help, defaults and bounds. What a path may be is checked before
+the work of a command: what people write (bags, graphs, parameter files) is replaced with --force
+only; what a rerun makes anew (reports, pictures, trajectories, pages) is replaced without asking.
 """
 
 from __future__ import annotations
@@ -14,15 +15,60 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
-from ..config import ConfigError
+from ..config import ConfigError, build, walk
 
+T = TypeVar('T')
+Flags = Sequence[tuple[str, str, str | None]]
+"""Flag, dotted name of the option, and what stands for its value (None for choices, switches)."""
 STANDARD_OUTPUT = Path('-')
 _ITS_NAMES = ('-', '/dev/stdout', '/dev/fd/1', '/proc/self/fd/1')
 GRAPHS = ('.pyfg', '.g2o')
 _PARAMETERS = ('.yaml', '.yml')
 _OF_A_BAG = ('.db3', '.mcap', '.db3-wal', '.db3-shm', '.zstd')
+
+
+def add_config_options(parser: argparse._ActionsContainer, cls: type, flags: Flags) -> None:
+    """Declare a flag for each of these options of a configuration."""
+    known = {option.name: option for option in walk(cls)}
+    for flag, name, metavar in flags:
+        option, info = known[name], known[name].info
+        text = info.doc + (f' [{info.unit}]' if info.unit else '')
+        if option.type is bool:
+            parser.add_argument(
+                flag, dest=_dest(cls, name), action='store_const', const=True, help=_plain(text))
+            continue
+        kind: Any = {'int': int, 'str': str}.get(getattr(option.type, '__name__', ''), float)
+        default = '' if option.default is None else f' (default {option.default})'
+        parser.add_argument(flag, dest=_dest(cls, name), type=kind, choices=info.choices,
+                            metavar=metavar, help=_plain(text + default))
+
+
+def config_from(args: argparse.Namespace, cls: type[T], flags: Flags, **more: Any) -> T:
+    """The configuration that a command line asks for; `more` goes below it.
+
+    ConfigError names the flag that is out of bounds.
+    """
+    given = {name: value for _, name, _ in flags
+             if (value := getattr(args, _dest(cls, name))) is not None}
+    try:
+        return build(cls, {**more, **given})
+    except ConfigError as error:
+        text = str(error)
+        for flag, name, _ in flags:
+            if text.startswith(f'{name}:'):
+                raise ConfigError(flag + text[len(name):]) from None
+        raise
+
+
+def _dest(cls: type, name: str) -> str:
+    """The commands have options of several configurations, which may share a name."""
+    return f'{cls.__name__}.{name}'
+
+
+def _plain(text: str) -> str:
+    return text.replace('%', '%%')
 
 
 class Kind(Enum):
@@ -48,7 +94,7 @@ _BEGINNINGS = {Kind.REPORT: b'{', Kind.PAGE: b'<'}
 _RUN_FILES = ('map.pyfg', 'report.json')
 
 
-class _PathOption(argparse.Action):
+class PathOption(argparse.Action):
     """Stores a path of some kind; an empty name, which often is an unset variable, is refused."""
 
     def __init__(self, *, kind: Kind, **options: Any) -> None:
@@ -71,11 +117,11 @@ class _PathOption(argparse.Action):
         setattr(namespace, self.dest, paths if isinstance(values, list) else paths[0])
 
 
-class Reads(_PathOption):
+class Reads(PathOption):
     """Names what a command reads."""
 
 
-class Writes(_PathOption):
+class Writes(PathOption):
     """Names what a command writes."""
 
 
@@ -85,10 +131,32 @@ def add_force(parser: argparse.ArgumentParser) -> None:
         'replace a bag, graph or parameter file that exists'))
 
 
+def add_bag_output(parser: argparse.ArgumentParser) -> None:
+    """Declare --output, --storage and --force of a command that writes a bag."""
+    parser.add_argument('-o', '--output', action=Writes, kind=Kind.BAG, required=True,
+                        metavar='BAG', help='folder to make, or a file ending in .mcap')
+    parser.add_argument('--storage', choices=('sqlite3', 'mcap'),
+                        help='storage plugin (default sqlite3; mcap for a name ending in .mcap)')
+    add_force(parser)
+
+
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Declare --report."""
     parser.add_argument('--report', action=Writes, kind=Kind.REPORT, metavar='R.json', help=(
         'write a JSON report; - writes it to stdout, and all else to stderr'))
+
+
+def add_run_folder(parser: argparse.ArgumentParser) -> None:
+    """Declare --run."""
+    parser.add_argument('--run', dest='run_folder', action=Writes, kind=Kind.RUN, metavar='DIR',
+                        help=(
+        'write map, report and covariances into a folder, for `sparser report DIR`'))
+
+
+def add_plot(parser: argparse.ArgumentParser) -> None:
+    """Declare --plot."""
+    parser.add_argument('--plot', action=Writes, kind=Kind.PICTURE, metavar='P.png',
+                        help='draw the map')
 
 
 def label(option: argparse.Action) -> str:
@@ -103,31 +171,40 @@ def checked(args: argparse.Namespace) -> Iterator[None]:
     Within it, `args.standard_output` is where a report named `-` goes, and what is printed goes to
     stderr then.
     """
-    sources, targets = [], {}
-    for option in args.parser._actions:
-        given = getattr(args, option.dest, None)
-        if isinstance(option, Writes) and given is not None:
-            targets[option] = given
-        elif isinstance(option, Reads) and given is not None:
-            sources += [(option, path) for path in (given if isinstance(given, list) else [given])]
+    sources = list(_given(args, Reads))
+    targets = list(_given(args, Writes))
     for option, path in sources:
         _check_input(option, path)
     force = bool(getattr(args, 'force', False))
-    made = {_real(path) for target, path in targets.items() if target.kind in _FOLDERS}
-    for target, path in targets.items():
-        if target.kind is Kind.REPORT and str(path) in _ITS_NAMES:
-            targets[target] = STANDARD_OUTPUT
-            setattr(args, target.dest, STANDARD_OUTPUT)
-        else:
-            _check_name(target, path)
-            if target.kind is not Kind.DRAFT or not path.is_file():
-                _check_place(target, path, made)
-            _check_what_is_there(target, path, force)
-            _check_sources(target, path, sources, force)
-    _check_twice(targets)
+    made = {_real(path) for option, path in targets if option.kind in _FOLDERS}
+    files: dict[Path, str] = {}
+    report_to_stdout = False
+    for option, path in targets:
+        if option.kind is Kind.REPORT and str(path) in _ITS_NAMES:
+            setattr(args, option.dest, STANDARD_OUTPUT)
+            report_to_stdout = True
+            continue
+        _check_name(option, path)
+        if option.kind is not Kind.DRAFT or not path.is_file():
+            _check_place(option, path, made)
+        _check_what_is_there(option, path, force)
+        _check_sources(option, path, sources, force)
+        if option.kind not in _FOLDERS:
+            before = files.setdefault(_real(path), label(option))
+            if before != label(option):
+                raise ConfigError(f'{label(option)}: {path} is what {before} writes as well')
     args.standard_output = sys.stdout
-    with redirect_stdout(sys.stderr if STANDARD_OUTPUT in targets.values() else sys.stdout):
+    with redirect_stdout(sys.stderr if report_to_stdout else sys.stdout):
         yield
+
+
+def _given(args: argparse.Namespace, kind: type[PathOption]) -> Iterator[tuple[PathOption, Path]]:
+    """The options of one kind that a command line has, each with its path."""
+    for option in args.parser._actions:
+        value = getattr(args, option.dest, None)
+        if isinstance(option, kind) and value is not None:
+            for path in value if isinstance(value, list) else [value]:
+                yield option, path
 
 
 def write_report(args: argparse.Namespace, fields: Mapping[str, Any]) -> list[Path]:
@@ -144,7 +221,7 @@ def write_report(args: argparse.Namespace, fields: Mapping[str, Any]) -> list[Pa
     return [args.report]
 
 
-def _check_input(option: Reads, path: Path) -> None:
+def _check_input(option: PathOption, path: Path) -> None:
     """Name what was given for something else; what is missing or damaged is told by its reader."""
     suffix, is_graph = path.suffix.lower(), path.suffix.lower() in GRAPHS
     hint = ''
@@ -167,11 +244,11 @@ def _check_input(option: Reads, path: Path) -> None:
 def _looks_like_bag(path: Path) -> bool:
     if path.is_dir():
         return (path / 'metadata.yaml').exists() or any(
-            one.suffix in _OF_A_BAG for one in path.iterdir())
+            file.suffix in _OF_A_BAG for file in path.iterdir())
     return path.suffix.lower() in ('.db3', '.mcap')
 
 
-def _check_name(option: Writes, path: Path) -> None:
+def _check_name(option: PathOption, path: Path) -> None:
     """The suffix says what is written."""
     name = label(option)
     if path == STANDARD_OUTPUT:
@@ -189,7 +266,7 @@ def _check_name(option: Writes, path: Path) -> None:
             f'{name}: expected the name of a folder or one ending in .mcap, got {path}')
 
 
-def _check_place(option: Writes, path: Path, made: Collection[Path]) -> None:
+def _check_place(option: PathOption, path: Path, made: Collection[Path]) -> None:
     """A folder that is there, or is made by an option of this command, and can be written."""
     name = label(option)
     makes_folders = option.kind in (*_FOLDERS, Kind.BAG)
@@ -210,7 +287,7 @@ def _check_place(option: Writes, path: Path, made: Collection[Path]) -> None:
         raise ConfigError(f'{name}: {path} is a folder; expected the name of {option.kind.value}')
 
 
-def _check_what_is_there(option: Writes, path: Path, force: bool) -> None:
+def _check_what_is_there(option: PathOption, path: Path, force: bool) -> None:
     """Nothing of value is replaced without --force, and nothing of another kind with it."""
     name = label(option)
     device = not (path.is_file() or path.is_dir())
@@ -222,7 +299,7 @@ def _check_what_is_there(option: Writes, path: Path, force: bool) -> None:
             raise ConfigError(f'{name}: {path} is not replaced, even with --force: it is no bag, '
                               'or holds other files as well')
     if option.kind is Kind.RUN:
-        of_a_map, of_a_run = (path / one for one in _RUN_FILES)
+        of_a_map, of_a_run = (path / name for name in _RUN_FILES)
         if of_a_map.exists() and not of_a_run.exists():
             raise ConfigError(f'{name}: {of_a_map} is not replaced: it is of no earlier run, which '
                               f'would have left {of_a_run}')
@@ -237,15 +314,15 @@ def _check_what_is_there(option: Writes, path: Path, force: bool) -> None:
 def _is_nothing_but_a_bag(path: Path) -> bool:
     if path.is_dir():
         return (path / 'metadata.yaml').exists() and all(
-            one.name == 'metadata.yaml' or one.suffix in _OF_A_BAG for one in path.iterdir())
+            file.name == 'metadata.yaml' or file.suffix in _OF_A_BAG for file in path.iterdir())
     return path.suffix in ('.db3', '.mcap')
 
 
 def _check_sources(
-    option: Writes, path: Path, sources: Sequence[tuple[Reads, Path]], force: bool
+    option: PathOption, path: Path, sources: Sequence[tuple[PathOption, Path]], force: bool
 ) -> None:
     """What the command reads stays; with --force it is replaced by its own kind, solved."""
-    targets = [path / one for one in _RUN_FILES] if option.kind is Kind.RUN else [path]
+    targets = [path / name for name in _RUN_FILES] if option.kind is Kind.RUN else [path]
     for other, source in sources:
         same_kind = other.kind is option.kind is not Kind.BAG
         within = option.kind is Kind.BAG and _real(path) in _real(source).parents
@@ -253,17 +330,6 @@ def _check_sources(
         if within or (same and not (same_kind and force)):
             raise ConfigError(f'{label(option)}: {path} would replace {source}, which the command '
                               f'reads ({label(other)}): name another')
-
-
-def _check_twice(writes: Mapping[Writes, Path]) -> None:
-    """Two options do not write the same file."""
-    seen: dict[Path, str] = {}
-    for option, path in writes.items():
-        if option.kind in _FOLDERS or path == STANDARD_OUTPUT:
-            continue
-        before = seen.setdefault(_real(path), label(option))
-        if before != label(option):
-            raise ConfigError(f'{label(option)}: {path} is what {before} writes as well')
 
 
 def _real(path: Path) -> Path:
