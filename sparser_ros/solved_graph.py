@@ -158,8 +158,7 @@ class SolvedGraph:
             raise SolverError(
                 f'robot {robot!r} has no place in map: {missing}' if missing
                 else f'no robot {robot!r}; there are {", ".join(graph.robots)}')
-        rows = np.flatnonzero(graph.poses.robot == graph.robots.index(robot))
-        return rows[np.argsort(graph.poses.index[rows], kind='stable')]
+        return graph.pose_rows(graph.robots.index(robot))
 
     def __repr__(self) -> str:
         told = [counted(len(texts), noun) for texts, noun in (

@@ -188,7 +188,7 @@ def _draw(folder: Path, radios: SelfCalibration) -> None:
     from ..calibrate.radio_table import BLOCKED_BELOW
     from ..graph import range_residuals
     from ..io.tum import safe_name
-    from ..plot import pair_residuals
+    from ..plot.figure import save_pair
 
     low, high, number = radios.ends.pairs
     weights = radios.weights.get('ranges', np.ones(len(number)))
@@ -197,7 +197,7 @@ def _draw(folder: Path, radios: SelfCalibration) -> None:
     for pair, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         rows = number == pair
         first, second = radios.ends.names[a], radios.ends.names[b]
-        pair_residuals.save(
+        save_pair(
             folder / f'{safe_name(first)}_{safe_name(second)}.png',
             f'ranges between {first} and {second} ({np.sum(rows)})',
             radios.graph.ranges.distance_m[rows], radios.ends.seconds[rows], before[rows],

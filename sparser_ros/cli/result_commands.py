@@ -40,7 +40,7 @@ def add_report(subparsers: argparse._SubParsersAction) -> None:
 def run_report(args: argparse.Namespace) -> int:
     """Write the page; 0."""
     from ..io import atomic, run_folder
-    from ..plot.page.run_page import run_page
+    from ..plot.run_page import run_page
 
     folder = run_folder.read(args.run_folder)
     page = run_page(folder.name, folder.graph, folder.estimate, folder.report, folder.covariances)
@@ -101,7 +101,7 @@ def run_study(args: argparse.Namespace) -> int:
 def _write_study(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
     """The table as CSV, and as a page where plotly is installed."""
     from ..io import atomic
-    from ..plot.page.study_page import study_page
+    from ..plot.html_page import study_page
 
     columns = list(dict.fromkeys(key for row in rows for key in row if key != LABEL))
     text = io.StringIO()

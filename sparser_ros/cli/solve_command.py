@@ -213,9 +213,9 @@ def _write(
             weights=result.stats.weights, cost=result.stats.cost_final)
     if args.residuals:
         from ..io.report import whitened
-        from ..plot import residual_histograms
+        from ..plot.figure import save_histograms
 
-        residual_histograms.save(args.residuals, whitened(graph, estimate), graph.name)
+        save_histograms(args.residuals, whitened(graph, estimate), graph.name)
     return written
 
 
@@ -227,10 +227,8 @@ def covariances_of(
     from ..io import report
     from ..solver.covariance import marginal_covariance, variance_factor
 
-    newest = {
-        robot: int(rows[np.argmax(graph.poses.index[rows])])
-        for number, robot in enumerate(graph.robots)
-        if len(rows := np.flatnonzero(graph.poses.robot == number))}
+    newest = {robot: int(rows[-1]) for number, robot in enumerate(graph.robots)
+              if len(rows := graph.pose_rows(number))}
     try:
         blocks = marginal_covariance(
             graph, estimate, list(newest.values()), range(graph.n_landmarks), weights=weights)

@@ -127,6 +127,11 @@ class Graph(MeasurementTables):
         """Rows of endpoints in the stacked positions [pose translations; landmarks]."""
         return point_index(endpoint, self.n_poses)
 
+    def pose_rows(self, robot: int) -> Index:
+        """Rows of the poses of a robot (its number), in their order."""
+        rows = np.flatnonzero(self.poses.robot == robot)
+        return rows[np.argsort(self.poses.index[rows], kind='stable')]
+
     def endpoint_name(self, endpoint: int) -> str:
         """Human name of an endpoint: robot and pose number, or landmark name."""
         if endpoint < 0:

@@ -28,10 +28,9 @@ def write(
     names = safe_names(graph.robots)
     paths = []
     for number in range(len(graph.robots)):
-        rows = np.flatnonzero(graph.poses.robot == number)
+        rows = graph.pose_rows(number)
         if not len(rows):
             continue
-        rows = rows[np.argsort(graph.poses.index[rows], kind='stable')]
         times = np.asarray(stamps)[rows].tolist()
         if any(later <= earlier for earlier, later in pairwise(times)):
             # Some systems number poses by nanoseconds; as seconds they would exceed 64 bits.

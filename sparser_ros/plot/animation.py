@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +11,12 @@ import numpy as np
 
 from ..array_types import Array
 from ..config import SparserError
-from .figure import FAINT, MISSING_MATPLOTLIB, robot_colours
+from .figure import FAINT, MISSING_MATPLOTLIB, robot_colours, write_whole
 
 MOST_FRAMES = 60
 """Frames of a picture; of more an even choice is drawn."""
 FRAMES_PER_S = 8
-HELD_S = 3.0
+LAST_FRAME_S = 3.0
 """For the last frame, so that the finished map can be looked at."""
 SHADES = 8
 """From a colour to white, for the edges of its lines. A palette chosen by how often colours occur
@@ -54,11 +52,16 @@ def save(path: Path | str, frames: Sequence[MapFrame], *, title: str = '') -> No
         from PIL import Image  # comes with matplotlib
     except ImportError:
         raise SparserError(MISSING_MATPLOTLIB) from None
-    path, frames = Path(path), _from_the_first(frames)
-    if not frames:
+    path = Path(path)
+    located = [number for number, frame in enumerate(frames)
+               if any(len(track) for track in frame.paths.values())]
+    if not located:
         raise SparserError(f'{path}: nothing to draw: no robot was ever located')
-    low, high = _extent(frames)
-    drawing = Figure(figsize=(WIDTH_IN, _height(high - low)), dpi=DPI, layout='constrained')
+    low, high = _extent(frames[located[-1]])
+    frames = frames[located[0]:]
+    extent = high - low
+    height_in = float(np.clip((WIDTH_IN - 0.7) * extent[1] / extent[0] + 0.9, 3.0, 6.0))
+    drawing = Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout='constrained')
     canvas, axes = FigureCanvasAgg(drawing), drawing.add_subplot()
     images, palette = [], _palette(Image, list(frames[-1].states))
     for number in np.unique(np.linspace(0, len(frames) - 1, MOST_FRAMES).round().astype(int)):
@@ -66,21 +69,18 @@ def save(path: Path | str, frames: Sequence[MapFrame], *, title: str = '') -> No
         canvas.draw()
         picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert('RGB')
         images.append(picture.quantize(palette=palette, dither=Image.Dither.NONE))
-    shown_ms = [int(1000 / FRAMES_PER_S)] * (len(images) - 1) + [int(1000 * HELD_S)]
+    shown_ms = [int(1000 / FRAMES_PER_S)] * (len(images) - 1) + [int(1000 * LAST_FRAME_S)]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f'.{path.name}.', dir=path.parent) as scratch:
-            temporary = Path(scratch) / path.name
-            images[0].save(temporary, format='GIF', save_all=True, append_images=images[1:],
-                           duration=shown_ms, loop=0)
-            os.replace(temporary, path)
+        write_whole(path, lambda temporary: images[0].save(
+            temporary, format='GIF', save_all=True, append_images=images[1:], duration=shown_ms,
+            loop=0))
     except OSError as error:
         raise SparserError(f'{path}: cannot be written: {error}') from None
 
 
 def _palette(library: Any, robots: list[str]) -> Any:
     """An image with the colours of these robots, of black and of grey, each in its shades."""
-    colours = np.array([[int(one[k:k + 2], 16) for k in (1, 3, 5)] for one in dict.fromkeys(
+    colours = np.array([[int(name[k:k + 2], 16) for k in (1, 3, 5)] for name in dict.fromkeys(
         (*robot_colours(robots).values(), FAINT, '#000000'))])
     share = np.linspace(0, 1, SHADES)[:, None, None]
     shades = ((1 - share) * colours + share * 255).round().astype(np.uint8)
@@ -89,31 +89,17 @@ def _palette(library: Any, robots: list[str]) -> Any:
     return image
 
 
-def _from_the_first(frames: Sequence[MapFrame]) -> list[MapFrame]:
-    """Frames from the one on in which something is located."""
-    for number, one in enumerate(frames):
-        if any(len(track) for track in one.paths.values()):
-            return list(frames[number:])
-    return []
-
-
-def _extent(frames: Sequence[MapFrame]) -> tuple[Array, Array]:
+def _extent(last: MapFrame) -> tuple[Array, Array]:
     """Corners (2,), (2,) of the last map that has robots, with a margin.
 
     Earlier maps may be cut: what was placed wrongly at first would make the finished map small.
     """
-    last = next(one for one in reversed(frames) if any(len(p) for p in one.paths.values()))
     points = np.concatenate([
         *(track[:, :2] for track in last.paths.values()),
         *(place[None, :2] for place in last.beacons.values())])
     low, high = points.min(axis=0), points.max(axis=0)
     room = MARGIN * max(float(np.max(high - low)), 1.0)
     return low - room, high + room
-
-
-def _height(extent: Array) -> float:
-    """Height in inches that fits the map, for title and legend as well."""
-    return float(np.clip((WIDTH_IN - 0.7) * extent[1] / extent[0] + 0.9, 3.0, 6.0))
 
 
 def _draw(axes: Any, frame: MapFrame, low: Array, high: Array, title: str) -> None:

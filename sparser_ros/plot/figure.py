@@ -1,16 +1,20 @@
-"""Figures without a display, written to their file in one step."""
+"""Figures without a display, written to their file in one step, and the pictures of residuals."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..config import SparserError
+import numpy as np
+
+from ..array_types import Array, Index, Mask
+from ..config import BackendConfig, SparserError
+from ..graph import Estimate, Graph
 
 # Okabe and Ito's palette: distinguishable with colour-vision deficiency and in grey print.
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#B8A800', '#444444')
@@ -18,6 +22,14 @@ REJECTED = '#D62728'
 FAINT = '#8A8A8A'
 FORMATS = ('.png', '.svg', '.pdf', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.eps')
 MISSING_MATPLOTLIB = 'pictures need matplotlib: pip install matplotlib'
+REJECTED_BELOW = BackendConfig().rejected_weight
+"""Robust weight below which a measurement is drawn as rejected."""
+MOST_LINKS = 1500
+"""Ranges or closures drawn; more are thinned evenly, since their lines would hide the map."""
+SHOWN_PERCENTILE = 99.0
+"""Residuals beyond it count in the last bin, so that outliers do not set the axis."""
+LEAST_AXIS_SIGMA = 3.0
+"""The axis reaches as far at least, so that the density of normal noise has its shape."""
 
 
 def robot_colours(robots: Sequence[str]) -> dict[str, str]:
@@ -47,13 +59,95 @@ def figure(path: Path | str, width_in: float, height_in: float) -> Iterator[Any]
     drawing = Figure(figsize=(width_in, height_in), dpi=150, layout='constrained')
     FigureCanvasAgg(drawing)
     yield drawing
-    path = Path(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f'.{path.name}.', dir=path.parent) as scratch:
-            temporary = Path(scratch) / path.name
-            drawing.savefig(temporary)
-            os.replace(temporary, path)
+        write_whole(Path(path), drawing.savefig)
     except (OSError, ValueError) as error:
         text = getattr(error, 'strerror', None) or error
         raise SparserError(f'{path}: cannot be drawn: {text}') from None
+
+
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Make the folder of a file, which appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f'.{path.name}.', dir=path.parent) as scratch:
+        temporary = Path(scratch) / path.name
+        write(temporary)
+        os.replace(temporary, path)
+
+
+def link_path(graph: Graph, estimate: Estimate, source: Index, target: Index) -> Array:
+    """(3 k, d) in m: k lines between endpoints of measurements, each followed by a row of NaN.
+
+    They are thinned evenly to MOST_LINKS. One line with gaps is drawn much faster than many lines.
+    """
+    step = -(-len(source) // MOST_LINKS) or 1
+    points = estimate.points
+    ends = [points[graph.points(end[::step])] for end in (source, target)]
+    return np.stack([*ends, np.full_like(ends[0], np.nan)], axis=1).reshape(-1, graph.dimension)
+
+
+def save_histograms(path: Path | str, residuals: Mapping[str, Array], title: str = '') -> None:
+    """One histogram per table of whitened residuals (>= 0, in sigmas); empty tables are left out.
+
+    The legend gives the median and the share beyond the axis.
+    """
+    kinds = {name: values for name, values in residuals.items() if len(values)}
+    columns = max(len(kinds), 1)
+    with figure(path, 1.0 + 3.6 * columns, 3.4) as drawing:
+        panels = drawing.subplots(1, columns, squeeze=False)[0]
+        for number, (name, values) in enumerate(kinds.items()):
+            axes = panels[number]
+            end = max(float(np.percentile(values, SHOWN_PERCENTILE)), LEAST_AXIS_SIGMA)
+            beyond = np.mean(values > end)
+            axes.hist(
+                np.minimum(values, end), bins=np.linspace(0, end, 41),
+                density=True, color=COLOURS[number], alpha=0.85,
+                label=f'median {np.median(values):.2f} σ, beyond {end:.1f} σ: {beyond:.1%}')
+            if name == 'ranges':
+                grid = np.linspace(0, end, 200)
+                axes.plot(grid, np.sqrt(2 / np.pi) * np.exp(-grid**2 / 2), color=FAINT,
+                          linewidth=1.2, label='normal noise')
+            axes.set_title(f'{name.replace("_", " ")} ({len(values)})', fontsize=10)
+            axes.set_xlabel('residual [σ]')
+            axes.set_yticks([])
+            axes.legend(fontsize=7, frameon=False)
+            for side in ('top', 'right', 'left'):
+                axes.spines[side].set_visible(False)
+        if title:
+            drawing.suptitle(title, fontsize=11)
+
+
+def save_pair(
+    path: Path | str, title: str, distance_m: Array, seconds: Array,
+    before_m: Array, after_m: Array, blocked: Mask,
+) -> None:
+    """Four panels: residual (measured minus predicted, m) over distance and time.
+
+    Columns are before and after the calibration; blocked ranges are marked. The axis holds the
+    middle 98 % of all residuals, and zero.
+    """
+    with figure(path, 8.0, 5.0) as drawing:
+        panels = drawing.subplots(2, 2, sharey=True)
+        both = np.concatenate([before_m, after_m, [0.0]])
+        low, high = np.percentile(both, [1, 99])
+        margin = 0.1 * max(high - low, 0.01)
+        for column, (values, words) in enumerate(((before_m, 'before'), (after_m, 'after'))):
+            for row, (over, label) in enumerate(
+                    ((distance_m, 'distance [m]'), (seconds, 'time [s]'))):
+                axes = panels[row][column]
+                axes.axhline(0.0, color=FAINT, linewidth=0.8)
+                axes.plot(over[~blocked], values[~blocked], '.', markersize=3,
+                          color=COLOURS[0], label='ranges')
+                if np.any(blocked):
+                    axes.plot(over[blocked], values[blocked], 'x', markersize=4,
+                              color=REJECTED, label='blocked')
+                axes.set_xlabel(label)
+                if column == 0:
+                    axes.set_ylabel('too long by [m]')
+            kept = values[~blocked] if not np.all(blocked) else values
+            panels[0][column].set_title(
+                f'{words}: median {np.median(kept):+.3f} m, '
+                f'spread {np.std(kept):.3f} m', fontsize=9)
+        panels[0][0].set_ylim(low - margin, high + margin)
+        panels[0][0].legend(fontsize=7, frameon=False)
+        drawing.suptitle(title, fontsize=11)

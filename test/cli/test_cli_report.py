@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.cli.main import main
-from sparser_ros.plot.page.html_page import THEMES
+from sparser_ros.plot.html_page import THEMES
 
 SAMPLES = Path(__file__).resolve().parent.parent.parent / 'docs' / 'samples'
 go = pytest.importorskip('plotly.graph_objects', reason='plotly is not installed')

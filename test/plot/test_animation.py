@@ -32,7 +32,7 @@ def test_frames_begin_with_the_first_located_robot_and_the_last_one_stays(tmp_pa
         for number in range(picture.n_frames):
             picture.seek(number)
             durations.append(picture.info['duration'])
-    assert durations[-1] == 1000 * animation.HELD_S > 5 * max(durations[:-1])
+    assert durations[-1] == 1000 * animation.LAST_FRAME_S > 5 * max(durations[:-1])
     assert [p.name for p in path.parent.iterdir()] == ['map.gif']
 
 

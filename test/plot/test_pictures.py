@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from sparser_ros.config import SparserError
 from sparser_ros.graph import estimate_of
 from sparser_ros.plot import map as map_plot
-from sparser_ros.plot import residual_histograms
+from sparser_ros.plot.figure import MOST_LINKS, save_histograms
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def test_many_links_are_thinned(tmp_path, drawn):
     graph = random_graph(2, length=50, ranges=8000)
     map_plot.save(tmp_path / 'map.png', graph, estimate_of(graph))
     (line,) = [x for x in drawn[0].axes[0].get_lines() if x.get_label() == 'ranges']
-    assert len(line.get_xdata()) <= 3 * map_plot.MOST_LINKS
+    assert len(line.get_xdata()) <= 3 * MOST_LINKS
 
 
 def test_residuals(tmp_path, drawn):
-    residual_histograms.save(tmp_path / 'h.svg', {
+    save_histograms(tmp_path / 'h.svg', {
         'ranges': np.array([0.1, 0.5, 20.0]), 'sightings': np.zeros(0)}, 'title')
     (axes,) = drawn[0].axes
     assert axes.get_title() == 'ranges (3)'

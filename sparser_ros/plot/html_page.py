@@ -1,18 +1,25 @@
-"""Self-contained HTML: plotly's script inline, figures as data, light and dark by the reader's
-setting."""
+"""Self-contained HTML pages with interactive plots, which need no network; the page of a study.
+
+Plotly's script is inline, figures are data, light and dark go by the reader's setting.
+"""
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...config import SparserError
+from ..config import SparserError
+from .figure import COLOURS
 
 INK, PAPER, GRID = 'INK', 'PAPER', 'GRID'
 """Placeholders in figures, which the page replaces by the colours of its theme."""
+COMPARED = {
+    'ate_rmse_m': 'error against the reference [m]', 'range_rms_m': 'range residuals, rms [m]',
+    'seconds': 'seconds of a replay'}
+"""Columns that are drawn, where a run has them."""
 THEMES = {
     'light': {INK: '#222222', PAPER: '#ffffff', GRID: '#dddddd'},
     'dark': {INK: '#e6e6e6', PAPER: '#16181c', GRID: '#3a3d44'},
@@ -84,7 +91,7 @@ def render(title: str, sections: Sequence[Section]) -> str:
         body.append(f'<h2>{html.escape(section.title)}</h2>')
         body += [f'<p class="warn">Warning: {html.escape(text)}</p>' for text in section.warnings]
         body += [f'<p class="note">{html.escape(text)}</p>' for text in section.notes]
-        body += [_table(one) for one in section.tables]
+        body += [_table(table) for table in section.tables]
         for figure in section.figures:
             name = f'figure{len(figures)}'
             figures[name] = figure
@@ -107,8 +114,9 @@ def _table(table: PageTable) -> str:
     rows = []
     for number, row in enumerate(table.rows):
         tag = 'th' if table.head and number == 0 else 'td'
-        cells = (f'<{tag}{_class(one) if table.head else ""}>{html.escape(_text(one))}</{tag}>'
-                 for one in row)
+        cells = (
+            f'<{tag}{_class(value) if table.head else ""}>{html.escape(_text(value))}</{tag}>'
+            for value in row)
         rows.append(f'<tr>{"".join(cells)}</tr>')
     return f'<table>{"".join(rows)}</table>'
 
@@ -121,3 +129,44 @@ def _text(value: Any) -> str:
     if value is None:
         return '–'
     return f'{value:.4g}' if isinstance(value, float) else str(value)
+
+
+def base_layout(height: int = 380) -> dict[str, Any]:
+    """What all figures share: colours of the theme, a legend beside the plot."""
+    axis = {'gridcolor': GRID, 'zerolinecolor': GRID, 'linecolor': GRID, 'automargin': True}
+    return {
+        'height': height, 'paper_bgcolor': PAPER, 'plot_bgcolor': PAPER, 'font': {'color': INK},
+        'margin': {'l': 60, 'r': 20, 't': 40, 'b': 60}, 'xaxis': dict(axis), 'yaxis': dict(axis),
+        'legend': {'orientation': 'h', 'y': -0.14}, 'hovermode': 'closest'}
+
+
+def study_page(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], label: str) -> str:
+    """HTML of a study; `label` is the column that names the parameters of a row."""
+    failed = [f'{row["bag"]}, {row.get(label)}: {row["message"]}' for row in rows
+              if row['status'] == 'failed']
+    figures = [_compared(rows, label, column, title) for column, title in COMPARED.items()
+               if any(row.get(column) is not None for row in rows)]
+    return render('sparser: study', [
+        Section('Comparison', warnings=failed, figures=figures,
+                notes=['One dot is one run: a bag with a set of parameters and a seed.']),
+        Section('Runs', tables=[PageTable([
+            list(columns), *([row.get(column) for column in columns] for row in rows)])])])
+
+
+def _compared(
+    rows: Sequence[Mapping[str, Any]], label: str, column: str, title: str
+) -> dict[str, Any]:
+    layout = base_layout(340)
+    layout['title'] = {'text': title}
+    layout['xaxis'] |= {'type': 'category'}
+    layout['yaxis'] |= {'rangemode': 'tozero'}
+    bags = list(dict.fromkeys(row['bag'] for row in rows))
+    data = []
+    for number, bag in enumerate(bags):
+        shown = [row for row in rows if row['bag'] == bag and row.get(column) is not None]
+        data.append({
+            'type': 'scatter', 'mode': 'markers', 'name': bag,
+            'x': [str(row.get(label)) for row in shown], 'y': [row[column] for row in shown],
+            'marker': {'color': COLOURS[number % len(COLOURS)], 'size': 10,
+                       'symbol': number // len(COLOURS)}})
+    return {'data': data, 'layout': layout}
