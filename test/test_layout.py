@@ -22,7 +22,6 @@ REACHES_UP = {('cli/bag_commands.py', 'demo')}
 
 # The same inside the rooms that have sub-packages: each imports from those after it.
 SUBPACKAGES = {
-    'solver': ['certify'],
     'linalg': ['gpu', 'clique_tree', 'block', 'sparse', 'dense'],
     'backend': ['replay', 'process', 'session', 'integrity', 'observability'],
 }

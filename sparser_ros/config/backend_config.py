@@ -45,10 +45,6 @@ class AuditConfig:
     time_share: float = option(
         0.5, 'largest share of its time that the auditor process works', lower=0.01, upper=1.0,
         live=True)
-    bound_share: float = option(
-        0.1, 'largest share of its time that the auditor process spends, between audits, on the '
-        'lower bound of the cost of the map (`certified`, `suboptimality` of `~/status`); 0 = no '
-        'bound', lower=0.0, upper=1.0, live=True)
     starts: int = option(
         3, 'most starts from scratch of one audit; two that end at the same cost settle it',
         lower=1, upper=100, live=True)

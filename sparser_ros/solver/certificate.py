@@ -57,17 +57,6 @@ class Multipliers:
             self.manifold, self.blocks + other.blocks, self.scalars + other.scalars,
             self.fixed + other.fixed)
 
-    def scaled(self, factor: float) -> Multipliers:
-        """Times a number."""
-        return Multipliers(self.manifold, factor * self.blocks, factor * self.scalars,
-                           factor * self.fixed)
-
-    def lowered(self, shift: float) -> Multipliers:
-        """Less `shift` times the unit matrix."""
-        unit = shift * np.eye(self.manifold.d)
-        return Multipliers(self.manifold, self.blocks - unit, self.scalars - shift,
-                           self.fixed - unit * self.manifold.homogenised)
-
     def times(self, v: Array) -> Array:
         """Lambda v for v (rows, p)."""
         manifold = self.manifold

@@ -92,11 +92,6 @@ class DualAscent:
         return (self.gap <= numbers.dual_far * wanted
                 and gained >= numbers.round_gain_share * self.gap)
 
-    def multipliers(self, base: Multipliers) -> Multipliers:
-        """Those that prove the gap, `base` being those of S: Q less them is positive definite."""
-        shift = (self.gap - self._spent - self._best.trace) / self._certifier.rows
-        return base.plus(self._best.scaled(-1)).lowered(shift)
-
 
 def bundle_step(manifold: Manifold, vectors: Array, values: Array, length: float) -> Multipliers:
     """The step of D from eigenvectors (rows, q) and eigenvalues (q,).

@@ -239,26 +239,6 @@ class Thresholds:
     escape_begun: float = number(
         1e-2, 'certify', 'step along a direction of escape that no straight step gains by, of a '
         'unit row: its square is what `bound_gap` can see', source='`bound_gap`')
-    live_polish_steps: int = number(
-        2, 'certify', 'most Newton steps that take the map to the optimum of its robust weights '
-        'before it is tested while the node runs; reweighting stops that near', unit='steps')
-    live_steps: int = number(
-        2, 'certify', 'Newton steps of a burst of the bound while the node runs: an audit that is '
-        'due waits for a burst', unit='steps')
-    live_bursts: int = number(
-        3, 'certify', 'bursts between two proofs, which cost as much as one or two of them',
-        unit='bursts')
-    live_rank: int = number(
-        7, 'certify', 'highest rank of the relaxed point of a running node: its factor takes 130 '
-        'MB on outfinite', unit='columns')
-    bound_part: float = number(
-        0.25, 'certify', 'share of poses that no bound says anything of from which these alone are '
-        'bounded next while the node runs: the whole takes as long as it is large, and the cost of '
-        'what came meanwhile is missing in the bound', off=math.inf)
-    carried_shares: tuple[float, ...] = number(
-        (0.97, 0.9, 0.7, 0.4), 'certify', 'shares of the multipliers of an earlier map that are '
-        'tried where the whole of them proves nothing: weights that fell by a third leave two '
-        'thirds of a bound; the nearest of these is at most 1.75 times too low', off=())
     covariance_columns: int = number(
         6, 'memory', 'right-hand sides that are solved at once for covariances: the degrees of '
         'freedom of a pose', unit='columns', source='size of the result')

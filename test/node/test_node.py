@@ -28,8 +28,7 @@ def lived(tmp_path_factory):
     scene = Scene()
     cut = 3 * len(scene.events) // 4
     maps = tmp_path_factory.mktemp('saved') / 'maps'
-    bounded = {'backend.audit.bound_share': 0.2}
-    with World({'node.save_directory': str(maps), **bounded}) as world:
+    with World({'node.save_directory': str(maps)}) as world:
         world.maps = maps
         world.spin(0.5)
         world.before_data = len(world.heard['/tf'])

@@ -10,8 +10,9 @@ import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
+from ...array_types import Array
+from ...solver.trust_region import Observer
 from ..session.auditor import Auditor
-from ..session.live_bound import MOST_ROUNDS
 from ..session.live_calibration import LiveCalibration
 from ..session.radio_errors import RadioErrors
 from ..session.renumbered import tracked_of
@@ -32,10 +33,17 @@ _REST_WITHOUT_REASON = 9.0
 tenth of the auditor's time finds maps that nothing else speaks for."""
 _REST_OF_CALIBRATION = 9.0
 """Rest after a solve of the calibration of radios, over its duration: a tenth of the time."""
+_AT_REST_S = 10.0
+"""Without new data, after which the node is at rest; odometry of a robot that stands still brings
+some every 5 s (`keyframes.time_s`)."""
 _NOW_S = 1e-3
 """Wait for messages that may have come already."""
 _LOOK_S = 0.2
 """Period of the look whether an audit is due: short against the ticks that its verdict is for."""
+
+
+class _NewDataError(Exception):
+    """Data came during work that is only for times without any."""
 
 
 class AuditorLoop:
@@ -52,11 +60,11 @@ class AuditorLoop:
         self._compared: TrackedMap | None = None
         """The tracker's map that the last audit had."""
         self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
-        self._bound, self._bound_from_s = self._auditor.bound, 0.0
         self._generation, self._request = 0, -1
         self._paused = False
         """Whether nothing is done but what is asked for."""
-        self._ended_s = time.monotonic()
+        self._ended_s = self._newest_s = time.monotonic()
+        """End of the last audit, and when the newest increment came."""
         self._rest = AuditRest(self._ended_s)
         self._scratch_anyway_s = math.inf
 
@@ -94,6 +102,7 @@ class AuditorLoop:
     def _handle(self, packet: Packet) -> None:
         values = packet.values
         if packet.kind == protocol.INCREMENT:
+            self._newest_s = time.monotonic()
             self._auditor.add(decode_increment(packet), first=values['first'])
         elif packet.kind == protocol.SOLUTION:
             if protocol.answer_of(packet).generation == self._generation:
@@ -127,9 +136,18 @@ class AuditorLoop:
 
     def _worked(self) -> bool:
         """Whether a step of what goes on between audits was due, and made."""
-        # Both have a share of their own: a bound that always has more to do starves nobody.
-        bounded = self._bounded()
-        return self._calibrated() or bounded
+        return self._calibrated() or (self._at_rest() and self._prove(self._until_new_data))
+
+    def _at_rest(self) -> bool:
+        """Whether no data have come for a while, and all audits of what came are made."""
+        auditor = self._auditor
+        return (time.monotonic() - self._newest_s >= _AT_REST_S and not auditor.postponed
+                and auditor.sequence <= auditor.audited_sequence)
+
+    def _until_new_data(self, iteration: int, cost: float, y: Array) -> None:
+        """An observer that ends what it observes once a message waits."""
+        if self._endpoint.has_message:
+            raise _NewDataError
 
     def _calibrated(self) -> bool:
         """Whether a step of the calibration of radios was due, and made."""
@@ -153,22 +171,20 @@ class AuditorLoop:
         if errors.may_differ(self._auditor.calibrated, least):
             self._auditor.calibrate(errors)
 
-    def _bounded(self) -> bool:
-        """Whether a step of the bound was due, and made; a sharper bound is sent."""
-        begin, share = time.monotonic(), self._config.backend.audit.bound_share
-        if begin < self._bound_from_s or not self._auditor.bound_step(MOST_ROUNDS):
-            return False
-        now = time.monotonic()
-        self._bound_from_s = now + (1 - share) / share * (now - begin)
-        self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
-        self._send_bound()
-        return True
-
-    def _send_bound(self) -> None:
+    def _prove(self, observer: Observer | None = None) -> bool:
+        """Whether the map of the last audit was not bounded yet and now is; the bound is sent."""
+        begin, before = time.monotonic(), self._auditor.bound
+        try:
+            worked = self._auditor.prove(observer)
+        except _NewDataError:
+            worked, self._newest_s = True, time.monotonic()
         bound = self._auditor.bound
-        if bound is not None and bound != self._bound:
+        if bound is not None and bound is not before:
             self._endpoint.send(protocol.bound_message(bound, Answer(self._generation, -1)))
-        self._bound = bound
+        if worked:
+            self._rest.also_worked(
+                begin, time.monotonic(), self._config.backend.audit.time_share)
+        return worked
 
     def _wanted(self) -> str:
         """Why an audit should run now, or ''."""
@@ -212,6 +228,8 @@ class AuditorLoop:
         self._rest.worked(begin, self._ended_s, scratch, self._config.backend.audit.time_share)
         if scratch > 0:
             self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON
+        if request >= 0:
+            self._prove()
 
     def _verdict(self, request: int) -> Verdict:
         tracked = self._tracked
@@ -250,9 +268,6 @@ class AuditorLoop:
         """What holds until the starts from scratch are done."""
         self._endpoint.send(encode_verdict(
             self._with_radios(verdict), Answer(self._generation, -1)))
-        # These may take longer than data take to make a bound old.
-        if self._auditor.bound_caught_up():
-            self._send_bound()
 
 
 def main(pipe: Connection, config: str) -> None:

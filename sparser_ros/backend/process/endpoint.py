@@ -42,6 +42,11 @@ class Endpoint:
         self.ended.set()
         return []
 
+    @property
+    def has_message(self) -> bool:
+        """Whether `receive` would not wait."""
+        return not self._inbox.empty()
+
     def send(self, message: bytes) -> None:
         """Send one message; the node being gone ends the process."""
         with self._sending:

@@ -9,6 +9,7 @@ alone, so that a replay gives the same result every time.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +20,9 @@ import numpy as np
 from ...graph import Estimate, Increment
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
+from ...solver.trust_region import Observer
 from . import quarantine, renumbered
-from .bound import Bound
+from .bound import Bound, bound_of
 from .contest import SAME_COST, Contest, SearchEnd
 from .due_rule import DueRule
 from .frame import Frame, frame_of
@@ -28,7 +30,6 @@ from .gauge import at_origin, initial_pose
 from .graph_store import GraphStore
 from .growth_clock import GrowthClock
 from .judgement import Judgement, against_rivals, determined, judged, seen_in, ties_of
-from .live_bound import ROUNDS, LiveBound
 from .map_comparison import SAME_CHI_SQUARE, has_left, is_worse
 from .quarantine import FAILURES
 from .radio_errors import RadioErrors
@@ -73,7 +74,10 @@ class Auditor:
         """Wall seconds of the starts from scratch of the last audit."""
         self.solved: SolvedMap | None = None
         """The solved part of the last audit: what a bound can be proved of."""
-        self._bound = LiveBound()
+        self.bound: Bound | None = None
+        """What is proved of the map of an audit; None = nothing yet."""
+        self._proved: SolvedMap | None = None
+        """The newest map for which that was tried."""
         self.postponed = ''
         """Why the last audit would have started from scratch if that had been allowed."""
 
@@ -122,7 +126,7 @@ class Auditor:
         self._faults.thinned(self._store, to)
         self._due.thinned(before, self._store)
         self._map = None if self._map is None else renumbered.tracked_of(self._map, to)
-        self.solved, self._bound = None, LiveBound()
+        self.solved = self.bound = self._proved = None
         share = self._store.n_measurements / max(before.n_measurements, 1)
         ties, count = ties_of(self._store.graph)
         self._rule.thinned(share, ties[:count], lambda name: renumbered.name_of(name, to))
@@ -278,28 +282,27 @@ class Auditor:
         else:
             after = self._judged(contest)
         self.scratch_s = time.perf_counter() - begin
-        self._bound.searched()
         return after, end
 
-    @property
-    def bound(self) -> Bound | None:
-        """What is proved of the map of an audit; None = nothing yet."""
-        return self._bound.bound
+    def prove(self, observer: Observer | None = None) -> bool:
+        """Bound the map of the last audit; False where that was done, or there is none.
 
-    def bound_step(self, rounds: int = ROUNDS) -> bool:
-        """Some work on the bound of the map of the last audit; False where there is none."""
-        return self._bound.step(self.solved, self.config, rounds)
-
-    def bound_caught_up(self) -> bool:
-        """Bound the map of the last audit by what is proved already; False where nothing is."""
-        return self._bound.catch_up(self.solved, self.config)
+        `observer` is called at every step on the way; what it raises ends the work.
+        """
+        solved = self.solved
+        if solved is None or solved is self._proved:
+            return False
+        limit_s = self.config.backend.audit.limit_s if self._bounded else 0.0
+        with contextlib.suppress(*FAILURES):
+            self.bound = bound_of(
+                solved, self.config.solver.robust.weight_floor, limit_s, observer) or self.bound
+        self._proved = solved
+        return True
 
     def _situation(self, contest: Contest, tracked: TrackedMap | None) -> Situation:
         ties, count = ties_of(self._store.graph)
-        doubt = '' if tracked is None else tracked.doubt
         return Situation(
-            self._store.n_measurements, ties[:count],
-            doubt or self._bound.doubt(self.config.backend.observability.flip_cost),
+            self._store.n_measurements, ties[:count], '' if tracked is None else tracked.doubt,
             lambda: determined(contest, self.config))
 
     def _works(self, excluded: quarantine.Excluded, tracked: TrackedMap | None) -> bool:
@@ -367,8 +370,7 @@ class Auditor:
         own = frame.subgraph
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
-            best.result.stats.weights, own.poses,
-            self._store.original('ranges', own.rows['ranges']), self._store.radio_errors)
+            best.result.stats.weights, self._store.radio_errors)
         self._due.end(self._store, frame.graph, found)
         stats = best.result.stats
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 
+import numpy as np
+
+from ...linalg.blas import single_threaded_blas
+from ...solver import thresholds
+from ...solver.certificate import Certifier
+from ...solver.preconditioner import NewtonPreconditioner
+from ...solver.staircase import Goal, climb
+from ...solver.trust_region import Observer, StoppingRule, minimise
+from .solved_map import SolvedMap
+
 NOTHING = 'no bound on better maps is known yet'
+_POLISH_STEPS = 2
+"""Most Newton steps that take the map to the optimum of its robust weights before it is tested:
+reweighting stops that near."""
 
 
 @dataclass(frozen=True)
@@ -17,13 +32,9 @@ class Bound:
     newest_stamp_ns: int
     """Of the data of the map."""
     cost: float
-    relaxed: float
-    """Of the lowest point of higher rank found: no bound from this relaxation can exceed it."""
     lower: float
     certified: bool
     """Whether the map is proved to be the best one."""
-    seconds: float
-    """Work that it took."""
 
     @property
     def suboptimality(self) -> float:
@@ -40,3 +51,35 @@ class Bound:
         return (f'no map costs less than {self.lower:.5g} at the robust weights of the one audited '
                 f'last, which costs {self.cost:.5g}: the best possible is at most '
                 f'{self.suboptimality:.3g}{share} better')
+
+
+def bound_of(
+    solved: SolvedMap, weight_floor: float, limit_s: float = 0.0, observer: Observer | None = None
+) -> Bound | None:
+    """The certificate of a map at its robust weights, else of the relaxation below it; None where
+    nothing is proved.
+
+    The climb of the staircase ends after `limit_s` of wall time (0 = no limit) with what is proved
+    by then; `observer` is called at each of its steps.
+    """
+    graph = solved.graph
+    if graph.n_poses == 0 or graph.n_measurements == 0 or graph.free_scale:
+        return None
+    deadline = time.perf_counter() + limit_s if limit_s > 0 else math.inf
+    with single_threaded_blas():
+        schur, y = solved.weighted(weight_floor)
+        cost = float(np.sum(y * schur(y)))
+        certifier = Certifier(schur)
+        polished = minimise(
+            schur, schur.problem.manifold, y, NewtonPreconditioner(schur),
+            StoppingRule(max_iterations=_POLISH_STEPS, cost_tolerance=0.0, deadline=deadline))
+        top = climb(
+            schur, polished.y, Goal(polished.cost, deadline=deadline),
+            max_rank=thresholds.current().staircase_highest_rank,
+            tested=(polished, certifier.test(polished.y)), certifier=certifier, observer=observer)
+    certified = cost - top.lower_bound <= certifier.tolerance(cost)
+    if not certified and top.lower_bound <= 0:
+        # Costs are never below zero.
+        return None
+    return Bound(
+        solved.sequence, solved.newest_stamp_ns, cost, max(top.lower_bound, 0.0), certified)

@@ -96,6 +96,6 @@ class Session:
             if full is False or not (full or self.auditor.due(solution.doubt)):
                 return solution
             self.tracker.adopt(self.auditor.audit(tracked_map(solution)))
-            while full and self.auditor.bound_step():
-                pass
+            if full:
+                self.auditor.prove()
             return self.tracker.solve()

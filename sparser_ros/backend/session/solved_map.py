@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from ...array_types import Array, Index, Mask
+from ...array_types import Array
 from ...graph import Estimate, Graph
-from ...graph.connectivity import components
-from ...graph.subgraph import extract
 from ...solver.problem import QuadraticProblem
 from ...solver.robust import floored
 from ...solver.schur import SchurOperator
@@ -26,24 +22,8 @@ class SolvedMap:
     estimate: Estimate
     weights: dict[str, Array]
     """Robust weights by table."""
-    poses: Index
-    """(n,): ascending rows of its poses in the sum of all increments."""
-    ranges: Index
-    """(k,): the same of its ranges."""
     radio_errors: RadioErrors = field(default_factory=RadioErrors)
     """What was taken off the ranges of radios."""
-
-    def part(self, poses: Mask) -> SolvedMap:
-        """The largest connected part of the masked poses, or the part that is tied to the map."""
-        own = extract(self.graph, poses, np.ones(self.graph.n_landmarks, dtype=bool))
-        first = components(own.graph) == 0
-        n = own.graph.n_poses
-        tied = extract(own.graph, first[:n], first[n:])
-        rows = {name: own.rows[name][some] for name, some in tied.rows.items()}
-        return replace(
-            self, graph=tied.graph, estimate=tied.of(own.of(self.estimate)),
-            weights={name: values[rows[name]] for name, values in self.weights.items()},
-            poses=self.poses[own.poses[tied.poses]], ranges=self.ranges[rows['ranges']])
 
     def weighted(self, floor: float) -> tuple[SchurOperator, Array]:
         """The operator at the robust weights, at least `floor`, and the map as its point."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
+from sparser_ros.backend.process import auditor_process
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import AuditConfig, WatchdogConfig
 
@@ -359,3 +360,18 @@ def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
         [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE_S,
         check=False, env={**os.environ, 'PYTHONPATH': paths})
     assert (ended.stdout, ended.stderr) == ('0\n', '')
+
+
+@pytest.mark.parametrize('asked', [True, False])
+def test_a_map_is_bounded_when_asked_for_or_at_rest(monkeypatch, increments, asked):
+    monkeypatch.setattr(auditor_process, '_AT_REST_S', 3600.0 if asked else 0.5)
+    often = AuditConfig(period_s=0.05)
+    with SolverWorker(config(worker='thread', audit=often)) as worker:
+        for one in increments:
+            worker.submit(one)
+        audited_by(worker, 3)
+        if asked:
+            assert worker.bound is None
+            worker.request_solve(full=True)
+        bound = until(lambda: worker.bound, 'a bound')
+        assert bound.sequence == 3 and 0 < bound.lower <= bound.cost * (1 + 1e-9)

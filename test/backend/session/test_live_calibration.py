@@ -39,8 +39,7 @@ def solved_map(world, errors=RadioErrors()):  # noqa: B008 - it is frozen
     """The true map of the measured ranges without some errors."""
     graph = world.measured
     return SolvedMap(
-        0, 0, errors.off_all(graph), world.truth, {}, np.arange(graph.n_poses),
-        np.arange(len(graph.ranges)), errors)
+        0, 0, errors.off_all(graph), world.truth, {}, errors)
 
 
 def run(solved, options):

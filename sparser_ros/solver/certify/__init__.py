@@ -1,1 +1,0 @@
-"""How good a solution is: certificate, Riemannian staircase, marginal covariances."""
