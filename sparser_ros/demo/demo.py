@@ -11,23 +11,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cli.console import BAD_INPUT, INTERRUPTED, NOT_CONVERGED, SOLVED, TERMINATED
+from ..config import ConfigError, SparserError
 from ..config.backend_config import AuditConfig
+from ..node.processes import Child, isolated_environment
 
 if TYPE_CHECKING:
-    from ..node.processes import Child
-    from .demo_input import DemoInput
-    from .map_film import MapFilm
-    from .monitor import Monitor
+    from .demo_data import DemoInput
+    from .observers import MapFilm, Monitor
 
 START_TIMEOUT_S = 60.0
 """Longest wait for the first status of the node."""
@@ -51,11 +52,22 @@ LINE_PERIOD_S = 10.0
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; returns its exit code."""
-    from ..config import SparserError
-    from .demo_input import add_arguments
-
     parser = argparse.ArgumentParser(prog='dev/demo', description=(__doc__ or '').split('\n')[0])
-    add_arguments(parser)
+    parser.add_argument('input', nargs='?', type=Path, metavar='GRAPH.pyfg | BAG',
+                        help='graph or bag to play (default: a bundled simulation)')
+    parser.add_argument('--rate', type=float, metavar='R',
+                        help='multiple of real time (default: 1, or what plays the bag in 90 s)')
+    parser.add_argument('--config', type=Path, metavar='C.yaml',
+                        help='parameters of the node; they replace those chosen for the input')
+    parser.add_argument('--out', type=Path, metavar='DIR',
+                        help='folder of results, emptied first (default out)')
+    parser.add_argument('--animation', action='store_true',
+                        help='also draw the map as it grew, as an animated picture (map.gif)')
+    parser.add_argument('--settle', type=float, default=60.0, metavar='S',
+                        help='longest wait for the last solution, in s (default 60)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of the simulation')
+    parser.add_argument('--clock', type=float, default=100.0, metavar='HZ',
+                        help='rate of /clock in wall time (default 100)')
     args = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
@@ -71,64 +83,52 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(args: argparse.Namespace, scratch: Path) -> int:
     """Prepare, play, wait, save, report."""
-    import os
-
-    from ..node.processes import Child, isolated_environment
-    from .demo_input import prepare, write_parameters
-    from .demo_report import log_lines, report_of, summary
-    from .monitor import Monitor
+    from . import demo_data
+    from .observers import MapFilm, Monitor
 
     begin = time.monotonic()
     say('preparing the data')
-    data = prepare(args.input, args.config, scratch, args.seed)
-    rate = args.rate or default_rate(data.bag)
+    data = demo_data.prepare(args.input, args.config, scratch, args.seed)
+    rate = args.rate or max(1.0, data.bag_seconds / DEFAULT_SECONDS)
     out = emptied(args.out)
     parameters = in_faster_time(data.parameters, rate)
     node_options = {**parameters.get('node', {}), 'save_directory': str(scratch / 'saved')}
-    write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
-    write_parameters(out / 'parameters.yaml', parameters)
+    demo_data.write_parameters(scratch / 'parameters.yaml', {**parameters, 'node': node_options})
+    demo_data.write_parameters(out / 'parameters.yaml', parameters)
     environment = isolated_environment()
-    # The monitor runs in this process and needs the ROS domain of the child processes.
+    # The observers run in this process and need the ROS domain of the child processes.
     os.environ.update(environment)
-    monitor = Monitor(odom_frame=data.odom_frame)
-    with contextlib.closing(monitor), filmed(args.animation, data) as film, Child(
-        node_command(scratch / 'parameters.yaml'), out / 'node.log', environment
-    ) as node:
+    # The node runs on the time of /clock.
+    node_command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
+                    str(scratch / 'parameters.yaml'), '-p', 'use_sim_time:=true']
+    with contextlib.ExitStack() as stack:
+        monitor = stack.enter_context(contextlib.closing(Monitor(odom_frame=data.odom_frame)))
+        film = stack.enter_context(contextlib.closing(
+            MapFilm(data.parameters['robots']))) if args.animation else None
+        node = stack.enter_context(Child(node_command, out / 'node.log', environment))
         await_start(monitor, node)
         await_solver(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')
         started, used = time.monotonic(), node.cpu_seconds()
-        played = play(data, rate, args.clock, scratch, out, environment, monitor, node)
+        played = play(data, rate, args.clock, scratch, environment, monitor, node)
         cores = (node.cpu_seconds() - used) / (time.monotonic() - started)
         say('end of the data; waiting for the last solution')
         settled_after = settle(monitor, node, args.settle)
         monitor.close_gaps()
         saved = save(monitor)
         node_exit = node.stop()
-        report = report_of(data, saved, monitor.seen, played, settled_after,
-                           time.monotonic() - begin, rate, cores)
+        report = demo_data.report_of(data, saved, monitor.seen, played, settled_after,
+                                     time.monotonic() - begin, rate, cores)
         report['node_exit_code'] = node_exit
-        report['log_lines'] = log_lines(out / 'node.log')
+        report['log_lines'] = demo_data.log_lines(out / 'node.log')
     if film is not None:
         draw_animation(film, out / 'map.gif', data)
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
-    collect(saved, out, data)
-    print(summary(report, out))
+    if saved is not None:
+        shutil.copytree(saved, out, dirs_exist_ok=True)
+        demo_data.draw(saved / 'map.pyfg', out / 'map.png', data)
+    print(demo_data.summary(report, out))
     return SOLVED if report['passed'] else NOT_CONVERGED
-
-
-def node_command(parameters: Path) -> list[str]:
-    """Command line of the node, on the time of /clock."""
-    return [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
-            str(parameters), '-p', 'use_sim_time:=true']
-
-
-def default_rate(bag: Path) -> float:
-    """Rate at which the bag takes DEFAULT_SECONDS, at least 1 (real time)."""
-    from ..io.bag import BagReader
-
-    reader = BagReader(bag)
-    return max(1.0, (reader.end_ns - reader.start_ns) * 1e-9 / DEFAULT_SECONDS)
 
 
 def in_faster_time(parameters: dict[str, Any], rate: float) -> dict[str, Any]:
@@ -147,8 +147,6 @@ def emptied(chosen: Path | None) -> Path:
     ConfigError for a chosen folder that has files but no parameters.yaml of an earlier demo: its
     files would be lost.
     """
-    from ..config import ConfigError
-
     out = chosen or Path('out')
     out.mkdir(parents=True, exist_ok=True)
     if chosen and any(out.iterdir()) and not (out / 'parameters.yaml').exists():
@@ -163,8 +161,7 @@ def emptied(chosen: Path | None) -> Path:
 
 def await_start(monitor: Monitor, node: Child) -> None:
     """Wait for the node's first status; SparserError with the node's output without one."""
-    from ..config import SparserError
-    from .monitor import wait_until
+    from .observers import wait_until
 
     heard = wait_until(
         lambda: monitor.seen.status is not None or node.poll() is not None, START_TIMEOUT_S)
@@ -174,7 +171,7 @@ def await_start(monitor: Monitor, node: Child) -> None:
 
 def await_solver(monitor: Monitor, node: Child) -> None:
     """Wait until the solver process takes data, so that the bag does not end before it starts."""
-    from .monitor import wait_until
+    from .observers import wait_until
 
     def waited() -> bool:
         return monitor.seen.ready or node.poll() is not None
@@ -185,17 +182,13 @@ def await_solver(monitor: Monitor, node: Child) -> None:
 
 
 def play(
-    data: DemoInput, rate: float, clock_hz: float, scratch: Path, out: Path,
-    environment: dict[str, str], monitor: Monitor, node: Child,
+    data: DemoInput, rate: float, clock_hz: float, scratch: Path, environment: dict[str, str],
+    monitor: Monitor, node: Child,
 ) -> dict[str, Any]:
     """Play the bag to its end; returns the player's report."""
-    from ..config import SparserError
-    from ..io.bag import BagReader
-    from ..node.processes import Child
-    from .monitor import wait_until
+    from .observers import wait_until
 
-    reader = BagReader(data.bag)
-    seconds = (reader.end_ns - reader.start_ns) * 1e-9 / rate
+    seconds = data.bag_seconds / rate
     report = scratch / 'played.json'
     command = [sys.executable, '-m', 'sparser_ros', 'play', str(data.bag), '--rate', str(rate),
                '--clock', str(clock_hz), '--wait', str(LISTEN_TIMEOUT_S), '--exclude', '/tf',
@@ -216,8 +209,7 @@ def play(
 
 def settle(monitor: Monitor, node: Child, timeout_s: float) -> float | None:
     """Wait until the node's solution contains all data: seconds, None after the timeout."""
-    from ..config import SparserError
-    from .monitor import wait_until
+    from .observers import wait_until
 
     begin = time.monotonic()
     # Diagnostics sent before the last message arrived may still say `settled`: they are dropped.
@@ -243,32 +235,8 @@ def save(monitor: Monitor) -> Path | None:
     return Path(folder)
 
 
-def collect(saved: Path | None, out: Path, data: DemoInput) -> None:
-    """Copy trajectories and graph into the folder of results and draw the map there."""
-    if saved is None:
-        return
-    shutil.copytree(saved, out, dirs_exist_ok=True)
-    from .demo_report import draw
-
-    draw(saved / 'map.pyfg', out / 'map.png', data)
-
-
-@contextlib.contextmanager
-def filmed(wanted: bool, data: DemoInput) -> Iterator[MapFilm | None]:
-    """Watch the map grow, if that is wanted."""
-    if not wanted:
-        yield None
-        return
-    from .map_film import MapFilm
-
-    film = MapFilm(data.parameters['robots'])
-    with contextlib.closing(film):
-        yield film
-
-
 def draw_animation(film: MapFilm, target: Path, data: DemoInput) -> None:
     """Draw what was watched; a line instead where no robot was ever located."""
-    from ..config import SparserError
     from ..plot import animation
 
     say(f'drawing {target}')
@@ -284,7 +252,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress(seconds: float, monitor: Monitor) -> Iterator[Any]:
+def progress(seconds: float, monitor: Monitor) -> Iterator[Callable[[], None]]:
     """Give a function that updates a bar on a terminal, or prints a line every LINE_PERIOD_S."""
     def elapsed() -> float:
         seen = monitor.seen

@@ -21,7 +21,7 @@ from report_paths import check_fields
 from sparser_ros.config import ConfigError, SolverConfig, SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.demo import demo
-from sparser_ros.demo.demo_report import cost_on_file
+from sparser_ros.demo.demo_data import cost_on_file
 from sparser_ros.graph import estimate_of
 from sparser_ros.io import pyfg
 from sparser_ros.io.simulation import Simulation, graph_of

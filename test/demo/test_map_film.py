@@ -6,8 +6,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 from sparser_ros.msg import SolverStatus
 
-from sparser_ros.demo.listener import Listener
-from sparser_ros.demo.map_film import MapFilm
+from sparser_ros.demo.observers import Listener, MapFilm
 from sparser_ros.node.qos import LATCHED, STATUS
 
 PATIENCE_S = 60

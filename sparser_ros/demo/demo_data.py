@@ -1,24 +1,113 @@
-"""Results of the demo: report, picture and summary."""
+"""What goes into a demonstration and what comes out: bag, parameters, report, picture, summary."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..config import FormatError
+from ..config.simulation_config import SimulationConfig
+from ..config.sparser import SparserConfig, load_yaml
+from ..config.yaml_file import merged
 from ..frontend.counters import KINDS
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
-from ..io import pyfg, report
+from ..io import atomic, graph_bag, graph_file, pyfg, report, simulation
+from ..io.bag import BagReader, is_bag
 from ..linalg.dense.alignment import align
 from ..node.latency import latencies
 from ..plot import map as plot
 from ..solver.result import SolveStats, SolveStatus
-from .demo_input import DemoInput
-from .monitor import Observation
+from .observers import Observation
+
+GRAPH_SUFFIXES = ('.pyfg', '.g2o')
+SIMULATION: dict[str, Any] = {'minutes': 3.0, 'outliers': 0.05}
+"""Options of the bundled simulation: length, and share of ranges without line of sight."""
+
+
+@dataclass(frozen=True)
+class DemoInput:
+    """A bag, the parameters that fit it, and the graph it was made of."""
+
+    name: str
+    bag: Path
+    parameters: dict[str, Any]
+    graph: Graph | None = None
+    """None for a recording."""
+    odom_frame: str = '{robot}/odom'
+    truth: Graph | None = None
+    """A graph with every true pose and its stamp; None where the truth is unknown."""
+
+    @property
+    def bag_seconds(self) -> float:
+        """Length of the bag."""
+        reader = BagReader(self.bag)
+        return (reader.end_ns - reader.start_ns) * 1e-9
+
+
+def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int = 0) -> DemoInput:
+    """The bag, made for a graph or for None; FormatError or ConfigError for bad input."""
+    given = load_yaml(config) if config is not None else {}
+    graph = truth = None
+    if source is None:
+        # 3 robots, 6 beacons of unknown position, 5 % false ranges.
+        run = simulation.Simulation(SimulationConfig(seed=seed, **SIMULATION))
+        name, bag, parameters = 'simulation', scratch / 'bag', simulation.node_config(run)
+        truth = simulation.graph_of(run)
+        simulation.write_bag(bag, run)
+    elif source.suffix in GRAPH_SUFFIXES:
+        graph = graph_file.read(source)
+        name, bag, parameters = source.stem, scratch / 'bag', graph_bag.node_config(graph)
+        graph_bag.write(bag, graph)
+    elif is_bag(source):
+        name, bag = source.stem, source
+        parameters = {} if 'robots' in given else {'robots': robots_in(source)}
+    else:
+        raise FormatError(source, None, 'expected a graph (.pyfg, .g2o) or a ROS 2 bag')
+    parameters = merged(parameters, given)
+    checked = SparserConfig.from_mapping(parameters)
+    return DemoInput(name, bag, parameters, graph, checked.frames.odom, truth)
+
+
+def robots_in(bag: Path) -> list[str]:
+    """Robots that have a topic `/<robot>/odom`; FormatError when there is none."""
+    topics = BagReader(bag).topics
+    robots = sorted(
+        match[1] for topic, kind in topics.items()
+        if kind == 'nav_msgs/msg/Odometry' and (match := re.fullmatch(r'/([^/]+)/odom', topic)))
+    if not robots:
+        raise FormatError(
+            bag, None, 'no topic /<robot>/odom of nav_msgs/Odometry; pass --config with `robots` '
+            f'and the topics. It has: {", ".join(sorted(topics))}')
+    return robots
+
+
+def write_parameters(path: Path, parameters: Mapping[str, Any]) -> None:
+    """Write a ROS parameter file without empty lists, which have no type in ROS."""
+    atomic.write_parameters(path, _sendable(parameters))
+
+
+def _sendable(values: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            inner = _sendable(value)
+            if inner:
+                result[str(key)] = inner
+        elif isinstance(value, (list, tuple)):
+            if any(isinstance(item, float) for item in value):
+                value = [float(item) for item in value]
+            if value:
+                result[str(key)] = list(value)
+        elif value is not None:
+            result[str(key)] = value
+    return result
 
 
 def report_of(
@@ -86,8 +175,8 @@ def cost_on_file(
     """
     rows = np.zeros(original.n_poses, dtype=np.int64)
     for number, robot in enumerate(original.robots):
-        mine = _ordered(original, number)
-        theirs = _ordered(saved, saved.robots.index(robot)) if robot in saved.robots else []
+        mine = original.pose_rows(number)
+        theirs = saved.pose_rows(saved.robots.index(robot)) if robot in saved.robots else mine[:0]
         if len(mine) != len(theirs):
             return None, f'{robot}: {len(mine)} poses in the file, {len(theirs)} keyframes'
         rows[mine] = theirs
@@ -98,11 +187,6 @@ def cost_on_file(
     return cost(original, Estimate(
         estimate.rotation[rows], estimate.translation[rows],
         estimate.landmarks[marks].reshape(len(marks), original.dimension))), ''
-
-
-def _ordered(graph: Graph, robot: int) -> Any:
-    rows = np.flatnonzero(graph.poses.robot == robot)
-    return rows[np.argsort(graph.poses.index[rows], kind='stable')]
 
 
 def _solve_fields(
@@ -180,10 +264,10 @@ def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
         source.robot.tolist(), source.stamp_ns.tolist(), strict=True))}
     rows = [known.get((by_name[robot], stamp)) for robot, stamp in zip(
         saved.poses.robot.tolist(), saved.poses.stamp_ns.tolist(), strict=True)]
-    found = np.array([row for row in rows if row is not None], dtype=np.int64)
-    if not len(found) or len(found) < len(rows):
+    matched = np.array([row for row in rows if row is not None], dtype=np.int64)
+    if not len(matched) or len(matched) < len(rows):
         return None
-    return Estimate(source.rotation[found], source.translation[found],
+    return Estimate(source.rotation[matched], source.translation[matched],
                     saved.landmarks.position.copy())
 
 

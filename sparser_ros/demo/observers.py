@@ -1,0 +1,261 @@
+"""Observers of a node: what it publishes and answers, and frames of its map while that grows."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from nav_msgs.msg import Path
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rosgraph_msgs.msg import Clock
+from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ..array_types import Array
+from ..config import SparserError
+from ..msg import SolverStatus
+from ..node.conversions import stamp_ns, topic_token
+from ..node.qos import LATCHED, STATUS, TRANSFORMS
+from ..plot.animation import MapFrame
+
+CLOCK_STOPPED_S = 0.1
+"""Without a tick of /clock for this long (ten periods at 100 Hz), time counts as stopped."""
+LEAST_STEP_S = 0.1
+"""Of data, between two frames of a map; of those that come faster the newest stays."""
+
+
+class Listener:
+    """A ROS node that is spun in a context and a thread of its own.
+
+    `node` is for subscriptions and clients; nothing is heard before `start`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._context = Context()
+        rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
+        self.node = rclpy.create_node(name, context=self._context, enable_rosout=False)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+
+    def start(self) -> None:
+        """Call back from now on, in the thread."""
+        self._thread.start()
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._executor.shutdown(timeout_sec=2.0)
+        rclpy.try_shutdown(context=self._context)
+        self._thread.join(2.0)
+        self.node.destroy_node()
+
+
+@dataclass
+class TransformRecord:
+    """Transforms received for one frame."""
+
+    count: int = 0
+    last_steady_s: float = 0.0
+    """Steady time of the newest; 0 = none since the robot became located."""
+    last_stamp_ns: int = 0
+    not_increasing: int = 0
+    """Number of stamps not later than the one before."""
+    greatest_gap_s: float = 0.0
+
+
+@dataclass
+class Observation:
+    """Messages received so far, in figures."""
+
+    status: SolverStatus | None = None
+    solutions: int = 0
+    published: list[tuple[float, float]] = field(default_factory=list)
+    """(stamp of the status, newest stamp in its solution), both in seconds of data time."""
+    transforms: dict[str, TransformRecord] = field(default_factory=dict)
+    diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Values by task: inputs, graph, solver, callbacks, memory."""
+    first_clock_steady_s: float = 0.0
+    last_clock_steady_s: float = 0.0
+    clock_count: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """True when the newest solution contains all data, by the diagnostics."""
+        return self.diagnostics.get('graph', {}).get('settled') == 'True'
+
+    @property
+    def ready(self) -> bool:
+        """True when tracker and auditor take data, by the diagnostics."""
+        return self.diagnostics.get('solver', {}).get('ready') == 'True'
+
+    def located(self) -> dict[str, str]:
+        """State of every robot."""
+        if self.status is None:
+            return {}
+        return dict(zip(self.status.robot_names, self.status.robot_states, strict=True))
+
+
+def wait_until(
+    condition: Callable[[], bool], timeout_s: float, *, period_s: float = 0.05,
+    meanwhile: Callable[[], None] | None = None,
+) -> bool:
+    """Wait for a condition; False after the timeout. `meanwhile` is called every period."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        if meanwhile is not None:
+            meanwhile()
+        time.sleep(period_s)
+    return True
+
+
+class Monitor(Listener):
+    """Subscribes to what one sparser node publishes about its state; calls its services."""
+
+    def __init__(
+        self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom'
+    ) -> None:
+        super().__init__('sparser_monitor')
+        self._odom_frame = odom_frame
+        self._name = node_name
+        self.seen = Observation()
+        for kind, topic, callback, profile in (
+            (TFMessage, '/tf', self._on_transforms, TRANSFORMS),
+            (SolverStatus, f'{node_name}/status', self._on_status, STATUS),
+            (DiagnosticArray, '/diagnostics', self._on_diagnostics, STATUS),
+            (Clock, '/clock', self._on_clock, STATUS),
+        ):
+            self.node.create_subscription(kind, topic, callback, profile)
+        self.start()
+
+    def _on_transforms(self, message: TFMessage) -> None:
+        now = time.monotonic()
+        for transform in message.transforms:
+            record = self.seen.transforms.setdefault(transform.child_frame_id, TransformRecord())
+            stamp = stamp_ns(transform.header.stamp)
+            record.not_increasing += int(stamp <= record.last_stamp_ns)
+            record.last_stamp_ns = stamp
+            if record.last_steady_s:
+                self._gap(record, now)
+            record.count += 1
+            record.last_steady_s = now
+
+    def _gap(self, record: TransformRecord, now: float) -> None:
+        # Without /clock the node has no stamps for transforms: the gap ends at its last tick.
+        tick = self.seen.last_clock_steady_s
+        end = tick if self.seen.clock_count and now - tick > CLOCK_STOPPED_S else now
+        record.greatest_gap_s = max(record.greatest_gap_s, end - record.last_steady_s)
+
+    def _on_status(self, message: SolverStatus) -> None:
+        before = self.seen.status
+        if before is None or (before.cost, before.solve_seconds) != (
+                message.cost, message.solve_seconds):
+            self.seen.solutions += 1
+            if math.isfinite(message.latency):
+                at = stamp_ns(message.header.stamp) * 1e-9
+                self.seen.published.append((at, at - message.latency))
+        for robot, state in zip(message.robot_names, message.robot_states, strict=True):
+            record = self.seen.transforms.get(self._odom_frame.replace('{robot}', robot))
+            if state != 'located' and record is not None:
+                # It has no transform: its gap ends.
+                record.last_steady_s = 0.0
+        self.seen.status = message
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            task = status.name.rsplit(': ', 1)[-1]
+            values = {item.key: item.value for item in status.values}
+            self.seen.diagnostics[task] = {**values, 'message': status.message}
+
+    def _on_clock(self, _message: Clock) -> None:
+        self.seen.last_clock_steady_s = time.monotonic()
+        if not self.seen.clock_count:
+            self.seen.first_clock_steady_s = self.seen.last_clock_steady_s
+        self.seen.clock_count += 1
+
+    def close_gaps(self) -> None:
+        """Count the time from the last transforms to the last tick of /clock as gaps, too."""
+        for record in self.seen.transforms.values():
+            if record.last_steady_s:
+                self._gap(record, time.monotonic())
+
+    def call(self, service: str, timeout_s: float) -> Trigger.Response:
+        """Call a Trigger service of the node; SparserError without an answer in `timeout_s`."""
+        client = self.node.create_client(Trigger, f'{self._name}/{service}')
+        deadline = time.monotonic() + timeout_s
+        try:
+            if not client.wait_for_service(timeout_sec=timeout_s):
+                raise SparserError(f'{self._name}/{service} is not offered')
+            future = client.call_async(Trigger.Request())
+            if not wait_until(future.done, deadline - time.monotonic()):
+                raise SparserError(f'{self._name}/{service} gave no answer in {timeout_s:.0f} s')
+            response: Any = future.result()
+            return response
+        finally:
+            self.node.destroy_client(client)
+
+
+class MapFilm(Listener):
+    """Frames of the map of one sparser node, from its paths, beacons and status."""
+
+    def __init__(self, robots: Sequence[str], node_name: str = '/sparser') -> None:
+        super().__init__('sparser_map_film')
+        self.frames: list[MapFrame] = []
+        self._paths: dict[str, Array] = {}
+        self._beacons: dict[str, Array] = {}
+        self._begin_s: float | None = None
+        subscribe = self.node.create_subscription
+        for robot in robots:
+            subscribe(
+                Path, f'{node_name}/path/{topic_token(robot)}',
+                partial(self._on_path, robot), LATCHED)
+        subscribe(MarkerArray, f'{node_name}/beacons', self._on_beacons, LATCHED)
+        subscribe(SolverStatus, f'{node_name}/status', self._on_status, STATUS)
+        self.start()
+
+    def _on_path(self, robot: str, message: Path) -> None:
+        self._paths[robot] = np.array(
+            [_xyz(pose.pose.position) for pose in message.poses]).reshape(-1, 3)
+
+    def _on_beacons(self, message: MarkerArray) -> None:
+        self._beacons = {
+            marker.text: np.array(_xyz(marker.pose.position)) for marker in message.markers
+            if marker.ns == 'beacons' and marker.type == Marker.SPHERE
+            and marker.action == Marker.ADD}
+
+    def _on_status(self, message: SolverStatus) -> None:
+        states = dict(zip(message.robot_names, message.robot_states, strict=True))
+        now = stamp_ns(message.header.stamp) * 1e-9
+        if not message.keyframes:
+            return
+        if self._begin_s is None:
+            self._begin_s = now
+        seconds = now - self._begin_s
+        if len(self.frames) > 1 and (
+                self.frames[-1].seconds - self.frames[-2].seconds < LEAST_STEP_S):
+            # Not the newest one: after the data the clock stands, and the map does not.
+            self.frames.pop()
+        # The last path of a robot that was withdrawn is still latched on its topic.
+        self.frames.append(MapFrame(
+            seconds, {robot: path for robot, path in self._paths.items()
+                      if states.get(robot) == 'located'}, self._beacons, states))
+
+
+def _xyz(point: Any) -> tuple[float, float, float]:
+    return point.x, point.y, point.z
