@@ -13,8 +13,8 @@ from sparser_ros.config import SparserConfig, walk
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = sorted(path.name for path in (ROOT / 'sparser_ros').iterdir() if path.is_dir())
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
-# dev/NAME.py writes docs/NAME.md.
-GENERATED = ('parameters', 'commands', 'messages', 'report_fields')
+# dev/NAME.py writes its PAGE.
+GENERATED = ('parameters', 'reference', 'commands', 'messages', 'report_fields')
 CODE_PAGES = [ROOT / 'docs' / f'{name}.md' for name in ('architecture', 'method')]
 
 
@@ -23,7 +23,7 @@ def test_pages_made_from_the_code_are_up_to_date(name: str):
     spec = importlib.util.spec_from_file_location(f'{name}_page', ROOT / 'dev' / f'{name}.py')
     writer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(writer)
-    written = (ROOT / 'docs' / f'{name}.md').read_text(encoding='utf-8')
+    written = writer.PAGE.read_text(encoding='utf-8')
     assert writer.page() == written, f'run: ./dev/run python dev/{name}.py'
 
 

@@ -1,9 +1,9 @@
-"""What the named entries of `radios` and of the inputs may say."""
+"""What the named entries of `radios` and of the inputs may say; errors begin with their name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -32,6 +32,23 @@ class RadioSpec:
         0.0, 'its share of the noise of a range: where both radios have one, the variance is the '
         'sum of their squares and (ranges.sigma_per_m x range)^2, whatever messages claim; 0 = '
         'not used', unit='m', lower=0.0, upper=1e3)
+
+    def check(self, where: str, robots: Collection[str], dimension: int) -> None:
+        """Raise ConfigError where the entry contradicts itself or the team."""
+        if bool(self.robot) == bool(self.beacon):
+            raise ConfigError(f'{where}: give either robot or beacon')
+        if self.robot and self.robot not in robots:
+            raise ConfigError(f'{where}.robot: {self.robot!r} is not in robots {list(robots)}')
+        sizes = (2, 3) if dimension == 2 else (3,)
+        check_vector(self.lever_arm, sizes, f'{where}.lever_arm')
+        check_vector(self.position, sizes, f'{where}.position')
+        if self.beacon in robots:
+            raise ConfigError(
+                f'{where}.beacon: {self.beacon!r} is a robot; a beacon needs another name')
+        if self.beacon and self.lever_arm:
+            raise ConfigError(f'{where}.lever_arm: a beacon has none; use position')
+        if self.robot and (self.position or self.height_m is not None):
+            raise ConfigError(f'{where}: a radio on a robot has a lever_arm, no position')
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,52 @@ class RangeInput:
         'sigma, stamp, first_path_rssi, rx_rssi, los, nlos: names, [3], [5::4] (every fourth from '
         'the fifth on), [] (as many as the entry of the list); empty = the entry itself')
 
+    def check(self, where: str) -> None:
+        """Raise ConfigError where names, topic or fields of the entry cannot be read."""
+        for key in ('radio_format', 'source_format', 'target_format'):
+            template = getattr(self, key)
+            try:
+                name = radio_name(template, 0)
+            except ValueError:
+                name = '{'
+            if '{' in name:
+                raise ConfigError(f'{where}.{key}: {template!r}: expected text with {{id}}, '
+                                  '{role} or a number format such as {id:04x}')
+        if self.adapter == 'pair_topic' and not (
+                {'source', 'target'} <= _groups(self.topic, where)):
+            raise ConfigError(
+                f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
+        if self.adapter == 'fields':
+            self._check_fields(where)
+
+    def _check_fields(self, where: str) -> None:
+        """The adapter `fields` needs a message type and the paths of source, target and range."""
+        paths, targets = self.fields, self.targets
+        if not self.type:
+            raise ConfigError(f'{where}.type: adapter fields needs the message type')
+        for key, path in paths.items():
+            if key not in FIELD_NAMES:
+                raise ConfigError(f'{where}.fields.{key}: not one of {", ".join(FIELD_NAMES)}')
+            if not PATH.fullmatch(path):
+                raise ConfigError(f'{where}.fields.{key}: {path!r} is no path such as '
+                                  'ranges[0].range, data[5::4] or distance[]')
+            if ('[]' in path or not path) and 'list' not in paths:
+                raise ConfigError(f'{where}.fields.list: a path is required, for {key} is of its '
+                                  'entries')
+        if 'target' not in paths and not targets:
+            raise ConfigError(f'{where}.fields.target: a path is required, or the names in '
+                              f'{where}.targets')
+        if targets and 'list' not in paths:
+            raise ConfigError(f'{where}.fields.list: the path of the array that targets are of')
+        if not targets and paths['target'] == paths.get('range'):
+            raise ConfigError(f'{where}.fields.target: the same numbers as range: name the radios '
+                              f'in {where}.targets')
+        if 'range' not in paths and not targets:
+            raise ConfigError(f'{where}.fields.range: a path is required')
+        if 'source' not in paths and not self.source and '{robot}' not in self.topic:
+            raise ConfigError(f'{where}.fields.source: give a path, or {where}.source, or a topic '
+                              'with {robot}, whose radio is then the source')
+
 
 @dataclass(frozen=True)
 class SightingInput:
@@ -78,6 +141,16 @@ class SightingInput:
         choices=('landmark_sighting', 'pose_topic'))
     type: str = option('', 'message type; empty = the usual one of the adapter')
     landmark_format: str = option('', 'landmark name made of {id}; empty = {id}')
+
+    def check(self, where: str, robots: Collection[str]) -> None:
+        """Raise ConfigError where the topic of `pose_topic` names no landmark, or no robot."""
+        if self.adapter != 'pose_topic':
+            return
+        groups = _groups(self.topic.replace('{robot}', '(?P<robot>x)'), where)
+        if 'landmark' not in groups:
+            raise ConfigError(f'{where}.topic: needs the group (?P<landmark>…)')
+        if len(robots) > 1 and 'robot' not in groups:
+            raise ConfigError(f'{where}.topic: needs {{robot}} or the group (?P<robot>…)')
 
 
 @dataclass(frozen=True)
@@ -98,6 +171,15 @@ class ClosureInput:
     covariance_order: str = option(
         'auto', 'order of covariance rows; auto = as the adapter usually has it',
         choices=('auto', 'translation_first', 'rotation_first'))
+
+    def check(self, where: str, robots: Collection[str]) -> None:
+        """Raise ConfigError where the entry names no robot, or another one than there is."""
+        for robot in self.robots.values():
+            if robot not in robots:
+                raise ConfigError(f'{where}.robots: {robot!r} is not in robots')
+        if self.adapter == 'rtabmap' and '{robot}' not in self.topic and len(robots) > 1:
+            raise ConfigError(f'{where}.topic: rtabmap messages do not name their robot; the topic '
+                              'must contain {robot}')
 
 
 RANGE_TYPES = {
@@ -172,3 +254,11 @@ def check_vector(values: list[float], sizes: tuple[int, ...], name: str) -> None
     if values and len(values) not in sizes:
         wanted = ' or '.join(map(str, sizes))
         raise ConfigError(f'{name}: expected {wanted} numbers, got {len(values)}')
+
+
+def _groups(pattern: str, where: str) -> set[str]:
+    """The named groups of a topic that is a regular expression."""
+    try:
+        return set(re.compile(pattern).groupindex)
+    except re.error as error:
+        raise ConfigError(f'{where}.topic: not a regular expression: {error}') from None

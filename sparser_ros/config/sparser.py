@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,15 +24,12 @@ from .frontend_config import (
     StampsConfig,
 )
 from .inputs_config import (
-    FIELD_NAMES,
-    PATH,
     ClosureInput,
     RadioSpec,
     RangeInput,
     SightingInput,
     check_vector,
     named,
-    radio_name,
 )
 from .node_config import NodeConfig
 from .option import build, option, section, walk
@@ -113,45 +109,17 @@ class SparserConfig:
 
     def _check_radios(self) -> None:
         for name, spec in self.radio_specs().items():
-            where = f'radios.{name}'
-            if bool(spec.robot) == bool(spec.beacon):
-                raise ConfigError(f'{where}: give either robot or beacon')
-            if spec.robot and spec.robot not in self.robots:
-                raise ConfigError(f'{where}.robot: {spec.robot!r} is not in robots '
-                                  f'{list(self.robots)}')
-            sizes = (2, 3) if self.dimension == 2 else (3,)
-            check_vector(spec.lever_arm, sizes, f'{where}.lever_arm')
-            check_vector(spec.position, sizes, f'{where}.position')
-            if spec.beacon in self.robots:
-                raise ConfigError(f'{where}.beacon: {spec.beacon!r} is a robot; a beacon needs '
-                                  'another name')
-            if spec.beacon and spec.lever_arm:
-                raise ConfigError(f'{where}.lever_arm: a beacon has none; use position')
-            if spec.robot and (spec.position or spec.height_m is not None):
-                raise ConfigError(f'{where}: a radio on a robot has a lever_arm, no position')
+            spec.check(f'radios.{name}', self.robots, self.dimension)
 
     def _check_inputs(self) -> None:
-        for name, spec in self.range_inputs().items():
-            where = f'ranges.inputs.{name}'
-            _check_formats(spec, where)
-            if spec.adapter == 'pair_topic':
-                _check_pair_topic(spec, where)
-            elif spec.adapter == 'fields':
-                _check_fields(spec, where)
-        for name, sighting in self.sighting_inputs().items():
-            if sighting.adapter == 'pose_topic':
-                _check_pose_topic(sighting, f'sightings.inputs.{name}', list(self.robots))
+        for name, ranges in self.range_inputs().items():
+            ranges.check(f'ranges.inputs.{name}')
+        for name, sightings in self.sighting_inputs().items():
+            sightings.check(f'sightings.inputs.{name}', self.robots)
         for frame, values in self.sightings.sensor_poses.items():
             check_vector(values, (3, 6), f'sightings.sensor_poses.{frame}')
-        for name, closure in self.closure_inputs().items():
-            where = f'closures.inputs.{name}'
-            for robot in closure.robots.values():
-                if robot not in self.robots:
-                    raise ConfigError(f'{where}.robots: {robot!r} is not in robots')
-            if closure.adapter == 'rtabmap' and '{robot}' not in closure.topic \
-                    and len(self.robots) > 1:
-                raise ConfigError(f'{where}.topic: rtabmap messages do not name their robot; '
-                                  f'the topic must contain {{robot}}')
+        for name, closures in self.closure_inputs().items():
+            closures.check(f'closures.inputs.{name}', self.robots)
 
     def radio_specs(self) -> dict[str, RadioSpec]:
         """The entries of `radios`."""
@@ -201,70 +169,6 @@ class SparserConfig:
             return cls.from_mapping({**values, **overrides})
         except ConfigError as error:
             raise ConfigError(f'{path}: {error}') from None
-
-
-def _check_pair_topic(spec: RangeInput, where: str) -> None:
-    """The topic of `pair_topic` is a regular expression that names both radios."""
-    if not {'source', 'target'} <= _groups(spec.topic, where):
-        raise ConfigError(f'{where}.topic: needs the groups (?P<source>…) and (?P<target>…)')
-
-
-def _check_pose_topic(spec: SightingInput, where: str, robots: list[str]) -> None:
-    """The topic of `pose_topic` is a regular expression that names robot and landmark."""
-    groups = _groups(spec.topic.replace('{robot}', '(?P<robot>x)'), where)
-    if 'landmark' not in groups:
-        raise ConfigError(f'{where}.topic: needs the group (?P<landmark>…)')
-    if len(robots) > 1 and 'robot' not in groups:
-        raise ConfigError(f'{where}.topic: needs {{robot}} or the group (?P<robot>…)')
-
-
-def _groups(pattern: str, where: str) -> set[str]:
-    """The named groups of a regular expression."""
-    try:
-        return set(re.compile(pattern).groupindex)
-    except re.error as error:
-        raise ConfigError(f'{where}.topic: not a regular expression: {error}') from None
-
-
-def _check_formats(spec: RangeInput, where: str) -> None:
-    """Templates of names can be filled in."""
-    for key in ('radio_format', 'source_format', 'target_format'):
-        template = getattr(spec, key)
-        try:
-            name = radio_name(template, 0)
-        except ValueError:
-            name = '{'
-        if '{' in name:
-            raise ConfigError(f'{where}.{key}: {template!r}: expected text with {{id}}, {{role}} '
-                              'or a number format such as {id:04x}')
-
-
-def _check_fields(spec: RangeInput, where: str) -> None:
-    """The adapter `fields` needs a message type and the paths of source, target and range."""
-    if not spec.type:
-        raise ConfigError(f'{where}.type: adapter fields needs the message type')
-    for key, path in spec.fields.items():
-        if key not in FIELD_NAMES:
-            raise ConfigError(f'{where}.fields.{key}: not one of {", ".join(FIELD_NAMES)}')
-        if not PATH.fullmatch(path):
-            raise ConfigError(f'{where}.fields.{key}: {path!r} is no path such as ranges[0].range, '
-                              'data[5::4] or distance[]')
-        if ('[]' in path or not path) and 'list' not in spec.fields:
-            raise ConfigError(f'{where}.fields.list: a path is required, for {key} is of its '
-                              'entries')
-    if 'target' not in spec.fields and not spec.targets:
-        raise ConfigError(f'{where}.fields.target: a path is required, or the names in '
-                          f'{where}.targets')
-    if spec.targets and 'list' not in spec.fields:
-        raise ConfigError(f'{where}.fields.list: the path of the array that targets are of')
-    if not spec.targets and spec.fields['target'] == spec.fields.get('range'):
-        raise ConfigError(f'{where}.fields.target: the same numbers as range: name the radios in '
-                          f'{where}.targets')
-    if 'range' not in spec.fields and not spec.targets:
-        raise ConfigError(f'{where}.fields.range: a path is required')
-    if 'source' not in spec.fields and not spec.source and '{robot}' not in spec.topic:
-        raise ConfigError(f'{where}.fields.source: give a path, or {where}.source, or a topic with '
-                          '{robot}, whose radio is then the source')
 
 
 def load_yaml(path: str | Path) -> dict[str, Any]:

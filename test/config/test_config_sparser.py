@@ -7,19 +7,16 @@ import pytest
 import yaml
 
 from sparser_ros.config import ConfigError, SparserConfig, walk
-from sparser_ros.config.reference import reference
 
 CONFIG = Path(__file__).parents[2] / 'config'
 
 
-def test_the_reference_file_is_in_step_with_the_declarations():
-    text = (CONFIG / 'sparser.yaml').read_text(encoding='utf-8')
-    assert text == reference(), 'run: python -m sparser_ros.config.reference > config/sparser.yaml'
+def test_the_reference_file_says_the_defaults():
     assert SparserConfig.from_yaml(CONFIG / 'sparser.yaml') == SparserConfig()
 
 
 def test_the_reference_file_names_every_option():
-    text = reference()
+    text = (CONFIG / 'sparser.yaml').read_text(encoding='utf-8')
     for option in walk(SparserConfig):
         assert f'{option.name.rpartition(".")[2]}:' in text
 
@@ -39,7 +36,8 @@ def test_ros_can_read_the_reference_file():
         for value in leaves(data):
             assert value is not None
             assert value != []
-    parameters = yaml.safe_load(reference())['/**']['ros__parameters']
+    text = (CONFIG / 'sparser.yaml').read_text(encoding='utf-8')
+    parameters = yaml.safe_load(text)['/**']['ros__parameters']
     for option in walk(SparserConfig):
         value = parameters
         for part in option.name.split('.'):

@@ -1,8 +1,4 @@
-"""The commented reference file `config/sparser.yaml`, written from the declarations.
-
-`python -m sparser_ros.config.reference > config/sparser.yaml` brings it up to date; a test
-compares.
-"""
+"""Writes config/sparser.yaml from the dataclasses: `./dev/run python dev/reference.py`."""
 
 from __future__ import annotations
 
@@ -10,12 +6,15 @@ import textwrap
 import typing
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from .option import OptionInfo, group_of
-from .sparser import SparserConfig
+from sparser_ros.config import OptionInfo, SparserConfig
+from sparser_ros.config.option import group_of
+
+PAGE = Path(__file__).resolve().parent.parent / 'config' / 'sparser.yaml'
 
 HEADER = """\
 # All parameters of sparser_ros with their defaults.
@@ -90,13 +89,14 @@ APPENDIX = {
     'closures.inputs': MORE_CLOSURES}
 
 
-def reference(cls: type = SparserConfig) -> str:
+def page() -> str:
     """The text of the file."""
-    lines = ['/**:', '  ros__parameters:', *_section(cls, '', 4)]
+    lines = ['/**:', '  ros__parameters:', *section(SparserConfig, '', 4)]
     return HEADER + '\n'.join(lines) + '\n'
 
 
-def _section(cls: type, prefix: str, indent: int) -> Iterator[str]:
+def section(cls: type, prefix: str, indent: int) -> Iterator[str]:
+    """Lines of a group of options and of the groups in it."""
     pad = ' ' * indent
     hints = typing.get_type_hints(cls)
     for item in fields(cls):
@@ -104,16 +104,16 @@ def _section(cls: type, prefix: str, indent: int) -> Iterator[str]:
         if is_dataclass(kind):
             yield ''
             summary = ' '.join((kind.__doc__ or '').split('\n\n')[0].split())
-            yield from _comment(summary, pad)
+            yield from comment(summary, pad)
             yield f'{pad}{item.name}:'
-            yield from _section(kind, name + '.', indent + 2)  # type: ignore[arg-type]
+            yield from section(kind, name + '.', indent + 2)  # type: ignore[arg-type]
             continue
         info: OptionInfo = item.metadata['option']
         factory = item.default_factory
         default = item.default if factory is MISSING else factory()
-        yield from _comment(_describe(info), pad)
+        yield from comment(describe(info), pad)
         if default is None or default in ([], {}):
-            yield from _example(name, item.name, pad)
+            yield from example(name, item.name, pad)
         elif isinstance(default, dict):
             yield f'{pad}{item.name}:'
             text = yaml.safe_dump(default, sort_keys=False, default_flow_style=False, width=200)
@@ -121,10 +121,11 @@ def _section(cls: type, prefix: str, indent: int) -> Iterator[str]:
             if name in APPENDIX:
                 yield APPENDIX[name]
         else:
-            yield f'{pad}{item.name}: {_spell(default)}'
+            yield f'{pad}{item.name}: {spell(default)}'
 
 
-def _describe(info: OptionInfo) -> str:
+def describe(info: OptionInfo) -> str:
+    """Description with unit, choices or bounds, and whether it may change while the node runs."""
     notes = []
     if info.unit:
         notes.append(info.unit)
@@ -139,25 +140,28 @@ def _describe(info: OptionInfo) -> str:
     return f'{info.doc} [{"; ".join(notes)}]' if notes else info.doc
 
 
-def _comment(text: str, pad: str) -> Iterator[str]:
+def comment(text: str, pad: str) -> Iterator[str]:
+    """Lines of a comment."""
     yield from textwrap.wrap(text, 100, initial_indent=f'{pad}# ', subsequent_indent=f'{pad}# ')
 
 
-def _example(name: str, leaf: str, pad: str) -> Iterator[str]:
-    example = EXAMPLES[name]
-    if '\n' not in example and not example.startswith(' '):
-        yield f'{pad}# {leaf}: {example}'
+def example(name: str, leaf: str, pad: str) -> Iterator[str]:
+    """An option without default, as a comment."""
+    text = EXAMPLES[name]
+    if '\n' not in text and not text.startswith(' '):
+        yield f'{pad}# {leaf}: {text}'
         return
     yield f'{pad}# {leaf}:'
-    for line in example.splitlines():
+    for line in text.splitlines():
         yield f'{pad}#   {line.strip()}'
 
 
-def _spell(value: Any) -> str:
+def spell(value: Any) -> str:
+    """A value as YAML on one line."""
     if isinstance(value, str):
         return value if value.isidentifier() and value not in ('none', 'null') else repr(value)
     return yaml.safe_dump(value, default_flow_style=True, width=200).splitlines()[0]
 
 
 if __name__ == '__main__':
-    print(reference(), end='')
+    PAGE.write_text(page(), encoding='utf-8')
