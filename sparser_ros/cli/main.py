@@ -44,7 +44,7 @@ def command() -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
-    What is imported here is so for Ctrl-C, which may come while a module of the package loads.
+    Modules of the package are imported here and below: Ctrl-C may come while one loads.
     """
     try:
         from ..config.errors import SparserError

@@ -299,7 +299,7 @@ def _check_what_is_there(option: PathOption, path: Path, force: bool) -> None:
             raise ConfigError(f'{name}: {path} is not replaced, even with --force: it is no bag, '
                               'or holds other files as well')
     if option.kind is Kind.RUN:
-        of_a_map, of_a_run = (path / name for name in _RUN_FILES)
+        of_a_map, of_a_run = (path / file for file in _RUN_FILES)
         if of_a_map.exists() and not of_a_run.exists():
             raise ConfigError(f'{name}: {of_a_map} is not replaced: it is of no earlier run, which '
                               f'would have left {of_a_run}')
@@ -322,7 +322,7 @@ def _check_sources(
     option: PathOption, path: Path, sources: Sequence[tuple[PathOption, Path]], force: bool
 ) -> None:
     """What the command reads stays; with --force it is replaced by its own kind, solved."""
-    targets = [path / name for name in _RUN_FILES] if option.kind is Kind.RUN else [path]
+    targets = [path / file for file in _RUN_FILES] if option.kind is Kind.RUN else [path]
     for other, source in sources:
         same_kind = other.kind is option.kind is not Kind.BAG
         within = option.kind is Kind.BAG and _real(path) in _real(source).parents

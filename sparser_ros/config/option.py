@@ -109,8 +109,8 @@ def _checked_list(option_: FlatOption, value: Any) -> Any:
     name, kind = option_.name, option_.type
     if not isinstance(value, (list, tuple)):
         raise ConfigError(f'{name}: expected a list, got {value!r}')
-    one = FlatOption(name, typing.get_args(kind)[0], None, option_.info)
-    return typing.get_origin(kind)(check(one, item) for item in value)  # type: ignore[misc]
+    element = FlatOption(name, typing.get_args(kind)[0], None, option_.info)
+    return typing.get_origin(kind)(check(element, item) for item in value)  # type: ignore[misc]
 
 
 def _checked_mapping(option_: FlatOption, value: Any) -> dict[str, Any]:

@@ -164,8 +164,8 @@ class Player(Node):
 
     def _nodes_of_ours(self) -> list[str]:
         """Full names of the nodes that publish a status like ours."""
-        return [full_name(one) for topic, kinds in self.get_topic_names_and_types()
-                if STATUS_TYPE in kinds for one in self.get_publishers_info_by_topic(topic)]
+        return [full_name(publisher) for topic, kinds in self.get_topic_names_and_types()
+                if STATUS_TYPE in kinds for publisher in self.get_publishers_info_by_topic(topic)]
 
     def _answers(self, node: str, asked: Asked, seen_s: float) -> bool:
         """Whether a node has answered a question: one that was killed is seen for LEASE_S yet.
@@ -191,7 +191,8 @@ class Player(Node):
     def _heard_by(self, nodes: Collection[str]) -> frozenset[str]:
         return frozenset(
             topic for topic in self._publishers_by_topic
-            if any(full_name(one) in nodes for one in self.get_subscriptions_info_by_topic(topic)))
+            if any(full_name(subscription) in nodes
+                   for subscription in self.get_subscriptions_info_by_topic(topic)))
 
     def play(self) -> PlayReport:
         """Publish all messages at their times; returns when the last one is acknowledged."""

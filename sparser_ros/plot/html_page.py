@@ -42,16 +42,16 @@ const themes = JSON.parse(document.getElementById('themes').textContent);
 const query = window.matchMedia('(prefers-color-scheme: dark)');
 function themed(value, theme) {
   if (typeof value === 'string') return theme[value] || value;
-  if (Array.isArray(value)) return value.map(one => themed(one, theme));
+  if (Array.isArray(value)) return value.map(item => themed(item, theme));
   if (value && typeof value === 'object') return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [key, themed(one, theme)]));
+    Object.entries(value).map(([key, item]) => [key, themed(item, theme)]));
   return value;
 }
 function draw() {
   const theme = themes[query.matches ? 'dark' : 'light'];
   for (const [id, figure] of Object.entries(figures)) {
-    const one = themed(figure, theme);
-    Plotly.react(id, one.data, one.layout, {responsive: true, displaylogo: false});
+    const shown = themed(figure, theme);
+    Plotly.react(id, shown.data, shown.layout, {responsive: true, displaylogo: false});
   }
 }
 query.addEventListener('change', draw);

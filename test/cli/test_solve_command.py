@@ -147,13 +147,6 @@ def test_malformed_line_reaches_the_user(tmp_path, capsys):
     assert f"{path}:2: VERTEX_SE2: expected a number for y, got 'zero'" in capsys.readouterr().err
 
 
-def test_unwritable_output(tmp_path, capsys):
-    path = ring_graph(tmp_path)
-    (tmp_path / 'file').write_text('')
-    assert main(['solve', str(path), '--tum', str(tmp_path / 'file' / 'x')]) == 2
-    assert 'cannot be written' in capsys.readouterr().err
-
-
 def test_module_is_the_command(tmp_path):
     path = ring_graph(tmp_path)
     done = subprocess.run(

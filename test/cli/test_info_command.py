@@ -1,4 +1,4 @@
-"""`sparser info` says the useful thing of bags, graphs and configurations; `sparser doctor`."""
+"""`sparser info` says the useful thing of bags, graphs and configurations."""
 
 import os
 import re
@@ -237,10 +237,3 @@ def test_what_cannot_be_decided_is_a_question_in_the_draft(tmp_path):
     assert '# question: 0x6958 stands still in this draft' in text
     radios = SparserConfig.from_yaml(tmp_path / 'c.yaml').radio_specs()
     assert radios['81:00'].robot == 'A' and radios['0x6958'].beacon == '0x6958'
-
-
-def test_doctor(capsys):
-    assert main(['doctor']) == 0
-    shown = capsys.readouterr().out
-    for subject in ('numpy', 'factorisation', 'kernels', 'GPU', 'ROS 2', 'clock'):
-        assert subject in shown

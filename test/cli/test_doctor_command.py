@@ -1,4 +1,4 @@
-"""After `sparser doctor --compile` nothing is left to compile."""
+"""`sparser doctor` names what is there; after --compile nothing is left to compile."""
 
 import os
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from sparser_ros.cli.main import main
 
 SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
 GRAPH, BAG = SAMPLES / 'two_robots.pyfg', SAMPLES / 'two_robots.mcap'
@@ -36,3 +38,10 @@ def test_the_first_solves_compile_nothing():
         log = log_of(*arguments)
         assert 'data loaded' in log
         assert 'data saved' not in log, arguments
+
+
+def test_doctor(capsys):
+    assert main(['doctor']) == 0
+    shown = capsys.readouterr().out
+    for subject in ('numpy', 'factorisation', 'kernels', 'GPU', 'ROS 2', 'clock'):
+        assert subject in shown
