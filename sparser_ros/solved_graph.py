@@ -23,6 +23,7 @@ from .config import SolverConfig, SolverError, SparserConfig
 from .config.errors import SolveWarning
 from .config.solver_config import LiveSolverConfig
 from .graph import Estimate, Graph, with_estimate
+from .graph.estimate import from_first_pose
 from .graph.graph import counted
 
 if TYPE_CHECKING:
@@ -190,10 +191,7 @@ def solve(graph: Graph, config: SolverConfig | None = None) -> SolvedGraph:
 
     result = solve_checked(graph, LiveSolverConfig() if config is None else config)
     if result.estimate is not None and not graph.anchored and graph.n_poses:
-        found, first = result.estimate, graph.poses
-        turn = first.rotation[0] @ found.rotation[0].T
-        result = replace(result, estimate=found.moved(
-            turn, first.translation[0] - turn @ found.translation[0]))
+        result = replace(result, estimate=from_first_pose(graph, result.estimate))
     judgement = judge(
         graph, result.estimate if result.status is SolveStatus.CONVERGED else None,
         result.stats.weights, remedy='solve(graph) without a config leaves the false ones out')

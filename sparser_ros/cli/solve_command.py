@@ -14,6 +14,7 @@ import numpy as np
 from ..array_types import Array
 from ..config import ConfigError, SolverConfig, SolverError
 from ..graph import Estimate, Graph, estimate_of, range_residuals
+from ..graph.estimate import from_first_pose
 from ..graph.graph import counted
 from . import calibrate_command
 from .console import (
@@ -188,8 +189,7 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
             *align(estimate.landmarks, truth.landmarks, mirror=True))
     if truth is not None and graph.n_poses > graph.dimension:
         return estimate.moved(*align(estimate.translation, truth.translation))
-    turn = graph.poses.rotation[0] @ estimate.rotation[0].T
-    return estimate.moved(turn, graph.poses.translation[0] - turn @ estimate.translation[0])
+    return from_first_pose(graph, estimate)
 
 
 def _write(

@@ -33,26 +33,23 @@ MOST_VALUES = 2_000_000
 _Events: Any = getattr(yaml.cyaml, 'CParser', None) if yaml.__with_libyaml__ else None
 
 
-class WrittenInt(int):
-    """A whole number that remembers how it was written, such as 0x6958."""
+class _Written:
+    """A number that remembers how it was written."""
 
     text: str
 
-    def __new__(cls, value: int, text: str = '') -> WrittenInt:
-        number = super().__new__(cls, value)
+    def __new__(cls, value: float, text: str = '') -> Any:
+        number = super().__new__(cls, value)  # type: ignore[call-arg]
         number.text = text
         return number
 
 
-class WrittenFloat(float):
-    """A number that remembers how it was written, such as 1e52."""
+class WrittenInt(_Written, int):
+    """A whole number such as 0x6958."""
 
-    text: str
 
-    def __new__(cls, value: float, text: str = '') -> WrittenFloat:
-        number = super().__new__(cls, value)
-        number.text = text
-        return number
+class WrittenFloat(_Written, float):
+    """A number such as 1e52."""
 
 
 class _PythonEvents(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
@@ -132,7 +129,7 @@ class _Loader(Composer, _Events or _PythonEvents, SafeConstructor, Resolver):  #
         kind, read = (WrittenInt, SafeConstructor.construct_yaml_int) \
             if node.tag.endswith(':int') else (WrittenFloat, SafeConstructor.construct_yaml_float)
         try:
-            return kind(read(self, node), node.value)  # type: ignore[arg-type]
+            return kind(read(self, node), node.value)
         except ValueError:
             raise ConstructorError(
                 None, None, f'{node.value[:40]!r} is no number', node.start_mark) from None

@@ -26,7 +26,6 @@ from ..plot import map as plot
 from ..solver.result import SolveStats, SolveStatus
 from .observers import Observation
 
-GRAPH_SUFFIXES = ('.pyfg', '.g2o')
 SIMULATION: dict[str, Any] = {'minutes': 3.0, 'outliers': 0.05}
 """Options of the bundled simulation: length, and share of ranges without line of sight."""
 
@@ -61,7 +60,7 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
         name, bag, parameters = 'simulation', scratch / 'bag', simulation.node_config(run)
         truth = simulation.graph_of(run)
         simulation.write_bag(bag, run)
-    elif source.suffix in GRAPH_SUFFIXES:
+    elif source.suffix in graph_file.FORMATS:
         graph = graph_file.read(source)
         name, bag, parameters = source.stem, scratch / 'bag', graph_bag.node_config(graph)
         graph_bag.write(bag, graph)

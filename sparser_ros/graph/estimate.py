@@ -71,6 +71,12 @@ def estimate_of(graph: Graph) -> Estimate:
     )
 
 
+def from_first_pose(graph: Graph, estimate: Estimate) -> Estimate:
+    """The estimate moved so that its first pose is where the graph has it."""
+    turn = graph.poses.rotation[0] @ estimate.rotation[0].T
+    return estimate.moved(turn, graph.poses.translation[0] - turn @ estimate.translation[0])
+
+
 def with_estimate(graph: Graph, estimate: Estimate) -> Graph:
     """The same graph with the estimate in its vertices."""
     return graph.replaced(
