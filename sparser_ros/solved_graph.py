@@ -58,17 +58,17 @@ class SolvedGraph:
     @property
     def undetermined(self) -> tuple[str, ...]:
         """Sentences on robots and beacons that the measurements leave without a place."""
-        return tuple(one.text for one in self.judgement.undetermined)
+        return tuple(finding.text for finding in self.judgement.undetermined)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences on robots and beacons with two places, and on false measurements."""
-        return tuple(one.text for one in self.judgement.warnings)
+        return tuple(finding.text for finding in self.judgement.warnings)
 
     @property
     def other_places(self) -> dict[str, Array]:
         """Of what has two places, by name: the other one (d,), of a robot that of its last pose."""
-        return {name: one.position for name, one in self.judgement.other_places.items()}
+        return {name: place.position for name, place in self.judgement.other_places.items()}
 
     @property
     def estimate(self) -> Estimate:
@@ -111,8 +111,8 @@ class SolvedGraph:
         """
         from .solver.covariance import marginal_covariance
 
-        graph, lost = self.graph, [one for one in self.judgement.undetermined if name in (
-            one.subject, *one.text.replace(',', ' ').split())]
+        graph, lost = self.graph, [finding for finding in self.judgement.undetermined if name in (
+            finding.subject, *finding.text.replace(',', ' ').split())]
         if lost:
             raise SolverError(f'{name} has no covariance: {lost[0].text}')
         poses, marks = [], []
@@ -239,7 +239,7 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
         Finding('undetermined', text.partition(':')[0], f'robot {text}')
         for text in replays.undetermined_robots(state)) + tuple(
         Finding('undetermined', name, f'beacon {name} is not located')
-        for name, one in report['beacons'].items() if not one['located'])
+        for name, beacon in report['beacons'].items() if not beacon['located'])
     result = SolveResult(
         part.of(solution.estimate), solution.status, solution.message,
         replace(solution.stats, weights=weights))

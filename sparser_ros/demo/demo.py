@@ -106,8 +106,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
         film = stack.enter_context(contextlib.closing(
             MapFilm(data.parameters['robots']))) if args.animation else None
         node = stack.enter_context(Child(node_command, out / 'node.log', environment))
-        await_start(monitor, node)
-        await_solver(monitor, node)
+        await_node(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')
         started, used = time.monotonic(), node.cpu_seconds()
         played = play(data, rate, args.clock, scratch, environment, monitor, node)
@@ -159,26 +158,36 @@ def emptied(chosen: Path | None) -> Path:
     return out
 
 
-def await_start(monitor: Monitor, node: Child) -> None:
-    """Wait for the node's first status; SparserError with the node's output without one."""
-    from .observers import wait_until
+def wait_for(
+    condition: Callable[[], bool], node: Child, timeout_s: float, *, period_s: float = 0.05,
+    meanwhile: Callable[[], None] = lambda: None, fault: str = 'the node ended',
+) -> bool:
+    """Wait for a condition; False after the timeout. `meanwhile` is called every period.
 
-    heard = wait_until(
-        lambda: monitor.seen.status is not None or node.poll() is not None, START_TIMEOUT_S)
-    if not heard or node.poll() is not None:
-        raise SparserError(f'the node did not start:\n{node.tail()}')
+    SparserError with `fault` and the node's output where the node ends.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        met = condition()
+        if node.poll() is not None:
+            raise SparserError(f'{fault}:\n{node.tail()}')
+        if met or time.monotonic() > deadline:
+            return met
+        meanwhile()
+        time.sleep(period_s)
 
 
-def await_solver(monitor: Monitor, node: Child) -> None:
-    """Wait until the solver process takes data, so that the bag does not end before it starts."""
-    from .observers import wait_until
+def await_node(monitor: Monitor, node: Child) -> None:
+    """Wait for the node's first status, and until its solver takes data: the bag might end before.
 
-    def waited() -> bool:
-        return monitor.seen.ready or node.poll() is not None
-
-    if not wait_until(waited, NOTICE_AFTER_S):
+    SparserError with the node's output where there is no status.
+    """
+    fault = 'the node did not start'
+    if not wait_for(lambda: monitor.seen.status is not None, node, START_TIMEOUT_S, fault=fault):
+        raise SparserError(f'{fault}:\n{node.tail()}')
+    if not wait_for(lambda: monitor.seen.ready, node, NOTICE_AFTER_S):
         say('waiting for the solver, which compiles its kernels on the first start')
-        wait_until(waited, COMPILE_TIMEOUT_S)
+        wait_for(lambda: monitor.seen.ready, node, COMPILE_TIMEOUT_S)
 
 
 def play(
@@ -186,8 +195,6 @@ def play(
     monitor: Monitor, node: Child,
 ) -> dict[str, Any]:
     """Play the bag to its end; returns the player's report."""
-    from .observers import wait_until
-
     seconds = data.bag_seconds / rate
     report = scratch / 'played.json'
     command = [sys.executable, '-m', 'sparser_ros', 'play', str(data.bag), '--rate', str(rate),
@@ -196,11 +203,8 @@ def play(
     with progress(seconds, monitor) as tick, Child(
         command, scratch / 'player.log', environment
     ) as player:
-        ended = wait_until(
-            lambda: player.poll() is not None or node.poll() is not None,
-            seconds + PLAY_SLACK_S, period_s=0.2, meanwhile=tick)
-        if node.poll() is not None:
-            raise SparserError(f'the node ended:\n{node.tail()}')
+        ended = wait_for(lambda: player.poll() is not None, node, seconds + PLAY_SLACK_S,
+                         period_s=0.2, meanwhile=tick)
         if not ended or player.poll() != 0 or not report.exists():
             raise SparserError(f'the bag was not played to its end:\n{player.tail()}')
     played: dict[str, Any] = json.loads(report.read_text(encoding='utf-8'))
@@ -209,17 +213,12 @@ def play(
 
 def settle(monitor: Monitor, node: Child, timeout_s: float) -> float | None:
     """Wait until the node's solution contains all data: seconds, None after the timeout."""
-    from .observers import wait_until
-
     begin = time.monotonic()
     # Diagnostics sent before the last message arrived may still say `settled`: they are dropped.
     monitor.seen.diagnostics.pop('graph', None)
     time.sleep(min(1.0, timeout_s))
     monitor.seen.diagnostics.pop('graph', None)
-    done = wait_until(
-        lambda: monitor.seen.settled or node.poll() is not None, timeout_s - 1.0, period_s=0.1)
-    if node.poll() is not None:
-        raise SparserError(f'the node ended:\n{node.tail()}')
+    done = wait_for(lambda: monitor.seen.settled, node, timeout_s - 1.0, period_s=0.1)
     return time.monotonic() - begin if done else None
 
 

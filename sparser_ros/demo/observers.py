@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -110,21 +110,6 @@ class Observation:
         return dict(zip(self.status.robot_names, self.status.robot_states, strict=True))
 
 
-def wait_until(
-    condition: Callable[[], bool], timeout_s: float, *, period_s: float = 0.05,
-    meanwhile: Callable[[], None] | None = None,
-) -> bool:
-    """Wait for a condition; False after the timeout. `meanwhile` is called every period."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        if meanwhile is not None:
-            meanwhile()
-        time.sleep(period_s)
-    return True
-
-
 class Monitor(Listener):
     """Subscribes to what one sparser node publishes about its state; calls its services."""
 
@@ -202,8 +187,10 @@ class Monitor(Listener):
         try:
             if not client.wait_for_service(timeout_sec=timeout_s):
                 raise SparserError(f'{self._name}/{service} is not offered')
+            answered = threading.Event()
             future = client.call_async(Trigger.Request())
-            if not wait_until(future.done, deadline - time.monotonic()):
+            future.add_done_callback(lambda _: answered.set())
+            if not answered.wait(deadline - time.monotonic()):
                 raise SparserError(f'{self._name}/{service} gave no answer in {timeout_s:.0f} s')
             response: Any = future.result()
             return response
