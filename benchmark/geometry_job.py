@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.observability.observability import Observability, observe
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import Frame, frame_of
@@ -62,7 +63,7 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
         'ranges': np.where(now.false, 0.0, 1.0), 'sightings': np.where(now.mistaken, 0.0, 1.0)})
     contest = _from_scratch(frame, truth, seed)
     begin = time.process_time()
-    seen = seen_in(contest, _sparser(now.graph))
+    seen = seen_in(contest, _sparser(now.graph), Noise())
     cpu = time.process_time() - begin
     found = contest.best.whole
     truth = _aligned(frame, truth, found)

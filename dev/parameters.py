@@ -37,7 +37,7 @@ FIRST = {
     'stamps.timeout_s': 'odometry or ranges come late',
     'solver.robust.kernel': 'you want no measurement left out',
     'backend.observability.alert_limit_m': 'your operation bears less, or more: trust follows it',
-    'backend.observability.position_sigma_m': 'noise alone must be smaller than a third of that',
+    'backend.observability.integrity_risk': 'errors beyond that limit must be rarer',
     'calibration.live': 'radios were not calibrated ([calibration](tutorials/calibration.md))',
     'keyframes.max_count': 'robots drive for days',
     'node.map_file': 'the site has a saved map ([recovery](recovery.md))',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .integrity import IntegrityConfig
@@ -69,15 +70,15 @@ class ObservabilityConfig:
     heading_sigma_rad: float = option(
         0.2, 'a robot is located only if the standard deviation of its heading is below this',
         unit='rad', lower=1e-3, upper=3.0, live=True)
-    position_sigma_m: float = option(
-        0.0, 'a position counts only if its standard deviation is below this; 0 = a third of '
-        '`alert_limit_m`, which keeps the error of 99 % of such positions within that limit',
-        unit='m', lower=0.0, upper=1e4, live=True)
     alert_limit_m: float = option(
-        1.0, 'an error of a position that must not go unnoticed, the number for trust: what a '
-        'position may be uncertain by follows from it, and placements that differ by less count '
-        'as the same', unit='m',
-        lower=1e-3, upper=1e4, live=True)
+        1.0, 'the one number to set: an error of a position that must not go unnoticed. A robot is '
+        'located where its error is below this with all but `integrity_risk` of the probability; '
+        'placements that differ by less count as the same', unit='m', lower=1e-3, upper=1e4,
+        live=True)
+    integrity_risk: float = option(
+        0.05, 'a robot is located only if the probability that its position is off by more than '
+        '`alert_limit_m`, for noise and for faults that nothing proves, is below this',
+        lower=1e-6, upper=0.5, live=True)
     flip_cost: float = option(
         25.0, 'an alternative placement must fit worse by this much (chi-square units) to count '
         'as excluded: a wrong one ever leads a right one by as much with probability '
@@ -87,9 +88,9 @@ class ObservabilityConfig:
         'determine (biases do not average out)', unit='m', lower=0.0, upper=10.0, live=True)
 
     @property
-    def sigma_limit_m(self) -> float:
-        """Standard deviation below which a position counts."""
-        return self.position_sigma_m or self.alert_limit_m / 3
+    def position_sigma_m(self) -> float:
+        """Standard deviation, in metres, of a position in the plane that is just located."""
+        return self.alert_limit_m / math.sqrt(-2 * math.log(self.integrity_risk))
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,8 @@ class BackendConfig:
         '1e-5 of the cost): its square root bounds how far any coordinate is from its optimum, '
         'in its own standard deviations', unit='sigma^2', lower=1e-9, upper=1.0, live=True)
     covariance: str = option(
-        'claimed', 'covariances of the newest poses and of beacons: from the noise that the data '
-        'claim, times the variance found in the residuals where that is larger, or none',
-        choices=('claimed', 'found', 'off'), live=True)
+        'found', 'covariances of the newest poses and of beacons, by the noise that residuals '
+        'show, or none', choices=('found', 'off'), live=True)
     map_change_m: float = option(
         1.0, 'a better map that moves a robot farther than this is announced', unit='m',
         lower=0.0, upper=1e6, live=True)

@@ -27,11 +27,6 @@ class IntegrityConfig:
         'protection levels: standard deviation of its bias, place, share or rate, over what the '
         'floor of that fault gives (10 of a bias floor of 0.1 m = 0.6 m)', lower=2.0, upper=1e4,
         live=True)
-    hidden_fault_risk: float = option(
-        0.1, 'the gate withdraws a robot while its newest position is beyond '
-        '`observability.alert_limit_m` (three times `position_sigma_m` where that is more), '
-        'because of a fault that nothing proves, with more than this probability; 1 = never',
-        lower=1e-6, upper=1.0, live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '
         'independent', unit='s', lower=1.0, upper=3600.0, live=True)
@@ -61,9 +56,9 @@ class IntegrityConfig:
     doubt_odometry: bool = option(
         True, 'odometry that the ranges deny for a while, as when wheels slip, is left out there, '
         'and its robot placed anew; false: only reported', live=True)
-    widen_odometry: bool = option(
-        True, 'odometry whose length or turning is found to be wrong by a share or a rate gets the '
-        'variance that the map shows; false: only reported', live=True)
+    solve_odometry: bool = option(
+        True, 'the map is solved with the share by which odometry is too long, and the rate by '
+        'which it turns, where these are likely; false: only reported', live=True)
     gate_variance: float = option(
         9.0, 'the gate withdraws a robot whose residuals have more than this multiple '
         'of their claimed variance (9 = three times the standard deviation), with 95 % confidence',

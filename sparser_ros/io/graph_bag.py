@@ -26,8 +26,8 @@ from .tum import quats, safe_name, xyz
 
 MOST_ANTENNAS = 16
 """Distinct lever arms of a robot above which its graph was made from keyframes, not antennas."""
-FILE_POSITION_SIGMA_M = 100.0
-"""Standard deviation (m) up to which positions of a graph file count: it is shown as a whole."""
+FILE_LIMIT_M = 250.0
+"""Alert limit (m) of a graph file: it is shown as a whole."""
 FILE_PAUSE_S = 600.0
 """Pause (s) of a robot's odometry across which its measurements wait for the next pose."""
 SYNTHETIC_STEP_NS = SECOND // 10
@@ -385,14 +385,12 @@ def node_config(graph: Graph) -> dict[str, Any]:
                      'gap_s': 1e6, 'max_extrapolation_s': 60.0},
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
         'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
-        # Costs of a file are stated without a kernel. Its sigmas may be far too large (outfinite:
-        # residuals of 0.06 sigma), so that a position is uncertain by tens of metres on paper.
+        # Costs of a file are stated without a kernel. Of its sigmas the node learns too late what
+        # they are (outfinite: residuals of 0.06 sigma): a position is uncertain by tens of metres.
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
-        'backend': {'observability': {
-            'position_sigma_m': FILE_POSITION_SIGMA_M, 'heading_sigma_rad': 3.0},
-            'integrity': {
-                'gate': False, 'doubt_ranges': False, 'doubt_odometry': False,
-                'widen_odometry': False}},
+        'backend': {'observability': {'alert_limit_m': FILE_LIMIT_M, 'heading_sigma_rad': 3.0},
+                    'integrity': {'gate': False, 'doubt_ranges': False, 'doubt_odometry': False,
+                                  'solve_odometry': False}},
     }
     if len(graph.sightings):
         longest = np.linalg.norm(graph.sightings.translation, axis=1).max()

@@ -24,13 +24,13 @@ class DrawnTrajectory:
 
 
 def map_to_odom(solution: Solution, keyframes: Keyframes) -> dict[str, Transform]:
-    """T_map_odom of every located robot, from its newest keyframe in the solution.
+    """T_map_odom of every robot whose pose is stated, from its newest keyframe in the solution.
 
     T_map_odom = T_map_base(k) inv(T_odom_base(k)): the odometry pose stored with the keyframe
     makes a look-up in the hot path unnecessary.
     """
     transforms = {}
-    for robot, row in newest_rows(solution, keyframes).items():
+    for robot, row in stated_rows(solution, keyframes).items():
         here = lifted(solution.estimate.rotation[row], solution.estimate.translation[row])
         transforms[robot] = here @ lifted(*keyframes.odometry(row)).inverse()
     return transforms
@@ -60,6 +60,17 @@ def newest_rows(solution: Solution, keyframes: Keyframes) -> dict[str, int]:
         if item.location is Location.LOCATED and len(rows):
             newest[item.robot] = int(rows[-1])
     return newest
+
+
+def stated_rows(solution: Solution, keyframes: Keyframes) -> dict[str, int]:
+    """The same of every robot whose pose is stated: located, or with a finite covariance."""
+    solved, known = len(solution.estimate.translation), solution.covariances
+    stated = newest_rows(solution, keyframes)
+    for item in solution.robots:
+        rows = keyframes.rows(item.robot, solved)
+        if len(rows) and known is not None and known.of(item.robot) is not None:
+            stated[item.robot] = int(rows[-1])
+    return stated
 
 
 def trajectory(

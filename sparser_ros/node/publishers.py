@@ -24,7 +24,7 @@ from .cdr import path_bytes
 from .conversions import fill_pose, time_message, topic_token
 from .marker_scene import Newest, beacon_markers, scene_markers
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
-from .picture import corrections, map_to_odom, newest_rows, trajectory
+from .picture import corrections, map_to_odom, newest_rows, stated_rows, trajectory
 from .pipeline import Pipeline
 from .pose_covariance import message_covariance
 from .qos import LATCHED, NO_EVENTS, STATUS, TRANSFORMS
@@ -57,6 +57,8 @@ class Publishers:
             return node.create_publisher(kind, topic, profile, event_callbacks=NO_EVENTS)
 
         self._tf = publisher(TFMessage, '/tf', TRANSFORMS)
+        self._stated: dict[str, Transform] = {}
+        """T_map_odom of every robot whose pose is published, located or not."""
         self._paths: dict[str, Publisher] = {}
         self._poses: dict[str, Publisher] = {}
         self._odometry: dict[str, Publisher] = {}
@@ -78,16 +80,18 @@ class Publishers:
     def publish(self, solution: Solution) -> None:
         """Take over the transforms at once and queue the rest, replacing what is still queued."""
         publish, keyframes = self._config.node.publish, self._pipeline.keyframes
-        transforms = map_to_odom(solution, keyframes)
+        self._stated = map_to_odom(solution, keyframes)
+        located = newest_rows(solution, keyframes)
+        transforms = {robot: one for robot, one in self._stated.items() if robot in located}
         self.corrections_m = corrections(
             self.map_to_odom.transforms, transforms, self._pipeline.frontend.latest_odometry)
         self.map_to_odom.update(transforms)
         self._covariances = solution.covariances
         self._keyframe_xyz = {
             robot: spatial(solution.estimate.translation[row:row + 1])[0]
-            for robot, row in newest_rows(solution, keyframes).items()}
+            for robot, row in stated_rows(solution, keyframes).items()}
         self._jobs.clear()
-        for robot in self.map_to_odom.transforms:
+        for robot in self._stated:
             if publish.poses:
                 self._jobs.append(partial(self._publish_pose, robot))
             if publish.paths:
@@ -166,6 +170,7 @@ class Publishers:
         self._jobs.clear()
         self._markers_due = None
         self.map_to_odom.clear(restart_stamps=restart_stamps)
+        self._stated = {}
         frame, now = self._config.frames.map, self._now_ns()
         none = np.zeros(0, dtype=np.int64)
         for publisher in self._paths.values():
@@ -188,7 +193,7 @@ class Publishers:
 
     def _publish_pose(self, robot: str) -> None:
         newest = self._pipeline.frontend.latest_odometry(robot)
-        transform = self.map_to_odom.transforms.get(robot)
+        transform = self._stated.get(robot)
         if newest is None or transform is None:
             return
         stamp_ns, rotation, translation = newest

@@ -149,11 +149,10 @@ def saved_beacons(
 
     They are relative to each other unless known positions fix the frame: in a map that begins with
     these beacons they are what defines it, and where the first robot stood is nobody's concern.
-    Of one that it does not know, a located beacon is known to `observability.position_sigma_m`,
-    by definition.
+    One that it does not know counts as just located.
     """
     rows = np.flatnonzero(solution.landmark_located)
-    bound = config.backend.observability.sigma_limit_m**2 * np.eye(graph.dimension)
+    bound = config.backend.observability.position_sigma_m**2 * np.eye(graph.dimension)
     covariances: Array = np.tile(bound, (len(rows), 1, 1))
     known = np.zeros(len(rows), dtype=bool)
     if solution.covariances is not None:

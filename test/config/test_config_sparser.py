@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scipy.stats import rayleigh
 
 from sparser_ros.config import ConfigError, SparserConfig, walk
 
@@ -125,6 +126,14 @@ def test_overrides_win(tmp_path):
     ({'odometry': {'sensor_poses': {'Z': [0.0, 0.0, 0.0]}}}, 'odometry.sensor_poses.Z'),
     ({'odometry': {'sensor_poses': {'A': [0.0, 0.0]}}}, 'odometry.sensor_poses.A'),
     ({'backend': {'gauge_robot': 'Z'}}, 'backend.gauge_robot'),
+    ({'backend': {'covariance': 'claimed'}}, 'backend.covariance'),
+    ({'backend': {'integrity': {'widen_odometry': True}}}, 'backend.integrity.widen_odometry'),
+    ({'backend': {'integrity': {'hidden_fault_risk': 0.1}}},
+     'backend.integrity.hidden_fault_risk'),
+    ({'backend': {'observability': {'position_sigma_m': 0.33}}},
+     'backend.observability.position_sigma_m'),
+    ({'backend': {'observability': {'integrity_risk': 0.0}}},
+     'backend.observability.integrity_risk'),
 ])
 def test_errors_name_the_parameter(values, text):
     with pytest.raises(ConfigError) as error:
@@ -145,6 +154,14 @@ def test_errors_of_files_name_the_file(tmp_path, content, text):
         SparserConfig.from_yaml(path)
     assert str(path) in str(error.value)
     assert text in str(error.value)
+
+
+def test_what_a_position_may_be_uncertain_by_follows_from_limit_and_risk():
+    for limit_m, risk in ((1.0, 0.05), (3.0, 0.05), (1.0, 0.2)):
+        accepted = SparserConfig.from_mapping({'robots': ['A'], 'backend': {'observability': {
+            'alert_limit_m': limit_m, 'integrity_risk': risk}}}).backend.observability
+        # The length of a normal error in the plane is Rayleigh distributed.
+        assert rayleigh.sf(limit_m, scale=accepted.position_sigma_m) == pytest.approx(risk)
 
 
 def test_a_missing_file_is_an_error_of_ours(tmp_path):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from sparser_ros.backend.session.covariances import NETWORK, Covariances
 from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.solution import Location, Rejected, RobotLocation
 from sparser_ros.config.node_config import PublishConfig
@@ -21,6 +22,7 @@ from sparser_ros.node.picture import (
     map_to_odom,
     newest,
     newest_rows,
+    stated_rows,
     trajectory,
 )
 from sparser_ros.node.transforms import lifted
@@ -95,10 +97,36 @@ def test_map_to_odom_is_the_motion_between_the_frames(scene):
 
 
 @pytest.mark.parametrize('state', [Location.POSITION_ONLY, Location.UNLOCATED])
-def test_only_located_robots_have_transforms(scene, state):
+def test_only_located_robots_have_transforms_without_covariances(scene, state):
     keyframes, solution = scene
     only = map_to_odom(relocated(solution, A=Location.LOCATED, B=state), keyframes)
     assert list(only) == ['A']
+
+
+@pytest.mark.parametrize('state', [
+    Location.POSITION_ONLY, Location.AMBIGUOUS, Location.UNLOCATED])
+@pytest.mark.parametrize('variance', [0.04, np.inf])
+def test_a_pose_is_stated_where_its_covariance_is_finite(scene, state, variance):
+    keyframes, solution = scene
+    poses = np.stack([np.eye(3), np.diag(np.full(3, variance))])
+    doubtful = relocated(solution, A=Location.LOCATED, B=state)
+    doubtful.covariances = Covariances(('A', 'B'), poses, np.zeros((2, 2, 2)), NETWORK, 1.0)
+    wanted = {'A': 6, 'B': 5} if np.isfinite(variance) else {'A': 6}
+    assert stated_rows(doubtful, keyframes) == wanted
+    assert newest_rows(doubtful, keyframes) == {'A': 6}, 'located are the same as before'
+    stated = map_to_odom(doubtful, keyframes)
+    assert set(stated) == set(wanted)
+    for robot in wanted:
+        np.testing.assert_allclose(
+            stated[robot].translation, TRUE_MAP_ODOM[robot].translation, atol=1e-12)
+
+
+def test_a_robot_without_keyframes_has_no_stated_pose(scene):
+    keyframes, solution = scene
+    new = relocated(solution, A=Location.LOCATED, C=Location.UNLOCATED)
+    new.covariances = Covariances(
+        ('A', 'C'), np.tile(np.eye(3), (2, 1, 1)), np.zeros((2, 2, 2)), NETWORK, 1.0)
+    assert stated_rows(new, keyframes) == {'A': 6}
 
 
 def test_corrections_measure_the_jump(scene):

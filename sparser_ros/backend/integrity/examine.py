@@ -36,12 +36,13 @@ from .gate import Gate, gate_of
 from .hypotheses import ANTENNA, SharedError, common_hypotheses, hypotheses_of
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
+from .odometry_errors import OdometryErrors
 from .odometry_windows import OdometryWindows, odometry_windows
 from .selection import DETERMINED, scores_of, selected
 from .shifts import shifts
 from .stretch import Stretch
 from .swapped_robots import swapped_robots
-from .undetected import HiddenFaults, hidden_faults, stands_out
+from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, with_likely
 
 LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
 """Faults of odometry that go on: by a share of the length, by a rate of turning."""
@@ -74,15 +75,18 @@ class Examination:
     undetected: HiddenFaults | None = None
     odometry_factors: dict[str, float] = field(default_factory=dict)
     """Found over claimed variance of each robot's odometry; 1 where chance explains the rest."""
+    errors: OdometryErrors = field(default_factory=OdometryErrors)
+    """What is to be taken off odometry."""
 
 
 def examine(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], config: IntegrityConfig,
-    gauge: int | None = None,
+    gauge: int | None = None, errors: OdometryErrors | None = None,
 ) -> Examination:
     """Examine an estimate of a graph under its robust weights (a missing table = all 1).
 
-    `gauge` is the pose that map is relative to, None where absolute data fix map.
+    `gauge` is the pose that map is relative to, None where absolute data fix map. `errors` are
+    taken off the odometry of the graph.
     """
     if graph.n_poses == 0 or len(graph.ranges) + len(graph.relative_poses) == 0:
         return Examination()
@@ -101,9 +105,10 @@ def examine(
         *(one for one in beacon_steps(
             sources, range_directions(graph, estimate), root * rows.whitened,
             root * np.sqrt(graph.ranges.precision), config) if one.source not in taken)]
-    findings, undetected = _explained(
+    errors = errors or OdometryErrors()
+    findings, undetected, likely = _explained(
         graph, estimate, weights, sources, rows, doubts, found[:_MOST_BURSTS], stretches,
-        false_alarm, config, gauge)
+        false_alarm, config, gauge, errors)
     named = {name for finding in findings for name in _names(finding)}
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
@@ -117,7 +122,9 @@ def examine(
     factors, noisy = _odometry(graph, windows, false_alarm, config, at_fault)
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
-        graph.robots, graph.dimension, sources, rows, windows, findings, false_alarm, config)
+        graph.robots, graph.dimension, sources, rows, windows, [
+            one for one in findings if (one.kind, one.subject) not in errors.size],
+        false_alarm, config)
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
     if config.gate and frame:
@@ -126,7 +133,7 @@ def examine(
     faulty = _faulty(
         sources, found, stretches, named_bursts, bent_edges(graph, estimate)
     ) if named_bursts else ()
-    return Examination(tuple(findings), gate, faulty, undetected, factors)
+    return Examination(tuple(findings), gate, faulty, undetected, factors, likely)
 
 
 def _faulty(
@@ -187,8 +194,8 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
     doubts: list[Doubt], found_bursts: list[Burst], stretches: list[Stretch], false_alarm: float,
-    config: IntegrityConfig, gauge: int | None,
-) -> tuple[list[Finding], HiddenFaults]:
+    config: IntegrityConfig, gauge: int | None, errors: OdometryErrors,
+) -> tuple[list[Finding], HiddenFaults, OdometryErrors]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
     hide."""
     gain = float(chdtri(graph.dimension, false_alarm))
@@ -209,8 +216,15 @@ def _explained(
     tested = hypotheses_of(graph, estimate, kept, model, sources, shared, config)
     every = [*tested, *common_hypotheses(tested)]
     scores = scores_of(model, every)
+    solved = solved_faults(scores, every, errors, config)
     undetected = hidden_faults(
-        graph, estimate, scores, every, gauge, config, _noise(model, scores))
+        graph, estimate, solved.scores, solved.others, gauge, config, _noise(model, scores),
+        solved.root)
+    # What is taken off is found as if it were not.
+    sizes = np.concatenate([
+        np.full(one.columns.shape[1], errors.size.get((one.kind, one.subject), 0.0))
+        for one in every]) if every else np.zeros(0)
+    scores = replace(scores, score=scores.score - scores.information @ sizes)
     # Beside other faults an antenna explains a bit of everything: it must be the likeliest alone.
     unlikely = [number for number, one in enumerate(tested) if one.kind == ANTENNA
                 and not stands_out(
@@ -233,7 +247,7 @@ def _explained(
     found += [one.finding(theta) for one, theta in faults if one.subject not in named]
     # A stretch and a step of one beacon are one fault: what explains most comes first.
     first = {(one.kind, one.subject): one for one in reversed(found)}
-    return list(first.values())[::-1], undetected
+    return list(first.values())[::-1], undetected, with_likely(solved, undetected, config)
 
 
 def _noise(model: LinearModel, scores: Scores) -> float:

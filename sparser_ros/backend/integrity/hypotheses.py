@@ -15,13 +15,12 @@ from ...graph import Estimate, Graph, range_directions, range_lever_derivatives
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
+from .odometry_errors import ALL_ROBOTS
 
 ALL_RADIOS = 'all radios'
 """Subject of a length that all ranges share."""
 ANTENNA = 'antenna_misplaced'
 """Kind of an antenna that stands elsewhere than configured."""
-ALL_ROBOTS = 'all robots'
-"""Subject of a share that all odometry is too long by."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,9 @@ class Hypothesis:
     """Puts the estimated parameters into words."""
     tests: int = 1
     """Among so many rows this one was picked for its residual."""
+    blur: float = 0.0
+    """Variance of the score because `columns` are of estimated motions and have noise in them, at
+    most: the sum of the squared residuals. It is more than the information of a robot at rest."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
     if len(single) < 2:
         return []
     return [Hypothesis('odometry_scale', ALL_ROBOTS, sum(one.columns for one in single),
-                       single[0].floor, _scaled(ALL_ROBOTS))]
+                       single[0].floor, _scaled(ALL_ROBOTS), blur=sum(one.blur for one in single))]
 
 
 def _shared(
@@ -260,14 +262,31 @@ def _odometry_rows(build: _Columns) -> _OdometryRows:
 def odometry_scales(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel
 ) -> sp.csc_matrix:
-    """(rows, r): derivatives by the share that the odometry of each robot is too long by."""
+    """(rows, r): derivatives by the share that the odometry of each robot is too long by.
+
+    Odometry measures the estimated motion times 1 / (1 - share), and its noise. By the measured
+    motion, noise and all, a map without a scale of its own would fit best when shrunk to a point.
+    """
     build = _Columns(model, graph, estimate, weights)
     rel, d = graph.relative_poses, graph.dimension
     root = build.root('relative_poses', rel.tau) * rel.odometry
-    moves = root[:, None] * np.einsum('kij,kj->ki', estimate.rotation[rel.i], rel.translation)
+    moves = root[:, None] * (estimate.translation[rel.j] - estimate.translation[rel.i])
     at_moves = model.starts['moves'] + np.arange(len(rel))[:, None] * d + np.arange(d)
     robot = np.repeat(graph.poses.robot[rel.i], d)
     return sp.csc_matrix((moves.ravel(), (at_moves.ravel(), robot)),
+                         shape=(len(model.residual), len(graph.robots)))
+
+
+def odometry_turns(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel
+) -> sp.csc_matrix:
+    """(rows, r): derivatives by the rate at which the odometry of each robot turns by itself."""
+    build = _Columns(model, graph, estimate, weights)
+    rel, turns = graph.relative_poses, 1 if graph.dimension == 2 else 3
+    values = _odometry_rows(build).turns * rel.odometry[:, None]
+    at_turns = model.starts['turns'] + np.arange(len(rel))[:, None] * turns + np.arange(turns)
+    robot = np.repeat(graph.poses.robot[rel.i], turns)
+    return sp.csc_matrix((values.ravel(), (at_turns.ravel(), robot)),
                          shape=(len(model.residual), len(graph.robots)))
 
 
@@ -290,7 +309,8 @@ def _odometry(build: _Columns, config: IntegrityConfig) -> list[Hypothesis]:
         if not len(edges):
             continue
         found.append(Hypothesis(
-            'odometry_scale', name, scales[:, [number]], config.scale_floor, _scaled(name)))
+            'odometry_scale', name, scales[:, [number]], config.scale_floor, _scaled(name),
+            blur=float(np.sum(model.residual[at_moves[edges]] ** 2))))
         found.append(Hypothesis('odometry_turn', name, build.matrix(
             at_turns[edges].ravel(), rows.turns[edges].reshape(-1, 1)),
             config.turn_floor_rad_s, _turning(name)))

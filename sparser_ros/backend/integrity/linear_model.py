@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from ...array_types import Array
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.precision import chi_square_kappa
 from ...linalg.blas import single_threaded_blas
@@ -25,6 +25,10 @@ from ...solver.covariance import Linearised
 
 _WEAK_PRECISION = 1e-6
 """Prior of every unknown (1 km, 1000 rad): keeps what is undetermined from being singular."""
+
+
+KEYFRAMES = 8
+"""Poses of each robot that the datum of a map with too few beacons is made of."""
 
 
 @dataclass(frozen=True)
@@ -123,3 +127,24 @@ def _residuals(
         'prior_moves': scaled('pose_priors', pose.tau, translation[pose.i] - pose.translation),
         'point_priors': scaled('point_priors', fix.precision, place),
     }
+
+
+def newest_poses(graph: Graph) -> dict[str, int]:
+    """Row of each robot's newest pose."""
+    order = np.lexsort((graph.poses.index, graph.poses.robot))
+    robot = graph.poses.robot[order]
+    last = np.flatnonzero(np.append(robot[1:] != robot[:-1], True)[: len(order)])
+    return {graph.robots[int(robot[k])]: int(order[k]) for k in last}
+
+
+def keyframes_of(graph: Graph, gauge: int | None = None) -> Index:
+    """Rows of poses spread over the path of each robot, that of the pose `gauge` first."""
+    rows = [np.zeros(0, dtype=np.int64)]
+    first = -1 if gauge is None else int(graph.poses.robot[gauge])
+    for number in sorted(range(len(graph.robots)), key=lambda number: number != first):
+        own = np.flatnonzero(graph.poses.robot == number)
+        if len(own):
+            own = own[np.argsort(graph.poses.index[own], kind='stable')]
+            rows.append(np.unique(own[np.linspace(
+                0, len(own) - 1, min(KEYFRAMES, len(own))).astype(np.int64)]))
+    return np.concatenate(rows)

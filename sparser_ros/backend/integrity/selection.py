@@ -8,6 +8,7 @@ exclusion of satellite navigation, with estimation in place of exclusion).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +27,9 @@ DETERMINED = 1e-6
 def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
     """The scores of all hypotheses, one after the other."""
     none = sp.csc_matrix((len(model.residual), 0))
-    return model.scores(sp.hstack([none, *(one.columns for one in hypotheses)], format='csc'))
+    scores = model.scores(sp.hstack([none, *(one.columns for one in hypotheses)], format='csc'))
+    blur = np.repeat([one.blur for one in hypotheses], [one.columns.shape[1] for one in hypotheses])
+    return replace(scores, information=scores.information + np.diag(blur))
 
 
 def selected(

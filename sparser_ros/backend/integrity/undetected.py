@@ -36,8 +36,9 @@ from ...array_types import Array, Index, Mask
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.dense.rotations import rotation_jacobian
-from .hypotheses import ALL_ROBOTS, ANTENNA, Hypothesis
-from .linear_model import Scores
+from .hypotheses import ANTENNA, Hypothesis
+from .linear_model import Scores, keyframes_of, newest_poses
+from .odometry_errors import ALL_ROBOTS, SCALE, TURN, OdometryErrors
 
 LASTING = frozenset({
     'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn', ANTENNA})
@@ -45,6 +46,9 @@ LASTING = frozenset({
 _NOT_IN_LEVELS = frozenset({ANTENNA})
 """Faults that count as soon as data speak for them: who measured a lever arm is not off by half a
 metre once in a hundred times, and a robot that hardly turns does not show it."""
+TAKEN, DROPPED = 0.5, 0.1
+"""Probability of a fault of odometry from which on the map is solved with its size, and odds below
+which it no longer is. Solving for a fault that is none costs a little certainty, no more."""
 _WORDS = {
     'range_bias': 'ranges of {} are all too long or too short',
     'beacon_moved': 'beacon {} was moved',
@@ -59,8 +63,8 @@ _WORDS = {
 class HiddenFaults:
     """What errors of sources may do to newest positions and landmarks, to first order.
 
-    Positions are those of b bodies: newest poses of the robots, then landmarks; k parameters of h
-    hypotheses of a fault. All are relative to the pose that map is relative to.
+    Positions are those of b bodies: newest poses of the robots, landmarks, keyframes; k parameters
+    of h hypotheses of a fault. All are relative to the pose that map is relative to.
     """
 
     robots: tuple[str, ...]
@@ -92,6 +96,16 @@ class HiddenFaults:
     """(h,): log of how much likelier the data are with that fault than without any error."""
     causes: tuple[str, ...]
     """(h,): the hypotheses in words."""
+    keyframes: Index
+    """(k,): poses that are spread over all paths; they follow the b bodies."""
+    solved: Array
+    """(b, d, q): a root of the covariance that sizes of faults add which the map is solved with,
+    metres."""
+
+    @property
+    def bodies(self) -> int:
+        """Robots and landmarks."""
+        return len(self.robots) + len(self.landmarks)
 
     def place(self, name: str) -> int:
         """Row of a robot or a landmark, -1 where it is not known."""
@@ -140,14 +154,19 @@ class HiddenFaults:
 def hidden_faults(
     graph: Graph, estimate: Estimate, scores: Scores, hypotheses: Sequence[Hypothesis],
     gauge: int | None, config: IntegrityConfig, variance_factor: float = 1.0,
+    solved: Array | None = None,
 ) -> HiddenFaults:
     """The hidden faults at an estimate; `scores` are those of `hypotheses`, in their order.
 
-    `gauge` is the pose that map is relative to, None where absolute data fix map. Where noise has
+    `solved` (n, q) is how sizes of faults move the unknowns which the map is solved with, each
+    times a root of their covariance. `gauge` is the pose that map is relative to, None where
+    absolute data fix map. Where noise has
     more than the claimed variance, `variance_factor` of it, residuals are less evidence.
     """
-    newest = _newest(graph)
+    newest = newest_poses(graph)
     rows = np.array(list(newest.values()), dtype=np.int64)
+    if solved is None:
+        solved = np.zeros((len(scores.step), 0))
     sizes = np.array([one.columns.shape[1] for one in hypotheses], dtype=np.int64)
     lasting = np.array([one.kind in LASTING for one in hypotheses], dtype=bool)
     kept = [one for one, keep in zip(hypotheses, lasting, strict=True) if keep]
@@ -155,7 +174,8 @@ def hidden_faults(
     count = sizes[lasting]
     owner = np.repeat(np.arange(len(kept)), count)
     floor = np.array([one.floor for one in kept])[owner]
-    moved = _moved(graph, estimate, scores.step, rows, gauge)[:, :, own] * floor
+    spread = keyframes_of(graph, gauge)
+    moved = _moved(graph, estimate, scores.step, rows, spread, gauge)[:, :, own] * floor
     A = scores.information[np.ix_(own, own)] * np.outer(floor, floor)
     s = scores.score[own] * floor
     b, d, k = moved.shape
@@ -176,12 +196,93 @@ def hidden_faults(
     evidence -= np.log([one.tests for one in kept])
     return HiddenFaults(
         tuple(newest), tuple(graph.landmarks.names),
-        np.concatenate([estimate.translation[rows], estimate.landmarks]),
+        np.concatenate([
+            estimate.translation[rows], estimate.landmarks, estimate.translation[spread]]),
         common.reshape(b, d, k), added.reshape(b, d, k), owner.astype(np.int64),
         shift.reshape(b, d, len(kept) + 1), lone[:b * d].reshape(b, d, k),
         lone_shift[:b * d].reshape(b, d, len(kept)), lone[b * d:].reshape(r, q, k),
         lone_shift[b * d:].reshape(r, q, len(kept)), graph.poses.stamp_ns[rows], evidence,
-        tuple(f'{one.kind} of {one.subject}' for one in kept))
+        tuple(f'{one.kind} of {one.subject}' for one in kept),
+        spread, _moved(graph, estimate, solved, rows, spread, gauge))
+
+
+@dataclass(frozen=True)
+class SolvedFaults:
+    """Faults whose size the map is solved with, and what the others are beside these."""
+
+    errors: OdometryErrors
+    """Their best sizes, and those of faults that have become likely."""
+    others: tuple[Hypothesis, ...]
+    scores: Scores
+    """Of the others, the solved sizes being free within their prior."""
+    root: Array
+    """(n, q): how the sizes move the unknowns, times a root of their covariance."""
+
+
+def solved_faults(
+    scores: Scores, hypotheses: Sequence[Hypothesis], errors: OdometryErrors,
+    config: IntegrityConfig,
+) -> SolvedFaults:
+    """At an estimate of the graph from whose odometry `errors` are taken off.
+
+    The sizes have the prior of a faulty source. An error whose fault has become unlikely
+    (`fault_probability` and the Bayes factor) is dropped.
+    """
+    names = [(one.kind, one.subject) for one in hypotheses]
+    sizes = [one.columns.shape[1] for one in hypotheses]
+    ends = np.cumsum(sizes)
+    own = [k for k, name in enumerate(names) if name in errors.size]
+    inside = np.array([ends[k] - 1 for k in own], dtype=np.int64)
+    outside = np.setdiff1d(np.arange(int(sum(sizes))), inside)
+    others = tuple(one for k, one in enumerate(hypotheses) if k not in own)
+    now = np.array([errors.size[names[k]] for k in own])
+    prior = np.array([_prior(hypotheses[k], config) for k in own])
+    A, s = scores.information, scores.score
+    S = A[np.ix_(inside, inside)] + np.diag(prior)
+    W = np.linalg.inv(S)
+    cross = A[np.ix_(outside, inside)]
+    pull = s[inside] + prior * now
+    best = now - W @ pull
+    kept = {}
+    for number, k in enumerate(own):
+        # Of this one alone, the other solved ones free: Schur complement.
+        information = 1 / W[number, number] - prior[number]
+        score = -best[number] / W[number, number]
+        log_odds = np.log(config.fault_probability) + 0.5 * (
+            score**2 * W[number, number]
+            + np.log(prior[number] / (max(information, 0.0) + prior[number])))
+        if log_odds > np.log(DROPPED):
+            kept[names[k]] = float(best[number])
+    beside = Scores(
+        A[np.ix_(outside, outside)] - cross @ W @ cross.T, s[outside] - cross @ (W @ pull),
+        scores.bare[outside], scores.step[:, outside] - scores.step[:, inside] @ W @ cross.T)
+    return SolvedFaults(
+        OdometryErrors(kept), others, beside, scores.step[:, inside] @ np.linalg.cholesky(W))
+
+
+def with_likely(
+    solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig
+) -> OdometryErrors:
+    """The errors of `solved`, and that of the likeliest further fault if it is likely at all."""
+    likely = dict(zip(hidden.causes, hidden.likely(config.fault_probability), strict=True))
+    best, most = None, TAKEN
+    begin = 0
+    for one in solved.others:
+        column, begin = begin, begin + one.columns.shape[1]
+        chance = likely.get(f'{one.kind} of {one.subject}', 0.0)
+        if one.kind in (SCALE, TURN) and chance > most:
+            best, most = (one, column), chance
+    if best is None:
+        return solved.errors
+    one, column = best
+    size = -solved.scores.score[column] / (
+        solved.scores.information[column, column] + _prior(one, config))
+    return OdometryErrors({**solved.errors.size, (one.kind, one.subject): float(size)})
+
+
+def _prior(one: Hypothesis, config: IntegrityConfig) -> float:
+    """Precision of the size of a fault, over the square of its unit."""
+    return (one.columns.shape[1] + 2.0) / (config.fault_size * one.floor) ** 2
 
 
 def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:
@@ -244,21 +345,13 @@ def _lone(
     return lone, shift, evidence
 
 
-def _newest(graph: Graph) -> dict[str, int]:
-    """Row of each robot's newest pose."""
-    order = np.lexsort((graph.poses.index, graph.poses.robot))
-    robot = graph.poses.robot[order]
-    last = np.flatnonzero(np.append(robot[1:] != robot[:-1], True)[: len(order)])
-    return {graph.robots[int(robot[k])]: int(order[k]) for k in last}
-
-
 def _moved(
-    graph: Graph, estimate: Estimate, step: Array, rows: Index,
+    graph: Graph, estimate: Estimate, step: Array, rows: Index, spread: Index,
     gauge: int | None,
 ) -> Array:
-    """(r + m, d, k): how far poses `rows` and all landmarks move by each parameter.
+    """(r + m + s, d, k): how far poses `rows`, all landmarks and poses `spread` move.
 
-    The gauge pose is at rest, and so are landmarks that are fixed.
+    By each parameter. The gauge pose is at rest, and so are landmarks that are fixed.
     """
     d = graph.dimension
     turns = 1 if d == 2 else 3
@@ -267,11 +360,12 @@ def _moved(
     marks = np.zeros((graph.n_landmarks, d, step.shape[1]))
     free = np.flatnonzero(~graph.landmarks.fixed)
     marks[free] = step[graph.n_poses * size:].reshape(len(free), d, step.shape[1])
-    moved = np.concatenate([blocks[rows, :d], marks])
+    moved = np.concatenate([blocks[rows, :d], marks, blocks[spread, :d]])
     if gauge is None:
         return moved
     arm = np.concatenate([
-        estimate.translation[rows], estimate.landmarks]) - estimate.translation[gauge]
+        estimate.translation[rows], estimate.landmarks, estimate.translation[spread],
+    ]) - estimate.translation[gauge]
     return np.asarray(moved - blocks[gauge, :d] - rotation_jacobian(arm) @ blocks[gauge, d:])
 
 

@@ -28,9 +28,6 @@ from .uncertainty import Uncertainty, uncertainty
 MOST_REJECTED = 0.5
 """Share of a robot's measurements that may contradict its place: with more, another place of
 equal right may be theirs."""
-SEEN_SHARE = 1.16
-"""A robot's own place may be uncertain by a third of the alert limit, the gauge robot's place as
-seen from there by 1 / 2.58 of it: 99 % of such errors are within the limit."""
 MISFIT = 2.0
 """Variance factor from which better placements are sought although nothing is determined."""
 UNDETERMINED_M = 100.0
@@ -141,18 +138,21 @@ def position_determined(
     with single_threaded_blas():
         case = _case(graph, estimate, segments, gauge, config, RobustWeights({}, 0.0))
         sigma = uncertainty(
-            case.fine, case.pieces, estimate, segments, gauge, variance_factor=1.0)
-        return np.asarray(sigma.position < config.sigma_limit_m)
+            case.fine, case.pieces, estimate, segments, gauge, config.position_sigma_m,
+            variance_factor=1.0)
+        return np.asarray(sigma.position < config.position_sigma_m)
 
 
 def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
     graph, segments, config = case.graph, case.segments, case.config
-    sigma = uncertainty(case.fine, case.pieces, case.estimate, segments, case.gauge)
+    sigma = uncertainty(
+        case.fine, case.pieces, case.estimate, segments, case.gauge, config.position_sigma_m)
     count = len(segments)
     fixed = np.flatnonzero(graph.landmarks.fixed)
     bent = bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
-    landmark = sigma.landmark < config.sigma_limit_m
-    sure = np.concatenate([sigma.position < config.sigma_limit_m, landmark])
+    landmark = sigma.landmark < config.position_sigma_m
+    # Of robots the tick decides, by its exact covariance and the risk.
+    sure = np.concatenate([sigma.position < config.alert_limit_m, landmark])
     asked = set(np.flatnonzero(sure).tolist()) - cleared - set((count + fixed).tolist())
     found, hypotheses, gap = _alternatives(case, sigma, asked)
     by_variable = {a.variable: a for a in reversed(found)}
@@ -197,11 +197,11 @@ def _verdict(
     if case.rejected[segment] > MOST_REJECTED:
         return Location.UNLOCATED, (
             f'{100 * case.rejected[segment]:.0f} % of its measurements contradict its place')
-    if position >= case.config.sigma_limit_m:
+    if position >= case.config.alert_limit_m:
         if segment == case.gauge:
             return Location.UNLOCATED, (
-                f'its pose has become uncertain by {position:.1f} m against the start of map; '
-                'ranges, or a return to places seen before, are missing')
+                f'its pose is uncertain by {position:.1f} m; ranges, or a return to places seen '
+                'before, are missing')
         how = 'position undetermined' if position > UNDETERMINED_M else (
             f'position uncertain by {position:.1f} m')
         return Location.UNLOCATED, (
@@ -218,12 +218,6 @@ def _verdict(
         return Location.POSITION_ONLY, (
             'heading undetermined: it has hardly moved; motion between ranges, or a loop '
             'closure, is missing')
-    seen = sigma.gauge_seen[segment]
-    if case.gauge is not None and seen >= SEEN_SHARE * case.config.sigma_limit_m:
-        name = case.graph.robots[case.segments.robot[case.gauge]]
-        return Location.POSITION_ONLY, (
-            f'heading too uncertain for the size of the map: seen from it, {name} is uncertain by '
-            f'{seen:.1f} m; ranges from places further apart are missing')
     return Location.LOCATED, ''
 
 

@@ -1,4 +1,4 @@
-"""Standard deviations from the Gauss-Newton information of the rigid problem, its gauge fixed."""
+"""Standard deviations from the Gauss-Newton information of the rigid problem, in its datum."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...array_types import Array, Mask
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.dense.rotations import rotation_jacobian
+from .datum import relative_to
 from .pieces import Pieces
 from .rigid_problem import RigidProblem
 
@@ -31,24 +32,19 @@ class Uncertainty:
     """(b,): of the newest pose of every segment, m."""
     landmark: Array
     """(m,): m."""
-    gauge_seen: Array
-    """(b,): of the gauge segment's newest pose, seen from every segment: the whole path of that
-    robot at rest, or its newest piece where that is better, m; 0 where absolute data fix the
-    frame. Ranges tell the heading of a path, sightings that of a pose."""
     variance_factor: float
     """Found over claimed variance of the residuals, at least 1; included in the above."""
 
 
 def uncertainty(
     problem: RigidProblem, pieces: Pieces, estimate: Estimate, segments: OdometrySegments,
-    gauge: int | None, variance_factor: float | None = None,
+    gauge: int | None, limit_m: float, variance_factor: float | None = None,
 ) -> Uncertainty:
     """Uncertainty of every segment's newest pose and every landmark at the estimate.
 
-    Without absolute data the frame is the one in which the gauge robot's path as a whole is at
-    rest (an S-transformation, Baarda 1981): an error of its first heading turns all of `map`,
-    which nothing inside it can tell and which harms nothing inside it. Where the odometry of that
-    robot began anew, the path is all its segments, unless the newer ones are too loose to help.
+    Without absolute data it is relative to the datum (datum.py): landmarks and newest poses of
+    other segments whose standard deviation is below `limit_m`. Which these are is first seen from
+    the gauge robot's whole path; where they are too few, all pieces of sure segments are the datum.
     """
     d, count = problem.dimension, problem.pieces
     residual, jacobian = problem.linearised(problem.identity())
@@ -66,48 +62,115 @@ def uncertainty(
     arm = estimate.translation[segments.last] - problem.centers[newest]
     carry = np.concatenate(
         [np.broadcast_to(np.eye(d), (len(newest), d, d)), rotation_jacobian(arm)], axis=2)
-
-    def of_newest(covariance: Array) -> tuple[Array, Array]:
-        blocks = np.array([
-            covariance[problem.columns(int(v)), problem.columns(int(v))] for v in newest
-        ]).reshape(len(newest), size, size)
-        return blocks, _largest(carry @ blocks @ np.swapaxes(carry, 1, 2))
-
-    if gauge is not None:
-        own = segments.robot == segments.robot[gauge]
-        paths = [pieces.segment == gauge]
-        if np.sum(own) > 1:
-            paths.append(own[pieces.segment])
-        frames = [_frame(problem, path) for path in paths]
-        covariance = min(
-            (_aligned(covariance, motion @ rest) for motion, rest in frames),
-            key=lambda aligned: float(np.sum(of_newest(aligned)[1]**2)))
-    blocks, position = of_newest(covariance)
-    marks = np.array([
-        covariance[problem.columns(v), problem.columns(v)]
-        for v in range(count, problem.variables)]).reshape(-1, d, d)
-    seen = np.zeros(len(newest))
-    if gauge is not None:
-        row = np.zeros((d, problem.unknowns))
-        row[:, problem.columns(int(newest[gauge]))] = carry[gauge]
-        point = estimate.translation[segments.last[gauge]]
-        for segment, piece in enumerate(newest):
-            own = segments.robot == segments.robot[segment]
-            seen[segment] = np.min(_largest(np.array([
-                _seen_from(covariance, _frame(problem, mask)[1], row, point)
-                for mask in (own[pieces.segment], np.arange(count) == piece)])))
-    return Uncertainty(_largest(blocks[:, d:, d:]), position, _largest(marks), seen, factor)
+    bodies = _Bodies(problem, newest, carry, np.concatenate([
+        estimate.translation[segments.last], problem.centers[count:-1]]))
+    if gauge is None:
+        return bodies.uncertainty(covariance, factor)
+    own = segments.robot == segments.robot[gauge]
+    paths = [pieces.segment == gauge]
+    if np.sum(own) > 1:
+        # Odometry that began anew: all its segments, unless the newer ones are too loose to help.
+        paths.append(own[pieces.segment])
+    seen = min(
+        (bodies.uncertainty(_at_rest(problem, covariance, path), factor) for path in paths),
+        key=lambda one: float(np.sum(one.position**2)))
+    return bodies.beside_each_other(covariance, seen, pieces, segments, limit_m)
 
 
-def _seen_from(covariance: Array, rest: Array, row: Array, point: Array) -> Array:
-    """(d, d): of a point (d,) in the frame whose motion is `rest` (s, unknowns).
+@dataclass(frozen=True)
+class _Bodies:
+    """Newest poses of segments, then landmarks, in a rigid problem."""
 
-    `row` (d, unknowns) is the point's derivative. A heading that is off by 0.1 rad moves the
-    robot itself by centimetres, but what is 20 m away by 2 m.
-    """
-    own = np.concatenate([np.eye(len(point)), rotation_jacobian(point[None])[0]], axis=1)
-    apart = row - own @ rest
-    return np.asarray(apart @ covariance @ apart.T)
+    problem: RigidProblem
+    newest: Index
+    """(b,): newest piece of every segment."""
+    carry: Array
+    """(b, d, d + turns): displacement of the newest pose by the motion of that piece."""
+    place: Array
+    """(b + m, d), metres."""
+
+    def rows(self, body: int) -> Array:
+        """(d or d + turns, unknowns): displacement of a body, its turn below it."""
+        problem, b, d = self.problem, len(self.newest), self.problem.dimension
+        if body >= b:
+            row = np.zeros((d, problem.unknowns))
+            row[:, problem.columns(problem.pieces + body - b)] = np.eye(d)
+            return row
+        at = problem.columns(int(self.newest[body]))
+        row = np.zeros((d + problem.turns, problem.unknowns))
+        row[:d, at] = self.carry[body]
+        row[d:, at.start + d:at.stop] = np.eye(problem.turns)
+        return row
+
+    def uncertainty(self, covariance: Array, factor: float) -> Uncertainty:
+        """By a covariance of all unknowns."""
+        d, b = self.problem.dimension, len(self.newest)
+        squares = []
+        for body in range(len(self.place)):
+            row = self.rows(body)
+            squares.append(row @ covariance @ row.T)
+        return _uncertainty(squares, b, d, factor)
+
+    def beside_each_other(
+        self, covariance: Array, seen: Uncertainty, pieces: Pieces, segments: OdometrySegments,
+        limit_m: float,
+    ) -> Uncertainty:
+        """Each relative to those others that are sure as `seen` from one path."""
+        d, b = self.problem.dimension, len(self.newest)
+        sure = np.concatenate([seen.position, seen.landmark]) < limit_m
+        robot = np.concatenate([segments.robot, np.full(len(self.place) - b, -1)])
+        # A robot stands where its newest segment ends.
+        newest = np.arange(len(self.place)) >= b
+        newest[[segments.newest(k) for k in np.unique(segments.robot)]] = True
+        squares = []
+        for body in range(len(self.place)):
+            row = self.rows(body)
+            others = sure & newest & ((robot != robot[body]) | (body >= b))
+            others[body] = False
+            relative = self._relative(body, others)
+            if relative is None:
+                relative = self._to_path(body, sure, pieces)
+            square = np.diag(np.full(len(row), np.inf)) if relative is None else (
+                relative[:len(row)] @ covariance @ relative[:len(row)].T)
+            squares.append(square)
+        return _uncertainty(squares, b, d, seen.variance_factor)
+
+    def _relative(self, body: int, others: Mask) -> Array | None:
+        """(d or d + turns, unknowns): of a body beside others; None where these are too few."""
+        d, names = self.problem.dimension, np.flatnonzero(others)
+        motion = relative_to(self.place[body], self.place[names])
+        if motion is None:
+            return None
+        row = self.rows(body)
+        moved = np.concatenate([self.rows(int(k))[:d] for k in names])
+        return np.asarray(row - motion[:len(row)] @ moved)
+
+    def _to_path(self, body: int, sure: Mask, pieces: Pieces) -> Array | None:
+        """The same beside all pieces of sure segments."""
+        problem, d = self.problem, self.problem.dimension
+        mask = sure[:len(self.newest)][pieces.segment]
+        if not np.any(mask):
+            mask = pieces.segment == int(np.argmin(pieces.first))
+        rest = _frame(problem, mask)[1]
+        row = self.rows(body)
+        motion = np.concatenate([
+            np.eye(d), rotation_jacobian(self.place[body][None])[0]], axis=1) @ rest
+        full = np.concatenate([motion, rest[d:]])
+        return np.asarray(row - full[:len(row)])
+
+
+def _uncertainty(squares: list[Array], b: int, d: int, factor: float) -> Uncertainty:
+    """Standard deviations by covariances of b poses, then of landmarks."""
+    turns = [_largest(one[None, d:, d:])[0] for one in squares[:b]]
+    moves = [_largest(one[None, :d, :d])[0] for one in squares]
+    return Uncertainty(
+        np.array(turns), np.array(moves[:b]), np.array(moves[b:]), factor)
+
+
+def _at_rest(problem: RigidProblem, covariance: Array, path: Mask) -> Array:
+    """The covariance in the frame in which the pieces of a path are at rest."""
+    motion, rest = _frame(problem, path)
+    return _aligned(covariance, motion @ rest)
 
 
 def _frame(problem: RigidProblem, own: Mask) -> tuple[Array, Array]:
@@ -151,4 +214,6 @@ def _largest(covariance: Array) -> Array:
     """(k,): square roots of the largest eigenvalues."""
     if not len(covariance):
         return np.zeros(0)
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[:, -1], 0.0))
+    finite = np.all(np.isfinite(covariance), axis=(1, 2))
+    known = np.where(finite[:, None, None], covariance, 0.0)
+    return np.where(finite, np.sqrt(np.maximum(np.linalg.eigvalsh(known)[:, -1], 0.0)), np.inf)

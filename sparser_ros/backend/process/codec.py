@@ -159,11 +159,9 @@ def encode_solution(solution: Solution, answer: Any = None) -> bytes:
     known = solution.covariances
     if known is not None:
         values['covariances'] = [
-            list(known.robots), known.gauge, known.variance_factor, known.found]
+            list(known.robots), known.gauge, known.variance_factor]
         arrays['covariances.poses'] = known.poses
         arrays['covariances.landmarks'] = known.landmarks
-        if known.network is not None:
-            arrays['covariances.network'] = known.network
     if solution.protection is not None:
         values['protection'] = list(solution.protection.robots)
         arrays['protection.horizontal'] = solution.protection.horizontal_m
@@ -174,11 +172,10 @@ def encode_solution(solution: Solution, answer: Any = None) -> bytes:
 def _covariances(packet: Packet) -> Covariances | None:
     if 'covariances' not in packet.values:
         return None
-    robots, gauge, factor, found = packet.values['covariances']
+    robots, gauge, factor = packet.values['covariances']
     arrays = packet.arrays
     return Covariances(
-        tuple(robots), arrays['covariances.poses'], arrays['covariances.landmarks'], gauge, factor,
-        found, arrays.get('covariances.network'))
+        tuple(robots), arrays['covariances.poses'], arrays['covariances.landmarks'], gauge, factor)
 
 
 def _protection(packet: Packet) -> Protection | None:

@@ -9,6 +9,8 @@ import numpy as np
 
 from ...graph.finding import Finding
 from ...solver.result import SolveStatus
+from ..integrity.noise import Noise
+from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.undetected import HiddenFaults
 from ..session.radio_errors import RadioErrors
 from ..session.range_corrections import RangeCorrections
@@ -28,13 +30,13 @@ from .protocol import VERDICT, Answer
 
 _PLAIN = (
     'sequence', 'request', 'newest_stamp_ns', 'anchored', 'gauge_name', 'message', 'withheld',
-    'odometry_factors', 'widened', 'final', 'seconds')
+    'odometry_factors', 'variance', 'final', 'seconds')
 
 _HIDDEN_NAMES = ('robots', 'landmarks', 'causes')
 _CORRECTED = ('rows', 'length_m', 'factor')
 _HIDDEN_ARRAYS = (
     'position', 'common', 'added', 'owner', 'shift', 'lone', 'lone_shift', 'later', 'later_shift',
-    'stamp_ns', 'evidence')
+    'stamp_ns', 'evidence', 'keyframes', 'solved')
 
 
 def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
@@ -57,6 +59,8 @@ def encode_verdict(verdict: Verdict, answer: Answer) -> bytes:
         'quarantined': [list(one) for one in verdict.quarantined],
         'radio_errors': verdict.radio_errors.values(),
         'released': list(verdict.released),
+        'noise': verdict.noise.values(),
+        'odometry_errors': verdict.odometry_errors.values(),
         'rulings': verdict.rulings.values(),
     })
     arrays = estimate_arrays(verdict.estimate)
@@ -101,8 +105,11 @@ def decode_verdict(packet: Packet) -> Verdict:
         quarantined=tuple((sequence, level) for sequence, level in values['quarantined']),
         radio_errors=_radio_errors(values),
         released=tuple(values.get('released', ())),
+        # Verdicts written before noise was estimated have none.
+        noise=Noise.from_values(values.get('noise')),
+        odometry_errors=OdometryErrors.from_values(values.get('odometry_errors')),
         rulings=Rulings.from_values(values.get('rulings')),
-        **{name: values[name] for name in _PLAIN})
+        **{name: values[name] for name in _PLAIN if name in values})
 
 
 def _radio_errors(values: dict[str, Any]) -> RadioErrors:
@@ -122,8 +129,8 @@ def _corrections(packet: Packet) -> RangeCorrections:
 
 def _hidden(packet: Packet) -> HiddenFaults | None:
     names = packet.values.get('hidden')
-    if names is None or 'hidden.later' not in packet.arrays:
-        # None, or written before robots were taken to drive on.
+    if names is None or 'hidden.solved' not in packet.arrays:
+        # None, or written before faults were solved for.
         return None
     robots, landmarks, causes = (tuple(names[name]) for name in _HIDDEN_NAMES)
     return HiddenFaults(

@@ -21,6 +21,7 @@ from ...graph import Estimate, Increment
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
+from ..integrity.noise import NoiseFound, noise_of
 from . import quarantine, renumbered
 from .bound import Bound, bound_of
 from .contest import SAME_COST, Contest, SearchEnd
@@ -70,6 +71,7 @@ class Auditor:
         self._faults = SourceFaults(self._store)
         self._growth = GrowthClock(_OUTGROWN)
         self._trials = 0
+        self._noise = NoiseFound()
         self.scratch_s = 0.0
         """Wall seconds of the starts from scratch of the last audit."""
         self.solved: SolvedMap | None = None
@@ -189,9 +191,20 @@ class Auditor:
             if error:
                 self._due.failed(before)
             return self._completed(self._cannot_tell(error), request, begin)
+        # Faults are looked for under the noise that is claimed: they must not pass for noise.
+        self._noise = NoiseFound()
         contest, judgement = self._faults.treated(
             contest, self._judged, self._again, self.config,
             denied=bool(tracked is not None and tracked.doubt))
+        self._noise, unclear = self._noise_in(contest), judgement
+
+        def judge(candidate: Contest) -> Judgement:
+            return self._judged(candidate).with_unclear(unclear)
+
+        contest, judgement = self._faults.solved_for(
+            contest, judge(contest), judge, self._again,
+            None if scratch is False else lambda rival: self._search(rival, request >= 0)[0],
+            self.config)
         now = self._situation(contest, tracked)
         reason = self._rule.reason(
             judgement, now, self.config.backend.audit, eager=self._bounded)
@@ -220,7 +233,9 @@ class Auditor:
             seconds=time.perf_counter() - begin_s)
 
     def _judged(self, contest: Contest) -> Judgement:
-        return judged(contest, seen_in(contest, self.config), self._store.graph, self.config)
+        return judged(
+            contest, seen_in(contest, self.config, self._noise.noise), self._store.graph,
+            self.config, self._store.odometry_errors, self._noise.noise)
 
     def _attempt(self, tracked: TrackedMap | None) -> tuple[Contest | None, str]:
         """The candidates of a warm start, or None and why not ('' = nothing to place)."""
@@ -238,6 +253,17 @@ class Auditor:
         if not np.isfinite(contest.best.value):
             return None, contest.best.result.message
         return contest, ''
+
+    def _noise_in(self, contest: Contest) -> NoiseFound:
+        """What the residuals of the best candidate say of its noise; as claimed where none can."""
+        best, own = contest.best, contest.frame.subgraph
+        try:
+            return noise_of(
+                own.graph, own.of(best.whole), best.result.stats.weights,
+                self.config.backend.observability.range_sigma_floor_m,
+                self.config.backend.integrity)
+        except FAILURES:
+            return NoiseFound()
 
     def _again(self, contest: Contest, start: Estimate) -> Contest | None:
         """A contest for the graph as it is now, from a map of an earlier one."""
@@ -261,6 +287,19 @@ class Auditor:
     ) -> tuple[Judgement, SearchEnd]:
         """Add starts from scratch, and judge what is best then.
 
+        """
+        better, end = self._search(contest, asked)
+        if better:
+            after = self._judged(contest)
+        else:
+            after = replace(before, segments=against_rivals(
+                before.segments, contest, self.config, before.undetected,
+                self._store.odometry_errors, self._noise.noise))
+        return after, end
+
+    def _search(self, contest: Contest, asked: bool) -> tuple[bool, SearchEnd]:
+        """Whether starts from scratch are better than the best candidate so far.
+
         In the running node they end before the graph has outgrown them: a map of the graph as it
         was then would come too late.
         """
@@ -276,13 +315,8 @@ class Auditor:
             if end is SearchEnd.LIMIT and (asked or growing_s >= limit_s):
                 end = SearchEnd.TRIED
         self._trials += len(contest.candidates) - rivals
-        if contest.best is best:
-            after = replace(before, segments=against_rivals(
-                before.segments, contest, self.config, before.undetected))
-        else:
-            after = self._judged(contest)
-        self.scratch_s = time.perf_counter() - begin
-        return after, end
+        self.scratch_s += time.perf_counter() - begin
+        return contest.best is not best, end
 
     def prove(self, observer: Observer | None = None) -> bool:
         """Bound the map of the last audit; False where that was done, or there is none.
@@ -385,7 +419,8 @@ class Auditor:
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
             gate_robots=found.gate_robots, undetected=found.undetected,
-            odometry_factors=found.odometry_factors)
+            odometry_factors=found.odometry_factors, noise=self._noise.noise,
+            variance=dict(self._noise.variance))
 
     def _cannot_tell(self, error: str) -> Verdict:
         graph, d = self._store.graph, self.config.dimension

@@ -23,6 +23,7 @@ from ...graph import (
     empty_graph,
 )
 from ...graph.thinning import Renumbering
+from ..integrity.odometry_errors import OdometryErrors
 from .quarantine import ODOMETRY
 from .radio_errors import RadioErrors
 from .range_corrections import RangeCorrections
@@ -75,9 +76,9 @@ class GraphStore:
     odometry that failed (failed_odometry.py) and what the operator ignores (rulings.py) are left
     out of `graph`; `original` gives the rows that the others have in the sum of all increments.
     Ranges that are long by a known length are corrected there (range_corrections.py), those of
-    radios with known errors as well (radio_errors.py). The odometry of robots that is worse than it
-    claims, and what the operator doubts, has a smaller weight there. Beacons that were moved away
-    from their known place have none there.
+    radios with known errors as well (radio_errors.py). Variances are there as residuals show them
+    (integrity/noise.py); what the operator doubts has a smaller weight. Beacons that were moved
+    away from their known place have none there.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -92,7 +93,9 @@ class GraphStore:
         self._doubted: Index = np.zeros(0, dtype=np.int64)
         self._cut: Index = np.zeros(0, dtype=np.int64)
         self._corrections = RangeCorrections()
-        self._widened: dict[str, float] = {}
+        self._odometry_errors = OdometryErrors()
+        self._driven: tuple[Graph, Poses] | None = None
+        """`whole` as it was, and with the errors of odometry taken off its poses."""
         self._radio_errors = RadioErrors()
         self._unbiased: tuple[Graph, Graph] | None = None
         """`whole` as it was, and without errors of radios."""
@@ -144,7 +147,8 @@ class GraphStore:
             left = np.concatenate([[0], np.cumsum(to.rows[name] >= 0)])
             other._ends[name] = [
                 (number, int(left[end])) for number, end in _remembered(ends, marks)]
-        other._widened, other._radio_errors = dict(self._widened), self._radio_errors
+        other._radio_errors = self._radio_errors
+        other._odometry_errors = self._odometry_errors
         other._doubted = np.sort(to.measurements('ranges', self._doubted))
         other._cut = to.odometry(self._cut)
         other._corrections = self._corrections.thinned(to)
@@ -182,6 +186,11 @@ class GraphStore:
         return self._radio_errors
 
     @property
+    def odometry_errors(self) -> OdometryErrors:
+        """What is taken off odometry."""
+        return self._odometry_errors
+
+    @property
     def rulings(self) -> Rulings:
         """What the operator has said."""
         return self._rulings
@@ -195,7 +204,8 @@ class GraphStore:
     def _partial(self) -> bool:
         return bool(
             self._excluded or len(self._doubted) or len(self._cut) or len(self._corrections)
-            or self._widened or self._radio_errors or self._rulings.entries or self._released)
+            or self._odometry_errors or self._radio_errors
+            or self._rulings.entries or self._released)
 
     @property
     def whole(self) -> Graph:
@@ -233,10 +243,11 @@ class GraphStore:
         if not corrections.same(self._corrections):
             self._corrections, self._graph, self._rows = corrections, None, {}
 
-    def widen(self, factors: Mapping[str, float]) -> None:
-        """Multiply the variance of the odometry of these robots, and of no others, from now on."""
-        if dict(factors) != self._widened:
-            self._widened, self._graph, self._rows = dict(factors), None, {}
+    def steer(self, errors: OdometryErrors) -> None:
+        """Take these errors off odometry, and no others, from now on."""
+        if errors != self._odometry_errors:
+            self._odometry_errors, self._graph, self._rows = errors, None, {}
+            self._driven = None
 
     def calibrate(self, errors: RadioErrors) -> None:
         """Take these errors off the ranges of radios, and no others, from now on."""
@@ -263,7 +274,20 @@ class GraphStore:
             first = len(getattr(self.whole, name)) - len(table)
             rows = np.flatnonzero(self._counted(name, table, first))
             tables[name] = self._weighed(name, table.take(rows), first + rows)
-        return news.replaced(**tables)
+        count = len(news.poses)
+        first = len(self.whole.poses) - count
+        return news.replaced(poses=self._poses().take(first + np.arange(count)), **tables)
+
+    def _poses(self) -> Poses:
+        """All poses, in frames of odometry from which its errors are taken off."""
+        whole = self.whole
+        if not self._odometry_errors:
+            return whole.poses
+        if self._driven is None or self._driven[0] is not whole:
+            rotation, translation = self._odometry_errors.driven(whole)
+            self._driven = whole, whole.poses.replaced(
+                rotation=rotation, translation=translation)
+        return self._driven[1]
 
     def original(self, name: str, rows: Index) -> Index:
         """Rows of the sum of all increments that rows of a table of `graph` have."""
@@ -323,7 +347,7 @@ class GraphStore:
         marks = self._whole.landmarks
         known = marks.fixed & ~np.isin(marks.names, self._released)
         return self._whole.replaced(
-            landmarks=Landmarks(marks.names, marks.position, known), **tables)
+            poses=self._poses(), landmarks=Landmarks(marks.names, marks.position, known), **tables)
 
     def _counted(self, name: str, table: Table, first: int) -> Mask:
         """(k,): rows of a part of a table, from row `first` of it on, that are not left out."""
@@ -339,13 +363,12 @@ class GraphStore:
 
     def _weighed(self, name: str, table: Table, rows: Index) -> Table:
         """Measurements as `graph` has them; `rows` are theirs in the sum of all increments."""
+        if isinstance(table, RelativePoses):
+            table = self._odometry_errors.off(self._whole, table)
         if isinstance(table, Ranges):
             table = self._radio_errors.off(self._whole, table)
             table = self._corrections.applied(table, rows)
         factor = self._rulings.factors(self._whole, name, table)
-        if self._widened and isinstance(table, RelativePoses):
-            own = np.array([self._widened.get(robot, 1.0) for robot in self._whole.robots])
-            factor = factor * np.where(table.odometry, own[self._whole.poses.robot[table.i]], 1.0)
         if np.all(factor == 1.0):
             return table
         return table.replaced(**{

@@ -9,32 +9,27 @@ the position is normal about the estimate that allows for it, so that
     risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > limit),   p_i = P B_i / (1 + sum P B_j).
 
 An antenna that stands elsewhere than configured counts in its own p_i only, not in the sums of the
-others. Errors of noise alone are not in the risk: `observability.position_sigma_m` bounds these.
+others. Noise alone is the case of no fault. The map is solved with the sizes of likely faults,
+whose uncertainty is part of the noise.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chndtr, ndtr
+from scipy.special import chdtrc
 
 from ...array_types import Array
 from ...graph import Estimate, Graph
 from ..integrity.undetected import HiddenFaults, in_words
-from .covariances import Covariances
-from .protection_frame import Scene, view_of
+from .protection_frame import Scene, View, view_of
 from .solution import Location, RobotLocation
 
 if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig
-
-_LIMIT_SIGMAS = 3.0
-"""The limit is at least so many times what `position_sigma_m` accepts: who accepts 100 m of
-standard deviation does not ask for 1 m."""
-_FLAT = 50.0
-"""A limit of so many standard deviations is as good as a plane, not a sphere."""
 
 
 def driven_on(hidden: HiddenFaults, graph: Graph, estimate: Estimate) -> HiddenFaults:
@@ -52,48 +47,101 @@ def driven_on(hidden: HiddenFaults, graph: Graph, estimate: Estimate) -> HiddenF
 
 
 def without_the_doubtful(
-    scene: Scene, covariances: Covariances | None, hidden: HiddenFaults | None,
-    config: BackendConfig,
+    scene: Scene, hidden: HiddenFaults | None, config: BackendConfig,
 ) -> tuple[RobotLocation, ...]:
-    """The robots of a scene; those at risk are withdrawn, with the likeliest cause in words."""
-    integrity = config.integrity
-    if hidden is None or not integrity.gate or not len(hidden.causes):
-        return tuple(scene.robots)
-    likely = hidden.likely(integrity.fault_probability)
-    accepted = config.observability
-    limit = max(accepted.alert_limit_m, _LIMIT_SIGMAS * accepted.sigma_limit_m)
-    found = []
-    for one in scene.robots:
-        view = None
-        if one.location in (Location.LOCATED, Location.POSITION_ONLY):
-            view = view_of(one.robot, scene, covariances, hidden)
-        if view is None:
-            found.append(one)
-            continue
-        covariance = view.with_faults(view.noise, hidden.lone, hidden.owner, scene.factor)
-        sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance[1:])[:, -1], 0.0))
-        distance = np.linalg.norm(view.of(hidden.lone_shift), axis=0)
-        risk = likely * beyond(distance, sigma, limit, len(view.noise))
-        if np.sum(risk) > integrity.hidden_fault_risk:
-            worst = int(np.argmax(risk))
-            one = replace(one, location=Location.UNLOCATED, missing=_reason(
-                hidden.causes[worst], float(likely[worst]), float(distance[worst]),
-                float(sigma[worst])))
-        found.append(one)
-    return tuple(found)
+    """The robots of a scene; those at risk are withdrawn, with the likeliest cause in words.
 
-
-def beyond(distance: Array, sigma: Array, limit: float, axes: int) -> Array:
-    """Probability that a position is further off than `limit`, for each of h hypotheses.
-
-    The position is `distance` (h,) away in the mean, with `sigma` (h,) along all axes, metres.
+    A robot must be within the limit beside the datum, and as seen from the path of the gauge robot,
+    by which people who compare paths lay the map on the world. The least sure robot is withdrawn
+    first: then it is no longer in the datum of the others.
     """
-    sigma = np.maximum(sigma, 1e-9)
-    far = ndtr((distance - limit) / sigma)
-    curved = sigma * _FLAT > np.maximum(limit, distance)
-    near, wide = distance[curved], sigma[curved]
-    far[curved] = 1 - chndtr((limit / wide) ** 2, float(axes), (near / wide) ** 2)
-    return np.clip(far, 0.0, 1.0)
+    path = scene.keyframes(scene.gauge, other=False)
+    while True:
+        views: dict[str, list[View]] = {}
+        for state in scene.robots:
+            if state.location in (Location.LOCATED, Location.POSITION_ONLY):
+                seen = [view_of(state.robot, scene, hidden)]
+                if len(path) and state.robot != scene.gauge:
+                    seen.append(view_of(state.robot, scene, hidden, path))
+                views[state.robot] = [view for view in seen if view is not None]
+        texts = {robot: text for robot, seen in views.items()
+                 if (text := next(filter(None, (
+                     _at_risk(view, hidden, config) for view in seen)), ''))}
+        if not texts:
+            break
+        worst = max(texts, key=lambda robot: max(
+            float(np.trace(view.noise)) for view in views[robot]))
+        scene = replace(scene, robots=tuple(
+            replace(state, location=Location.UNLOCATED, missing=texts[worst])
+            if state.robot == worst else state for state in scene.robots))
+    return tuple(
+        replace(state, location=Location.POSITION_ONLY, missing=text)
+        if state.location is Location.LOCATED and state.robot in views
+        and (text := _gauge_lost(state.robot, scene, config)) else state
+        for state in scene.robots)
+
+
+def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
+    """Why the heading of a robot is too uncertain for the size of a map without beacons, or ''.
+
+    Seen from its path the gauge robot must be within the alert limit as well.
+    """
+    if scene.anchored or not scene.owners or robot == scene.gauge:
+        return ''
+    accepted = config.observability
+    view = view_of(scene.gauge, scene, None, scene.keyframes(robot, other=False))
+    if view is None:
+        return ''
+    risk = beyond(
+        np.zeros((1, len(view.noise))), view.noise[None], accepted.alert_limit_m)[0]
+    if risk <= accepted.integrity_risk:
+        return ''
+    sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
+    return (f'heading too uncertain for the size of the map: seen from it, {scene.gauge} is '
+            f'uncertain by {sigma:.1f} m; ranges from places further apart are missing')
+
+
+def _at_risk(
+    view: View, hidden: HiddenFaults | None, config: BackendConfig
+) -> str:
+    """Why the position of a view may be off by more than the alert limit, or ''."""
+    accepted, integrity = config.observability, config.integrity
+    limit, d = accepted.alert_limit_m, len(view.noise)
+    alone = beyond(np.zeros((1, d)), view.noise[None], limit)[0]
+    if hidden is None or not integrity.gate or not len(hidden.causes):
+        likely = np.zeros(0)
+        risk = np.zeros(0)
+    else:
+        likely = hidden.likely(integrity.fault_probability)
+        shift = view.of(hidden.lone_shift).T
+        covariance = view.with_faults(view.noise, hidden.lone, hidden.owner)[1:]
+        risk = likely * beyond(shift, covariance, limit)
+    sound = max(1 - float(np.sum(likely)), 0.0) * alone
+    if sound + np.sum(risk) <= accepted.integrity_risk:
+        return ''
+    if hidden is None or not len(risk) or sound >= np.max(risk):
+        sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
+        return (f'its position is uncertain by {sigma:.1f} m; more ranges, or ranges from other '
+                'places, are missing')
+    worst = int(np.argmax(risk))
+    return _reason(
+        hidden.causes[worst], float(likely[worst]), float(np.linalg.norm(shift[worst])),
+        math.sqrt(float(np.linalg.eigvalsh(covariance[worst])[-1])))
+
+
+def beyond(shift: Array, covariance: Array, limit: float) -> Array:
+    """(h,): probability that N(shift, covariance), (h, d) and (h, d, d), is longer than `limit`.
+
+    By three moments of the squared length (Pearson, Biometrika 46, 1959).
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.maximum(values, 1e-18)
+    square = np.einsum('hij,hi->hj', vectors, shift) ** 2
+    first, second, third = (
+        np.sum(values**k + k * values**(k - 1) * square, axis=1) for k in (1, 2, 3))
+    degrees = second**3 / third**2
+    at = (limit**2 - first) * np.sqrt(degrees / second) + degrees
+    return np.where(at > 0, chdtrc(degrees, np.maximum(at, 0.0)), 1.0)
 
 
 def _reason(cause: str, likely: float, distance: float, sigma: float) -> str:

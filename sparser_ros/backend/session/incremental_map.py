@@ -107,14 +107,19 @@ class IncrementalMap:
             raise SolverError('the trajectory is no longer finite')
         return self._stats(update)
 
-    def covariance(self, graph: Graph) -> JointCovariance | None:
-        """Of the newest poses and all landmarks that are placed; None where not determined."""
+    def covariance(self, graph: Graph, keyframes: Index) -> JointCovariance | None:
+        """Of what is placed of the newest poses, all landmarks and keyframes (rows of poses).
+
+        None where something of it is not determined.
+        """
         placed = np.array(self._segment_placed, dtype=bool)
         newest = np.full(len(graph.robots), -1, dtype=np.int64)
         newest[graph.poses.robot] = np.arange(graph.n_poses)
         known = (newest >= 0) & placed[self._segment[newest]]
         poses, marks = newest[known], np.flatnonzero(self._landmark_placed)
-        bodies = np.concatenate([self._pose[poses], self._landmark[marks]])
+        along = np.flatnonzero(placed[self._segment[keyframes]])
+        bodies = np.concatenate([
+            self._pose[poses], self._landmark[marks], self._pose[keyframes[along]]])
         solver = self._solver
         own = solver.covariance(bodies)
         if own is None:
@@ -123,10 +128,13 @@ class IncrementalMap:
         place[known] = np.arange(len(poses))
         place_of_landmark = np.full(len(self._landmark), -1, dtype=np.int64)
         place_of_landmark[marks] = len(poses) + np.arange(len(marks))
-        point = np.arange(len(bodies)) >= len(poses)
+        place_of_keyframe = np.full(len(keyframes), -1, dtype=np.int64)
+        place_of_keyframe[along] = len(poses) + len(marks) + np.arange(len(along))
+        number = np.arange(len(bodies))
+        point = (number >= len(poses)) & (number < len(poses) + len(marks))
         return JointCovariance(
             in_map(own, solver.rotation[bodies], point), place, place_of_landmark,
-            solver.variance_factor())
+            place_of_keyframe, solver.variance_factor())
 
     def weights(self) -> dict[str, Array]:
         """Robust weights by table, in the order of `rows`; {} without a kernel."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,8 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.odometry_segments import OdometrySegments, find_segments, measured_pairs
 from ..integrity.examine import Examination, FaultyRanges, examine
+from ..integrity.noise import Noise
+from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.undetected import HiddenFaults
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
@@ -42,6 +44,24 @@ class Judgement:
     odometry_factors: dict[str, float] = field(default_factory=dict)
     bursts: tuple[FaultyRanges, ...] = ()
     """In rows of the solved subgraph."""
+    errors: OdometryErrors = field(default_factory=OdometryErrors)
+    """What is to be taken off odometry."""
+
+    unclear: tuple[tuple[str, str], ...] = ()
+    """(robot, why) where causes could not be told apart; '' = the map as a whole."""
+    no_bursts: frozenset[str] = frozenset()
+    """Sources whose ranges only look faulty, odometry being noisier than it claims."""
+
+    def with_unclear(self, other: Judgement) -> Judgement:
+        """With what trials for another judgement of the same graph have left open."""
+        whole = tuple(text for robot, text in other.unclear if not robot)
+        robots = tuple(one for one in other.unclear if one[0])
+        return replace(
+            self, unclear=other.unclear, no_bursts=other.no_bursts,
+            gate_reasons=tuple(dict.fromkeys((*self.gate_reasons, *whole))),
+            gate_robots=tuple(dict.fromkeys((*self.gate_robots, *robots))),
+            findings=tuple(one for one in self.findings
+                           if one.kind != 'range_burst' or one.subject not in other.no_bursts))
 
     @property
     def ambiguous(self) -> bool:
@@ -50,58 +70,72 @@ class Judgement:
 
 
 def judged(
-    contest: Contest, seen: Observability, whole_graph: Graph, config: SparserConfig
+    contest: Contest, seen: Observability, whole_graph: Graph, config: SparserConfig,
+    errors: OdometryErrors, noise: Noise,
 ) -> Judgement:
-    """Judge the best candidate; `whole_graph` still has the absolute data."""
+    """Judge the best candidate; `whole_graph` still has the absolute data.
+
+    `errors` are taken off the odometry of both graphs. Faults are named beside the noise that
+    measurements claim; what they determine, and which faults may hide, follows `noise`.
+    """
     frame, best = contest.frame, contest.best
     weights = weights_of_rows(frame, best.result.stats.weights)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
     withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
-    found = _examined(best, frame, config)
+    found = beside = _examined(best, frame, config, errors, Noise())
+    if noise:
+        beside = _examined(best, frame, config, errors, noise)
     segments = against_rivals(
-        _segments(frame, seen, weights, config), contest, config, found.undetected)
+        _segments(frame, seen, weights, config), contest, config, beside.undetected, errors,
+        noise)
     whole = () if found.gate.passed else tuple(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
+    undetected = beside.undetected
+    if undetected is not None:
+        undetected = replace(undetected, keyframes=frame.subgraph.poses[undetected.keyframes])
     return Judgement(
         segments, located, withheld,
         findings + found.findings, whole, tuple(sorted(found.gate.robots.items())),
-        found.undetected, dict(found.odometry_factors), found.bursts)
+        undetected, dict(found.odometry_factors), found.bursts, beside.errors)
 
 
 def against_rivals(
     segments: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig,
-    hidden: HiddenFaults | None,
+    hidden: HiddenFaults | None, errors: OdometryErrors, noise: Noise,
 ) -> tuple[SegmentVerdict, ...]:
     """Verdicts once more, beside the other candidates; `hidden` are the faults at the best one."""
     return with_rivals(
         segments, contest, config.backend, hidden,
-        lambda one: _examined(one, contest.frame, config).undetected)
+        lambda one: _examined(one, contest.frame, config, errors, noise).undetected)
 
 
-def _examined(one: Candidate, frame: Frame, config: SparserConfig) -> Examination:
+def _examined(
+    one: Candidate, frame: Frame, config: SparserConfig, errors: OdometryErrors, noise: Noise
+) -> Examination:
     """The monitors' findings; that they fail is one itself and must not end the audit."""
     subgraph = frame.subgraph
     try:
         return examine(
-            subgraph.graph, subgraph.of(one.whole), one.result.stats.weights,
-            config.backend.integrity, None if frame.gauge is None else frame.gauge_row)
+            noise.applied_to(subgraph.graph), subgraph.of(one.whole), one.result.stats.weights,
+            config.backend.integrity, None if frame.gauge is None else frame.gauge_row, errors)
     except FAILURES as error:
         return Examination((Finding(
             'monitor_failed', 'map', 'the integrity of the map is not monitored: '
             f'{type(error).__name__}: {error}'),))
 
 
-def seen_in(contest: Contest, config: SparserConfig) -> Observability:
+def seen_in(contest: Contest, config: SparserConfig, noise: Noise) -> Observability:
     """What the measurements determine in the best candidate; better hypotheses are tried.
 
     The other placements that fit about as well in the rigid problem start solves of the whole
     graph; where one of them wins, it is judged in turn.
     """
     frame = contest.frame
+    graph = noise.applied_to(frame.graph)
     while True:
         best = contest.best
         seen = observe(
-            frame.graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
+            graph, best.whole, frame.segments, frame.gauge, config.backend.observability,
             weights_of_rows(frame, best.result.stats.weights),
             rejected_weight=config.backend.rejected_weight)
         tried = {one.start for one in contest.candidates}

@@ -13,6 +13,7 @@ from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
+from ..integrity.noise import ODOMETRY
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def since_audit(
     return SinceAudit(
         tally.measurements[2].astype(np.int64), total.astype(np.int64), out.astype(np.int64),
         cost / usual, degrees.astype(np.int64), bent, bent_degrees,
-        *_against_odometry(graph, segments, estimate, known, tally.last))
+        *_against_odometry(graph, segments, estimate, known, tally.last, np.sqrt([
+            verdict.noise.factor(ODOMETRY, robot) for robot in graph.robots])))
 
 
 @dataclass(frozen=True)
@@ -158,12 +160,14 @@ def _bent(
 
 
 def _against_odometry(
-    graph: Graph, segments: OdometrySegments, estimate: Estimate, known: int, measured: Index
+    graph: Graph, segments: OdometrySegments, estimate: Estimate, known: int, measured: Index,
+    spread: Array,
 ) -> tuple[Array, Array, Array, Array]:
     """How far robots have moved, since an audit of `known` poses, otherwise than odometry says.
 
     With the standard deviation of odometry since then. The same, and the distance, since the last
-    pose that was `measured` (r,), if that is newer.
+    pose that was `measured` (r,), if that is newer. `spread` (r,) is the standard deviation of each
+    odometry over the claimed one.
     """
     count, poses = len(graph.robots), graph.poses
     moved, sigma, alone, distance = np.zeros((4, count))
@@ -185,7 +189,7 @@ def _against_odometry(
         begin = max(since, int(measured[robot]))
         alone[robot] = _sigma(graph, edges[table.j[edges] > begin])
         distance[robot] = np.linalg.norm(poses.translation[last] - poses.translation[begin])
-    return moved, sigma, alone, distance
+    return moved, spread * sigma, spread * alone, distance
 
 
 def _sigma(graph: Graph, edges: Index) -> float:

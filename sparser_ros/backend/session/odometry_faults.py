@@ -1,13 +1,13 @@
 """Odometry at fault: what of it an auditor's graph leaves out, or gives less weight.
 
-Odometry that is wrong by a share of its length or a rate of turning gets the variance that the map
-shows. A stretch that ranges deny altogether is left out (failed_odometry.py).
+Odometry that is wrong by a share of its length or a rate of turning is corrected, its size being a
+part of the map (integrity/odometry_errors.py). A stretch that ranges deny altogether is left out
+(failed_odometry.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...config.integrity import IntegrityConfig
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...graph.thinning import RELATIVE, Renumbering
-from ..integrity.examine import LASTING_ODOMETRY
+from ..integrity.odometry_errors import SCALE, OdometryErrors
 from .contest import Contest
 from .failed_odometry import OdometryFailure, failures, loose_cost, loose_map
 from .graph_store import GraphStore
@@ -28,10 +28,16 @@ if TYPE_CHECKING:
 
 Again = Callable[[Contest, Estimate], Contest | None]
 """A contest for the graph as it is now, from the map of an earlier one."""
+Search = Callable[[Contest], bool]
+"""Adds candidates from elsewhere to a contest; whether one is better than the best before."""
 
 _FAR_FETCHED = 3.0
 """Standard deviations of the size of faults (`fault_size` times their floor) beyond which an error
 of odometry is not believed: 60 % of its length, 103 degrees a minute by default."""
+_MOST_ROUNDS = 4
+"""Warm solves of one audit: a fault more, and sizes beside each other."""
+_SAME = 0.1
+"""Of the floor of a fault: what no map shows."""
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -40,8 +46,6 @@ class OdometryFaults:
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store
-        self._widened: dict[str, tuple[float, Finding]] = {}
-        """Variance factor of odometry by robot, and what was found."""
         self._failed: list[OdometryFailure] = []
 
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
@@ -51,14 +55,8 @@ class OdometryFaults:
 
     def forget(self) -> None:
         """Everything counts again as it came."""
-        self._widened = {}
-        self._store.widen({})
+        self._store.steer(OdometryErrors())
         self.leave_out([])
-
-    @property
-    def factors(self) -> dict[str, float]:
-        """Variance factors by robot."""
-        return {robot: factor for robot, (factor, _) in self._widened.items()}
 
     @property
     def ranges(self) -> Index:
@@ -67,8 +65,7 @@ class OdometryFaults:
 
     def findings(self, since_s: float) -> tuple[Finding, ...]:
         """What is known, without failures that ended before `since_s` (s since the first pose)."""
-        return (*(one.finding for one in self._failed if one.end_s >= since_s),
-                *(one for _, one in self._widened.values()))
+        return tuple(one.finding for one in self._failed if one.end_s >= since_s)
 
     def failed(
         self, contest: Contest, start: Estimate, config: SparserConfig
@@ -101,37 +98,54 @@ class OdometryFaults:
         self._failed = failed
         self._store.cut(np.unique(np.concatenate([_NONE, *(one.edges for one in failed)])))
 
-    def with_honest_odometry(
+    def solved_for(
         self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Again, integrity: IntegrityConfig,
+        again: Again, search: Search | None, integrity: IntegrityConfig,
     ) -> tuple[Contest, Judgement]:
-        """Odometry that is too sure of itself would bend the map, and other robots with it.
+        """The map with the sizes of faults of odometry that go on, where these are likely.
+
+        A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
+        off only once a `search` has found no better map without it; None = not now.
 
         An error that no odometry has is another fault's work, on every robot that seems to have
         one: its cause is not known, and these robots are withdrawn as long as it shows.
         """
-        lasting = [one for one in judgement.findings if one.kind in LASTING_ODOMETRY]
-        if any(far_fetched(one, integrity) for one in lasting):
-            excused = tuple((robot, one.text) for robot, (_, one) in self._widened.items())
-            return contest, replace(judgement, gate_robots=judgement.gate_robots + excused)
-        found = {one.subject: one for one in lasting
-                 if judgement.odometry_factors.get(one.subject, 1.0) > 1.0}
-        factors = self.factors
-        self._widened |= {
-            robot: (judgement.odometry_factors[robot] * factors.get(robot, 1.0), one)
-            for robot, one in found.items()}
-        self._store.widen(self.factors)
-        if found and (other := again(contest, contest.best.whole)) is not None:
+        searched = False
+        for _ in range(_MOST_ROUNDS):
+            before, errors = self._store.odometry_errors, judgement.errors
+            if any(far_fetched(kind, size, integrity) for (kind, _), size in errors.size.items()):
+                break
+            if errors.size.keys() - before.size.keys() and not searched:
+                if search is not None and search(contest):
+                    judgement, searched = judge(contest), True
+                    continue
+                searched = search is not None
+                if not searched:
+                    errors = OdometryErrors({
+                        name: size for name, size in errors.size.items() if name in before.size})
+            if not _differ(before, errors, integrity):
+                break
+            self._store.steer(errors)
+            other = again(contest, contest.best.whole)
+            if other is None:
+                self._store.steer(before)
+                break
             contest, judgement = other, judge(other)
-        # With its own variance such odometry no longer bends the path.
-        bent = {one.text for one in judgement.findings
-                if one.kind in LASTING_ODOMETRY and one.subject in self._widened}
-        return contest, replace(judgement, gate_robots=tuple(
-            one for one in judgement.gate_robots if one[1] not in bent))
+        return contest, judgement
 
 
-def far_fetched(one: Finding, config: IntegrityConfig) -> bool:
+def _differ(before: OdometryErrors, after: OdometryErrors, config: IntegrityConfig) -> bool:
+    """Whether other faults are solved for, or sizes have moved by more than a share of a floor."""
+    if before.size.keys() != after.size.keys():
+        return True
+    return any(abs(size - before.size[name]) > _SAME * _floor(name[0], config)
+               for name, size in after.size.items())
+
+
+def _floor(kind: str, config: IntegrityConfig) -> float:
+    return config.scale_floor if kind == SCALE else config.turn_floor_rad_s
+
+
+def far_fetched(kind: str, size: float, config: IntegrityConfig) -> bool:
     """Whether odometry is said to be wrong by far more than faults of odometry are."""
-    size = {'odometry_scale': 100 * config.scale_floor,
-            'odometry_turn': 60 * np.degrees(config.turn_floor_rad_s)}[one.kind]
-    return bool(abs(one.value) > _FAR_FETCHED * config.fault_size * size)
+    return bool(abs(size) > _FAR_FETCHED * config.fault_size * _floor(kind, config))

@@ -1,173 +1,221 @@
-"""What protection levels are relative to where nothing absolute fixes map: map as a whole.
+"""Newest poses of robots as seen from the datum of the map (observability/datum.py).
 
-The start of a robot, which such a map is relative to, has a heading that odometry and ranges show
-poorly, and its error grows with the distance to the start. Nobody drives by it: goals are places
-of beacons and of other robots. So the error of a robot is what is left of it once the located
-beacons and the other located robots are laid on their true places by one rotation and one shift
-(S-transformation: Baarda 1973; free network adjustment).
+States, covariances and protection levels of a robot are relative to the located beacons and the
+other located robots. Where these leave a rotation open, they are relative to keyframes spread over
+all paths; where positions are known, to these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
-from ...linalg.dense.rotations import rotation_jacobian
 from ..integrity.undetected import HiddenFaults
-from .covariances import KNOWN_POSITIONS, Covariances, JointCovariance
+from ..observability.datum import motions, relative_to, spans
+from .covariances import JointCovariance
 from .solution import Location, RobotLocation
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Newest poses of robots and all landmarks, where a tick has them."""
+    """Newest poses of robots, all landmarks, and keyframes, where a tick has them."""
 
     robots: Sequence[RobotLocation]
     names: tuple[str, ...]
-    """(b,): robots of the graph, then landmarks."""
+    """(b,): robots of the graph, then landmarks; bodies beyond these are keyframes."""
     position: Array
-    """(b, d), metres."""
+    """(b + k, d), metres."""
     landmarks: tuple[str, ...]
     """Those that are located."""
     place: Index
-    """(b,): among the bodies of the joint covariance, -1 = not known."""
+    """(b + k,): among the bodies of the joint covariance, -1 = not known."""
     joint: Array
-    """Covariance of all bodies, square metres, the found variance factor applied."""
-    factor: float
+    """Covariance of all bodies, positions in square metres, in that order."""
+    variance: Mapping[str, float]
+    """By body: its variance by the noise as it is, over that of `joint`."""
+    anchored: bool
+    """Whether positions are known: the datum is these."""
+    owners: tuple[str, ...] = ()
+    """(k,): robots of the keyframes."""
 
-    def covariance(self, rows: Index) -> Array:
-        """(n d, n d) of the positions of these bodies; NaN where one is not known."""
+    @property
+    def size(self) -> int:
+        """Rows of a body in `joint`: position, then rotation."""
         d = self.position.shape[1]
-        size = d + (1 if d == 2 else 3)
-        at = (self.place[rows][:, None] * size + np.arange(d)).ravel()
-        if np.any(at < 0):
-            return np.full((len(at), len(at)), np.nan)
-        return self.joint[np.ix_(at, at)]
+        return d + (1 if d == 2 else 3)
 
+    def datum(self, robot: str) -> Index:
+        """Bodies that the place of a robot is relative to; none where positions are known."""
+        if self.anchored:
+            return np.zeros(0, dtype=np.int64)
+        names = datum_of(robot, self.robots, self.landmarks)
+        rows = np.array([self.names.index(name) for name in names], dtype=np.int64)
+        rows = rows[self.place[rows] >= 0]
+        if spans(self.position[rows]):
+            return rows
+        return self.keyframes(robot, other=robot != self.gauge)
 
-def scene_of(
-    graph: Graph, estimate: Estimate, robots: Sequence[RobotLocation], located: Mask,
-    joint: JointCovariance,
-) -> Scene:
-    """The scene of a tick; `located` tells the landmarks that are."""
-    newest = np.zeros(len(graph.robots), dtype=np.int64)
-    newest[graph.poses.robot] = np.arange(graph.n_poses)
-    names = graph.landmarks.names
-    return Scene(
-        robots, (*graph.robots, *names),
-        np.concatenate([estimate.translation[newest], estimate.landmarks]),
-        tuple(names[k] for k in np.flatnonzero(located)),
-        np.concatenate([joint.poses, joint.landmarks]), joint.variance_factor * joint.joint,
-        joint.variance_factor)
+    @property
+    def gauge(self) -> str:
+        """Robot of the first keyframe, whose path the others are placed in."""
+        return self.owners[0] if self.owners else ''
+
+    def keyframes(self, robot: str, *, other: bool) -> Index:
+        """Keyframes of a robot's path, or of the others' paths; all where these are too few."""
+        bodies = np.arange(len(self.names), len(self.place))
+        known = self.place[bodies] >= 0
+        own = np.array([owner == robot for owner in self.owners], dtype=bool)
+        chosen = bodies[known & (own != other)]
+        return chosen if spans(self.position[chosen]) else bodies[known]
+
+    def rows_of(self, bodies: Index, size: int) -> Index:
+        """The first `size` rows of bodies in `joint`."""
+        return np.asarray((self.place[bodies][:, None] * self.size + np.arange(size)).ravel())
 
 
 def datum_of(
     robot: str, robots: Sequence[RobotLocation], landmarks: Sequence[str]
 ) -> tuple[str, ...]:
-    """Names of what the level of a robot is relative to: located beacons, other robots."""
-    return (*(one.robot for one in robots
-              if one.robot != robot and one.location is Location.LOCATED), *landmarks)
+    """Names of what the place of a robot is relative to: located beacons, other robots."""
+    return (*(state.robot for state in robots
+              if state.robot != robot and state.location is Location.LOCATED), *landmarks)
 
 
-def relative_to(place: Array, points: Array) -> Array | None:
-    """(d, d (1 + n)): how a place is displaced beside n points, by how all of them are.
-
-    Zero for every common rotation and shift. `place` (d,) comes first, then `points` (n, d). None
-    where the points leave a rotation open.
-    """
-    d = len(place)
-    if len(points) < d:
-        return None
-    centre = points.mean(axis=0)
-    motion = _motions(points - centre)
-    if np.linalg.matrix_rank(motion) < motion.shape[1]:
-        return None
-    return np.hstack([np.eye(d), -_motions((place - centre)[None]) @ np.linalg.pinv(motion)])
+def scene_of(
+    graph: Graph, estimate: Estimate, robots: Sequence[RobotLocation], located: Mask,
+    joint: JointCovariance, keyframes: Index, anchored: bool, variance: Mapping[str, float],
+) -> Scene:
+    """The scene of a tick; `located` tells the landmarks that are, `keyframes` rows of poses."""
+    newest = np.zeros(len(graph.robots), dtype=np.int64)
+    newest[graph.poses.robot] = np.arange(graph.n_poses)
+    names = graph.landmarks.names
+    return Scene(
+        robots, (*graph.robots, *names),
+        np.concatenate([estimate.translation[newest], estimate.landmarks,
+                        estimate.translation[keyframes]]),
+        tuple(names[k] for k in np.flatnonzero(located)),
+        np.concatenate([joint.poses, joint.landmarks, joint.keyframes]),
+        joint.joint, variance, anchored,
+        tuple(graph.robots[k] for k in graph.poses.robot[keyframes]))
 
 
 @dataclass(frozen=True)
 class View:
-    """What the position of a robot is relative to: how it is seen from there."""
+    """The newest pose of a robot as seen from its datum."""
 
+    pose: Array
+    """(d + turns, d + turns): its covariance, position first; square metres and radians."""
     relative: Array
     """(d, d n): displacements of n bodies into that of the robot; the robot itself comes first."""
     rows: Index
-    """(n,): the bodies among those of the audit."""
-    noise: Array
-    """(d, d): covariance of the position, square metres."""
+    """(n,): the bodies among those of the audit's hidden faults."""
+
+    @property
+    def noise(self) -> Array:
+        """(d, d): covariance of the position, square metres."""
+        d = len(self.relative)
+        return self.pose[:d, :d]
 
     def of(self, part: Array) -> Array:
         """(d, k) of displacements (b, d, k) of all bodies."""
-        d = len(self.noise)
+        d = len(self.relative)
         return np.asarray(self.relative @ part[self.rows].reshape(len(self.rows) * d, -1))
 
-    def with_faults(self, sound: Array, added: Array, owner: Index, factor: float) -> Array:
+    def with_faults(self, sound: Array, added: Array, owner: Index) -> Array:
         """(1 + h, d, d): `sound`, then with what each fault adds: roots (b, d, k) and owners."""
-        root, d = self.of(added), len(self.noise)
+        root, d = self.of(added), len(self.relative)
         covariance = np.zeros((int(np.max(owner, initial=-1)) + 2, d, d))
-        np.add.at(covariance, 1 + owner, factor * np.einsum('ik,jk->kij', root, root))
+        np.add.at(covariance, 1 + owner, np.einsum('ik,jk->kij', root, root))
         return covariance + sound
 
 
 def view_of(
-    robot: str, scene: Scene, covariances: Covariances | None, hidden: HiddenFaults
+    robot: str, scene: Scene, hidden: HiddenFaults | None, datum: Index | None = None
 ) -> View | None:
-    """The view of a robot that a solution states; None where something is not known."""
-    own = None if covariances is None else covariances.of(robot)
-    if covariances is None or own is None or hidden.place(robot) < 0:
-        return None
-    d = scene.position.shape[1]
-    noise = own[:d, :d] * (1.0 if covariances.found else covariances.variance_factor)
-    alone = View(np.eye(d), np.array([hidden.place(robot)]), noise)
-    if covariances.gauge == KNOWN_POSITIONS:
-        return alone
-    names = (robot, *datum_of(robot, scene.robots, scene.landmarks))
-    rows = np.array([scene.names.index(name) for name in names], dtype=np.int64)
-    now = relative_to(scene.position[rows[0]], scene.position[rows[1:]])
-    if now is None:
-        return alone
-    at = np.array([hidden.place(name) for name in names], dtype=np.int64)
-    noise = now @ scene.covariance(rows) @ now.T
-    if np.any(at < 0) or not np.all(np.isfinite(noise)):
-        return None
-    then = relative_to(hidden.position[at[0]], hidden.position[at[1:]])
-    return None if then is None else View(then, at, noise)
+    """The view of a robot, from its datum or another one.
 
+    None where its pose is not known, or there is nothing to refer to.
 
-def free_network(joint: JointCovariance, positions: Array, located: Mask) -> Array:
-    """(m, d, d) of located landmarks at `positions` (m, d), relative to all of these together.
-
-    Of use where they define the frame of the next map. Infinite variances for the others, and
-    where they leave a rotation open.
+    The noise has in it what the sizes of faults add which the map is solved with.
     """
-    m, d = positions.shape
-    out = np.zeros((m, d, d))
+    d = scene.position.shape[1]
+    own = scene.names.index(robot) if robot in scene.names else -1
+    if own < 0 or scene.place[own] < 0:
+        return None
+    datum = scene.datum(robot) if datum is None else datum
+    if not scene.anchored and not len(datum):
+        return None
+    motion = np.zeros((scene.size, 0)) if scene.anchored else relative_to(
+        scene.position[own], scene.position[datum])
+    if motion is None:
+        return None
+    rows = np.concatenate([
+        scene.rows_of(np.array([own]), scene.size), scene.rows_of(datum, d)])
+    relative = np.hstack([np.eye(scene.size), -motion])
+    pose = scene.variance.get(robot, 1.0) * (
+        relative @ scene.joint[np.ix_(rows, rows)] @ relative.T)
+    if not np.all(np.isfinite(pose)):
+        return None
+    at = np.array([_place(scene, body, hidden) for body in (own, *datum.tolist())])
+    view = View(pose, np.hstack([np.eye(d), -motion[:d]]), at)
+    if hidden is None or np.any(at < 0):
+        return view
+    solved = view.of(hidden.solved)
+    pose = pose.copy()
+    pose[:d, :d] += solved @ solved.T
+    return replace(view, pose=pose)
+
+
+def _place(scene: Scene, body: int, hidden: HiddenFaults | None) -> int:
+    """A body among those of the hidden faults, -1 = not there."""
+    if hidden is None:
+        return -1
+    if body < len(scene.names):
+        return hidden.place(scene.names[body])
+    number = body - len(scene.names)
+    return hidden.bodies + number if number < len(hidden.keyframes) else -1
+
+
+def landmarks_beside_each_other(scene: Scene, count: int) -> Array:
+    """(m, d, d): of `count` landmarks relative to the located ones; infinite where not known.
+
+    A located landmark is compared with all of them together, itself among them: what is left of it
+    once all are laid on their true places by one rotation and one shift.
+    """
+    d = scene.position.shape[1]
+    out = np.zeros((count, d, d))
     out[:, np.arange(d), np.arange(d)] = np.inf
-    rows = np.flatnonzero(located & (joint.landmarks >= 0))
-    points = positions[rows]
-    if len(rows) < d:
-        return out
-    motion = _motions(points - points.mean(axis=0))
-    if np.linalg.matrix_rank(motion) < motion.shape[1]:
-        return out
-    size = d + (1 if d == 2 else 3)
-    at = (joint.landmarks[rows][:, None] * size + np.arange(d)).ravel()
-    left = joint.joint[np.ix_(at, at)]
-    # The part of the motions is taken off both sides, without the matrix that does it.
-    inverse = np.linalg.pinv(motion)
-    left = left - motion @ (inverse @ left)
-    left = left - (left @ inverse.T) @ motion.T
-    blocks = left.reshape(len(rows), d, len(rows), d)
-    out[rows] = blocks[np.arange(len(rows)), :, np.arange(len(rows))]
+    first = len(scene.names) - count
+    bodies = np.arange(first, first + count)
+    known = bodies[scene.place[bodies] >= 0]
+    located = np.array([scene.names.index(name) for name in scene.landmarks], dtype=np.int64)
+    located = located[scene.place[located] >= 0]
+    datum = located
+    if scene.anchored:
+        datum = located[:0]
+    elif not spans(scene.position[located]):
+        keyframes = np.arange(len(scene.names), len(scene.place))
+        datum = keyframes[scene.place[keyframes] >= 0]
+        if not spans(scene.position[datum]):
+            return out
+    at = scene.rows_of(datum, d)
+    inverse: Array = np.zeros((0, 0))
+    if len(datum):
+        centre = scene.position[datum].mean(axis=0)
+        inverse = np.asarray(
+            np.linalg.pinv(motions(scene.position[datum] - centre)), dtype=float)
+    for body in known.tolist():
+        own = scene.rows_of(np.array([body]), d)
+        rows = own
+        relative: Array = np.eye(d)
+        if len(datum):
+            rows = np.concatenate([own, at])
+            relative = np.asarray(np.hstack([
+                np.eye(d), -motions((scene.position[body] - centre)[None]) @ inverse]), dtype=float)
+        out[body - first] = scene.variance.get(scene.names[body], 1.0) * (
+            relative @ scene.joint[np.ix_(rows, rows)] @ relative.T)
     return out
-
-
-def _motions(arm: Array) -> Array:
-    """(n d, d + turns): displacements of points (n, d) by a shift and a rotation about 0."""
-    n, d = arm.shape
-    shift = np.broadcast_to(np.eye(d), (n, d, d))
-    return np.concatenate([shift, rotation_jacobian(arm)], axis=2).reshape(n * d, -1)

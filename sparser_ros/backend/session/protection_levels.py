@@ -22,7 +22,6 @@ from scipy.special import chdtri
 
 from ...array_types import Array
 from ..integrity.undetected import HiddenFaults
-from .covariances import Covariances
 from .protection import Protection
 from .protection_frame import Scene, view_of
 from .solution import Location
@@ -36,16 +35,15 @@ STATED = frozenset({Location.LOCATED, Location.POSITION_ONLY, Location.AMBIGUOUS
 
 
 def protection_levels(
-    scene: Scene, covariances: Covariances | None, verdict: Verdict | None,
-    config: IntegrityConfig,
+    scene: Scene, verdict: Verdict | None, config: IntegrityConfig,
 ) -> Protection:
-    """The levels of all robots; `covariances` are those that the solution states."""
+    """The levels of all robots."""
     flat, up = [], []
     planar = scene.position.shape[1] == 2
     for one in scene.robots:
         known = None
         if verdict is not None and verdict.undetected is not None and one.location in STATED:
-            known = _errors(one.robot, scene, covariances, verdict.undetected)
+            known = _errors(one.robot, scene, verdict.undetected)
         if verdict is None or known is None:
             flat.append(math.inf)
             up.append(math.nan if planar else math.inf)
@@ -73,18 +71,17 @@ def level(covariance: Array, shift: Array, config: IntegrityConfig) -> float:
 
 
 def _errors(
-    robot: str, scene: Scene, covariances: Covariances | None, hidden: HiddenFaults
+    robot: str, scene: Scene, hidden: HiddenFaults
 ) -> tuple[Array, Array] | None:
     """Covariances (1 + h, d, d) and shifts (1 + h, d) of a robot's position; None = not known.
 
     Without a fault, and with each that levels allow for.
     """
-    view = view_of(robot, scene, covariances, hidden)
-    if view is None:
+    view = view_of(robot, scene, hidden)
+    if view is None or np.any(view.rows < 0):
         return None
     common = view.of(hidden.common)
-    # The audit has weighed errors against noise as claimed: more noise widens all of it at most.
-    sound = view.noise + scene.factor * common @ common.T
+    sound = view.noise + common @ common.T
     counted = np.append(True, hidden.in_levels)
-    faulty = view.with_faults(sound, hidden.added, hidden.owner, scene.factor)
+    faulty = view.with_faults(sound, hidden.added, hidden.owner)
     return faulty[counted], view.of(hidden.shift).T[counted]

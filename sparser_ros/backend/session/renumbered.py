@@ -48,7 +48,9 @@ def verdict_of(verdict: Verdict, to: Renumbering) -> Verdict:
             replace(one, first=int(to.next_pose[one.first])) for one in verdict.segments),
         doubted_ranges=np.sort(to.measurements('ranges', verdict.doubted_ranges)),
         corrections=verdict.corrections.thinned(to),
-        left_out_odometry=to.odometry(verdict.left_out_odometry))
+        left_out_odometry=to.odometry(verdict.left_out_odometry),
+        undetected=None if verdict.undetected is None else replace(
+            verdict.undetected, keyframes=to.next_pose[verdict.undetected.keyframes]))
 
 
 def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:

@@ -10,7 +10,7 @@ the data are likelier by 1 + sum P B_i than chi-square says, so the other map ha
 
 It leaves what it has elsewhere ambiguous while these are above P: what is rarer adds less to the
 risk than faults that no data show. A robot that only those faults move away, in that map, is so
-with the probability of both, and `integrity.hidden_fault_risk` bounds it as in the present map.
+with the probability of both, and `observability.integrity_risk` bounds it as in the present map.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def with_rivals(
                 verdict, apart_m=max(verdict.apart_m, float(away[number])))
             if verdict.location is Location.LOCATED and away[number] > accepted.alert_limit_m:
                 result[number] = _ambiguous(verdict, words, away[number])
-    if hidden is not None and config.integrity.gate and config.integrity.hidden_fault_risk < 1:
+    if hidden is not None and config.integrity.gate:
         for rival in _different(contest, accepted.alert_limit_m)[:MOST_EXAMINED]:
             if any(one.location is Location.LOCATED for one in result):
                 result = _with_faults(result, contest, rival, config, hidden, faults_of(rival))
@@ -96,7 +96,7 @@ def _with_faults(
         away = np.linalg.norm(moves[number] + shifts, axis=1)
         risk = likely * (away > limit)
         if one.location is Location.LOCATED and (
-                away[0] > limit or share * np.sum(risk) > config.integrity.hidden_fault_risk):
+                away[0] > limit or share * np.sum(risk) > config.observability.integrity_risk):
             cause = int(np.argmax(likely if away[0] > limit else risk))
             result[number] = _ambiguous(one, _reason(there, cause), away[cause])
     return result

@@ -17,10 +17,12 @@ import numpy as np
 from ...array_types import Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Graph
+from ...graph.finding import Finding
 from ...graph.thinning import Renumbering
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import LASTING_ODOMETRY
 from ..integrity.known_beacons import frame_reason, known_beacons
+from ..integrity.odometry_errors import SCALE
 from .common_length import common_length
 from .contest import Contest
 from .graph_store import GraphStore
@@ -28,7 +30,7 @@ from .judgement import Judgement
 from .length_trial import LengthTrial
 from .move_trial import MoveTrial
 from .moved_beacons import may_have_moved, move_of, stands_still
-from .odometry_faults import Again, OdometryFaults, far_fetched
+from .odometry_faults import Again, OdometryFaults, Search, far_fetched
 from .odometry_trial import OdometryTrial
 from .other_causes import other_causes
 from .radio_errors import RadioErrors
@@ -128,16 +130,23 @@ class SourceFaults:
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
             contest, judgement = self._with_moves(contest, judgement, judge, again, config)
             judgement = self._with_frame(contest, judgement, again, config)
-        if config.backend.integrity.widen_odometry:
-            contest, judgement = self._odometry.with_honest_odometry(
-                contest, judgement, judge, again, config.backend.integrity)
         if config.backend.integrity.doubt_odometry:
             contest, judgement = self._without_odometry(
                 contest, judgement, judge, again, config, denied)
         return contest, judgement
 
+    def solved_for(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Again, search: Search | None, config: SparserConfig,
+    ) -> tuple[Contest, Judgement]:
+        """The contest with the sizes of faults of odometry that have become likely."""
+        if not config.backend.integrity.solve_odometry:
+            return contest, judgement
+        return self._odometry.solved_for(
+            contest, judgement, judge, again, search, config.backend.integrity)
+
     def noted(self, verdict: Verdict, graph: Graph, config: IntegrityConfig) -> Verdict:
-        """A verdict with what is left out and widened, in rows and in words.
+        """A verdict with what is left out, in rows and in words.
 
         `graph` is the sum of all increments. Ranges left out are mentioned for `memory_s` after
         their end; a robot whose fault was not seen to end is withdrawn for `window_s`.
@@ -153,7 +162,7 @@ class SourceFaults:
         lasting = [*self._radios.findings(newest - config.memory_s), *groups.values(),
                    *self._odometry.findings(newest - config.memory_s)]
         return replace(
-            verdict, widened=self._odometry.factors, doubted_ranges=self._left_out,
+            verdict, odometry_errors=self._store.odometry_errors, doubted_ranges=self._left_out,
             left_out_odometry=self._store.left_out_odometry,
             corrections=self._corrections,
             held_sources=tuple(sorted({
@@ -177,7 +186,8 @@ class SourceFaults:
         wrong by a share or a rate: that explains it from the beginning on.
         """
         troubled = (denied or judgement.bursts or judgement.gate_robots) and not any(
-            one.kind in LASTING_ODOMETRY and not far_fetched(one, config.backend.integrity)
+            one.kind in LASTING_ODOMETRY and not far_fetched(
+                one.kind, _size_of(one), config.backend.integrity)
             for one in judgement.findings)
         if config.solver.robust.kernel == 'none' or not self._retry.due(
                 bool(troubled), self._store.n_measurements):
@@ -227,14 +237,14 @@ class SourceFaults:
                 contest, other.best.value, left_out, judgement.bursts, groups, trial, config)
             self._doubt(before if unclear else without)
             if unclear:
-                return contest, replace(judgement, gate_robots=judgement.gate_robots + unclear)
+                return contest, judgement.with_unclear(
+                    replace(judgement, unclear=judgement.unclear + unclear))
             after = judge(other)
             subjects = {one.finding.subject for one in judgement.bursts}
             if self._noisy(subjects, after, config.backend.integrity.variance_floor):
                 self._doubt(before)
-                return contest, replace(judgement, findings=tuple(
-                    one for one in judgement.findings
-                    if one.kind != 'range_burst' or one.subject not in subjects))
+                return contest, judgement.with_unclear(
+                    replace(judgement, no_bursts=judgement.no_bursts | subjects))
             contest, judgement = other, after
         return contest, judgement
 
@@ -362,7 +372,8 @@ class SourceFaults:
             other = again(contest, contest.best.whole)
             self._doubt(before)
             if other is None or stands_still(one, graph, other.best.whole, flip_cost):
-                return replace(judgement, gate_reasons=(*judgement.gate_reasons, reason))
+                return judgement.with_unclear(
+                    replace(judgement, unclear=(*judgement.unclear, ('', reason))))
         return judgement
 
     def _solved_rows(self, contest: Contest, one: RangeDoubt) -> Index:
@@ -403,6 +414,11 @@ class SourceFaults:
         store.correct(corrections)
         store.release(released)
         return not same
+
+
+def _size_of(finding: Finding) -> float:
+    """Of a lasting fault of odometry, in the units of its parameter."""
+    return finding.value / 100 if finding.kind == SCALE else float(np.radians(finding.value / 60))
 
 
 def _placed(one: RangeDoubt, judgement: Judgement) -> bool:

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...array_types import Mask
-from ...graph import Estimate
+from ...graph import Estimate, Graph
 from ...graph.odometry_segments import find_segments
 from ...solver.result import SolveStats
+from ..integrity.undetected import HiddenFaults
 from . import trust
-from .covariances import Covariances, JointCovariance, covariances
-from .frame import pinned, pins_of
+from .covariances import KNOWN_POSITIONS, NETWORK, Covariances
+from .frame import pinned
 from .graph_store import GraphStore
 from .hidden_risk import driven_on, without_the_doubtful
 from .newest_evidence import since_audit
 from .placed_map import PlacedMap
 from .protection import Protection
-from .protection_frame import free_network, scene_of
+from .protection_frame import Scene, landmarks_beside_each_other, scene_of, view_of
 from .protection_levels import protection_levels
 from .solution import Location, RobotLocation
 from .suspicions import Suspicions
@@ -86,15 +87,20 @@ def tick_places(
         store.newest_stamp_ns, config, news)
     known, protection = None, None
     if config.backend.covariance != 'off':
-        joint = current.covariance(graph)
+        hidden = None if verdict is None or verdict.undetected is None else driven_on(
+            verdict.undetected, graph, estimate)
+        keyframes = np.zeros(0, dtype=np.int64)
+        if hidden is not None and not anchored:
+            keyframes = hidden.keyframes
+        joint = current.covariance(graph, keyframes)
         if joint is not None:
-            known = _covariances(joint, store, located, estimate, frame, config)
-            scene = scene_of(graph, estimate, robots, located, joint)
-            hidden = None if verdict is None or verdict.undetected is None else driven_on(
-                verdict.undetected, graph, estimate)
-            robots = without_the_doubtful(scene, known, hidden, config.backend)
-            protection = protection_levels(
-                replace(scene, robots=robots), known, verdict, config.backend.integrity)
+            scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
+                             {} if verdict is None else verdict.variance)
+            robots = without_the_doubtful(scene, hidden, config.backend)
+            scene = replace(scene, robots=robots)
+            if verdict is not None and not verdict.withheld:
+                known = _covariances(scene, hidden, graph, verdict)
+            protection = protection_levels(scene, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
         protection)
@@ -115,14 +121,28 @@ def _waiting(
 
 
 def _covariances(
-    joint: JointCovariance, store: GraphStore, located: Mask, estimate: Estimate, frame: FrameKey,
-    config: SparserConfig,
+    scene: Scene, hidden: HiddenFaults | None, graph: Graph, verdict: Verdict
 ) -> Covariances:
-    graph, (anchored, gauge) = store.graph, frame
-    pins = [] if anchored else [
-        row for row in pins_of(graph, located, config) if joint.landmarks[row] >= 0]
-    found = covariances(
-        joint, graph, None if anchored else gauge, np.array(pins, dtype=np.int64))
-    if not anchored:
-        found = replace(found, network=free_network(joint, estimate.landmarks, located))
-    return found.scaled() if config.backend.covariance == 'found' else found
+    """What the solution states of newest poses and landmarks.
+
+    Of a robot with another place that fits about as well half of its distance is in it.
+    """
+    size, d = scene.size, graph.dimension
+    unknown, poses = np.diag(np.full(size, np.inf)), []
+    states = {state.robot: state.location for state in scene.robots}
+    for name in graph.robots:
+        view = view_of(name, scene, hidden)
+        if view is None:
+            poses.append(unknown)
+            continue
+        pose = view.pose.copy()
+        if states.get(name) is Location.AMBIGUOUS:
+            own = trust.newest_of(verdict, name)
+            apart = 0.0 if own is None else own.apart_m
+            pose[:d, :d] += apart**2 / 2 * np.eye(d)
+        poses.append(pose)
+    return Covariances(
+        graph.robots, np.array(poses).reshape(-1, size, size),
+        landmarks_beside_each_other(scene, graph.n_landmarks),
+        KNOWN_POSITIONS if scene.anchored else NETWORK,
+        float(np.median([scene.variance.get(name, 1.0) for name in graph.robots])))

@@ -64,8 +64,6 @@ class Tracker:
         self._fresh = False
         """Whether the verdict came after the last solution."""
         self._news: list[Increment] = []
-        self._widened: dict[str, float] = {}
-        """Variance factors of odometry by robot."""
         self._good: tuple[int, Estimate] | None = None
         """Sequence and estimate of the last tick that succeeded."""
         self._announced: tuple[Finding, ...] = ()
@@ -155,7 +153,7 @@ class Tracker:
             and np.array_equal(left_out, self._store.doubted)
             and np.array_equal(verdict.left_out_odometry, self._store.left_out_odometry)
             and corrections.same(self._store.corrections)
-            and verdict.widened == self._widened
+            and verdict.odometry_errors == self._store.odometry_errors
             and verdict.radio_errors == self._store.radio_errors
             and verdict.released == self._store.released
             and verdict.rulings == self._store.rulings
@@ -174,8 +172,7 @@ class Tracker:
         self._store.doubt(left_out)
         self._store.cut(verdict.left_out_odometry)
         self._store.correct(corrections)
-        self._widened = verdict.widened
-        self._store.widen(verdict.widened)
+        self._store.steer(verdict.odometry_errors)
         self._store.calibrate(verdict.radio_errors)
         self._store.release(verdict.released)
         self._store.rule(verdict.rulings)

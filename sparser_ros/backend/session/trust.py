@@ -39,7 +39,7 @@ def contradictions(
     for number, robot in enumerate(robots):
         count, out = int(since.measurements[number]), int(since.rejected[number])
         usual = usual_share(verdict, robot)
-        limit = config.backend.observability.sigma_limit_m + (
+        limit = config.backend.observability.position_sigma_m + (
             _SIGMAS * since.odometry_sigma_m[number])
         if out and bdtrc(out - 1, count, min(usual, 1.0)) < UNUSUAL:
             found[robot] = (
@@ -70,7 +70,7 @@ def adrift(
     That is where most of their uncertainty comes from it: robots that are located just so, between
     two ranges, are not meant.
     """
-    found, limit = {}, config.backend.observability.sigma_limit_m
+    found, limit = {}, config.backend.observability.position_sigma_m
     for number, robot in enumerate(robots):
         own = newest_of(verdict, robot)
         if own is None or not own.location.placed:

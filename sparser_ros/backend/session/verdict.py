@@ -11,6 +11,8 @@ from ...array_types import Index, Mask
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
+from ..integrity.noise import Noise
+from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.undetected import HiddenFaults
 from .radio_errors import RadioErrors
 from .range_corrections import RangeCorrections
@@ -94,8 +96,13 @@ class Verdict:
     """Robots and landmarks whose next ranges are left out as well, or corrected."""
     held_lengths: dict[str, tuple[float, float]] = field(default_factory=dict)
     """(length in metres, variance factor) of those whose next ranges are corrected."""
-    widened: dict[str, float] = field(default_factory=dict)
-    """Factors by which the variance of a robot's odometry is multiplied in every solve."""
+    odometry_errors: OdometryErrors = field(default_factory=OdometryErrors)
+    """What is taken off odometry in every solve."""
+    noise: Noise = field(default_factory=Noise)
+    """Factors on the variances that measurements claim, as residuals show them."""
+    variance: dict[str, float] = field(default_factory=dict)
+    """By robot and landmark: variance of its place by the noise as it is, over that by the claimed
+    noise."""
     radio_errors: RadioErrors = field(default_factory=RadioErrors)
     """What is taken off the ranges of radios in every solve."""
     released: tuple[str, ...] = ()

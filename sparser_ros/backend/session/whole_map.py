@@ -73,7 +73,7 @@ class WholeMap:
         self._stats, self.status = result.stats, result.status
         return result.stats
 
-    def covariance(self, _graph: Graph) -> None:
+    def covariance(self, _graph: Graph, _keyframes: Index) -> None:
         """None: a whole solve keeps no factor from which covariances could be read."""
 
     def weights(self) -> dict[str, Array]:

@@ -78,7 +78,8 @@ def test_a_bias_moves_the_newest_poses_as_far_as_the_solve_with_it(dimension):
     bent = plain(made.replaced(ranges=made.ranges.replaced(distance_m=longer)))
     rows = np.array([np.flatnonzero(made.poses.robot == k)[-1] for k in range(len(made.robots))])
     gauge = None if made.anchored else 0
-    found = step * _moved(made, estimate, scores.step, rows, gauge)[:len(rows), :, column]
+    found = step * _moved(
+        made, estimate, scores.step, rows, np.zeros(0, dtype=int), gauge)[:len(rows), :, column]
 
     def seen(at):
         place = at.translation[rows]
@@ -130,8 +131,12 @@ def test_a_map_has_separations_of_all_lasting_faults():
     assert found.causes == tuple(f'{one.kind} of {one.subject}' for one in kept)
     assert found.robots == made.robots and found.landmarks == tuple(made.landmarks.names)
     b, h = len(found.robots) + len(found.landmarks), len(kept)
-    assert found.position.shape == (b, 2) and found.shift.shape == (b, 2, 1 + h)
-    assert found.common.shape == found.added.shape == (b, 2, len(found.owner))
+    assert found.bodies == b and len(found.keyframes)
+    bodies = b + len(found.keyframes)
+    assert found.position.shape == (bodies, 2) and found.shift.shape == (bodies, 2, 1 + h)
+    assert found.common.shape == found.added.shape == (bodies, 2, len(found.owner))
+    np.testing.assert_array_equal(found.position[b:], estimate.translation[found.keyframes])
+    assert found.solved.shape == (bodies, 2, 0)
     assert found.place('B') == 1 and found.place('L0') == 3 and found.place('nobody') == -1
     larger = hidden_faults(
         made, estimate, scores, tested, 0, dataclasses.replace(CONFIG, fault_size=20.0))
@@ -145,7 +150,8 @@ def test_beacons_that_are_fixed_do_not_move():
     estimate, weights = solved(made, place.truth)
     tested, scores = scored(made, estimate, weights)
     found = hidden_faults(made, estimate, scores, tested, None, CONFIG)
-    assert np.all(found.common[3:] == 0) and np.all(found.shift[3:] == 0)
+    beacons = slice(3, found.bodies)
+    assert np.all(found.common[beacons] == 0) and np.all(found.shift[beacons] == 0)
     assert np.all(np.any(found.common[:3] != 0, axis=2))
 
 
@@ -245,10 +251,11 @@ def test_robots_that_drive_on_are_as_far_off_as_an_audit_without_new_ranges_has_
     assert now.causes == after.causes
     # A straight path shows next to nothing of where the antenna is: its shift is that of rounding.
     shown = np.array([not cause.startswith(ANTENNA) for cause in now.causes])
+    bodies = slice(now.bodies)
     # Turns are taken to go on without steps: one in forty of these.
     for old, found, wanted in (
-            [one.lone_shift[:, :, shown] for one in (before, now, after)],
-            [covariances(one) for one in (before, now, after)]):
+            [one.lone_shift[bodies, :, shown] for one in (before, now, after)],
+            [covariances(one)[bodies] for one in (before, now, after)]):
         largest = np.max(np.abs(wanted), axis=(0, 1))
         assert np.max(np.abs(old - wanted)[:3] / largest) > 0.3
         np.testing.assert_array_less(np.abs(found - wanted) / largest, 0.03)

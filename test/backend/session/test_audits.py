@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
+from sparser_ros.backend.integrity.noise import Noise
+from sparser_ros.backend.integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from sparser_ros.backend.process.codec import decode
 from sparser_ros.backend.process.protocol import Answer
 from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
@@ -23,9 +25,8 @@ from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.verdict import VerdictKind
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.config.backend_config import AuditConfig, ObservabilityConfig
 from sparser_ros.config.integrity import IntegrityConfig
-from sparser_ros.graph.finding import Finding
 from sparser_ros.linalg.dense.rotations import angle_to_matrix
 from sparser_ros.solver import solve
 
@@ -126,9 +127,10 @@ def test_a_better_map_that_moves_a_located_robot_is_announced():
     increments = world_of().increments(10)
     session, good = audited(increments)
     verdict = auditor_of(increments).audit(tracked_map(good))
-    # With the gate B would not be located there: its newest ranges do not fit.
+    # Otherwise B would not be located there: its newest ranges do not fit and do not determine it.
     tracker = tracker_of(
-        increments, in_a_wrong_basin(session, good), integrity=IntegrityConfig(gate=False))
+        increments, in_a_wrong_basin(session, good), integrity=IntegrityConfig(gate=False),
+        observability=ObservabilityConfig(alert_limit_m=1000.0))
     tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.AGREE))
     tracker.solve()
     tracker.adopt(dataclasses.replace(verdict, kind=VerdictKind.BETTER_MAP))
@@ -269,7 +271,9 @@ def test_verdicts_survive_encoding():
     # What defaults would hide.
     verdict = dataclasses.replace(
         auditor.audit(request=3), released=('L0',),
-        radio_errors=RadioErrors({'A': 0.1}, {'B': (0.2, -0.1)}), widened={'B': 4.0},
+        radio_errors=RadioErrors({'A': 0.1}, {'B': (0.2, -0.1)}),
+        noise=Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0}), variance={'B': 0.3},
+        odometry_errors=OdometryErrors({('odometry_scale', 'B'): 0.1}),
         held_sources=('A',), held_lengths={'A': (0.3, 5.0)})
     packet = decode(encode_verdict(verdict, Answer(2, 3)))
     again = decode_verdict(packet)
@@ -302,7 +306,7 @@ def with_long_odometry():
             beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]]).increments(10)]
 
 
-def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
+def test_odometry_that_is_too_long_is_solved_for():
     # Ranges to four beacons say so.
     increments = with_long_odometry()
     session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.5)))
@@ -310,39 +314,40 @@ def test_odometry_that_is_too_long_gets_the_variance_that_the_map_shows():
         session.add(one)
         session.solve()
     solution = session.solve(True)
-    widened = session.auditor.audit().widened
-    assert list(widened) == ['B'] and widened['B'] > 2
+    errors = session.auditor.audit().odometry_errors
+    assert list(errors.size) == [(SCALE, 'B')]
+    share = errors.of(SCALE, 'B')
+    assert share == pytest.approx(1 - 1 / 1.15, abs=0.01)
     edges, claimed = session.graph.relative_poses, np.concatenate(
-        [one.relative_poses.tau for one in increments])
+        [one.relative_poses.translation for one in increments])
     of_b = session.graph.poses.robot[edges.i] == 1
-    np.testing.assert_allclose(edges.tau, np.where(of_b, 1 / widened['B'], 1.0) * claimed)
+    np.testing.assert_allclose(
+        edges.translation, np.where(of_b, 1 - share, 1.0)[:, None] * claimed)
     assert any(one.kind == 'odometry_scale' and one.subject == 'B' for one in solution.findings)
     assert {one.location for one in solution.robots} == {Location.LOCATED}, solution.robots
 
 
-@pytest.mark.parametrize(('kind', 'value', 'far'), [
-    ('odometry_scale', 59.0, False), ('odometry_scale', -61.0, True),
-    ('odometry_turn', -100.0, False), ('odometry_turn', 110.0, True)])
-def test_what_no_odometry_has(kind, value, far):
-    assert far_fetched(Finding(kind, 'B', '', value), IntegrityConfig()) == far
+@pytest.mark.parametrize(('kind', 'size', 'far'), [
+    (SCALE, 0.59, False), (SCALE, -0.61, True),
+    (TURN, -np.radians(100.0) / 60, False), (TURN, np.radians(110.0) / 60, True)])
+def test_what_no_odometry_has(kind, size, far):
+    assert far_fetched(kind, size, IntegrityConfig()) == far
 
 
-def test_an_error_that_no_odometry_has_excuses_nobody():
-    """Other faults, such as exchanged radios, bend several paths; wide odometry would hide them."""
-    long = [Finding('odometry_scale', name, f'{name} too long', percent, '%')
-            for name, percent in (('C', 35.0), ('B', 87.0))]
-    gated = tuple((one.subject, one.text) for one in long)
+def test_an_error_that_no_odometry_has_is_not_taken_off():
+    """Other faults, such as exchanged radios, bend several paths."""
     contest = SimpleNamespace(best=SimpleNamespace(whole=None))
-    faults, options = SourceFaults(GraphStore(2)), config()
 
-    def treated(findings):
-        found = Judgement(
-            (), np.zeros(0, dtype=bool), '', findings=tuple(findings),
-            gate_robots=gated[:len(findings)], odometry_factors={'B': 9.0, 'C': 4.0})
-        return faults.treated(contest, lambda _: found, lambda *_: None, options)[1].gate_robots
+    def solved_for(size):
+        store = GraphStore(2)
+        errors = OdometryErrors({(SCALE, name): share for name, share in size.items()})
+        found = Judgement((), np.zeros(0, dtype=bool), '', errors=errors)
+        SourceFaults(store).solved_for(
+            contest, found, lambda _: found, lambda *_: contest, lambda _: False, config())
+        return store.odometry_errors
 
-    assert treated(long[:1]) == ()
-    assert set(treated(long)) == set(gated)
+    assert solved_for({'C': 0.35}).size == {(SCALE, 'C'): 0.35}
+    assert not solved_for({'C': 0.35, 'B': 0.87})
 
 
 def test_more_beacons_than_poses():

@@ -11,7 +11,7 @@ from benchmark.stream import increments_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.config.backend_config import AuditConfig, ObservabilityConfig
 from sparser_ros.graph import PosePriors, RelativePoses, cost
 from sparser_ros.solver.result import SolveStatus
 
@@ -74,7 +74,9 @@ def test_every_tick_costs_what_an_ordinary_one_does(seed, dimension):
 @pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
 def test_a_stream_of_closures_or_ranges_ends_where_a_batch_does(make):
     graph = make(400, seed=2)
-    session = Session(settings(graph.robots))
+    # Robots that drift more than the alert limit between two closures ask for audits.
+    session = Session(settings(
+        graph.robots, observability=ObservabilityConfig(alert_limit_m=30.0)))
     found = ticks(session, increments_of(graph, 20))
     assert sum(followed(found)) >= 5
     batch = session.solve(full=True)

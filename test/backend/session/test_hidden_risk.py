@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparser_ros.backend.session.hidden_risk import beyond, driven_on, without_the_doubtful
-from sparser_ros.backend.session.protection_frame import scene_of
+from sparser_ros.backend.session.protection_frame import scene_of, view_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracked_map import tracked_map
@@ -27,17 +27,34 @@ def test_the_probability_is_that_of_draws(axes, distance, sigma):
     random = np.random.default_rng(1)
     drawn = distance * np.eye(axes)[0] + sigma * random.normal(size=(200_000, axes))
     share = np.mean(np.linalg.norm(drawn, axis=1) > 1.0)
-    found = beyond(np.array([distance]), np.array([sigma]), 1.0, axes)[0]
-    assert found == pytest.approx(share, abs=0.01)
+    shift, covariance = distance * np.eye(axes)[:1], sigma**2 * np.eye(axes)[None]
+    assert beyond(shift, covariance, 1.0)[0] == pytest.approx(share, abs=0.02)
+
+
+@pytest.mark.parametrize('sigma', [0.05, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize('narrow', [0.0, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize('axes', [2, 3])
+def test_the_probability_is_that_of_draws_of_long_and_narrow_errors(axes, narrow, sigma):
+    """Three moments tell small probabilities to 0.01, those above 0.4 to 0.06."""
+    random = np.random.default_rng(2)
+    root = np.linalg.qr(random.normal(size=(axes, axes)))[0] * (
+        sigma * np.array([1.0, narrow, narrow])[:axes])
+    shifts = np.array([0.0, 0.5, 0.9, 1.5])[:, None] * np.eye(axes)[0]
+    stated = beyond(shifts, np.broadcast_to(root @ root.T, (4, axes, axes)), 1.0)
+    drawn = random.normal(size=(200_000, axes)) @ root.T
+    share = np.array([np.mean(np.linalg.norm(drawn + each, axis=1) > 1.0) for each in shifts])
+    assert np.all(np.abs(stated - share) < np.where(share < 0.1, 0.01, 0.02 + 0.04 * (share > 0.4)))
 
 
 @given(st.lists(st.tuples(
     st.floats(0.0, 1e9), st.floats(0.0, 1e9)), min_size=1, max_size=20), st.floats(1e-3, 1e4))
 def test_it_is_a_probability_that_grows_with_the_distance(pairs, limit):
     distance, sigma = np.array(pairs).T
-    found = beyond(distance, sigma, limit, 3)
-    assert np.all((found >= 0) & (found <= 1))
-    assert np.all(beyond(distance + limit, sigma, limit, 3) >= found - 0.01)
+    shift = distance[:, None] * np.eye(3)[0]
+    covariance = sigma[:, None, None] ** 2 * np.eye(3)
+    stated = beyond(shift, covariance, limit)
+    assert np.all((stated >= 0) & (stated <= 1))
+    assert np.all(beyond(shift + limit * np.eye(3)[0], covariance, limit) >= stated - 0.02)
 
 
 def lived(dimension=2):
@@ -53,8 +70,21 @@ def lived(dimension=2):
     return session, solution
 
 
-def withdrawn(session, solution, evidence, metres, position_sigma_m=0.33, axis=0, **options):
-    """{robot: why}, of a verdict in which the scale of B's odometry is that likely."""
+def scene_for(session, solution, variance):
+    """The scene of a tick, of beacons whose places are known."""
+    tracker, none = session.tracker, np.zeros(0, dtype=np.int64)
+    return scene_of(
+        tracker.graph, solution.estimate, solution.robots, solution.landmark_located,
+        tracker._map.covariance(tracker.graph, none), none, True, variance)
+
+
+def withdrawn(
+    session, solution, evidence, metres, *, axis=0, variance=1.0, accepted=None, **options
+):
+    """{robot: why}, of a verdict in which the scale of B's odometry is that likely.
+
+    `variance`: of the place of B, over the claimed one.
+    """
     verdict = session.auditor.audit(tracked_map(solution))
     hidden = verdict.undetected
     fault = hidden.causes.index('odometry_scale of B')
@@ -62,13 +92,11 @@ def withdrawn(session, solution, evidence, metres, position_sigma_m=0.33, axis=0
     found[fault], shift[1, axis, fault] = evidence, metres
     hidden = dataclasses.replace(
         hidden, evidence=found, lone_shift=shift, lone=0.1 * hidden.lone)
-    scene = scene_of(
-        session.tracker.graph, solution.estimate, solution.robots, solution.landmark_located,
-        session.tracker._map.covariance(session.tracker.graph))
+    scene = scene_for(session, solution, {'B': variance})
     backend = dataclasses.replace(
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
-        observability=ObservabilityConfig(position_sigma_m=position_sigma_m))
-    robots = without_the_doubtful(scene, solution.covariances, hidden, backend)
+        observability=ObservabilityConfig(**accepted or {}))
+    robots = without_the_doubtful(scene, hidden, backend)
     assert [one.robot for one in robots] == ['A', 'B']
     return {one.robot: one.missing for one in robots if one.location is not Location.LOCATED}
 
@@ -83,12 +111,33 @@ def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot_and_says_why():
         'with a probability of 60 % the odometry of B is too long or too short, and it is 3.0 m '
         'away then')
     assert not withdrawn(session, solution, 5.0, 0.5)
-    assert not withdrawn(session, solution, 2.0, 3.0)
-    assert not withdrawn(session, solution, 5.0, 3.0, position_sigma_m=2.0)
-    assert withdrawn(session, solution, 2.0, 3.0, fault_probability=0.1)
-    assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=1.0)
-    assert not withdrawn(session, solution, 5.0, 3.0, hidden_fault_risk=0.7)
+    # Odds of 0.027 are below the risk of 0.05, those of 0.07 are not.
+    assert not withdrawn(session, solution, 1.0, 3.0)
+    assert withdrawn(session, solution, 2.0, 3.0)
+    assert not withdrawn(session, solution, 5.0, 3.0, accepted={'alert_limit_m': 6.0})
+    assert withdrawn(session, solution, 1.0, 3.0, fault_probability=0.1)
+    assert withdrawn(session, solution, 3.0, 3.0)
+    assert not withdrawn(session, solution, 3.0, 3.0, accepted={'integrity_risk': 0.2})
     assert not withdrawn(session, solution, 5.0, 3.0, gate=False)
+
+
+def test_noise_withdraws_alone_and_together_with_what_may_be_at_fault():
+    """Both are one probability: of either half of the risk, together they are too much."""
+    session, solution = lived()
+    view = view_of('B', scene_for(session, solution, {}), None)
+    low, high = 1.0, 1e6
+    for _ in range(60):
+        factor = (low * high) ** 0.5
+        risk = beyond(np.zeros((1, 2)), factor * view.noise[None], 1.0)[0]
+        low, high = (factor, high) if risk < 0.04 else (low, factor)
+    assert not withdrawn(session, solution, -9.0, 0.0, variance=factor)
+    assert not withdrawn(session, solution, 1.0, 3.0)
+    assert set(withdrawn(session, solution, 1.0, 3.0, variance=factor)) == {'B'}
+    reasons = withdrawn(session, solution, -9.0, 0.0, variance=2 * factor)
+    assert set(reasons) == {'B'} and reasons['B'].startswith('its position is uncertain by')
+    assert withdrawn(session, solution, -9.0, 0.0, variance=2 * factor, gate=False) == reasons
+    assert not withdrawn(
+        session, solution, -9.0, 0.0, variance=2 * factor, accepted={'alert_limit_m': 2.0})
 
 
 def test_in_space_its_height_counts_as_well():
@@ -118,10 +167,16 @@ def alone(seed, factor, **options):
     return located, wrong
 
 
-def test_odometry_that_is_too_long_is_suspected_before_it_is_proved():
+def test_odometry_that_is_too_long_is_solved_for_and_its_robot_stays_located():
     assert alone(1, 1.0) == (40, 0)
-    before = [alone(seed, 1.15, hidden_fault_risk=1.0)[1] for seed in (1, 2)]
-    after = [alone(seed, 1.15)[1] for seed in (1, 2)]
+    for seed in (1, 2):
+        located, wrong = alone(seed, 1.15)
+        assert located == 40 and wrong <= 1
+
+
+def test_odometry_that_is_not_solved_for_is_suspected_before_it_is_proved():
+    before = [alone(seed, 1.15, solve_odometry=False, gate=False)[1] for seed in (1, 2)]
+    after = [alone(seed, 1.15, solve_odometry=False)[1] for seed in (1, 2)]
     assert sum(after) <= sum(before) / 2 > 2
 
 

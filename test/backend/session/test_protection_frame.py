@@ -1,34 +1,145 @@
-"""Errors beside the map: no common motion counts, and what is left is that of an alignment."""
+"""Newest poses beside their datum: which one it is, and that nothing common is left."""
+
+import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from sparser_ros.backend.session.protection_frame import relative_to
-from sparser_ros.linalg.dense.alignment import align
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.backend.observability.datum import motions
+from sparser_ros.backend.session.protection_frame import (
+    Scene,
+    datum_of,
+    landmarks_beside_each_other,
+    view_of,
+)
+from sparser_ros.backend.session.solution import Location, RobotLocation
+
+NAMES = ('A', 'B', 'L0', 'L1', 'L2', 'L3')
 
 
-@pytest.mark.parametrize('dimension', [2, 3])
-def test_a_displacement_is_what_an_alignment_leaves(dimension):
+def scene(dimension, located=NAMES[2:], owners='AAAABBBB', joint=None, anchored=False):
+    """Robots A and B, four landmarks, keyframes of `owners`; by default of random covariance."""
     random = np.random.default_rng(dimension)
-    points = random.normal(scale=5.0, size=(6, dimension))
-    small = 1e-4 * random.normal(size=points.shape)
-    turn = angle_to_matrix(1e-4) if dimension == 2 else rotvec_to_matrix(
-        np.array([1e-4, -2e-4, 1e-4]))
-    moved = points @ turn.T + 1e-3 + small
-    relative = relative_to(points[0], points[1:])
-    rotation, shift = align(moved[1:], points[1:])
-    left = rotation @ moved[0] + shift - points[0]
-    np.testing.assert_allclose(relative @ (moved - points).ravel(), left, atol=3e-7)
-    only = points @ turn.T - points + 1e-3
-    np.testing.assert_allclose(relative @ only.ravel(), 0, atol=3e-7)
+    bodies, size = len(NAMES) + len(owners), dimension + (1 if dimension == 2 else 3)
+    if joint is None:
+        root = random.normal(size=(bodies * size, bodies * size))
+        joint = 1e-3 * root @ root.T
+    return Scene(
+        tuple(RobotLocation(name, Location.LOCATED, '') for name in 'AB'), NAMES,
+        random.normal(scale=5.0, size=(bodies, dimension)), located, np.arange(bodies), joint, {},
+        anchored, tuple(owners))
+
+
+def common(position):
+    """Covariance of all bodies where they all move together: a shift and a rotation."""
+    dimension = position.shape[1]
+    turns = 1 if dimension == 2 else 3
+    moved = motions(position).reshape(len(position), dimension, -1)
+    turn = np.broadcast_to(
+        np.hstack([np.zeros((turns, dimension)), np.eye(turns)]),
+        (len(position), turns, dimension + turns))
+    root = np.concatenate([moved, turn], axis=1).reshape(-1, dimension + turns)
+    return root @ root.T
+
+
+def withdrawn(place, *names):
+    """The scene in which these robots are not located."""
+    return dataclasses.replace(place, robots=tuple(
+        dataclasses.replace(state, location=Location.UNLOCATED) if state.robot in names else state
+        for state in place.robots))
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
-def test_too_few_points_leave_a_rotation_open(dimension):
-    points = np.random.default_rng(1).normal(size=(4, dimension))
-    line = np.outer(np.arange(4.0), np.ones(dimension))
-    assert relative_to(points[0], points[1:1]) is None
-    assert relative_to(points[0], points[1:dimension]) is None
-    assert (relative_to(points[0], line) is None) is (dimension == 3)
-    assert relative_to(points[0], np.ones((4, dimension))) is None
+@pytest.mark.parametrize('located', [NAMES[2:], ()])
+def test_what_moves_everything_moves_nothing(dimension, located):
+    place = scene(dimension, located)
+    place = dataclasses.replace(place, joint=common(place.position))
+    for name in 'AB':
+        np.testing.assert_allclose(view_of(name, place, None).pose, 0, atol=1e-9)
+    np.testing.assert_allclose(landmarks_beside_each_other(place, 4), 0, atol=1e-9)
+    # Known positions have an outside: there the same counts in full.
+    outside = view_of('A', dataclasses.replace(place, anchored=True), None)
+    size = place.size
+    np.testing.assert_allclose(outside.pose, place.joint[:size, :size])
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_the_datum_is_located_beacons_and_the_other_located_robots(dimension):
+    place = scene(dimension)
+    assert datum_of('A', place.robots, place.landmarks) == ('B', *NAMES[2:])
+    assert [NAMES[row] for row in place.datum('A')] == ['B', *NAMES[2:]]
+    assert [NAMES[row] for row in withdrawn(place, 'B').datum('A')] == list(NAMES[2:])
+    # A robot that is not located is still seen from the others.
+    assert [NAMES[row] for row in withdrawn(place, 'B').datum('B')] == ['A', *NAMES[2:]]
+    unknown = dataclasses.replace(place, place=np.where(np.arange(14) == 4, -1, np.arange(14)))
+    assert [NAMES[row] for row in unknown.datum('A')] == ['B', 'L0', 'L1', 'L3']
+    assert not len(scene(dimension, anchored=True).datum('A'))
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_too_few_beacons_make_keyframes_the_datum(dimension):
+    """Those of the robot's own path, or, of another than the first robot, of the others' paths."""
+    place = withdrawn(scene(dimension, ()), 'A', 'B')
+    assert place.gauge == 'A'
+    assert place.datum('A').tolist() == [6, 7, 8, 9]
+    assert place.datum('B').tolist() == [6, 7, 8, 9]
+    assert place.keyframes('B', other=False).tolist() == [10, 11, 12, 13]
+    alone = withdrawn(scene(dimension, (), owners='BBBB'), 'A', 'B')
+    assert alone.datum('A').tolist() == alone.datum('B').tolist() == [6, 7, 8, 9]
+    # Of three beacons two are enough in the plane only.
+    few = withdrawn(scene(dimension, NAMES[2:4]), 'A', 'B')
+    assert (few.datum('A').tolist() == [2, 3]) is (dimension == 2)
+
+
+def test_without_anything_to_refer_to_no_pose_is_known():
+    place = withdrawn(scene(2, (), owners=''), 'A', 'B')
+    assert view_of('A', place, None) is None
+    assert np.all(np.isinf(np.diagonal(landmarks_beside_each_other(place, 4), axis1=1, axis2=2)))
+    place = scene(2)
+    assert view_of('nobody', place, None) is None
+    unknown = dataclasses.replace(place, place=np.where(np.arange(14) == 0, -1, np.arange(14)))
+    assert view_of('A', unknown, None) is None and view_of('B', unknown, None) is not None
+    broken = place.joint.copy()
+    broken[0, 0] = np.nan
+    assert view_of('A', dataclasses.replace(place, joint=broken), None) is None
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_noise_beyond_the_claimed_one_counts_once_and_for_its_own_body(dimension):
+    place = scene(dimension)
+    more = dataclasses.replace(place, variance={'B': 4.0, 'L1': 9.0})
+    for name, factor in (('A', 1.0), ('B', 4.0)):
+        np.testing.assert_allclose(
+            view_of(name, more, None).pose, factor * view_of(name, place, None).pose)
+    np.testing.assert_allclose(
+        landmarks_beside_each_other(more, 4) / landmarks_beside_each_other(place, 4),
+        np.broadcast_to(
+            np.array([1.0, 9.0, 1.0, 1.0])[:, None, None], (4, dimension, dimension)))
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('located', [NAMES[2:], ()])
+def test_sizes_that_the_map_is_solved_with_add_to_the_noise_beside_the_datum(dimension, located):
+    place = scene(dimension, located)
+    solved = np.zeros((14, dimension, 2))
+    solved[0, 0, 0], solved[:, :, 1] = 2.0, 1.0
+    hidden = SimpleNamespace(
+        place=lambda name: NAMES.index(name), bodies=6, keyframes=np.arange(8), solved=solved)
+    alone, view = view_of('A', place, None), view_of('A', place, hidden)
+    added = np.zeros_like(alone.pose)
+    # The second moves everything alike, which is no error.
+    added[0, 0] = 4.0
+    np.testing.assert_allclose(view.pose - alone.pose, added, atol=1e-9)
+    np.testing.assert_allclose(view.noise, view.pose[:dimension, :dimension])
+    assert view.rows.tolist() == [0, *place.datum('A').tolist()]
+
+
+def test_keyframes_that_the_audit_did_not_know_add_nothing():
+    place = scene(2, ())
+    hidden = SimpleNamespace(
+        place=lambda name: NAMES.index(name), bodies=6, keyframes=np.arange(2),
+        solved=np.ones((8, 2, 1)))
+    view = view_of('A', place, hidden)
+    assert np.any(view.rows < 0)
+    np.testing.assert_array_equal(view.pose, view_of('A', place, None).pose)

@@ -142,9 +142,9 @@ def test_other_placements_faults_and_lost_robots_raise_the_level():
     assert copy.undetected == verdict.undetected and verdict.undetected.robots == ('A', 'B')
     assert [one.apart_m for one in copy.segments] == [one.apart_m for one in verdict.segments]
 
-    def of(verdict, robots=solution.robots, covariances=solution.covariances):
+    def of(verdict, robots=solution.robots, known=True):
         return protection_levels(
-            scene(session, solution, robots), covariances, verdict, RISK).horizontal_m
+            scene(session, solution, robots, known=known), verdict, RISK).horizontal_m
 
     plain = of(verdict)
     apart = dataclasses.replace(verdict, segments=tuple(
@@ -157,30 +157,48 @@ def test_other_placements_faults_and_lost_robots_raise_the_level():
     assert of(bent)[0] == plain[0] and of(bent)[1] > 4.0
     lost = tuple(dataclasses.replace(one, location=Location.UNLOCATED) for one in solution.robots)
     assert np.all(np.isinf(of(verdict, lost))) and np.all(np.isinf(of(None)))
-    assert np.all(np.isinf(of(verdict, covariances=None)))
+    assert np.all(np.isinf(of(verdict, known=False)))
     assert np.all(np.isinf(of(dataclasses.replace(verdict, undetected=None))))
 
 
-def scene(session, solution, robots, factor=1.0):
-    tracker = session.tracker
-    joint = dataclasses.replace(tracker._map.covariance(tracker.graph), variance_factor=factor)
-    return scene_of(tracker._store.graph, solution.estimate, robots,
-                    solution.landmark_located, joint)
+def scene(session, solution, robots, factor=1.0, known=True):
+    tracker, none = session.tracker, np.zeros(0, dtype=np.int64)
+    joint = tracker._map.covariance(tracker.graph, none)
+    if not known:
+        joint = dataclasses.replace(joint, poses=np.full_like(joint.poses, -1))
+    return scene_of(
+        tracker.graph, solution.estimate, robots, solution.landmark_located, joint, none, True,
+        dict.fromkeys(tracker.graph.robots, factor))
 
 
 def test_noise_beyond_the_claimed_one_raises_the_level_once():
     session, solution = lived()
     verdict = session.auditor.audit(tracked_map(solution))
     hidden = verdict.undetected
-    still = dataclasses.replace(verdict, undetected=dataclasses.replace(
-        hidden, shift=np.zeros_like(hidden.shift)))
-    claimed = dataclasses.replace(solution.covariances, variance_factor=4.0)
+    still = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, **{
+        name: np.zeros_like(getattr(hidden, name))
+        for name in ('shift', 'common', 'added', 'solved')}))
 
-    def of(covariances):
+    def of(factor, verdict=still):
         return protection_levels(
-            scene(session, solution, solution.robots, covariances.variance_factor), covariances,
-            still, RISK).horizontal_m
+            scene(session, solution, solution.robots, factor), verdict, RISK).horizontal_m
 
-    once = of(dataclasses.replace(claimed, variance_factor=1.0))
-    np.testing.assert_allclose(of(claimed), 2 * once)
-    np.testing.assert_allclose(of(claimed.scaled()), 2 * once)
+    np.testing.assert_allclose(of(4.0), 2 * of(1.0))
+    # What faults add is as it was.
+    assert np.all(of(4.0, verdict) > of(1.0, verdict))
+    assert np.all(of(4.0, verdict) < 2 * of(1.0, verdict))
+
+
+def test_sizes_that_the_map_is_solved_with_raise_the_level():
+    session, solution = lived()
+    verdict = session.auditor.audit(tracked_map(solution))
+    hidden = verdict.undetected
+    solved = np.zeros((*hidden.common.shape[:2], 1))
+    solved[hidden.place('B'), 0] = 2.0
+    unsure = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, solved=solved))
+    sure = dataclasses.replace(
+        verdict, undetected=dataclasses.replace(hidden, solved=0 * solved))
+    place = scene(session, solution, solution.robots)
+    levels, before = (
+        protection_levels(place, each, RISK).horizontal_m for each in (unsure, sure))
+    assert levels[0] == before[0] and levels[1] > 4.0 > before[1]

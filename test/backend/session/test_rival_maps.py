@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
+from sparser_ros.backend.integrity.noise import Noise
+from sparser_ros.backend.integrity.odometry_errors import OdometryErrors
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of
 from sparser_ros.backend.session.gauge import initial_pose
@@ -14,6 +16,7 @@ from sparser_ros.backend.session.rival_maps import with_rivals
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.config.integrity import IntegrityConfig
 
 SCALE = 'odometry_scale of B'
@@ -33,12 +36,14 @@ def situation():
     frame = frame_of(graph, options, None)
     contest = Contest(frame, solution.estimate, initial_pose(options.backend, 2), options)
     contest.from_present((0, 0))
-    found = judged(contest, seen_in(contest, options), graph, options)
+    noise = Noise()
+    found = judged(
+        contest, seen_in(contest, options, noise), graph, options, OdometryErrors(), noise)
     assert [one.location for one in found.segments] == [Location.LOCATED] * 2
     return contest, found, options.backend
 
 
-def beside(situation, gap, here, there, *, metres=(0.0, 5.0), shift=0.0, **options):
+def beside(situation, gap, here, there, *, metres=(0.0, 5.0), shift=0.0, risk=0.05, gate=True):
     """{robot: why not} beside a map that costs `gap` more and has A and B so many `metres` away.
 
     `here`, `there`: evidence of the scale of B's odometry in the two maps; with that fault B is
@@ -61,7 +66,9 @@ def beside(situation, gap, here, there, *, metres=(0.0, 5.0), shift=0.0, **optio
         contest.best, start='hypothesis', value=contest.best.value + gap, whole=dataclasses.replace(
             contest.best.whole, translation=translation))]
     segments = with_rivals(
-        found.segments, both, dataclasses.replace(backend, integrity=IntegrityConfig(**options)),
+        found.segments, both, dataclasses.replace(
+            backend, integrity=IntegrityConfig(gate=gate),
+            observability=ObservabilityConfig(integrity_risk=risk)),
         with_evidence(here, 0.0), lambda _: with_evidence(there, shift))
     return {one.robot: one.missing for one in segments if one.location is not Location.LOCATED}
 
@@ -91,10 +98,14 @@ def test_a_robot_that_only_the_fault_moves_there_is_at_risk_with_both_probabilit
     assert 'chi-square' in found['A']
     assert found['B'] == ('if the odometry of B is too long or too short, another map fits about '
                           'as well and has it 3.9 m away')
+    # With odds of 0.027, which are below the risk that is accepted, or with a risk of one half.
     assert set(beside(situation, 20.0, -20.0, 11.0, metres=(5.0, 0.9), shift=3.0)) == {'A'}
+    assert set(beside(
+        situation, 20.0, -20.0, 11.0, metres=(5.0, 0.9), shift=3.0, risk=0.02)) == {'A', 'B'}
+    assert set(beside(
+        situation, 20.0, -20.0, 14.6, metres=(5.0, 0.9), shift=3.0, risk=0.5)) == {'A'}
     assert set(beside(situation, 20.0, -20.0, 14.6, metres=(5.0, 0.9))) == {'A'}
 
 
 def test_it_can_be_turned_off(situation):
-    assert not beside(situation, 30.0, -20.0, 16.0, hidden_fault_risk=1.0)
     assert not beside(situation, 30.0, -20.0, 16.0, gate=False)

@@ -7,17 +7,19 @@ import pytest
 from backend_world import World, config
 
 from sparser_ros.backend.process.codec import decode, decode_solution, encode_solution
-from sparser_ros.backend.session.covariances import KNOWN_POSITIONS
+from sparser_ros.backend.session.covariances import KNOWN_POSITIONS, NETWORK
 from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.solver.covariance import marginal_covariance
 
 KERNEL = SolverConfig(robust=RobustConfig(kernel='gm', threshold=4.0, weight_floor=1e-12))
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
 
 
-def lived(world, increments=None, radios=None, **backend):
-    """The tracker's answer to the last of four increments, and the graph."""
+def session_of(world, increments=None, radios=None, **backend):
+    """A session after four increments, with a solve after each."""
     options = config(robots=world.names, solver=KERNEL, dimension=world.dimension, **backend)
     if radios:
         options = replace(options, radios=radios)
@@ -25,40 +27,93 @@ def lived(world, increments=None, radios=None, **backend):
     for increment in increments or world.increments(4):
         session.add(increment)
         session.solve()
+    return session
+
+
+def lived(world, increments=None, radios=None, **backend):
+    """The tracker's answer to the last of four increments, and the graph."""
+    session = session_of(world, increments, radios, **backend)
     return session.solve(), session.tracker.graph
 
 
+def judged(world, increments=None, **backend):
+    """The same and the verdict; no size of a fault of odometry is solved for."""
+    session = session_of(
+        world, increments, integrity=IntegrityConfig(solve_odometry=False), **backend)
+    solution = session.solve()
+    return solution, session.tracker.graph, session.tracker._verdict
+
+
+def beside(estimate, points, dimension):
+    """(n d, n d): takes the motion of the first points off displacements of all n points.
+
+    S-transformation by normal equations; `points` is how many of the positions are the datum.
+    """
+    d, arm = dimension, estimate - estimate[:points].mean(axis=0)
+    turns = [np.array([[0, -1], [1, 0]])] if d == 2 else list(
+        np.cross(np.eye(3)[:, None], np.eye(3)[None]).swapaxes(1, 2))
+    motion = np.column_stack([np.tile(np.eye(d), (len(arm), 1)), *(
+        (arm @ turn.T).ravel() for turn in turns)])
+    datum = motion[:points * d]
+    fitted = np.linalg.inv(datum.T @ datum) @ datum.T
+    return np.eye(len(arm) * d) - np.hstack([
+        motion @ fitted, np.zeros((len(arm) * d, (len(arm) - points) * d))])
+
+
+def positions(joint, poses, dimension):
+    """Covariance of the positions among poses, then points; the points come first."""
+    d, size = dimension, dimension + (1 if dimension == 2 else 3)
+    rows = np.arange(len(joint))
+    own = (rows[:poses * size].reshape(poses, size)[:, :d]).ravel()
+    order = np.concatenate([rows[poses * size:], own])
+    return joint[np.ix_(order, order)]
+
+
 @pytest.mark.parametrize('known', [(), (0, 1, 2, 3)])
-def test_covariances_are_those_of_the_whole_graph(known):
+def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
     world = World(
         ['curved', 'curved'], [(0, 0), (3, 2)], BEACONS, seed=3, known=known)
-    solution, graph = lived(world)
-    found = solution.covariances
-    assert found.gauge == (KNOWN_POSITIONS if known else 'the start of A')
+    solution, graph, verdict = judged(world)
+    stated = solution.covariances
+    assert stated.gauge == (KNOWN_POSITIONS if known else NETWORK)
+    assert all(state.location is Location.LOCATED for state in solution.robots)
     rows = [graph.n_poses - 2, graph.n_poses - 1]
     weights = dict(solution.stats.weights)
     whole = marginal_covariance(graph, solution.estimate, rows, range(4), weights=weights)
+    factor = [verdict.variance[name] for name in 'AB']
+    assert np.median(factor) == pytest.approx(stated.variance_factor)
+    assert stated.variance_factor == pytest.approx(1.0, abs=0.5)
     scale = np.abs(whole.poses).max()
-    np.testing.assert_allclose(found.poses, whole.poses, atol=1e-8 * scale)
-    np.testing.assert_allclose(found.landmarks, whole.landmarks, atol=1e-8 * scale)
-    assert found.variance_factor == pytest.approx(1.0, abs=0.5)
+    if known:
+        np.testing.assert_allclose(
+            stated.poses, np.array(factor)[:, None, None] * whole.poses, atol=1e-8 * scale)
+        assert np.all(whole.landmarks == 0) and np.all(stated.landmarks == 0)
+        return
+    joint = positions(whole.joint, 2, 2)
+    points = np.concatenate([solution.estimate.landmarks, solution.estimate.translation[rows]])
+    for number, datum in enumerate(([0, 1, 2, 3, 5], [0, 1, 2, 3, 4])):
+        order = [*datum, 4 + number]
+        at = (2 * np.array(order)[:, None] + np.arange(2)).ravel()
+        keep = beside(points[order], 5, 2)
+        expected = factor[number] * (keep @ joint[np.ix_(at, at)] @ keep.T)[-2:, -2:]
+        np.testing.assert_allclose(stated.poses[number][:2, :2], expected, atol=1e-6 * scale)
+        assert np.all(np.linalg.eigvalsh(stated.poses[number]) > 0)
 
 
-def test_covariances_survive_the_pipe_and_are_scaled_on_request():
+def test_covariances_survive_the_pipe_and_are_off_on_request():
     world = World(['curved'], [(0, 0)], BEACONS, seed=4, known=(0, 1, 2, 3))
     increments = world.increments(4)
-    solution, _ = lived(world, increments)
-    copy = decode_solution(decode(encode_solution(solution))).covariances
-    np.testing.assert_array_equal(copy.poses, solution.covariances.poses)
+    fixed = lived(world, increments)[0]
     free = lived(World(['curved', 'curved'], [(0, 0), (3, 2)], BEACONS, seed=3))[0]
-    np.testing.assert_array_equal(
-        decode_solution(decode(encode_solution(free))).covariances.network,
-        free.covariances.network)
-    assert copy.gauge == solution.covariances.gauge and copy.robots == ('A',)
-    scaled, _ = lived(world, increments, covariance='found')
-    np.testing.assert_allclose(
-        scaled.covariances.poses,
-        scaled.covariances.variance_factor * solution.covariances.poses, rtol=1e-9)
+    for solution in (fixed, free):
+        sent = solution.covariances
+        copy = decode_solution(decode(encode_solution(solution))).covariances
+        np.testing.assert_array_equal(copy.poses, sent.poses)
+        np.testing.assert_array_equal(copy.landmarks, sent.landmarks)
+        assert (copy.robots, copy.gauge, copy.variance_factor) == (
+            sent.robots, sent.gauge, sent.variance_factor)
+    assert (fixed.covariances.gauge, free.covariances.gauge) == (KNOWN_POSITIONS, NETWORK)
+    assert fixed.covariances.robots == ('A',)
     assert lived(world, increments, covariance='off')[0].covariances is None
 
 
@@ -74,55 +129,60 @@ def test_without_a_factor_there_is_no_covariance():
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
-def test_beacons_among_themselves_do_not_depend_on_whose_start_the_map_is_relative_to(dimension):
+def test_what_is_stated_does_not_depend_on_whose_start_the_map_is_relative_to(dimension):
     """S-transformation of the covariance of the whole graph; the same for every gauge."""
     beacons = np.pad(BEACONS, ((0, 0), (0, dimension - 2)))
     beacons[:, 2:] = np.array([[0.0], [3.0], [1.0], [-2.0]])
     world = World(['curved', 'curved'], [[0, 0, 0][:dimension], [3, 2, 1][:dimension]], beacons,
                   seed=7, dimension=dimension)
     increments = world.increments(4)
-    found = {}
+    stated, claimed = {}, {}
     for robot in 'AB':
-        solution, graph = lived(world, increments, gauge_robot=robot)
-        assert solution.covariances.gauge == f'the start of {robot}'
+        solution, graph, verdict = judged(world, increments, gauge_robot=robot)
+        assert solution.covariances.gauge == NETWORK
         assert np.all(solution.landmark_located)
-        found[robot] = solution.covariances
-    a, b = found['A'], found['B']
+        stated[robot] = solution.covariances
+        factor = np.array([verdict.variance[name] for name in 'AB'])[:, None, None]
+        claimed[robot] = solution.covariances.poses[:, :dimension, :dimension] / factor
+    a, b = stated['A'], stated['B']
     # The axes of the two maps differ, and so does what rounding leaves of a zero.
-    sizes = [np.linalg.eigvalsh(one) for one in (a.network, b.network)]
-    np.testing.assert_allclose(*sizes, rtol=1e-2, atol=1e-3 * a.network.max())
-    assert not np.allclose(*(np.linalg.eigvalsh(one.landmarks) for one in (a, b)), rtol=0.1)
-    np.testing.assert_array_equal(a.beacons, a.network)
+    for left, right in ((a.landmarks, b.landmarks), (claimed['A'], claimed['B'])):
+        np.testing.assert_allclose(
+            np.linalg.eigvalsh(left), np.linalg.eigvalsh(right), rtol=1e-2,
+            atol=1e-3 * left.max())
+    np.testing.assert_array_equal(b.beacons, b.landmarks)
     joint = marginal_covariance(
         graph, solution.estimate, [], range(4), weights=dict(solution.stats.weights)).joint
-    d, arm = dimension, solution.estimate.landmarks - solution.estimate.landmarks.mean(axis=0)
-    turns = [np.array([[0, -1], [1, 0]])] if d == 2 else list(
-        np.cross(np.eye(3)[:, None], np.eye(3)[None]).swapaxes(1, 2))
-    motion = np.column_stack([np.tile(np.eye(d), (4, 1)), *(
-        (arm @ turn.T).ravel() for turn in turns)])
-    keep = np.eye(4 * d) - motion @ np.linalg.inv(motion.T @ motion) @ motion.T
+    keep, d = beside(solution.estimate.landmarks, 4, dimension), dimension
     expected = (keep @ joint @ keep.T).reshape(4, d, 4, d)[np.arange(4), :, np.arange(4)]
-    np.testing.assert_allclose(b.network, expected, atol=1e-3 * expected.max())
+    expected *= np.array([verdict.variance[f'L{k}'] for k in range(4)])[:, None, None]
+    np.testing.assert_allclose(b.landmarks, expected, atol=1e-3 * expected.max())
 
 
 def test_known_positions_are_the_frame_of_a_saved_map():
     world = World(['curved'], [(0, 0)], BEACONS, seed=4, known=(0, 1))
-    known = lived(world)[0].covariances
-    assert known.network is None
+    solution, graph, verdict = judged(world)
+    known = solution.covariances
+    assert known.gauge == KNOWN_POSITIONS
     np.testing.assert_array_equal(known.beacons, known.landmarks)
+    assert np.all(known.landmarks[:2] == 0)
+    whole = marginal_covariance(
+        graph, solution.estimate, [], range(4), weights=dict(solution.stats.weights)).landmarks
+    factor = np.array([verdict.variance.get(f'L{k}', 1.0) for k in range(4)])[:, None, None]
+    np.testing.assert_allclose(known.landmarks, factor * whole, atol=1e-6 * whole.max())
 
 
-def test_with_one_known_beacon_positions_are_relative_to_it():
+def test_one_known_beacon_moves_the_map_and_no_covariance():
+    """It says where the map is and leaves its heading open: the datum is the network still."""
     world = World(['curved', 'curved'], [(0, 0), (3, 2)], BEACONS, seed=6)
     radios = {'L1': {'beacon': 'L1', 'position': [-2.0, 7.0, 0.0]}}
     increments = world.increments(4)
-    pinned, graph = lived(world, increments, radios)
+    pinned, _ = lived(world, increments, radios)
     free, _ = lived(world, increments)
-    assert pinned.covariances.gauge == 'the position of L1 and the start of A'
-    assert np.allclose(pinned.covariances.landmarks[1], 0, atol=1e-12)
-    assert np.all(np.linalg.eigvalsh(free.covariances.landmarks[1]) > 0)
-    joint = marginal_covariance(
-        graph, free.estimate, [graph.n_poses - 1], [1], weights=dict(free.stats.weights)).joint
-    away = np.concatenate([np.eye(2), np.zeros((2, 1)), -np.eye(2)], axis=1)
-    np.testing.assert_allclose(
-        pinned.covariances.poses[1][:2, :2], away @ joint @ away.T, rtol=1e-6)
+    np.testing.assert_allclose(pinned.estimate.landmarks[1], [-2.0, 7.0], atol=1e-9)
+    assert pinned.covariances.gauge == free.covariances.gauge == NETWORK
+    for name in ('poses', 'landmarks'):
+        stated = getattr(free.covariances, name)
+        assert np.all(np.linalg.eigvalsh(stated) > 0)
+        np.testing.assert_allclose(
+            getattr(pinned.covariances, name), stated, atol=1e-6 * stated.max())

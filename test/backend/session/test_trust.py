@@ -4,12 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from backend_world import World, graph_of
 
 from sparser_ros.backend.session.newest_evidence import SinceAudit
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.suspicions import Suspicions
-from sparser_ros.backend.session.trust import adrift, contradictions
+from sparser_ros.backend.session.trust import adrift, contradictions, locations
 from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.graph.odometry_segments import find_segments
 
 
 def said(count, ratio, rejected=0):
@@ -63,15 +65,16 @@ def drifted(sigma_m, alone_sigma_m, alone_m, location=Location.LOCATED, audited=
 
 
 def test_a_robot_is_lost_where_odometry_alone_has_taken_it_too_far():
-    assert 'uncertain by 0.4 m' in drifted(0.1, 0.35, 10.0)
+    assert 'uncertain by 0.4 m' in drifted(0.1, 0.42, 10.0)
     assert 'uncertain by 0.4 m' in drifted(0.1, 0.05, 40.0), 'by its heading'
-    assert drifted(0.1, 0.2, 10.0) is None
+    # Up to a standard deviation of 0.41 m the error is below 1 m in 95 % of the time.
+    assert drifted(0.1, 0.2, 10.0) is None and drifted(0.1, 0.35, 10.0) is None
     # Located just so, between two ranges.
-    assert drifted(0.32, 0.1, 1.0) is None
+    assert drifted(0.4, 0.1, 1.0) is None
     # Where the heading is not known.
-    assert drifted(0.1, 0.35, 10.0, Location.POSITION_ONLY) is None
-    assert drifted(0.1, 0.35, 10.0, Location.POSITION_ONLY, audited=0)
-    assert drifted(0.1, 0.35, 10.0, Location.UNLOCATED, audited=0) is None
+    assert drifted(0.1, 0.42, 10.0, Location.POSITION_ONLY) is None
+    assert drifted(0.1, 0.42, 10.0, Location.POSITION_ONLY, audited=0)
+    assert drifted(0.1, 0.42, 10.0, Location.UNLOCATED, audited=0) is None
 
 
 def test_a_robot_that_was_lost_stays_so_until_the_next_audit():
@@ -79,3 +82,22 @@ def test_a_robot_that_was_lost_stays_so_until_the_next_audit():
     assert memory.lost({}, 5) == {}
     assert memory.lost({'B': 'drifted'}, 5) == {'B': 'drifted'} == memory.lost({}, 5)
     assert memory.lost({}, 9) == {}
+
+
+@pytest.mark.parametrize('news', [True, False])
+@pytest.mark.parametrize('age_s', [59.0, 61.0])
+def test_an_audit_is_stale_only_where_measurements_came_that_it_has_not_seen(age_s, news):
+    world = World(['curved', 'curved'], [(0, 0), (3, 2)], [[6.0, 1.0]], 40)
+    graph = graph_of(world.increments(1), 2)
+    segments = find_segments(graph)
+    verdict = SimpleNamespace(
+        withheld='', gate_reasons=(), gate_robots=(), newest_stamp_ns=7, segments=tuple(
+            SimpleNamespace(first=int(first), robot=robot, location=Location.LOCATED, missing='')
+            for first, robot in zip(segments.first, graph.robots, strict=True)))
+    states = locations(
+        graph, segments, verdict, {}, 7 + int(age_s * 1e9),
+        SparserConfig(robots=list(graph.robots)), news)
+    stale = news and age_s > 60.0
+    assert [state.location for state in states] == [
+        Location.UNLOCATED if stale else Location.LOCATED] * 2
+    assert all(('61 s old' in state.missing) is stale for state in states)

@@ -1,0 +1,327 @@
+"""Noise as it is: factors on the variances that measurements claim, from their residuals.
+
+Every source of measurements has a factor on the variance that it claims: each robot's odometry,
+ranges, closures, sightings. Errors
+of neighbours are alike, and each measurement by itself would seem too precise. So residuals are
+summed over cells first: odometry over stretches of the way, ranges and sightings between the same
+two places (T, with T T^T = I, keeps the variance of white noise).
+
+With whitened residuals r = R e, R = I - J (J^T J)^-1 J^T, and u = T r, the sum q_g of squares of a
+source has the expectation
+
+    E q_g = sum_h S_gh f_h,     S_gh = || T_g R D_h ||^2,
+
+D_h the rows of source h (minimum norm quadratic unbiased estimation, Rao 1971, by the weights that
+the map is solved with; Helmert 1907). It is solved for f >= 0 by the updates of Richardson and
+Lucy, every source having its claim as `PRIOR_MEASUREMENTS` further residuals, so that a source of
+which little is known keeps it. S comes from random signs (Hutchinson). Cells count at most as
+`_FAR` standard deviations: a fault is no noise.
+
+The map keeps the weights that are claimed, and what is said of it follows the noise as it is: by
+the covariance of this map, (J^T J)^-1 (sum_h f_h J_h^T J_h) (J^T J)^-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...array_types import Array, Index, Mask
+from ...config.integrity import IntegrityConfig
+from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table
+from ...graph.owners import owners
+from ...graph.residuals import antennas
+from ...linalg.blas import single_threaded_blas
+from ...linalg.sparse.cholesky import factorize
+from ..observability.datum import relative_to
+from .hypotheses import odometry_scales, odometry_turns
+from .linear_model import LinearModel, keyframes_of, linear_model, newest_poses
+
+Solve = Callable[[Array], Array]
+CELL_M = 0.5
+"""Measurements between two places of this size share their errors."""
+PRIOR_MEASUREMENTS = 5.0
+"""Residuals that the claim of a source is worth."""
+_FAR = 4.0
+_PROBES = 12
+_STEPS = 300
+_WEAK_PRECISION = 1e-6
+"""Prior of every unknown (1 km, 1000 rad): keeps what is undetermined from being singular."""
+_REJECTED_WEIGHT = 0.1
+ODOMETRY, RANGES, CLOSURES, SIGHTINGS = 'odometry', 'ranges', 'closures', 'sightings'
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Factors on claimed variances, by source; what is not named is as claimed."""
+
+    log_factor: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """{(kind, name of the robot, or ''): natural logarithm}."""
+
+    def __bool__(self) -> bool:
+        return bool(self.log_factor)
+
+    def values(self) -> list[object]:
+        """For JSON."""
+        return [[*name, value] for name, value in self.log_factor.items()]
+
+    @classmethod
+    def from_values(cls, values: Sequence[Any] | None) -> Noise:
+        """From `values`; as claimed for None."""
+        return cls({(kind, name): value for kind, name, value in values or ()})
+
+    def applied_to(self, graph: Graph) -> Graph:
+        """A graph with these variances."""
+        return graph.replaced(**{
+            name: self.applied(graph, table) for name, table in graph.tables().items()})
+
+    def factor(self, kind: str, name: str = '') -> float:
+        """Found over claimed variance."""
+        return float(np.exp(self.log_factor.get((kind, name), 0.0)))
+
+    def applied(self, graph: Graph, table: Table) -> Table:
+        """A table of a graph, or a part of it, with these variances."""
+        if not self.log_factor:
+            return table
+        if isinstance(table, RelativePoses):
+            robots = graph.robots
+            each = np.array([self.factor(ODOMETRY, name) for name in robots])
+            factor = np.where(
+                table.odometry, each[graph.poses.robot[table.i]], self.factor(CLOSURES))
+            return table.replaced(tau=table.tau / factor, kappa=table.kappa / factor)
+        if isinstance(table, Ranges) and len(table):
+            return table.replaced(precision=table.precision / self.factor(RANGES))
+        if isinstance(table, Sightings):
+            return table.replaced(tau=table.tau / self.factor(SIGHTINGS))
+        return table
+
+
+@dataclass(frozen=True)
+class NoiseFound:
+    """What the residuals of a map say of its noise."""
+
+    noise: Noise = field(default_factory=Noise)
+    variance: Mapping[str, float] = field(default_factory=dict)
+    """By robot and landmark: variance of its place under this noise over the claimed one, both
+    relative to keyframes of all paths."""
+
+
+def noise_of(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], floor_m: float,
+    config: IntegrityConfig | None = None,
+) -> NoiseFound:
+    """The noise at an estimate of a graph, beside lasting faults of odometry.
+
+    No range or sighting is taken for more precise than `floor_m`, nor than it claims where that is
+    less. `config` has the sizes of faults.
+    """
+    config = config or IntegrityConfig()
+    kept = {name: np.where(w < _REJECTED_WEIGHT, 0.0, w) for name, w in weights.items()}
+    model = linear_model(graph, estimate, kept)
+    cells = _cells(graph, estimate, model)
+    names, member = _sources(graph, cells)
+    J, faults = _with_faults(graph, estimate, kept, model, config)
+    T = sp.hstack([cells.sums, sp.csr_matrix((cells.sums.shape[0], faults))], format='csr')
+    whitened = np.append(model.residual, np.zeros(faults))
+    solve = _solver(J)
+    residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
+    square = np.minimum((T @ residual)**2, _FAR**2)
+    random = np.random.default_rng(0)
+    count = len(names)
+    # A row belongs to its cell, a cell to its sources.
+    sources = (T != 0).T.astype(float) @ sp.csr_matrix(member)
+    share = np.zeros((count, count))
+    for g in range(count):
+        own = np.flatnonzero(member[:, g])
+        signs = np.zeros((T.shape[0], _PROBES))
+        signs[own] = random.choice([-1.0, 1.0], (len(own), _PROBES))
+        rows = T.T @ signs
+        left = rows - J @ solve(J.T @ rows)
+        share[g] = sources.T @ np.mean(left**2, axis=1)
+    factor = _solved(share, member.T @ square)
+    for k, (kind, _) in enumerate(names):
+        precision = {RANGES: graph.ranges.precision, SIGHTINGS: graph.sightings.tau}.get(kind)
+        if precision is not None and floor_m > 0:
+            factor[k] = max(factor[k], min(1.0, float(np.median(precision)) * floor_m**2))
+    noise = Noise(dict(zip(names, np.log(factor).tolist(), strict=True)))
+    of_row = np.exp(sources @ np.log(factor))
+    alone = model.jacobian
+    return NoiseFound(noise, _variances(
+        graph, estimate, alone, _solver(alone), of_row[:len(model.residual)]))
+
+
+def _with_faults(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
+    config: IntegrityConfig,
+) -> tuple[sp.csr_matrix, int]:
+    """The Jacobian with the sizes of lasting faults of odometry as unknowns, and their number.
+
+    A fault is no noise: what it does to residuals must not hide it from the tests. A row for each
+    size holds its prior.
+    """
+    scales = odometry_scales(graph, estimate, weights, model)
+    turning = odometry_turns(graph, estimate, weights, model)
+    floors = np.repeat([config.scale_floor, config.turn_floor_rad_s], len(graph.robots))
+    prior = sp.diags(np.sqrt(3.0) / (config.fault_size * floors))
+    none = sp.csr_matrix((len(floors), model.jacobian.shape[1]))
+    return sp.csr_matrix(sp.vstack([
+        sp.hstack([model.jacobian, scales, turning]), sp.hstack([none, prior])])), len(floors)
+
+
+def _solved(share: Array, found: Array) -> Array:
+    """(g,): factors f >= 0 with share f = found, claims being `PRIOR_MEASUREMENTS` residuals."""
+    factor = np.ones(len(found))
+    total = share.sum(axis=0) + PRIOR_MEASUREMENTS
+    for _ in range(_STEPS):
+        expected = np.maximum(share @ factor, 1e-12)
+        factor *= (share.T @ (found / expected) + PRIOR_MEASUREMENTS / factor) / total
+    return factor
+
+
+def _variances(
+    graph: Graph, estimate: Estimate, J: sp.csr_matrix, solve: Solve, of_row: Array
+) -> dict[str, float]:
+    """By robot and landmark: variance of its place where rows have these factors, over claimed."""
+    d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
+    size = d + turns
+    newest = newest_poses(graph)
+    spread = keyframes_of(graph)
+    free = np.flatnonzero(~graph.landmarks.fixed)
+    at = [row * size for row in (*newest.values(), *spread.tolist())] + [
+        graph.n_poses * size + k * d for k in range(len(free))]
+    places = np.concatenate([
+        estimate.translation[list(newest.values())], estimate.translation[spread],
+        estimate.landmarks[free]])
+    columns = (np.array(at)[:, None] + np.arange(d)).ravel()
+    unit = np.zeros((J.shape[1], len(columns)))
+    unit[columns, np.arange(len(columns))] = 1.0
+    moved = J @ solve(unit)
+    anchored = len(graph.pose_priors) + len(graph.point_priors) > 0 or len(free) < graph.n_landmarks
+    b = len(newest)
+    datum = np.arange(b, b + len(spread))
+    names = [*newest, *('' for _ in spread), *(graph.landmarks.names[k] for k in free)]
+    found = {}
+    for k, name in enumerate(names):
+        if not name:
+            continue
+        own = moved[:, k * d:(k + 1) * d]
+        if not anchored:
+            motion = relative_to(places[k], places[datum])
+            if motion is None:
+                continue
+            own = own - moved[:, b * d:(b + len(spread)) * d] @ motion[:d].T
+        claimed = float(np.sum(own**2))
+        if claimed > 0:
+            found[name] = float(np.sum(of_row[:, None] * own**2)) / claimed
+    return found
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Sums of rows of the linear model between the same two places, one coordinate each."""
+
+    sums: sp.csr_matrix
+    """(c, rows): 1 / sqrt(n) for the n rows of a cell, so that white noise keeps its variance."""
+    part: tuple[str, ...]
+    """Parts of the model that have cells, in order."""
+    first: Index
+    """(parts,): first cell of each part."""
+    width: Index
+    """(parts,): coordinates of a measurement: its cells follow each other."""
+    measurement: tuple[Index, ...]
+    """By part (k,): a measurement of each cell of one coordinate."""
+
+
+def _cells(graph: Graph, estimate: Estimate, model: LinearModel) -> _Cells:
+    """Odometry by stretches of `CELL_M`, ranges and sightings by places, closures each alone."""
+    d, rel, ranges, see = graph.dimension, graph.relative_poses, graph.ranges, graph.sightings
+    turns = 1 if d == 2 else 3
+    way = np.zeros(graph.n_poses)
+    order = np.lexsort((graph.poses.index, graph.poses.robot))
+    step = np.zeros(graph.n_poses)
+    np.maximum.at(step, rel.j[rel.odometry], np.linalg.norm(
+        rel.translation[rel.odometry], axis=1))
+    way[order] = np.cumsum(step[order])
+    edge = np.arange(len(rel))
+    stretch = np.stack([
+        np.where(rel.odometry, graph.poses.robot[rel.i], -1 - edge),
+        np.floor(way[rel.j] / CELL_M).astype(np.int64)], axis=1)
+    of_range = np.column_stack([
+        owners(graph, ranges.source), owners(graph, ranges.target),
+        _place(antennas(estimate, ranges.source, ranges.lever_source)),
+        _place(antennas(estimate, ranges.target, ranges.lever_target))])
+    of_sighting = np.column_stack([
+        graph.poses.robot[see.i], graph.points(see.point), _place(estimate.translation[see.i])])
+    labels = {
+        'turns': (stretch, turns), 'moves': (stretch, d), 'sightings': (of_sighting, d),
+        'ranges': (of_range, 1)}
+    rows, columns, values, first, some, count = [], [], [], [], [], 0
+    for part, (label, width) in labels.items():
+        _, chosen, cell, number = np.unique(
+            label, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        cell = cell.reshape(-1)
+        first.append(count)
+        some.append(chosen)
+        at = np.arange(width)
+        rows.append((count + cell[:, None] * width + at).ravel())
+        columns.append((model.starts[part] + np.arange(len(label))[:, None] * width + at).ravel())
+        values.append(np.repeat(1 / np.sqrt(number[cell]), width))
+        count += len(chosen) * width
+    sums = sp.csr_matrix(
+        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
+        shape=(count, len(model.residual)))
+    return _Cells(sums, tuple(labels), np.array(first), np.array(
+        [width for _, width in labels.values()]), tuple(some))
+
+
+def _place(points: Array) -> Index:
+    return np.floor(points / CELL_M).astype(np.int64)
+
+
+def _sources(graph: Graph, cells: _Cells) -> tuple[list[tuple[str, str]], Array]:
+    """Names of the sources that have measurements, and (c, g): which cells are theirs."""
+    count, rel = cells.sums.shape[0], graph.relative_poses
+    names: list[tuple[str, str]] = []
+    columns: list[Array] = []
+    own = {
+        part: (begin + np.arange(len(some) * width), np.repeat(some, width))
+        for part, begin, width, some in zip(
+            cells.part, cells.first.tolist(), cells.width.tolist(), cells.measurement,
+            strict=True)}
+
+    def add(kind: str, name: str, chosen: Mapping[str, Mask]) -> None:
+        column = np.zeros(count)
+        for part, mask in chosen.items():
+            rows, measurement = own[part]
+            column[rows] = mask[measurement]
+        if np.any(column):
+            names.append((kind, name))
+            columns.append(column)
+
+    robot = np.where(rel.odometry, graph.poses.robot[rel.i], -1)
+    for number, name in enumerate(graph.robots):
+        add(ODOMETRY, name, {'turns': robot == number, 'moves': robot == number})
+    add(CLOSURES, '', {'turns': robot < 0, 'moves': robot < 0})
+    add(SIGHTINGS, '', {'sightings': np.ones(len(graph.sightings), dtype=bool)})
+    add(RANGES, '', {'ranges': np.ones(len(graph.ranges), dtype=bool)})
+    return names, np.stack(columns, axis=1) if columns else np.zeros((count, 0))
+
+
+def _solver(J: sp.csr_matrix) -> Solve:
+    """(J^T J)^-1, applied to columns."""
+    information = (J.T @ J).tocsc()
+    information.setdiag(information.diagonal() + _WEAK_PRECISION)
+    scale = 1 / np.sqrt(information.diagonal())
+    D = sp.diags(scale)
+    with single_threaded_blas():
+        factor = factorize((D @ information @ D).tocsc())
+
+    def solved(right: Array) -> Array:
+        with single_threaded_blas():
+            return np.asarray(scale[:, None] * factor.solve_any(scale[:, None] * right))
+
+    return solved
