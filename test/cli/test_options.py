@@ -222,8 +222,9 @@ def test_ctrl_c_is_130_without_a_traceback(after_s, here):
         'import os, signal, sys, threading; from sparser_ros.cli.main import command\n'
         f'threading.Timer({after_s}, os.kill, (os.getpid(), signal.SIGINT)).start()\n'
         "sys.argv[1:] = 'simulate -o long --minutes 1000'.split(); sys.exit(command())")
-    done = subprocess.run([sys.executable, '-c', interrupted], capture_output=True, text=True,
-                          timeout=60)
+    # -B: a signal while Python writes byte code can truncate the file, for all other processes.
+    done = subprocess.run([sys.executable, '-B', '-c', interrupted], capture_output=True,
+                          text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
     assert not (here / 'long').exists()
 
@@ -238,6 +239,6 @@ def test_ctrl_c_ends_a_study_with_its_processes(after_s, here):
         "    sys.argv[1:] = 'study bag --grid grid.yaml --jobs 2'.split(); sys.exit(command())\n")
     (here / 'study.py').write_text(interrupted)
     (here / 'grid.yaml').write_text('config: c.yaml\nseeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n')
-    done = subprocess.run([sys.executable, 'study.py'], capture_output=True, text=True, timeout=60,
-                          start_new_session=True)
+    done = subprocess.run([sys.executable, '-B', 'study.py'], capture_output=True, text=True,
+                          timeout=60, start_new_session=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
