@@ -214,6 +214,7 @@ def test_array_types_are_named_once(kind):
 # `solver/thresholds.py` and `linalg/linalg_numbers.py`, with unit, reason and source.
 NO_CHOICE = {
     'solver/certificate.py _MOST_GROWTHS': 'no effect',
+    'solver/covariance.py _WEAK_PRECISION': 'a prior of 1 km: no effect on what is determined',
     'solver/gnc.py _ROBUST_START_WIDTH': 'no effect',
     'solver/gnc.py _REJECTED_WEIGHT': 'no effect',
     'solver/incremental.py GROUND': 'number of a body',

@@ -7,7 +7,7 @@ beacons absorb (as elimination of positions does with M, paper, section 5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +16,10 @@ import scipy.sparse as sp
 from ..array_types import Array
 from ..graph import Estimate, Graph, RotationResidual, range_residuals
 from ..graph.range_ends import RangeEnds
-from ..linalg.blas import single_threaded_blas
-from ..linalg.sparse.cholesky import factorize
-from ..solver.covariance import Linearised
+from ..solver.covariance import Linearised, normal_solver
 from .radio_parameters import RadioParameters, derivatives
 from .variance_components import VarianceComponents, variance_components
 
-_WEAK_PRECISION = 1e-6
-"""Prior of every unknown of the map (1 km, 1000 rad): what is undetermined stays invertible."""
 _PROBES = 12
 """Random signs for the leverages of ranges (Hutchinson); the error of a sum over n ranges is of
 relative size 1 / sqrt(12 n)."""
@@ -65,7 +61,7 @@ def joint_model(
     own = J[ranges]
     right = np.column_stack([(own.T @ radios).toarray(), (J[odometry].T @ scales).toarray()])
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (own.shape[0], _PROBES))
-    solve = _solver(J)
+    solve = normal_solver(J)
     step = solve(np.column_stack([right, own.T @ signs]))
     count = right.shape[1]
     inner = -right.T @ step[:, :count]
@@ -80,22 +76,6 @@ def joint_model(
             J, solve, corrected, estimate, _rows(corrected, 'relative_poses', 0), odometry, ranges,
             float(np.sum(weight) - np.sum(leverage)))
     return JointModel((inner + inner.T) / 2, np.asarray(gradient), leverage, parts)
-
-
-def _solver(J: sp.csr_matrix) -> Callable[[Array], Array]:
-    """(J^T J)^-1, applied to columns."""
-    information = (J.T @ J).tocsc()
-    information.setdiag(information.diagonal() + _WEAK_PRECISION)
-    scale = 1 / np.sqrt(information.diagonal())
-    D = sp.diags(scale)
-    with single_threaded_blas():
-        factor = factorize((D @ information @ D).tocsc())
-
-    def solved(right: Array) -> Array:
-        with single_threaded_blas():
-            return np.asarray(scale[:, None] * factor.solve_any(scale[:, None] * right))
-
-    return solved
 
 
 def _of_ranges(

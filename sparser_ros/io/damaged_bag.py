@@ -10,6 +10,7 @@ import heapq
 import os
 import sqlite3
 import struct
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import closing
@@ -49,7 +50,7 @@ def opened(path: Path, store: Typestore) -> tuple[AnyReader, str]:
     return reader, storage.fault
 
 
-class _Damaged:
+class _Damaged(ABC):
     """What `rosbags` asks of a storage, filled by a scan."""
 
     hint = ''
@@ -75,11 +76,12 @@ class _Damaged:
                 None, None, None, None)
         self.fault = f'{self.path}: {self.fault}; the {n} messages before that are used{self.hint}'
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (the reader interface asks for it)
         """Nothing stays open between calls."""
 
+    @abstractmethod
     def _scan(self) -> None:
-        raise NotImplementedError
+        """Find connections and count messages until the file cannot be read any more."""
 
     def _count(self, channel: int, stamp_ns: int) -> bool:
         """Whether a message is one: its stamp is no nonsense."""

@@ -18,14 +18,8 @@ import scipy.sparse as sp
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.precision import chi_square_kappa
-from ...linalg.blas import single_threaded_blas
 from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec
-from ...linalg.sparse.cholesky import factorize
-from ...solver.covariance import Linearised
-
-_WEAK_PRECISION = 1e-6
-"""Prior of every unknown (1 km, 1000 rad): keeps what is undetermined from being singular."""
-
+from ...solver.covariance import Linearised, normal_solver
 
 KEYFRAMES = 8
 """Poses of each robot that the datum of a map with too few beacons is made of."""
@@ -58,14 +52,8 @@ class LinearModel:
     def scores(self, G: sp.csc_matrix) -> Scores:
         """Scores of the parameters with these derivatives (rows, k)."""
         J = self.jacobian
-        information = (J.T @ J).tocsc()
-        information.setdiag(information.diagonal() + _WEAK_PRECISION)
-        scale = 1 / np.sqrt(information.diagonal())
-        D = sp.diags(scale)
         right = np.column_stack([(J.T @ G).toarray(), J.T @ self.residual])
-        with single_threaded_blas():
-            factor = factorize((D @ information @ D).tocsc())
-            step = scale[:, None] * factor.solve_any(scale[:, None] * right)
+        step = normal_solver(J)(right)
         GJ = right[:, :-1].T
         square = (G.T @ G).toarray()
         inner = square - GJ @ step[:, :-1]

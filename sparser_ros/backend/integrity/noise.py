@@ -35,8 +35,7 @@ from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table
 from ...graph.owners import owners
 from ...graph.residuals import antennas
-from ...linalg.blas import single_threaded_blas
-from ...linalg.sparse.cholesky import factorize
+from ...solver.covariance import normal_solver
 from ..observability.datum import relative_to
 from .hypotheses import odometry_scales, odometry_turns
 from .linear_model import LinearModel, keyframes_of, linear_model, newest_poses
@@ -49,8 +48,6 @@ PRIOR_MEASUREMENTS = 5.0
 _FAR = 4.0
 _PROBES = 12
 _STEPS = 300
-_WEAK_PRECISION = 1e-6
-"""Prior of every unknown (1 km, 1000 rad): keeps what is undetermined from being singular."""
 _REJECTED_WEIGHT = 0.1
 ODOMETRY, RANGES, CLOSURES, SIGHTINGS = 'odometry', 'ranges', 'closures', 'sightings'
 
@@ -127,7 +124,7 @@ def noise_of(
     J, faults = _with_faults(graph, estimate, kept, model, config)
     T = sp.hstack([cells.sums, sp.csr_matrix((cells.sums.shape[0], faults))], format='csr')
     whitened = np.append(model.residual, np.zeros(faults))
-    solve = _solver(J)
+    solve = normal_solver(J)
     residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
     square = np.minimum((T @ residual)**2, _FAR**2)
     random = np.random.default_rng(0)
@@ -151,7 +148,7 @@ def noise_of(
     of_row = np.exp(sources @ np.log(factor))
     alone = model.jacobian
     return NoiseFound(noise, _variances(
-        graph, estimate, alone, _solver(alone), of_row[:len(model.residual)]))
+        graph, estimate, alone, normal_solver(alone), of_row[:len(model.residual)]))
 
 
 def _with_faults(
@@ -309,19 +306,3 @@ def _sources(graph: Graph, cells: _Cells) -> tuple[list[tuple[str, str]], Array]
     add(SIGHTINGS, '', {'sightings': np.ones(len(graph.sightings), dtype=bool)})
     add(RANGES, '', {'ranges': np.ones(len(graph.ranges), dtype=bool)})
     return names, np.stack(columns, axis=1) if columns else np.zeros((count, 0))
-
-
-def _solver(J: sp.csr_matrix) -> Solve:
-    """(J^T J)^-1, applied to columns."""
-    information = (J.T @ J).tocsc()
-    information.setdiag(information.diagonal() + _WEAK_PRECISION)
-    scale = 1 / np.sqrt(information.diagonal())
-    D = sp.diags(scale)
-    with single_threaded_blas():
-        factor = factorize((D @ information @ D).tocsc())
-
-    def solved(right: Array) -> Array:
-        with single_threaded_blas():
-            return np.asarray(scale[:, None] * factor.solve_any(scale[:, None] * right))
-
-    return solved

@@ -27,8 +27,9 @@ DETERMINED = 1e-6
 def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
     """The scores of all hypotheses, one after the other."""
     none = sp.csc_matrix((len(model.residual), 0))
-    scores = model.scores(sp.hstack([none, *(one.columns for one in hypotheses)], format='csc'))
-    blur = np.repeat([one.blur for one in hypotheses], [one.columns.shape[1] for one in hypotheses])
+    scores = model.scores(sp.hstack([none, *(fault.columns for fault in hypotheses)], format='csc'))
+    blur = np.repeat([fault.blur for fault in hypotheses],
+                     [fault.columns.shape[1] for fault in hypotheses])
     return replace(scores, information=scores.information + np.diag(blur))
 
 

@@ -48,7 +48,8 @@ _NOT_IN_LEVELS = frozenset({ANTENNA})
 metre once in a hundred times, and a robot that hardly turns does not show it."""
 TAKEN, DROPPED = 0.5, 0.1
 """Probability of a fault of odometry from which on the map is solved with its size, and odds below
-which it no longer is. Solving for a fault that is none costs a little certainty, no more."""
+which it no longer is. Solving for a fault that is none hides the true one: it must be likelier than
+not."""
 _WORDS = {
     'range_bias': 'ranges of {} are all too long or too short',
     'beacon_moved': 'beacon {} was moved',
@@ -228,13 +229,13 @@ def solved_faults(
     The sizes have the prior of a faulty source. An error whose fault has become unlikely
     (`fault_probability` and the Bayes factor) is dropped.
     """
-    names = [(one.kind, one.subject) for one in hypotheses]
-    sizes = [one.columns.shape[1] for one in hypotheses]
+    names = [(fault.kind, fault.subject) for fault in hypotheses]
+    sizes = [fault.columns.shape[1] for fault in hypotheses]
     ends = np.cumsum(sizes)
     own = [k for k, name in enumerate(names) if name in errors.size]
     inside = np.array([ends[k] - 1 for k in own], dtype=np.int64)
     outside = np.setdiff1d(np.arange(int(sum(sizes))), inside)
-    others = tuple(one for k, one in enumerate(hypotheses) if k not in own)
+    others = tuple(fault for k, fault in enumerate(hypotheses) if k not in own)
     now = np.array([errors.size[names[k]] for k in own])
     prior = np.array([_prior(hypotheses[k], config) for k in own])
     A, s = scores.information, scores.score
@@ -263,26 +264,26 @@ def solved_faults(
 def with_likely(
     solved: SolvedFaults, hidden: HiddenFaults, config: IntegrityConfig
 ) -> OdometryErrors:
-    """The errors of `solved`, and that of the likeliest further fault if it is likely at all."""
+    """The errors of `solved`, and that of the likeliest further fault if it is likely."""
     likely = dict(zip(hidden.causes, hidden.likely(config.fault_probability), strict=True))
     best, most = None, TAKEN
     begin = 0
-    for one in solved.others:
-        column, begin = begin, begin + one.columns.shape[1]
-        chance = likely.get(f'{one.kind} of {one.subject}', 0.0)
-        if one.kind in (SCALE, TURN) and chance > most:
-            best, most = (one, column), chance
+    for fault in solved.others:
+        column, begin = begin, begin + fault.columns.shape[1]
+        chance = likely.get(f'{fault.kind} of {fault.subject}', 0.0)
+        if fault.kind in (SCALE, TURN) and chance > most:
+            best, most = (fault, column), chance
     if best is None:
         return solved.errors
-    one, column = best
+    fault, column = best
     size = -solved.scores.score[column] / (
-        solved.scores.information[column, column] + _prior(one, config))
-    return OdometryErrors({**solved.errors.size, (one.kind, one.subject): float(size)})
+        solved.scores.information[column, column] + _prior(fault, config))
+    return OdometryErrors({**solved.errors.size, (fault.kind, fault.subject): float(size)})
 
 
-def _prior(one: Hypothesis, config: IntegrityConfig) -> float:
+def _prior(fault: Hypothesis, config: IntegrityConfig) -> float:
     """Precision of the size of a fault, over the square of its unit."""
-    return (one.columns.shape[1] + 2.0) / (config.fault_size * one.floor) ** 2
+    return (fault.columns.shape[1] + 2.0) / (config.fault_size * fault.floor) ** 2
 
 
 def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> bool:
