@@ -1,10 +1,10 @@
 """Noise as it is: factors on the variances that measurements claim, from their residuals.
 
 Every source of measurements has a factor on the variance that it claims: each robot's odometry,
-ranges, closures, sightings. Errors
-of neighbours are alike, and each measurement by itself would seem too precise. So residuals are
-summed over cells first: odometry over stretches of the way, ranges and sightings between the same
-two places (T, with T T^T = I, keeps the variance of white noise).
+ranges, closures, sightings. Errors of neighbours are alike, and each measurement by itself would
+seem too precise. So residuals are summed over cells first: odometry over stretches of the way,
+ranges and sightings between the same two places (T, with T T^T = I, keeps the variance of white
+noise).
 
 With whitened residuals r = R e, R = I - J (J^T J)^-1 J^T, and u = T r, the sum q_g of squares of a
 source has the expectation
@@ -41,8 +41,9 @@ from .hypotheses import odometry_scales, odometry_turns
 from .linear_model import LinearModel, keyframes_of, linear_model, newest_poses
 
 Solve = Callable[[Array], Array]
-CELL_M = 0.5
-"""Measurements between two places of this size share their errors."""
+CELL_M = 2.0
+"""Measurements between two places of this size share their errors: directions to antennas, and
+what stands around, change slowly. White noise has the same factor with cells of any size."""
 PRIOR_MEASUREMENTS = 5.0
 """Residuals that the claim of a source is worth."""
 _FAR = 4.0

@@ -16,7 +16,7 @@ whose uncertainty is part of the noise.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,12 +24,16 @@ from scipy.special import chdtrc
 
 from ...array_types import Array
 from ...graph import Estimate, Graph
+from ...graph.finding import Finding
 from ..integrity.undetected import HiddenFaults, in_words
 from .protection_frame import Scene, View, view_of
 from .solution import Location, RobotLocation
 
 if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig
+
+CAUTION = 0.2
+"""Share of the accepted risk from which an operator hears of it."""
 
 
 def driven_on(hidden: HiddenFaults, graph: Graph, estimate: Estimate) -> HiddenFaults:
@@ -48,8 +52,10 @@ def driven_on(hidden: HiddenFaults, graph: Graph, estimate: Estimate) -> HiddenF
 
 def without_the_doubtful(
     scene: Scene, hidden: HiddenFaults | None, config: BackendConfig,
-) -> tuple[RobotLocation, ...]:
+) -> tuple[tuple[RobotLocation, ...], tuple[Finding, ...]]:
     """The robots of a scene; those at risk are withdrawn, with the likeliest cause in words.
+
+    The findings tell of robots that are placed at a risk which is accepted and not small.
 
     A robot must be within the limit beside the datum, and as seen from the path of the gauge robot,
     by which people who compare paths lay the map on the world. The least sure robot is withdrawn
@@ -64,9 +70,11 @@ def without_the_doubtful(
                 if len(path) and state.robot != scene.gauge:
                     seen.append(view_of(state.robot, scene, hidden, path))
                 views[state.robot] = [view for view in seen if view is not None]
-        texts = {robot: text for robot, seen in views.items()
-                 if (text := next(filter(None, (
-                     _at_risk(view, hidden, config) for view in seen)), ''))}
+        risks = {robot: max(
+            (_risk(view, hidden, config) for view in seen), key=lambda risk: risk.probability)
+            for robot, seen in views.items() if seen}
+        texts = {robot: risk.reason for robot, risk in risks.items()
+                 if risk.probability > config.observability.integrity_risk}
         if not texts:
             break
         worst = max(texts, key=lambda robot: max(
@@ -74,11 +82,18 @@ def without_the_doubtful(
         scene = replace(scene, robots=tuple(
             replace(state, location=Location.UNLOCATED, missing=texts[worst])
             if state.robot == worst else state for state in scene.robots))
-    return tuple(
+    robots = tuple(
         replace(state, location=Location.POSITION_ONLY, missing=text)
         if state.location is Location.LOCATED and state.robot in views
         and (text := _gauge_lost(state.robot, scene, config)) else state
         for state in scene.robots)
+    accepted = config.observability
+    return robots, tuple(
+        Finding('position_risk', robot, (
+            f'the position of {robot} is off by more than {accepted.alert_limit_m:g} m with a '
+            f'probability of {100 * risk.probability:.0f} %: {risk.reason}'), risk.probability)
+        for robot, risk in risks.items()
+        if risk.probability > CAUTION * accepted.integrity_risk)
 
 
 def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
@@ -101,32 +116,37 @@ def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
             f'uncertain by {sigma:.1f} m; ranges from places further apart are missing')
 
 
-def _at_risk(
-    view: View, hidden: HiddenFaults | None, config: BackendConfig
-) -> str:
-    """Why the position of a view may be off by more than the alert limit, or ''."""
+@dataclass(frozen=True)
+class _Risk:
+    """That a position is off by more than the alert limit."""
+
+    probability: float
+    reason: str
+    """What it is due to most, in words."""
+
+
+def _risk(view: View, hidden: HiddenFaults | None, config: BackendConfig) -> _Risk:
+    """The risk of a view."""
     accepted, integrity = config.observability, config.integrity
     limit, d = accepted.alert_limit_m, len(view.noise)
     alone = beyond(np.zeros((1, d)), view.noise[None], limit)[0]
-    if hidden is None or not integrity.gate or not len(hidden.causes):
-        likely = np.zeros(0)
-        risk = np.zeros(0)
-    else:
+    likely, risk = np.zeros(0), np.zeros(0)
+    if hidden is not None and integrity.gate and len(hidden.causes):
         likely = hidden.likely(integrity.fault_probability)
         shift = view.of(hidden.lone_shift).T
         covariance = view.with_faults(view.noise, hidden.lone, hidden.owner)[1:]
         risk = likely * beyond(shift, covariance, limit)
-    sound = max(1 - float(np.sum(likely)), 0.0) * alone
-    if sound + np.sum(risk) <= accepted.integrity_risk:
-        return ''
+    sound = max(1 - float(np.sum(likely)), 0.0) * float(alone)
+    total = sound + float(np.sum(risk))
     if hidden is None or not len(risk) or sound >= np.max(risk):
         sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
-        return (f'its position is uncertain by {sigma:.1f} m; more ranges, or ranges from other '
-                'places, are missing')
+        return _Risk(total, (
+            f'its position is uncertain by {sigma:.1f} m; more ranges, or ranges from other '
+            'places, are missing'))
     worst = int(np.argmax(risk))
-    return _reason(
+    return _Risk(total, _reason(
         hidden.causes[worst], float(likely[worst]), float(np.linalg.norm(shift[worst])),
-        math.sqrt(float(np.linalg.eigvalsh(covariance[worst])[-1])))
+        math.sqrt(float(np.linalg.eigvalsh(covariance[worst])[-1]))))
 
 
 def beyond(shift: Array, covariance: Array, limit: float) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...array_types import Mask
 from ...graph import Estimate, Graph
+from ...graph.finding import Finding
 from ...graph.odometry_segments import find_segments
 from ...solver.result import SolveStats
 from ..integrity.undetected import HiddenFaults
@@ -47,6 +48,8 @@ class TickPlaces:
     """Robots whose data since the newest audit deny its map, and why."""
     covariances: Covariances | None
     protection: Protection | None
+    cautions: tuple[Finding, ...]
+    """Robots that are placed at a risk which is accepted and not small."""
 
 
 def tick_places(
@@ -86,6 +89,7 @@ def tick_places(
             suspicions, contradictions, audited, fit, verdict, store.newest_stamp_ns, config),
         store.newest_stamp_ns, config, news)
     known, protection = None, None
+    cautions: tuple[Finding, ...] = ()
     if config.backend.covariance != 'off':
         hidden = None if verdict is None or verdict.undetected is None else driven_on(
             verdict.undetected, graph, estimate)
@@ -96,14 +100,14 @@ def tick_places(
         if joint is not None:
             scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
                              {} if verdict is None else verdict.variance)
-            robots = without_the_doubtful(scene, hidden, config.backend)
+            robots, cautions = without_the_doubtful(scene, hidden, config.backend)
             scene = replace(scene, robots=robots)
             if verdict is not None and not verdict.withheld:
                 known = _covariances(scene, hidden, graph, verdict)
             protection = protection_levels(scene, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
-        protection)
+        protection, cautions)
 
 
 def _waiting(
@@ -136,6 +140,10 @@ def _covariances(
             poses.append(unknown)
             continue
         pose = view.pose.copy()
+        if hidden is not None and not np.any(view.rows < 0):
+            # Errors that sound sources have: the data are read as if there were none.
+            small = np.hstack([view.of(hidden.common), view.of(hidden.shift)[:, :1]])
+            pose[:d, :d] += small @ small.T
         if states.get(name) is Location.AMBIGUOUS:
             own = trust.newest_of(verdict, name)
             apart = 0.0 if own is None else own.apart_m

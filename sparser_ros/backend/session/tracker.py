@@ -340,7 +340,7 @@ class Tracker:
                 replace(one, index=int(store.original(one.type, np.array([one.index]))[0]))
                 for one in rejected),
             newest_stamp_ns=store.newest_stamp_ns, seconds=time.perf_counter() - begin,
-            epoch=self.epoch, findings=self._findings(),
+            epoch=self.epoch, findings=self._findings() + places.cautions,
             audited_sequence=self._audited, ruled=store.rulings.revision,
             doubt='; '.join(places.contradictions.values()) or (
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),

@@ -78,10 +78,15 @@ def scene_for(session, solution, variance):
         tracker._map.covariance(tracker.graph, none), none, True, variance)
 
 
-def withdrawn(
+def withdrawn(session, solution, evidence, metres, **options):
+    """{robot: why}, of a verdict in which the scale of B's odometry is that likely."""
+    return placed(session, solution, evidence, metres, **options)[0]
+
+
+def placed(
     session, solution, evidence, metres, *, axis=0, variance=1.0, accepted=None, **options
 ):
-    """{robot: why}, of a verdict in which the scale of B's odometry is that likely.
+    """Robots that are withdrawn, and why; robots that are placed at some risk, and which.
 
     `variance`: of the place of B, over the claimed one.
     """
@@ -96,9 +101,23 @@ def withdrawn(
     backend = dataclasses.replace(
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
         observability=ObservabilityConfig(**accepted or {}))
-    robots = without_the_doubtful(scene, hidden, backend)
+    robots, cautions = without_the_doubtful(scene, hidden, backend)
     assert [one.robot for one in robots] == ['A', 'B']
-    return {one.robot: one.missing for one in robots if one.location is not Location.LOCATED}
+    lost = {one.robot: one.missing for one in robots if one.location is not Location.LOCATED}
+    assert not {one.subject for one in cautions} & set(lost)
+    return lost, {one.subject: one for one in cautions}
+
+
+def test_a_robot_that_is_placed_at_a_risk_is_told_of():
+    session, solution = lived()
+    lost, told = placed(session, solution, 1.0, 3.0)
+    assert not lost and set(told) == {'B'}
+    assert told['B'].kind == 'position_risk' and 0.02 < told['B'].value < 0.05
+    assert told['B'].text.startswith(
+        'the position of B is off by more than 1 m with a probability of 3 %: with a probability')
+    # A fifth of the accepted risk is small.
+    assert placed(session, solution, 1.0, 3.0, accepted={'integrity_risk': 0.2}) == ({}, {})
+    assert placed(session, solution, -1.0, 3.0) == ({}, {})
 
 
 def test_a_likely_fault_that_moves_a_robot_withdraws_that_robot_and_says_why():
