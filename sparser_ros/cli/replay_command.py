@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import SolverError
+from ..io.availability import accuracy_lines, share_text
 from .calibrate_command import calibration_fields, show_levers, show_radios
 from .console import (
     NOT_CONVERGED,
@@ -94,9 +95,7 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         from ..frontend import record
         from ..io import tum
 
-        remarks = {name: f'not trusted: {name} is {robot.location.value} in map'
-                   + (f' ({robot.missing})' if robot.missing else '')
-                   for name, robot in lost.items()}
+        remarks = {name: robot.remark for name, robot in lost.items()}
         written += tum.write(args.tum, graph, estimate, graph.poses.stamp_ns, remarks)
         written += record.write(
             args.tum, graph, estimate, state.frontend.recorded_odometry(), remarks)
@@ -113,7 +112,8 @@ def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list
         map_plot.save(
             args.plot, graph, estimate, cost=solution.stats.cost_final,
             untrusted={name: robot.location.value for name, robot in lost.items()},
-            located=solution.landmark_located)
+            located=solution.landmark_located,
+            notes={name: share_text(shares) for name, shares in result['fix_share'].items()})
         written.append(args.plot)
     return written
 
@@ -135,6 +135,8 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
     for robot, state in result['locations'].items():
         print(f'  {robot}: {state["location"]}'
               + (f' ({state["missing"]})' if state['missing'] else ''))
+        if robot in result['fix_share']:
+            print(f'    fix: {share_text(result["fix_share"][robot])} of the time')
     if result['truth']:
         _errors(result['truth'], verbose)
     residuals = result['range_residuals_m']
@@ -164,6 +166,8 @@ def _errors(truth: dict[str, Any], verbose: bool) -> None:
     print(f'  against ground truth: RMSE {truth["ate_rmse_m"]:.3f} m, mean '
           f'{truth["ate_m"]:.3f} m (aligned on {", ".join(truth["aligned_on"])}; '
           f'{truth["compared"]} of {truth["keyframes"]} keyframes)')
+    for line in accuracy_lines(truth['stated']):
+        print(f'  {line}')
     if not verbose:
         return
     for robot, errors in truth['robots'].items():

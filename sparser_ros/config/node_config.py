@@ -35,6 +35,9 @@ class PublishConfig:
     """What is published, and how large it may grow."""
 
     tf: bool = option(True, 'publish map -> odom of every located robot on /tf', live=True)
+    tf_float: bool = option(
+        False, 'and of robots that are not located but have a pose with a covariance (fix type 1 '
+        'of ~/status), and their ~/odometry: for users who look at covariances', live=True)
     paths: bool = option(True, 'publish ~/path/<robot> after every solve', live=True)
     poses: bool = option(True, 'publish ~/pose/<robot> (map frame) after every solve', live=True)
     markers: bool = option(True, 'publish ~/markers for RViz', live=True)

@@ -3,7 +3,7 @@
     python -m sparser_ros.demo.demo [GRAPH.pyfg | BAG] [--rate R] [--config C.yaml]
 
 Exit code 0: every message was accepted or counted as dropped, the last solution contains all data
-and every robot is located; 2: bad input; 3: one of these failed.
+and every robot has a pose with a covariance; 2: bad input; 3: one of these failed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     node_command = [sys.executable, '-m', 'sparser_ros.node.main', '--ros-args', '--params-file',
                     str(scratch / 'parameters.yaml'), '-p', 'use_sim_time:=true']
     with contextlib.ExitStack() as stack:
-        monitor = stack.enter_context(contextlib.closing(Monitor(odom_frame=data.odom_frame)))
+        monitor = stack.enter_context(contextlib.closing(Monitor(
+            odom_frame=data.odom_frame, robots=data.parameters['robots'],
+            dimension=data.parameters.get('dimension', 2))))
         film = stack.enter_context(contextlib.closing(
             MapFilm(data.parameters['robots']))) if args.animation else None
         node = stack.enter_context(Child(node_command, out / 'node.log', environment))
@@ -125,7 +127,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
     if saved is not None:
         shutil.copytree(saved, out, dirs_exist_ok=True)
-        demo_data.draw(saved / 'map.pyfg', out / 'map.png', data)
+        demo_data.draw(saved / 'map.pyfg', out / 'map.png', data, report)
     print(demo_data.summary(report, out))
     return SOLVED if report['passed'] else NOT_CONVERGED
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.session.solution import Fix
 from ..config import FormatError
 from ..config.simulation_config import SimulationConfig
 from ..config.sparser import SparserConfig, load_yaml
@@ -19,6 +20,7 @@ from ..config.yaml_file import merged
 from ..frontend.counters import KINDS
 from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import atomic, graph_bag, graph_file, pyfg, report, simulation
+from ..io.availability import accuracy_lines, positions_of, share_text
 from ..io.bag import BagReader, is_bag
 from ..linalg.dense.alignment import align
 from ..node.latency import latencies
@@ -64,6 +66,10 @@ def prepare(source: Path | None, config: Path | None, scratch: Path, seed: int =
         graph = graph_file.read(source)
         name, bag, parameters = source.stem, scratch / 'bag', graph_bag.node_config(graph)
         graph_bag.write(bag, graph)
+        if source.suffix == '.pyfg':
+            # Positions in such a file are the truth; in .g2o they are a start.
+            truth = graph.replaced(
+                poses=graph.poses.replaced(stamp_ns=graph_bag.pose_stamps(graph)))
     elif is_bag(source):
         name, bag = source.stem, source
         parameters = {} if 'robots' in given else {'robots': robots_in(source)}
@@ -129,6 +135,8 @@ def report_of(
         'robots': states,
         'missing': dict(zip(seen.status.robot_names, seen.status.robot_missing, strict=True))
         if seen.status is not None else {},
+        'fix_share': seen.availability.shares,
+        'stated': {},
         'settled_after_s': settled_after_s,
         'solutions': seen.solutions,
         'latency_s': latencies(seen.published, rate),
@@ -148,12 +156,14 @@ def report_of(
         if len(graph.ranges):
             result['range_residual_median_m'] = float(
                 np.median(np.abs(range_residuals(graph, estimate))))
+        if data.truth is not None:
+            result['stated'] = seen.availability.accuracy(positions_of(data.truth))
         if data.graph is not None:
             result['cost_on_file'], result['cost_on_file_note'] = cost_on_file(
                 data.graph, graph, estimate)
     result['passed'] = bool(
         settled_after_s is not None and messages['unaccounted'] == 0
-        and states and all(state == 'located' for state in states.values()))
+        and seen.status is not None and states and min(seen.status.robot_fix) > Fix.NONE)
     return result
 
 
@@ -270,13 +280,16 @@ def truth_of(data: DemoInput, saved: Graph) -> Estimate | None:
                     saved.landmarks.position.copy())
 
 
-def draw(saved: Path, target: Path, data: DemoInput) -> None:
-    """Draw the map, in the frame of the truth where that is known."""
+def draw(saved: Path, target: Path, data: DemoInput, result: Mapping[str, Any]) -> None:
+    """Draw the map, in the frame of the truth where that is known, with what a report says."""
     graph = pyfg.read(saved)
     estimate, truth = estimate_of(graph), truth_of(data, graph)
     if truth is not None:
         estimate = estimate.moved(*align(estimate.translation, truth.translation))
-    plot.save(target, graph, estimate, truth=truth, title=data.name)
+    plot.save(
+        target, graph, estimate, truth=truth, title=data.name,
+        untrusted={name: state for name, state in result['robots'].items() if state != 'located'},
+        notes={name: share_text(shares) for name, shares in result['fix_share'].items()})
 
 
 def summary(result: dict[str, Any], out: Path) -> str:
@@ -288,6 +301,8 @@ def summary(result: dict[str, Any], out: Path) -> str:
     for robot, state in result['robots'].items():
         missing = result['missing'].get(robot)
         lines.append(f'  {robot:<12} {state}' + (f' ({missing})' if missing else ''))
+        if robot in result['fix_share']:
+            lines.append(f'  {"":<12} {share_text(result["fix_share"][robot])} of the time')
     messages = result['messages']
     received = sum(kind['received'] for kind in messages['kinds'].values())
     dropped = {
@@ -305,6 +320,7 @@ def summary(result: dict[str, Any], out: Path) -> str:
         'measured',
         f'  position     RMSE {text(result.get("ate_rmse_m"), " m")}, '
         f'mean {text(result.get("ate_m"), " m")}',
+        *(f'               {line}' for line in accuracy_lines(result['stated'])),
         f'  map -> odom  longest gap '
         f'{text(max(result["tf_gap_max_s"].values(), default=None), " s")}',
         f'  callbacks    longest {text(result["callback_max_ms"], " ms")}',

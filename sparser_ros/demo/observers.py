@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import Path
 from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -24,7 +25,9 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ..array_types import Array
 from ..config import SparserError
+from ..io.availability import Availability, StatedPose
 from ..msg import SolverStatus
+from ..node.cdr import path_points
 from ..node.conversions import stamp_ns, topic_token
 from ..node.qos import LATCHED, STATUS, TRANSFORMS
 from ..plot.animation import MapFrame
@@ -92,6 +95,7 @@ class Observation:
     first_clock_steady_s: float = 0.0
     last_clock_steady_s: float = 0.0
     clock_count: int = 0
+    availability: Availability = field(default_factory=Availability)
 
     @property
     def settled(self) -> bool:
@@ -114,10 +118,12 @@ class Monitor(Listener):
     """Subscribes to what one sparser node publishes about its state; calls its services."""
 
     def __init__(
-        self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom'
+        self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom',
+        robots: Sequence[str] = (), dimension: int = 2,
     ) -> None:
         super().__init__('sparser_monitor')
         self._odom_frame = odom_frame
+        self._dimension = dimension
         self._name = node_name
         self.seen = Observation()
         for kind, topic, callback, profile in (
@@ -127,7 +133,32 @@ class Monitor(Listener):
             (Clock, '/clock', self._on_clock, STATUS),
         ):
             self.node.create_subscription(kind, topic, callback, profile)
+        self._paths: dict[str, bytes] = {}
+        self._poses: dict[str, PoseWithCovarianceStamped] = {}
+        for robot in robots:
+            token = topic_token(robot)
+            self.node.create_subscription(
+                PoseWithCovarianceStamped, f'{node_name}/pose/{token}',
+                partial(self._poses.__setitem__, robot), STATUS)
+            self.node.create_subscription(
+                Path, f'{node_name}/path/{token}', partial(self._paths.__setitem__, robot),
+                LATCHED, raw=True)
         self.start()
+
+    def _draw(self, fixes: Mapping[str, int]) -> None:
+        """Keep the newest paths and poses, which belong to the solution before."""
+        d, paths, newest = self._dimension, {}, []
+        for robot, data in self._paths.items():
+            stamps, positions = path_points(data)
+            pose = self._poses.get(robot)
+            if not len(stamps) or pose is None or not fixes.get(robot):
+                continue
+            paths[robot] = stamps, positions[:, :d]
+            newest.append(StatedPose(
+                robot, fixes[robot], stamp_ns(pose.header.stamp),
+                np.array(_xyz(pose.pose.pose.position))[:d],
+                np.array(pose.pose.covariance).reshape(6, 6)[:d, :d]))
+        self.seen.availability.draw(paths, newest)
 
     def _on_transforms(self, message: TFMessage) -> None:
         now = time.monotonic()
@@ -152,6 +183,8 @@ class Monitor(Listener):
         if before is None or (before.cost, before.solve_seconds) != (
                 message.cost, message.solve_seconds):
             self.seen.solutions += 1
+            if before is not None:
+                self._draw(dict(zip(before.robot_names, map(int, before.robot_fix), strict=True)))
             if math.isfinite(message.latency):
                 at = stamp_ns(message.header.stamp) * 1e-9
                 self.seen.published.append((at, at - message.latency))
@@ -160,6 +193,10 @@ class Monitor(Listener):
             if state != 'located' and record is not None:
                 # It has no transform: its gap ends.
                 record.last_steady_s = 0.0
+        if message.keyframes:
+            self.seen.availability.note(
+                stamp_ns(message.header.stamp) * 1e-9,
+                dict(zip(message.robot_names, map(int, message.robot_fix), strict=True)))
         self.seen.status = message
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:

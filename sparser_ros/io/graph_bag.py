@@ -26,8 +26,8 @@ from .tum import quats, safe_name, xyz
 
 MOST_ANTENNAS = 16
 """Distinct lever arms of a robot above which its graph was made from keyframes, not antennas."""
-FILE_LIMIT_M = 250.0
-"""Alert limit (m) of a graph file: it is shown as a whole."""
+LIMIT_SHARE, LEAST_LIMIT_M = 0.01, 1.0
+"""Alert limit of a graph file: a share of the extent of its positions, and at least so much."""
 FILE_PAUSE_S = 600.0
 """Pause (s) of a robot's odometry across which its measurements wait for the next pose."""
 SYNTHETIC_STEP_NS = SECOND // 10
@@ -368,6 +368,13 @@ class RadioNames:
         return specs
 
 
+def limit_of(graph: Graph) -> float:
+    """Alert limit in metres that suits the size of a graph: 1 m up to 150 m, 10 m for 1 km."""
+    places = graph.poses.translation
+    extent = float(np.linalg.norm(np.ptp(places, axis=0))) if len(places) else 0.0
+    return max(LEAST_LIMIT_M, float(f'{LIMIT_SHARE * extent:.1g}'))
+
+
 def node_config(graph: Graph) -> dict[str, Any]:
     """Parameters with which the node rebuilds the graph from its bag."""
     config: dict[str, Any] = {
@@ -385,12 +392,9 @@ def node_config(graph: Graph) -> dict[str, Any]:
                      'gap_s': 1e6, 'max_extrapolation_s': 60.0},
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
         'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
-        # Costs of a file are stated without a kernel. Of its sigmas the node learns too late what
-        # they are (outfinite: residuals of 0.06 sigma): a position is uncertain by tens of metres.
+        # Costs of a file are stated without a kernel.
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
-        'backend': {'observability': {'alert_limit_m': FILE_LIMIT_M, 'heading_sigma_rad': 3.0},
-                    'integrity': {'gate': False, 'doubt_ranges': False, 'doubt_odometry': False,
-                                  'solve_odometry': False}},
+        'backend': {'observability': {'alert_limit_m': limit_of(graph)}},
     }
     if len(graph.sightings):
         longest = np.linalg.norm(graph.sightings.translation, axis=1).max()

@@ -62,6 +62,10 @@ uint32 robots_located
 string[] robot_names
 string[] robot_states
 string[] robot_missing
+uint8 FIX_NONE=0
+uint8 FIX_FLOAT=1
+uint8 FIX_FIXED=2
+uint8[] robot_fix
 float64[] robot_sigma_m
 float64[] robot_sigma_rad
 float64[] robot_correction_m

@@ -161,6 +161,7 @@ REPLAY = ReportSection(
         unused_topics[] | | topics with ranges or odometry that no input reads
         locations.*.location | | of each robot: `located`, `position_only`, `ambiguous`, `unlocated`
         locations.*.missing | | what is missing, in words
+        fix_share.*.* | - | of each robot: share of the time with fix `none`, `float`, `fixed`
         beacons.*.located | | whether its position is determined
         beacons.*.position | m | in map; null where not determined
         range_residuals_m.count | - | ranges between located ends; the following are about these
@@ -183,6 +184,9 @@ REPLAY = ReportSection(
         truth.robots.*.ate_max_m | m | largest error
         truth.robots.*.heading_offset_rad | rad | mean heading against the truth's frame
         truth.robots.*.heading_spread_rad | rad | spread about it
+        truth.stated.*.poses | - | newest poses as they were stated, by fix `float`, `fixed`
+        truth.stated.*.rmse_m | m | their root mean square error, each map laid on the truth
+        truth.stated.*.inside_95 | - | share of them within its own ellipse of 95 %
         truth.relative_poses[].from | | robot
         truth.relative_poses[].to | | robot whose trajectory is placed relative to it
         truth.relative_poses[].translation_error_m | m | mean error of that
@@ -217,10 +221,14 @@ not tell
 LIVE = ReportSection(
     'Live run', ('demo',), 'What `./dev/demo` measured at the topics of the running node.',
     _fields("""
-        passed | | all robots located, settled, no message unaccounted for
+        passed | | every robot has a pose with a covariance, settled, no message unaccounted for
         rate | - | multiple of real time
         robots.* | | state of each robot
         missing.* | | what is missing, in words
+        fix_share.*.* | - | of each robot: share of the time with fix `none`, `float`, `fixed`
+        stated.*.poses | - | newest poses as they were published, by fix, where a truth is known
+        stated.*.rmse_m | m | their root mean square error, each map laid on the truth
+        stated.*.inside_95 | - | share of them within its own ellipse of 95 %
         messages.sent.* | - | messages played, by topic
         messages.unheard[] | | topics without a subscriber
         messages.arrived.* | - | by topic

@@ -75,12 +75,7 @@ def path_bytes(
     if not len(stamps_ns):
         return writer.bytes()
     frame = frame_id.encode() + b'\0'
-    padding = -(12 + len(frame)) % 8
-    element = np.dtype([
-        ('sec', '<i4'), ('nanosec', '<u4'), ('length', '<u4'), ('frame', f'S{len(frame)}'),
-        ('padding', f'V{padding}'), ('pose', '<f8', 7),
-    ])
-    poses = np.zeros(len(stamps_ns), dtype=element)
+    poses = np.zeros(len(stamps_ns), dtype=_path_element(len(frame)))
     poses['sec'], poses['nanosec'] = stamps_ns // 10**9, stamps_ns % 10**9
     poses['length'], poses['frame'] = len(frame), frame
     poses['pose'][:, :3], poses['pose'][:, 3:] = positions_xyz, quats_xyzw
@@ -90,3 +85,23 @@ def path_bytes(
     writer.pack('i', int(first['sec'])).pack('I', int(first['nanosec'])).string(frame_id)
     writer.align(8).raw(first['pose'].tobytes())
     return writer.raw(poses[1:].tobytes()).bytes()
+
+
+def path_points(data: bytes) -> tuple[Index, Array]:
+    """Stamps (n,) in ns and positions (n, 3) of what `path_bytes` wrote, without the first pose."""
+    length = struct.unpack_from('<I', data, 12)[0]
+    at = 16 + length + -length % 4
+    count = struct.unpack_from('<I', data, at)[0]
+    rows = max(count - 1, 0)
+    element = _path_element(length)
+    poses = np.frombuffer(
+        data, dtype=element, count=rows, offset=len(data) - rows * element.itemsize)
+    return (poses['sec'].astype(np.int64) * 10**9 + poses['nanosec'],
+            np.asarray(poses['pose'][:, :3]))
+
+
+def _path_element(length: int) -> np.dtype:
+    """A pose of a path that is not the first, its frame having so many bytes."""
+    return np.dtype([
+        ('sec', '<i4'), ('nanosec', '<u4'), ('length', '<u4'), ('frame', f'S{length}'),
+        ('padding', f'V{-(12 + length) % 8}'), ('pose', '<f8', 7)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array_types import Array, Index, Mask
-from ..backend.session.solution import Location, Solution
+from ..backend.session.solution import Fix, Location, Solution
 from ..graph import Ranges, Table, antennas
 from .keyframe_arrays import Keyframes
 from .transforms import Transform, lifted, planar_quats, spatial
@@ -30,7 +30,7 @@ def map_to_odom(solution: Solution, keyframes: Keyframes) -> dict[str, Transform
     makes a look-up in the hot path unnecessary.
     """
     transforms = {}
-    for robot, row in stated_rows(solution, keyframes).items():
+    for robot, row in newest_rows(solution, keyframes, Fix.FLOAT).items():
         here = lifted(solution.estimate.rotation[row], solution.estimate.translation[row])
         transforms[robot] = here @ lifted(*keyframes.odometry(row)).inverse()
     return transforms
@@ -51,26 +51,16 @@ def corrections(
     return moved
 
 
-def newest_rows(solution: Solution, keyframes: Keyframes) -> dict[str, int]:
-    """Row of the newest keyframe in the solution, of every located robot."""
-    solved = len(solution.estimate.translation)
-    newest = {}
-    for item in solution.robots:
-        rows = keyframes.rows(item.robot, solved)
-        if item.location is Location.LOCATED and len(rows):
-            newest[item.robot] = int(rows[-1])
+def newest_rows(
+    solution: Solution, keyframes: Keyframes, least: Fix = Fix.FIXED
+) -> dict[str, int]:
+    """Row of the newest keyframe in the solution, of every robot that has at least this fix."""
+    solved, newest = len(solution.estimate.translation), {}
+    for robot, fix in solution.fixes.items():
+        rows = keyframes.rows(robot, solved)
+        if fix >= least and len(rows):
+            newest[robot] = int(rows[-1])
     return newest
-
-
-def stated_rows(solution: Solution, keyframes: Keyframes) -> dict[str, int]:
-    """The same of every robot whose pose is stated: located, or with a finite covariance."""
-    solved, known = len(solution.estimate.translation), solution.covariances
-    stated = newest_rows(solution, keyframes)
-    for item in solution.robots:
-        rows = keyframes.rows(item.robot, solved)
-        if len(rows) and known is not None and known.of(item.robot) is not None:
-            stated[item.robot] = int(rows[-1])
-    return stated
 
 
 def trajectory(
@@ -90,16 +80,16 @@ def trajectory(
 def drawable(solution: Solution, keyframes: Keyframes) -> Mask:
     """(n + m,): true for points that may be shown in `map`, poses first.
 
-    Poses of located robots and the newest keyframe of position-only ones; located landmarks.
+    Poses of robots that have a fix, of position-only ones the newest keyframe; located landmarks.
     """
-    solved = len(solution.estimate.translation)
+    solved, fixes = len(solution.estimate.translation), solution.fixes
     shown = np.zeros(solved, dtype=bool)
     for item in solution.robots:
         rows = keyframes.rows(item.robot, solved)
-        if item.location is Location.LOCATED:
+        if item.location is Location.POSITION_ONLY:
+            shown[rows[-1:]] = True
+        elif fixes[item.robot] is not Fix.NONE:
             shown[rows] = True
-        elif item.location is Location.POSITION_ONLY and len(rows):
-            shown[rows[-1]] = True
     return np.concatenate([shown, solution.landmark_located])
 
 

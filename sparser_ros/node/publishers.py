@@ -18,13 +18,13 @@ from visualization_msgs.msg import MarkerArray
 
 from ..array_types import Array
 from ..backend.session.covariances import Covariances
-from ..backend.session.solution import Solution
+from ..backend.session.solution import Fix, Solution
 from ..config.sparser import SparserConfig
 from .cdr import path_bytes
 from .conversions import fill_pose, time_message, topic_token
 from .marker_scene import Newest, beacon_markers, scene_markers
 from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
-from .picture import corrections, map_to_odom, newest_rows, stated_rows, trajectory
+from .picture import corrections, map_to_odom, newest_rows, trajectory
 from .pipeline import Pipeline
 from .pose_covariance import message_covariance
 from .qos import LATCHED, NO_EVENTS, STATUS, TRANSFORMS
@@ -48,7 +48,7 @@ class Publishers:
         self._markers_due: Solution | None = None
         self._covariances: Covariances | None = None
         self._keyframe_xyz: dict[str, Array] = {}
-        """Newest keyframe of each located robot in `map`, (3,); `_covariances` are of these."""
+        """Newest keyframe of each robot with a pose, (3,); `_covariances` are of these."""
         self.corrections_m: dict[str, float] = {}
         """How far the last solution moved each robot in `map`."""
         self.map_to_odom = MapToOdom(int(config.node.tf_tolerance_s * 1e9))
@@ -81,15 +81,16 @@ class Publishers:
         """Take over the transforms at once and queue the rest, replacing what is still queued."""
         publish, keyframes = self._config.node.publish, self._pipeline.keyframes
         self._stated = map_to_odom(solution, keyframes)
-        located = newest_rows(solution, keyframes)
-        transforms = {robot: one for robot, one in self._stated.items() if robot in located}
+        transforms = {
+            robot: self._stated[robot] for robot in newest_rows(
+                solution, keyframes, Fix.FLOAT if publish.tf_float else Fix.FIXED)}
         self.corrections_m = corrections(
             self.map_to_odom.transforms, transforms, self._pipeline.frontend.latest_odometry)
         self.map_to_odom.update(transforms)
         self._covariances = solution.covariances
         self._keyframe_xyz = {
             robot: spatial(solution.estimate.translation[row:row + 1])[0]
-            for robot, row in stated_rows(solution, keyframes).items()}
+            for robot, row in newest_rows(solution, keyframes, Fix.FLOAT).items()}
         self._jobs.clear()
         for robot in self._stated:
             if publish.poses:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend.session.solution import Solution
+from ..backend.session.solution import Fix, Location, Solution
 from .keyframe_arrays import Keyframes
 from .markers import ARROW, SPHERE, TEXT, Color, Marker, line_list
 from .picture import newest_rows, trajectory
@@ -18,6 +18,11 @@ COLOURS: tuple[Color, ...] = (
     (0.80, 0.47, 0.65, 1.0), (0.0, 0.45, 0.70, 1.0), (0.84, 0.37, 0.0, 1.0),
     (0.94, 0.89, 0.26, 1.0))
 LABEL: Color = (1.0, 1.0, 1.0, 0.9)
+FLOAT_ALPHA = 0.4
+"""Opacity of robots that are not located."""
+MOST_ELLIPSE = 300.0
+"""Diameter of an ellipse, in radii of a beacon, from which it would hide the map: some three times
+its extent."""
 MOST_POINTS = 4000
 """Points of a drawn trajectory; more are thinned evenly."""
 ARROW_LENGTH, ARROW_WIDTH = 6.0, 1.5
@@ -25,13 +30,21 @@ ARROW_LENGTH, ARROW_WIDTH = 6.0, 1.5
 
 
 def robot_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
-    """Of every located robot, in the order of the names; `size`: radius of a beacon in metres.
+    """Of every robot with a pose, in the order of the names; `size`: radius of a beacon, metres.
 
+    A robot that is not located is faint. Of one whose heading is open no arrow is drawn.
     Namespaces: trajectories, robots, robots_names, robot_uncertainty.
     """
     markers: list[Marker] = []
-    for number, (robot, row) in enumerate(sorted(newest_rows(solution, keyframes).items())):
-        colour = COLOURS[number % len(COLOURS)]
+    located = newest_rows(solution, keyframes)
+    turning = {one.robot for one in solution.robots if one.location is Location.POSITION_ONLY}
+    drawn = newest_rows(solution, keyframes, Fix.FLOAT)
+    for number, robot in enumerate(sorted(one.robot for one in solution.robots)):
+        if robot not in drawn or robot in turning:
+            continue
+        row, colour = drawn[robot], COLOURS[number % len(COLOURS)]
+        if robot not in located:
+            colour = (*colour[:3], FLOAT_ALPHA)
         track = trajectory(solution, keyframes, robot, MOST_POINTS).positions_xyz
         pieces = line_list(
             'trajectories', np.stack([track[:-1], track[1:]], axis=1), colour, size / 2)
@@ -57,12 +70,12 @@ def _robot(
                scale=(0.0, 0.0, 3 * size), color=LABEL, text=robot)]
     own = None if solution.covariances is None else solution.covariances.of(robot)
     region = None if own is None else ellipsoid(_position_block(own))
-    if region is not None:
+    if region is not None and max(region.diameters) < MOST_ELLIPSE * size:
         p, q, r = region.diameters
         markers.append(Marker(
             'robot_uncertainty', number, SPHERE, position_xyz=(x, y, z),
             quat_xyzw=region.quat_xyzw, scale=(p, q, r or size / 10),
-            color=(*colour[:3], 0.25)))
+            color=(*colour[:3], 0.25 * colour[3])))
     return markers
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..array_types import Array
 from ..backend.session.covariances import covariance_fields
-from ..backend.session.solution import Location, Solution
+from ..backend.session.solution import Fix, Solution
 from ..config import ConfigError, FormatError, SparserError
 from ..config.sparser import SparserConfig
 from ..frontend import record
@@ -52,10 +52,10 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
     Its name is that of the time of day, or the one given; SparserError where that is taken.
 
     `graph` is the sum of the increments up to `solution.sequence`. The folder holds `map.pyfg`
-    and `map.json`, `<robot>.tum` of every robot located in `map` (others have no trajectory
-    there), `odometry_rate/<robot>.tum` of those whose `odometry` is given, `beacons.yaml`,
-    `beacons.csv` and, where they are known, the covariances of newest poses and landmarks,
-    `covariances.json`, and what the calibration of radios has found, `radios.yaml`.
+    and `map.json`, `<robot>.tum` of every robot that has a pose in `map` (the first line says of
+    one that is not located), `odometry_rate/<robot>.tum` of those whose `odometry` is given,
+    `beacons.yaml`, `beacons.csv` and, where they are known, the covariances of newest poses and
+    landmarks, `covariances.json`, and what the calibration of radios has found, `radios.yaml`.
     """
     if graph.n_poses != len(solution.estimate.translation):
         raise SparserError(
@@ -71,10 +71,13 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
     with atomic.replacing(target) as folder:
         folder.mkdir(parents=True)
         pyfg.write(folder / 'map.pyfg', with_estimate(graph, solution.estimate))
-        located = [r.robot for r in solution.robots if r.location is Location.LOCATED]
-        part, estimate = _restricted(graph, solution.estimate, located)
-        tum.write(folder, part, estimate, part.poses.stamp_ns)
-        record.write(folder, part, estimate, odometry)
+        fixes = solution.fixes
+        part, estimate = _restricted(graph, solution.estimate, [
+            robot for robot, fix in fixes.items() if fix is not Fix.NONE])
+        remarks = {one.robot: one.remark for one in solution.robots
+                   if fixes[one.robot] is Fix.FLOAT}
+        tum.write(folder, part, estimate, part.poses.stamp_ns, remarks)
+        record.write(folder, part, estimate, odometry, remarks)
         if solution.covariances is not None:
             report.write(
                 folder / 'covariances.json', covariance_fields(graph, solution.covariances))
@@ -126,9 +129,11 @@ def listed(names: Sequence[str]) -> str:
 
 def missing(solution: Solution, beacons: Sequence[str]) -> list[str]:
     """What a map of this solution does not hold, in words; `beacons` are those of its graph."""
-    lacks = [f'no trajectory of {one.robot}, which is {one.location.value}'
+    fixes = solution.fixes
+    lacks = [('no trajectory' if fixes[one.robot] is Fix.NONE else 'only an uncertain trajectory')
+             + f' of {one.robot}, which is {one.location.value}'
              + (f' ({one.missing})' if one.missing else '')
-             for one in solution.robots if one.location is not Location.LOCATED]
+             for one in solution.robots if fixes[one.robot] is not Fix.FIXED]
     located = solution.landmark_located
     unknown = [name for name, known in zip(beacons, located, strict=False) if not known]
     if not np.any(located):

@@ -11,7 +11,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from ..backend.session.bound import NOTHING
-from ..backend.session.solution import Location, Solution
+from ..backend.session.solution import Fix, Location, Solution
 from ..graph.finding import Finding
 from ..msg import SolverStatus
 from ..solver.result import SolveStatus
@@ -133,6 +133,8 @@ def _add_robots(
     message.robot_names = list(known)
     message.robot_states = [state for state, _ in known.values()]
     message.robot_missing = [missing for _, missing in known.values()]
+    fixes = {} if pipeline.solution is None else pipeline.solution.fixes
+    message.robot_fix = [int(fixes.get(robot, Fix.NONE)) for robot in known]
     message.robot_correction_m = [corrections_m.get(robot, math.nan) for robot in known]
     covariances = None if pipeline.solution is None else pipeline.solution.covariances
     both = [sigmas(covariances, robot) for robot in known]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ CLOSURE = '#222222'
 """No robot's colour: closures lie on the trajectories that they join."""
 LAYER = {'ranges': 1, 'rejected': 3, 'loop closures': 4.5}
 """Trajectories are layer 4; a closure joins places that lie on one another."""
-MOST_COLUMNS = 6
-"""Names side by side in the legend, which is 8 inches wide."""
+MOST_COLUMNS, LETTERS = 6, 110
+"""Names side by side in the legend, and letters of a line of it: it is 8 inches wide."""
+LETTERS_OF_A_LINE = 10
+"""Room that the line before a name takes, and what is between two."""
 MOST_LABELS = 30
 """Beacons up to which names are drawn."""
 
@@ -34,11 +36,13 @@ def save(
     title: str = '',
     untrusted: Mapping[str, str] | None = None,
     located: Mask | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
     """Draw a map; `truth` in the frame of the estimate, `weights` robust weights by table.
 
     `untrusted`: robot -> why, of robots whose trajectory is drawn faint, broken and with that word;
-    `located` (m,): landmarks that have a place, others are drawn hollow (None: all have).
+    `located` (m,): landmarks that have a place, others are drawn hollow (None: all have). `notes`:
+    robot -> what the legend says of it besides.
 
     Raises SparserError for an estimate without a position.
     """
@@ -57,7 +61,7 @@ def save(
                 axes.plot(*truth.translation[graph.pose_rows(number)].T, color=FAINT,
                           linewidth=0.9, linestyle=(0, (4, 2)), zorder=2,
                           label='reference' if number == 0 else None)
-        _draw_trajectories(axes, graph, estimate, untrusted)
+        _draw_trajectories(axes, graph, estimate, untrusted, notes or {})
         _draw_landmarks(axes, graph, estimate.landmarks, located)
         _draw_rejected(axes, graph, estimate, rejected)
         axes.set_title(title or _title(graph, cost, untrusted), fontsize=11)
@@ -76,9 +80,15 @@ def save(
             # Below the axes: inside, it would lie over trajectories.
             legend = drawing.legend(
                 handles, names, loc='outside lower center', fontsize=8, frameon=False,
-                ncols=min(len(names), MOST_COLUMNS))
+                ncols=_columns(names))
             for line in legend.get_lines():
                 line.set_alpha(1.0)
+
+
+def _columns(names: Sequence[str]) -> int:
+    """Columns of a legend, each as wide as its longest name."""
+    widest = max(map(len, names)) + LETTERS_OF_A_LINE
+    return max(1, min(len(names), MOST_COLUMNS, LETTERS // widest))
 
 
 def _height(estimate: Estimate, truth: Estimate | None) -> float:
@@ -134,7 +144,8 @@ def _draw_lines(axes: Any, path: Array, colour: str, alpha: float, label: str) -
 
 
 def _draw_trajectories(
-    axes: Any, graph: Graph, estimate: Estimate, untrusted: Mapping[str, str]
+    axes: Any, graph: Graph, estimate: Estimate, untrusted: Mapping[str, str],
+    notes: Mapping[str, str],
 ) -> None:
     """One line per robot, a ring where it starts and a dot where it ends."""
     colours = robot_colours(graph.robots)
@@ -143,9 +154,10 @@ def _draw_trajectories(
         if not len(track):
             continue
         why = untrusted.get(robot, '')
+        words = '; '.join(filter(None, (why, notes.get(robot, ''))))
         style: dict[str, Any] = {'color': colours[robot], 'alpha': 0.4 if why else 1.0}
         axes.plot(*track.T, linewidth=1.4, linestyle='--' if why else '-', zorder=4,
-                  label=f'{robot} ({why})' if why else robot, **style)
+                  label=f'{robot} ({words})' if words else robot, **style)
         axes.plot(*track[:1].T, 'o', markerfacecolor='white', markersize=7, zorder=5, **style)
         axes.plot(*track[-1:].T, 'o', markersize=6, zorder=5, **style)
 

@@ -11,7 +11,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from visualization_msgs.msg import MarkerArray
 
 from sparser_ros.node import markers
-from sparser_ros.node.cdr import path_bytes
+from sparser_ros.node.cdr import path_bytes, path_points
 
 
 @pytest.mark.parametrize('frame', ['map', 'm', 'world', 'some/map_1', ''])
@@ -32,6 +32,9 @@ def test_path_round_trip(frame, count):
         assert [point.x, point.y, point.z] == positions[k].tolist()
         assert [turn.x, turn.y, turn.z, turn.w] == quats[k].tolist()
     assert len(serialize_message(message)) == len(data)
+    read_stamps, read_positions = path_points(data)
+    assert read_stamps.tolist() == stamps[1:].tolist()
+    assert read_positions.tolist() == positions[1:].tolist()
 
 
 def test_marker_array_round_trip():

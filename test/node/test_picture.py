@@ -1,14 +1,13 @@
 """What is published of a solution, from arrays alone."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sparser_ros.backend.session.covariances import NETWORK, Covariances
 from sparser_ros.backend.session.rulings import Ruling, Rulings
-from sparser_ros.backend.session.solution import Location, Rejected, RobotLocation
+from sparser_ros.backend.session.solution import Fix, Location, Rejected, RobotLocation, Solution
 from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
@@ -22,10 +21,10 @@ from sparser_ros.node.picture import (
     map_to_odom,
     newest,
     newest_rows,
-    stated_rows,
     trajectory,
 )
 from sparser_ros.node.transforms import lifted
+from sparser_ros.solver.result import SolveStats, SolveStatus
 
 RNG = np.random.default_rng(5)
 TRUE_MAP_ODOM = {'A': lifted(angle_to_matrix(0.7), np.array([3.0, -1.0])),
@@ -61,15 +60,16 @@ def scene():
     estimate = Estimate(
         np.array([m.rotation[:2, :2] for m in moved]),
         np.array([m.translation[:2] for m in moved]), np.array([[5.0, 6.0], [7.0, 8.0]]))
-    solution = SimpleNamespace(
-        estimate=estimate, rejected=(), covariances=None, landmark_located=np.array([True, False]),
-        robots=(RobotLocation('A', Location.LOCATED), RobotLocation('B', Location.LOCATED)))
+    solution = Solution(
+        1, estimate, (RobotLocation('A', Location.LOCATED), RobotLocation('B', Location.LOCATED)),
+        np.array([True, False]), SolveStatus.CONVERGED, '',
+        SolveStats(2, 'none', 'explicit', 'cpu', 'none'), False)
     return keyframes, solution
 
 
 def relocated(solution, **states):
     robots = tuple(RobotLocation(name, state) for name, state in states.items())
-    return SimpleNamespace(**{**vars(solution), 'robots': robots})
+    return dataclasses.replace(solution, robots=robots)
 
 
 def test_rows_of_a_robot(scene):
@@ -109,11 +109,14 @@ def test_only_located_robots_have_transforms_without_covariances(scene, state):
 def test_a_pose_is_stated_where_its_covariance_is_finite(scene, state, variance):
     keyframes, solution = scene
     poses = np.stack([np.eye(3), np.diag(np.full(3, variance))])
-    doubtful = relocated(solution, A=Location.LOCATED, B=state)
-    doubtful.covariances = Covariances(('A', 'B'), poses, np.zeros((2, 2, 2)), NETWORK, 1.0)
+    doubtful = dataclasses.replace(
+        relocated(solution, A=Location.LOCATED, B=state),
+        covariances=Covariances(('A', 'B'), poses, np.zeros((2, 2, 2)), NETWORK, 1.0))
     wanted = {'A': 6, 'B': 5} if np.isfinite(variance) else {'A': 6}
-    assert stated_rows(doubtful, keyframes) == wanted
+    assert newest_rows(doubtful, keyframes, Fix.FLOAT) == wanted
     assert newest_rows(doubtful, keyframes) == {'A': 6}, 'located are the same as before'
+    assert doubtful.fixes == {
+        'A': Fix.FIXED, 'B': Fix.FLOAT if np.isfinite(variance) else Fix.NONE}
     stated = map_to_odom(doubtful, keyframes)
     assert set(stated) == set(wanted)
     for robot in wanted:
@@ -123,10 +126,10 @@ def test_a_pose_is_stated_where_its_covariance_is_finite(scene, state, variance)
 
 def test_a_robot_without_keyframes_has_no_stated_pose(scene):
     keyframes, solution = scene
-    new = relocated(solution, A=Location.LOCATED, C=Location.UNLOCATED)
-    new.covariances = Covariances(
-        ('A', 'C'), np.tile(np.eye(3), (2, 1, 1)), np.zeros((2, 2, 2)), NETWORK, 1.0)
-    assert stated_rows(new, keyframes) == {'A': 6}
+    new = dataclasses.replace(
+        relocated(solution, A=Location.LOCATED, C=Location.UNLOCATED), covariances=Covariances(
+            ('A', 'C'), np.tile(np.eye(3), (2, 1, 1)), np.zeros((2, 2, 2)), NETWORK, 1.0))
+    assert newest_rows(new, keyframes, Fix.FLOAT) == {'A': 6}
 
 
 def test_corrections_measure_the_jump(scene):
@@ -170,8 +173,8 @@ def test_ranges_are_lines_between_antennas_and_rejected_ones_stand_out(scene):
     table = Ranges(
         np.array([0, 1, 2, 6]), np.array([-1, -1, 3, -2]), np.full((4, 2), 0.5),
         np.zeros((4, 2)), np.ones(4), np.ones(4), np.zeros(4, dtype=np.int64))
-    solution = SimpleNamespace(**{
-        **vars(solution), 'rejected': (Rejected(11, 'ranges', 'B0', 'L0', 0.01, 9.0),)})
+    solution = dataclasses.replace(
+        solution, rejected=(Rejected(11, 'ranges', 'B0', 'L0', 0.01, 9.0),))
     markers = scene_markers(solution, keyframes, Newest([table], 14), PublishConfig())
     lines = {m.namespace: m.points for m in markers if m.points is not None}
     # Row 3 ends at a beacon that is not located; row 1 is number 11 of all 14.
@@ -192,10 +195,10 @@ def test_what_the_operator_ignores_is_grey_whatever_the_kernel_says_of_it(scene)
     closures = RelativePoses(
         np.array([0, 1]), np.array([3, 4]), angle_to_matrix(np.zeros(2)), np.zeros((2, 2)),
         np.ones(2), np.ones(2), np.zeros(2, dtype=bool), np.zeros(2, dtype=np.int64))
-    solution = SimpleNamespace(**{**vars(solution), 'rejected': (
+    solution = dataclasses.replace(solution, rejected=(
         Rejected(0, 'ranges', 'A0', 'L0', 0.01, 9.0),
         Rejected(2, 'ranges', 'A2', 'B3', 0.01, 9.0),
-        Rejected(0, 'sightings', 'A0', 'L0', 0.01, 9.0))})
+        Rejected(0, 'sightings', 'A0', 'L0', 0.01, 9.0)))
     rulings = Rulings()
     for one in (Ruling('ignore', 'pair', ('L0', 'A')), Ruling('doubt', 'radio', ('B',)),
                 Ruling('ignore', 'closure', ('B',), 4 * 10**9)):
@@ -232,13 +235,35 @@ def test_robots_are_arrows_with_names_on_their_trajectories(scene):
     assert sorted(len(m.points) for m in tracks) == [4, 6]
 
 
+def test_a_robot_that_is_not_located_is_faint_and_has_its_ellipse_while_that_fits_the_map(scene):
+    keyframes, solution = scene
+
+    def drawn(state, sigma_m):
+        poses = np.stack([np.eye(3), np.diag([sigma_m**2, sigma_m**2, 0.1])])
+        markers = scene_markers(dataclasses.replace(
+            relocated(solution, A=Location.LOCATED, B=state),
+            covariances=Covariances(('A', 'B'), poses, np.zeros((2, 2, 2)), NETWORK, 1.0)),
+            keyframes, Newest(), PublishConfig())
+        return {m.namespace: m for m in markers if m.text == 'B' or (m.id % 1000 == 1 and (
+            m.namespace in ('trajectories', 'robot_uncertainty')))}
+
+    sure, doubtful = (drawn(state, 0.5) for state in (Location.LOCATED, Location.UNLOCATED))
+    assert sure['robots'].color[3] == 1 and doubtful['robots'].color[3] < 0.5
+    assert sure['robots'].color[:3] == doubtful['robots'].color[:3]
+    assert doubtful['robot_uncertainty'].scale == pytest.approx(
+        sure['robot_uncertainty'].scale), 'the ellipse is as large'
+    assert 'robot_uncertainty' not in drawn(Location.UNLOCATED, 1e4)
+    assert 'robots' in drawn(Location.UNLOCATED, 1e4)
+    assert 'robots' not in drawn(Location.POSITION_ONLY, 0.5), 'an arrow would be a lie'
+
+
 def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scene):
     keyframes, solution = scene
     far = 'no range or closure ties it to the robots or beacons located in map'
-    lost = SimpleNamespace(**{**vars(solution), 'robots': (
+    lost = dataclasses.replace(solution, robots=(
         RobotLocation('A', Location.LOCATED),
         RobotLocation('B', Location.UNLOCATED, 'position uncertain by 0.5 m: a; b'),
-        RobotLocation('C', Location.AMBIGUOUS, far), RobotLocation('D', Location.UNLOCATED))})
+        RobotLocation('C', Location.AMBIGUOUS, far), RobotLocation('D', Location.UNLOCATED)))
     notices = [m for m in scene_markers(lost, keyframes, Newest(), PublishConfig())
                if m.namespace == 'not_located']
     assert [m.text for m in notices] == [
@@ -249,15 +274,15 @@ def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scen
     shown = lost.estimate.points[drawable(lost, keyframes)]
     assert heights == sorted(heights, reverse=True) and heights[0] < np.min(shown[:, 1])
     assert len({m.id for m in notices}) == 3 and {m.type for m in notices} == {TEXT}
-    nobody = SimpleNamespace(**{**vars(lost), 'robots': lost.robots[1:3]})
+    nobody = dataclasses.replace(lost, robots=lost.robots[1:3])
     texts = [m.text for m in scene_markers(nobody, keyframes, Newest(), PublishConfig())]
     assert sum(text.startswith(('B: ', 'C: ')) for text in texts) == 2
 
 
 def test_markers_grow_with_the_map(scene):
     keyframes, solution = scene
-    wide = SimpleNamespace(**{**vars(solution), 'estimate': dataclasses.replace(
-        solution.estimate, translation=1000 * solution.estimate.translation)})
+    wide = dataclasses.replace(solution, estimate=dataclasses.replace(
+        solution.estimate, translation=1000 * solution.estimate.translation))
     radius = {}
     for name, one in (('small', solution), ('wide', wide)):
         shown = drawable(one, keyframes)

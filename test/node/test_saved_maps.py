@@ -12,7 +12,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 
 from node_world import START_S, Scene, World
 
-from sparser_ros.backend.session.solution import Location, RobotLocation
+from sparser_ros.backend.session.solution import Fix, Location, RobotLocation
 from sparser_ros.config import ConfigError, FormatError, SparserConfig, SparserError
 from sparser_ros.graph.finding import Finding
 from sparser_ros.io import atomic, beacon_file
@@ -94,11 +94,16 @@ def test_another_process_says_why_it_failed(tmp_path):
 def test_a_save_says_what_it_lacks():
     robots = (RobotLocation('A', Location.LOCATED),
               RobotLocation('B', Location.UNLOCATED, 'too few'))
-    half = SimpleNamespace(robots=robots, landmark_located=np.array([True, False, False]))
+    half = SimpleNamespace(robots=robots, landmark_located=np.array([True, False, False]),
+                           fixes={'A': Fix.FIXED, 'B': Fix.NONE})
     assert missing(half, ['L0', 'L1', 'L2']) == [
         'no trajectory of B, which is unlocated (too few)',
         '2 of 3 beacons are not located: L1, L2']
-    none = SimpleNamespace(robots=robots[:1], landmark_located=np.zeros(1, dtype=bool))
+    half.fixes['B'] = Fix.FLOAT
+    assert missing(half, ['L0', 'L1', 'L2'])[0] == (
+        'only an uncertain trajectory of B, which is unlocated (too few)')
+    none = SimpleNamespace(robots=robots[:1], landmark_located=np.zeros(1, dtype=bool),
+                           fixes={'A': Fix.FIXED})
     assert missing(none, ['L0']) == [
         'no beacon is located, so that no node can start in this map']
 

@@ -29,11 +29,12 @@ from ...graph import Graph, Increment, range_residuals
 from ...graph.finding import Finding
 from ...graph.subgraph import extract
 from ...io import report
+from ...io.availability import Availability, StatedPose
 from ...io.bag import BagReader
 from ..session.bound import NOTHING
 from ..session.radio_findings import significance
 from ..session.session import Session
-from ..session.solution import Location, Solution
+from ..session.solution import Fix, Location, Solution
 from ..session.thinning_step import possible, thinned
 from .truth import TruthTrack, compare, uncovered
 
@@ -62,6 +63,7 @@ class Replay:
     """One entry per solve: data time, cost, full or warm, located robots."""
     tracks: dict[str, TruthTrack] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    availability: Availability = field(default_factory=Availability)
 
     @property
     def graph(self) -> Graph:
@@ -89,6 +91,25 @@ class Replay:
         self.history.append({
             'data_s': data_s, 'cost_final': solution.stats.cost_final, 'full': solution.full,
             'status': solution.status.value, 'located': located, 'seconds': solution.seconds})
+        self._note(data_s, solution)
+
+    def _note(self, data_s: float, solution: Solution) -> None:
+        """Who has which fix, and the newest poses with it."""
+        graph, fixes, known = self.graph, solution.fixes, solution.covariances
+        self.availability.note(data_s, fixes)
+        if known is None or not self.tracks:
+            return
+        d, stamps, place = graph.dimension, graph.poses.stamp_ns, solution.estimate.translation
+        paths, newest = {}, []
+        for robot, fix in fixes.items():
+            covariance = known.of(robot)
+            if fix is Fix.NONE or covariance is None:
+                continue
+            rows = graph.pose_rows(graph.robots.index(robot))
+            paths[robot] = stamps[rows], place[rows]
+            newest.append(StatedPose(
+                robot, fix, int(stamps[rows[-1]]), place[rows[-1]], covariance[:d, :d]))
+        self.availability.draw(paths, newest)
 
     def _thin(self, solution: Solution) -> bool:
         """Thin the graph where it has too many keyframes, as the node does."""
@@ -282,7 +303,7 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
             'to': rejected.target, 'weight': rejected.weight,
             'whitened_residual': rejected.whitened_residual} for rejected in solution.rejected])
     truth = compare(
-        graph, solution, state.tracks, state.frontend.recorded_odometry())
+        graph, solution, state.tracks, state.frontend.recorded_odometry(), state.availability)
     bound = state.session.bound
     if bound is not None:
         result.update({'certified': bound.certified, 'suboptimality': bound.suboptimality})
@@ -303,6 +324,7 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
                 strict=True)},
         'range_residuals_m': range_statistics(graph, solution),
         'truth': truth or None,
+        'fix_share': state.availability.shares,
         'solves': state.history,
     })
     return result

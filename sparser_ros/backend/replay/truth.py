@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...array_types import Array, Index
 from ...frontend.motion import geometry
 from ...frontend.record import RecordedOdometry
 from ...graph import Estimate, Graph
+from ...io.availability import Availability
 from ...linalg.dense.alignment import align
 from ...linalg.dense.rotations import angle_to_matrix, quat_to_matrix
 from ..session.solution import Location, Solution
@@ -166,9 +168,12 @@ def _longest_s(track: TruthTrack) -> float:
 
 def compare(
     graph: Graph, solution: Solution, tracks: Mapping[str, TruthTrack],
-    odometry: Mapping[str, RecordedOdometry],
+    odometry: Mapping[str, RecordedOdometry], availability: Availability,
 ) -> dict[str, Any]:
-    """Errors of located robots against their tracks; {} where nothing can be compared."""
+    """Errors of located robots against their tracks; {} where nothing can be compared.
+
+    `availability` has the maps as they were meanwhile.
+    """
     where = {robot.robot: robot.location for robot in solution.robots}
     matched: dict[str, tuple[Index, Array, Array]] = {}
     of = 0
@@ -205,7 +210,20 @@ def compare(
             name: {key: value for key, value in errors.items() if key != 'errors_m'}
             for name, errors in robots.items()},
         'relative_poses': pairs,
+        'stated': availability.accuracy(
+            partial(_recorded, graph.dimension, tracks, odometry)),
     }
+
+
+def _recorded(
+    dimension: int, tracks: Mapping[str, TruthTrack], odometry: Mapping[str, RecordedOdometry],
+    robot: str, stamps_ns: Index,
+) -> Array:
+    """(k, d): recorded positions, NaN where there are none."""
+    if robot not in tracks:
+        return np.full((len(stamps_ns), dimension), np.nan)
+    _, position, inside = tracks[robot].at(stamps_ns, dimension, odometry.get(robot))
+    return np.where(inside[:, None], position, np.nan)
 
 
 def _errors(

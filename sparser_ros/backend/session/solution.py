@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 
 import numpy as np
 
@@ -15,6 +16,17 @@ from .covariances import Covariances
 from .protection import Protection
 
 
+class Fix(IntEnum):
+    """What a robot's pose is good for."""
+
+    NONE = 0
+    """There is no pose in `map`, or nothing is known of its error."""
+    FLOAT = 1
+    """A pose with an honest covariance, of a robot that is not located."""
+    FIXED = 2
+    """The robot is located."""
+
+
 @dataclass(frozen=True)
 class RobotLocation:
     """State of one robot in `map`, and what is missing in words."""
@@ -22,6 +34,12 @@ class RobotLocation:
     robot: str
     location: Location
     missing: str = ''
+
+    @property
+    def remark(self) -> str:
+        """What a file says of a trajectory of this robot while it is not located."""
+        return f'not trusted: {self.robot} is {self.location.value} in map' + (
+            f' ({self.missing})' if self.missing else '')
 
 
 @dataclass(frozen=True)
@@ -77,6 +95,15 @@ class Solution:
     """None where no factor gives them: before the first map, in whole solves, or switched off."""
     protection: Protection | None = None
     """None where nothing is placed."""
+
+    @property
+    def fixes(self) -> dict[str, Fix]:
+        """By robot."""
+        known = self.covariances
+        return {state.robot: (
+            Fix.FIXED if state.location is Location.LOCATED else
+            Fix.FLOAT if known is not None and known.of(state.robot) is not None else Fix.NONE)
+            for state in self.robots}
 
 
 def withdrawn(solution: Solution, reason: str) -> Solution:

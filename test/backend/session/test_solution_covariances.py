@@ -36,10 +36,14 @@ def lived(world, increments=None, radios=None, **backend):
     return session.solve(), session.tracker.graph
 
 
-def judged(world, increments=None, **backend):
-    """The same and the verdict; no size of a fault of odometry is solved for."""
-    session = session_of(
-        world, increments, integrity=IntegrityConfig(solve_odometry=False), **backend)
+NOISE_ALONE = IntegrityConfig(
+    solve_odometry=False, bias_floor_m=1e-6, scale_floor=1e-7, turn_floor_rad_s=1e-8)
+"""Sound sources have no error, and no size of a fault of odometry is solved for."""
+
+
+def judged(world, increments=None, integrity=NOISE_ALONE, **backend):
+    """The same and the verdict."""
+    session = session_of(world, increments, integrity=integrity, **backend)
     solution = session.solve()
     return solution, session.tracker.graph, session.tracker._verdict
 
@@ -86,7 +90,7 @@ def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
     scale = np.abs(whole.poses).max()
     if known:
         np.testing.assert_allclose(
-            stated.poses, np.array(factor)[:, None, None] * whole.poses, atol=1e-8 * scale)
+            stated.poses, np.array(factor)[:, None, None] * whole.poses, atol=1e-7 * scale)
         assert np.all(whole.landmarks == 0) and np.all(stated.landmarks == 0)
         return
     joint = positions(whole.joint, 2, 2)
@@ -98,6 +102,19 @@ def test_covariances_are_those_of_the_whole_graph_by_the_noise_as_it_is(known):
         expected = factor[number] * (keep @ joint[np.ix_(at, at)] @ keep.T)[-2:, -2:]
         np.testing.assert_allclose(stated.poses[number][:2, :2], expected, atol=1e-6 * scale)
         assert np.all(np.linalg.eigvalsh(stated.poses[number]) > 0)
+
+
+def test_errors_that_sound_sources_have_are_in_the_covariance():
+    """Radios are off by up to the floor of a bias: where a robot stands is not known better."""
+    world = World(['curved', 'curved'], [(0, 0), (3, 2)], BEACONS, seed=3)
+    increments, sigma = world.increments(4), {}
+    for floor in (1e-6, 0.1, 0.3):
+        solution, _, _ = judged(world, increments, replace(NOISE_ALONE, bias_floor_m=floor))
+        stated = solution.covariances.poses[:, :2, :2]
+        sigma[floor] = np.sqrt(np.linalg.eigvalsh(stated)[:, -1])
+    assert np.all(sigma[1e-6] < sigma[0.1]) and np.all(sigma[0.1] < sigma[0.3])
+    # Several radios tell each other's errors: a robot is surer than one of them.
+    assert np.all(sigma[0.3] < 0.3 + sigma[1e-6])
 
 
 def test_covariances_survive_the_pipe_and_are_off_on_request():
