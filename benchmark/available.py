@@ -32,8 +32,8 @@ from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.io.graph_bag import pose_stamps
-from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.linalg.rotations import align
 from sparser_ros.solver.solve import solve
 
 from .datasets import directory

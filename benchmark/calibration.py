@@ -20,7 +20,7 @@ from sparser_ros.calibrate.self_calibration import SelfCalibration, self_calibra
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph import Estimate
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.rotations import align
 
 from . import arguments
 from .calibration_world import FAMILIES, SCALE, Family, RadioWorld, radio_world

@@ -29,7 +29,7 @@ from sparser_ros.io import graph_bag, pyfg
 from sparser_ros.io.bag import BagReader
 from sparser_ros.io.graph_bag import node_config, pose_stamps
 from sparser_ros.io.stamp_text import SECOND
-from sparser_ros.linalg.blas import single_threaded_blas
+from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver import solve
 
 from .arguments import parser

@@ -22,7 +22,7 @@ from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate, Graph
-from sparser_ros.linalg.dense.rotations import nearest_rotation
+from sparser_ros.linalg.rotations import nearest_rotation
 
 from .geometry_world import Field
 

@@ -18,7 +18,7 @@ from sparser_ros.graph import (
     empty_graph,
 )
 from sparser_ros.io.chain import compose
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 
 BEACONS, RADIUS_M, SPEED_M_S = 6, 30.0, 1.2
 MOVE_SIGMA, TURN_SIGMA = 0.02, 0.003

@@ -15,11 +15,11 @@ import numpy as np
 from sparser_ros.config import SolverError
 from sparser_ros.graph import Graph
 from sparser_ros.linalg.arrays import HOST, Arrays
-from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.gpu.cupy_runtime import open_device
+from sparser_ros.linalg.cholesky import SymbolicCholesky, cholmod_available
+from sparser_ros.linalg.gpu.device import open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.linalg.gpu.partitioned_inverse import InversePlan, PartitionedInverse, levels
-from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, cholmod_available
+from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver.compute_backend import ComputeBackend
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem

@@ -26,8 +26,8 @@ from sparser_ros.frontend import Frontend
 from sparser_ros.graph import Graph
 from sparser_ros.io.simulation import START_NS
 from sparser_ros.io.stamp_text import SECOND
-from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.linalg.rotations import align
 
 from . import stanford
 from .datasets import chosen, directory

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from sparser_ros.linalg.memory import keep_freed_memory
+from sparser_ros.linalg.process import keep_freed_memory
 
 from .machine import one_thread
 

@@ -29,8 +29,8 @@ from sparser_ros.graph import (
     estimate_of,
 )
 from sparser_ros.io import graph_file
-from sparser_ros.linalg.dense.alignment import align
-from sparser_ros.linalg.dense.rotations import (
+from sparser_ros.linalg.rotations import (
+    align,
     angle_to_matrix,
     hat,
     matrix_to_angle,

@@ -18,8 +18,8 @@ from sparser_ros.array_types import Array
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
-from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.sparse.cholesky import NotPositiveDefiniteError
+from sparser_ros.linalg.cholesky import NotPositiveDefiniteError
+from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver.certificate import Multipliers
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.result import SolveStatus

@@ -14,8 +14,8 @@ from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.io.graph_bag import pose_stamps
-from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.linalg.rotations import align
 
 from . import stanford
 from .stream import increments_of

@@ -30,7 +30,7 @@ from sparser_ros.frontend import Frontend
 from sparser_ros.io import atomic, beacon_file, simulation
 from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.io.tum import safe_names
-from sparser_ros.linalg.dense.alignment import align, aligned_errors
+from sparser_ros.linalg.rotations import align, aligned_errors
 from sparser_ros.node import saving
 
 from .days import SECOND, rmse, samples_of

@@ -24,7 +24,7 @@ from sparser_ros.array_types import Array
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io.generators import sensor_network, with_false_closures, with_long_ranges
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.number_registry import NumberInfo
 from sparser_ros.solver import solve
 from sparser_ros.solver.incremental import IncrementalSolver, Terms, terms_of

@@ -18,8 +18,8 @@ from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Graph, estimate_of
 from sparser_ros.graph import cost as graph_cost
 from sparser_ros.io import graph_file
-from sparser_ros.linalg.blas import single_threaded_blas
-from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, cholmod_available
+from sparser_ros.linalg.cholesky import SymbolicCholesky, cholmod_available
+from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver import solve
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem

@@ -15,7 +15,7 @@ from scipy.special import betaincinv
 from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.session.protection_frame import datum_of, relative_to
 from sparser_ros.backend.session.solution import Solution
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.rotations import align
 from sparser_ros.plot.figure import COLOURS, FAINT, REJECTED, figure
 
 from .table import Table

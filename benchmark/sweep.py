@@ -16,7 +16,7 @@ from typing import Any
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import Graph
 from sparser_ros.io import generators
-from sparser_ros.linalg.blas import single_threaded_blas
+from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.solver import solve
 from sparser_ros.solver.formulations import FORMULATIONS, Dense
 from sparser_ros.solver.problem import QuadraticProblem

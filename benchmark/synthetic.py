@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from sparser_ros.array_types import Array, Index
 from sparser_ros.graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 SIGMA_M, SIGMA_RAD = 0.05, 0.01
 RANGE_SIGMA_M = 0.2

@@ -21,7 +21,7 @@ from sparser_ros.frontend import Frontend
 from sparser_ros.graph import Graph
 from sparser_ros.io import simulation
 from sparser_ros.io.simulation import START_NS, Simulation
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 
 from .days import RECENT_S, SECOND, rmse, samples_of

@@ -35,7 +35,7 @@ path_add PYTHONPATH "$ROOT"
 # Compiled kernels outlive a change of checkout ownership, and stay out of the source tree. Numba's
 # index names argument types by their modules: another layout of linalg/ must not find an old one.
 if [ -z "${NUMBA_CACHE_DIR:-}" ] && [ -d "$ROOT/sparser_ros/linalg" ]; then
-    layout="$(cd "$ROOT/sparser_ros/linalg" && { find . -name '*.py' | LC_ALL=C sort; cat kernel_records.py; } | sha256sum | cut -c 1-12)"
+    layout="$(cd "$ROOT/sparser_ros/linalg" && { find . -name '*.py' | LC_ALL=C sort; cat compiled.py; } | sha256sum | cut -c 1-12)"
     export NUMBA_CACHE_DIR="$ROOT/.cache/numba/$layout"
     mkdir -p "$NUMBA_CACHE_DIR"
     find "$ROOT/.cache/numba" -mindepth 1 -maxdepth 1 ! -name "$layout" -exec rm -rf {} +

@@ -14,7 +14,7 @@ from emulator import Emulator, compiler
 from hypothesis import settings
 
 from sparser_ros.config import SolverError
-from sparser_ros.linalg.gpu.cupy_runtime import open_device
+from sparser_ros.linalg.gpu.device import open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 
 # Before anything imports rclpy: parallel test runs, and robots on the same network, stay apart.

@@ -80,7 +80,7 @@ def test_kernels_are_compiled_once(checkout: Path):
     """The interpreter is a stand-in that notes its calls: compiling takes minutes."""
     kernels = checkout / 'sparser_ros' / 'linalg'
     kernels.mkdir(parents=True)
-    (kernels / 'kernel_records.py').touch()
+    (kernels / 'compiled.py').touch()
     (checkout / '.cache').mkdir()
     python = checkout / '.venv' / 'bin' / 'python3'
     python.parent.mkdir()

@@ -22,7 +22,6 @@ REACHES_UP = {('cli/bag_commands.py', 'demo')}
 
 # The same inside the rooms that have sub-packages: each imports from those after it.
 SUBPACKAGES = {
-    'linalg': ['gpu', 'clique_tree', 'block', 'sparse', 'dense'],
     'backend': ['replay', 'process', 'session', 'integrity', 'observability'],
 }
 # Imports against that order which still have to go. The test fails once one of them is gone, so
@@ -100,7 +99,7 @@ def test_only_the_node_knows_ros(path: Path):
 
 def test_one_module_speaks_to_cholmod():
     """Versions of scikit-sparse differ in every name, so one module knows them."""
-    home = 'linalg/sparse/cholesky.py'
+    home = 'linalg/cholesky.py'
     assert {
         name_of(path) for path in MODULES
         if any(module.split('.')[0] == 'sksparse' for module, _ in imports(path))} == {home}
@@ -226,20 +225,20 @@ NO_CHOICE = {
     'solver/trajectory.py SEED_STRIDE': 'keeps the seeds of two solves apart, whatever it is',
     'solver/plan.py WHOLE, THINNED, THINNED_TWICE': 'names of three cases',
     'solver/robust.py _LARGEST_EXPONENT': 'overflow of float64',
-    'linalg/block/front_kernels.py CHUNK_COLUMNS': 'compiled; declared in LinalgNumbers by name',
-    'linalg/clique_tree/marginal_factor.py _CURRENT, _UNFORMED': 'states of a clique',
-    'linalg/clique_tree/term_kernels.py _LEAST_LENGTH_M': 'compiled; equal to a declared number',
-    'linalg/dense/manifold_kernels.py _MOST_NEWTON_STEPS': 'bound on what ends by itself',
-    'linalg/dense/manifold_kernels.py _ORTHONORMAL, _NEARLY_ORTHONORMAL': 'rounding of float64',
-    'linalg/dense/rotation_kernels.py _LEAST_DETERMINANT': 'both methods give the same rotation',
-    'linalg/dense/rotation_kernels.py _MOST_NEWTON_STEPS': 'bound on what ends by itself',
-    'linalg/dense/rotation_kernels.py _ROUNDING_OF_ENTRIES': 'rounding of float64',
+    'linalg/cholesky.py _COLUMNS_AT_ONCE': 'width of a kernel that is compiled anyway',
+    'linalg/clique_tree.py _CURRENT, _UNFORMED': 'states of a clique',
+    'linalg/fronts.py _CHUNK_COLUMNS': 'compiled; size of the second-level cache',
     'linalg/gpu/device_arrays.py _ANY': 'any block height will do',
-    'linalg/memory.py _TRIM_NEVER': 'largest value of a C int',
-    'linalg/memory.py _TRIM_THRESHOLD, _MMAP_THRESHOLD': 'names of options in malloc.h',
-    'linalg/sparse/ordering_kernels.py CHAIN_ENTRIES': 'entries in the column of a chain',
-    'linalg/sparse/cholesky.py _COLUMNS_AT_ONCE': 'width of a kernel that is compiled anyway',
-    'linalg/sparse/sparse_kernels.py _REGISTERS': 'compiled; registers of the processor',
+    'linalg/manifold_kernels.py _MOST_NEWTON_STEPS': 'bound on what ends by itself',
+    'linalg/manifold_kernels.py _ORTHONORMAL, _NEARLY_ORTHONORMAL': 'rounding of float64',
+    'linalg/ordering.py _CHAIN_ENTRIES': 'entries in the column of a chain',
+    'linalg/process.py _TRIM_NEVER': 'largest value of a C int',
+    'linalg/process.py _TRIM_THRESHOLD, _MMAP_THRESHOLD': 'names of options in malloc.h',
+    'linalg/rotations.py _LEAST_DETERMINANT': 'both methods give the same rotation',
+    'linalg/rotations.py _MOST_NEWTON_STEPS': 'bound on what ends by itself',
+    'linalg/rotations.py _ROUNDING_OF_ENTRIES': 'rounding of float64',
+    'linalg/sparse_kernels.py _REGISTERS': 'compiled; registers of the processor',
+    'linalg/term_kernels.py _LEAST_LENGTH_M': 'compiled; equal to a declared number',
     'solver/formulations.py _COLUMNS_AT_ONCE': 'compiled; registers of the processor',
 }
 

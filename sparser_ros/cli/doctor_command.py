@@ -106,7 +106,7 @@ def _blas() -> Iterator[Line]:
 
 
 def _cholmod() -> Line:
-    from ..linalg.sparse.cholesky import cholmod_available
+    from ..linalg.cholesky import cholmod_available
 
     if cholmod_available():
         return 'ok', 'factorisation', 'CHOLMOD of SuiteSparse'
@@ -126,7 +126,7 @@ def _kernels() -> Line:
 
 def _gpu() -> Line:
     from ..config import SolverError
-    from ..linalg.gpu.cupy_runtime import open_device
+    from ..linalg.gpu.device import open_device
 
     try:
         return 'ok', 'GPU', str(open_device())

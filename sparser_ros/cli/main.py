@@ -79,7 +79,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
     args = parser().parse_args(argv)
     if args.command in SOLVING:
-        from ..linalg.memory import keep_freed_memory
+        from ..linalg.process import keep_freed_memory
 
         keep_freed_memory()
     with checked(args):

@@ -179,7 +179,7 @@ def in_file_frame(graph: Graph, estimate: Estimate, truth: Estimate | None) -> E
 
     Aligned with the reference where there is one, else with the file's first pose.
     """
-    from ..linalg.dense.alignment import align
+    from ..linalg.rotations import align
 
     if graph.anchored:
         return estimate

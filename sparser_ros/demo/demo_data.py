@@ -22,7 +22,7 @@ from ..graph import Estimate, Graph, cost, estimate_of, range_residuals
 from ..io import atomic, graph_bag, graph_file, pyfg, report, simulation
 from ..io.availability import accuracy_lines, positions_of, share_text
 from ..io.bag import BagReader, is_bag
-from ..linalg.dense.alignment import align
+from ..linalg.rotations import align
 from ..node.latency import latencies
 from ..plot import map as plot
 from ..solver.result import SolveStats, SolveStatus

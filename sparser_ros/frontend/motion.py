@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..array_types import Array
-from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
+from ..linalg.rotations import angle_to_matrix, quat_to_matrix
 
 Pose = tuple[float, ...]
 Vector = tuple[float, ...]

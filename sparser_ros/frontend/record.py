@@ -14,7 +14,7 @@ import numpy as np
 from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph
 from ..io import tum
-from ..linalg.dense.rotations import (
+from ..linalg.rotations import (
     angle_to_matrix,
     matrix_to_angle,
     matrix_to_rotvec,

@@ -190,7 +190,7 @@ class GraphBuilder(Generic[G]):
     def _turns(self, rotation: ArrayLike, k: int) -> Array:
         """(k, d, d) of angles, rotation vectors or matrices."""
         # The compiled functions load numba, which half of the commands do without.
-        from ..linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+        from ..linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
         d, values = self.dimension, _bounded('rotation', rotation)
         if values.shape[-2:] == (d, d) and values.ndim in (2, 3) and values.size == k * d * d:

@@ -11,7 +11,7 @@ from scipy.special import chdtri
 
 from ..array_types import Array, Index
 from ..graph import Graph
-from ..linalg.dense.alignment import align
+from ..linalg.rotations import align
 
 FIXES = ('none', 'float', 'fixed')
 """Names of fix types 0, 1, 2 of `~/status`."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..graph import Poses, RelativePoses
-from ..linalg.dense.rotations import angle_to_matrix, matrix_to_angle
+from ..linalg.rotations import angle_to_matrix, matrix_to_angle
 
 
 def compose(rotation: Array, translation: Array, start: Mask) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from ..graph import (
     Sightings,
     empty_graph,
 )
-from ..linalg.dense.rotations import angle_to_matrix
+from ..linalg.rotations import angle_to_matrix
 
 RADIUS_M, LAP = 100.0, 50
 SIGMA_M, SIGMA_QUATERNION = 0.01, 0.005

@@ -19,7 +19,7 @@ from ..array_types import Array, Index, Mask
 from ..config import FormatError
 from ..graph import Graph
 from ..graph.measurements.table import MOST_LENGTH_M
-from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
+from ..linalg.rotations import matrix_to_angle, matrix_to_quat
 
 LONGEST_M = MOST_LENGTH_M / 10
 """Lengths in a file lie below this: what two of them make is none that a graph refuses."""

@@ -44,7 +44,7 @@ from ..graph.precision import (
     tau_from_covariance,
     translation_variance,
 )
-from ..linalg.dense.rotations import angle_to_matrix, quat_to_matrix
+from ..linalg.rotations import angle_to_matrix, quat_to_matrix
 from . import atomic
 from .chain import steps, turned
 from .line_records import (

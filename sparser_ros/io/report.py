@@ -13,7 +13,7 @@ import numpy as np
 from ..array_types import Array
 from ..graph import Estimate, Graph, squared_residuals
 from ..graph.precision import chi_square_kappa
-from ..linalg.dense.alignment import aligned_errors
+from ..linalg.rotations import aligned_errors
 from ..solver.result import SolveStats, SolveStatus
 from . import atomic
 

@@ -18,7 +18,7 @@ from ..array_types import Array, Index, Mask
 from ..config.simulation_config import SimulationConfig
 from ..graph import Graph, Landmarks, Poses, Ranges, RelativePoses, empty_graph
 from ..graph.precision import kappa_from_covariance
-from ..linalg.dense.rotations import angle_to_matrix
+from ..linalg.rotations import angle_to_matrix
 from .bag import SensorBagWriter, isotropic
 from .chain import compose
 from .stamp_text import SECOND

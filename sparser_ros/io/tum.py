@@ -10,7 +10,7 @@ import numpy as np
 
 from ..array_types import Array, Index
 from ..graph import Estimate, Graph
-from ..linalg.dense.rotations import matrix_to_angle, matrix_to_quat
+from ..linalg.rotations import matrix_to_angle, matrix_to_quat
 from . import atomic
 from .stamp_text import NANOSECONDS_ABOVE, SECOND, format_stamp
 

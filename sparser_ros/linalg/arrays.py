@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Array
-from .dense import cg_kernels
-from .dense.manifold_kernels import dot, kernels
-from .sparse.cholesky import SymbolicCholesky
-from .sparse.sparse_kernels import sparse_kernels
+from . import cg_kernels
+from .cholesky import SymbolicCholesky
+from .manifold_kernels import dot, kernels
+from .sparse_kernels import sparse_kernels
 
 
 class Matrix(Protocol):
@@ -76,7 +76,7 @@ class Arrays(Protocol):
 
     def manifold(self, d: int, p: int) -> Any:
         """The kernels project, multipliers, hessian and retract of
-        `linalg/dense/manifold_kernels.py`."""
+        `linalg/manifold_kernels.py`."""
         ...
 
     def matrix(self, matrix: sp.csr_matrix) -> Matrix:
@@ -92,7 +92,7 @@ class Arrays(Protocol):
         ...
 
     def advance(self, state: Any, direction: Any, hp: Any) -> None:
-        """The four parts of a CG step, see `linalg/dense/cg_kernels.py`."""
+        """The four parts of a CG step, see `linalg/cg_kernels.py`."""
         ...
 
     def move(self, state: Any, direction: Any, hp: Any, s: Any, r: Any) -> None: ...

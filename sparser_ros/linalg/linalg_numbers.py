@@ -1,8 +1,7 @@
 """Every number that `linalg/` chose itself: value, unit, reason, source.
 
 None of them changes a result beyond rounding; they decide how fast it comes. Numbers that compiled
-loops take as constants stand beside the loop, whose file numba's cache watches, and are only named
-here.
+loops take as constants stand beside the loop, whose file numba's cache watches.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..number_registry import NumberRegistry, number
-from .block.front_kernels import CHUNK_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,6 @@ class LinalgNumbers:
         120, 'factors', 'rows of scalars from which a group of columns is eliminated as a dense '
         'front; below, the bookkeeping costs more than dense arithmetic saves (chains and '
         'lattices of poses)', unit='rows', off=10**9)
-    front_chunk_columns: int = number(
-        CHUNK_COLUMNS, 'compiled', 'columns that are applied to all others of a front while they '
-        'stay in the cache: 48 of 650 rows take 250 kB', unit='columns',
-        source='size of a second-level cache')
     supernodal_multiplications: int = number(
         200, 'factors', "multiplications per entry of the factor, from which CHOLMOD works on "
         'supernodes with BLAS. Its own choice changes over at 40; between the two, supernodes '

@@ -10,7 +10,7 @@ from scipy.special import chdtri
 
 from ..array_types import Array
 from ..backend.session.covariances import Covariances
-from ..linalg.dense.rotations import hat
+from ..linalg.rotations import hat
 from .transforms import planar_quats
 
 ELLIPSE_PROBABILITY = 0.95

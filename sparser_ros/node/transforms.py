@@ -11,7 +11,7 @@ import numpy as np
 import tf_transformations
 
 from ..array_types import Array
-from ..linalg.dense.rotations import matrix_to_quat
+from ..linalg.rotations import matrix_to_quat
 
 
 @dataclass(frozen=True)

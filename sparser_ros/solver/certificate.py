@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ..array_types import Array
-from ..linalg.block.block_cholesky import RowBlockCholesky
-from ..linalg.sparse.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
+from ..linalg.block_cholesky import RowBlockCholesky
+from ..linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
 from . import thresholds
 from .manifold import Manifold, symmetric_part
 from .preconditioner import blocks_of_poses, elimination_order

@@ -207,7 +207,7 @@ class Device:
         if self._refusal is not None:
             raise SolverError(self._refusal)
         if self._arrays is None:
-            from ..linalg.gpu.cupy_runtime import open_device
+            from ..linalg.gpu.device import open_device
             from ..linalg.gpu.device_arrays import DeviceArrays
 
             try:

@@ -25,9 +25,9 @@ from ..config import SolverError
 from ..graph import Estimate, Graph, PointResidual, RotationResidual, squared_residuals
 from ..graph.measurements import turned_arms
 from ..graph.precision import chi_square_kappa
-from ..linalg.blas import single_threaded_blas
-from ..linalg.dense.rotations import rotation_jacobian
-from ..linalg.sparse.cholesky import NotPositiveDefiniteError, factorize
+from ..linalg.cholesky import NotPositiveDefiniteError, factorize
+from ..linalg.process import single_threaded_blas
+from ..linalg.rotations import rotation_jacobian
 from . import thresholds
 
 _WEAK_PRECISION = 1e-6

@@ -34,10 +34,9 @@ from ..array_types import Array, Index, Mask
 from ..config import RobustConfig
 from ..graph import Kind, MeasurementTables, PointResidual, RotationResidual
 from ..graph.measurements import Residual
-from ..linalg.blas import single_threaded_blas
-from ..linalg.clique_tree.clique_tree import CliqueTree, room
-from ..linalg.clique_tree.marginal_factor import MarginalFactor
-from ..linalg.clique_tree.term_kernels import Bodies, TermChains, TermColumns, term_kernels
+from ..linalg.clique_tree import CliqueTree, MarginalFactor, room
+from ..linalg.process import single_threaded_blas
+from ..linalg.term_kernels import Bodies, TermChains, TermColumns, term_kernels
 from . import thresholds
 from .robust import KERNELS, floored
 from .robust import thresholds as squared_thresholds

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..array_types import Array, Index
 from ..linalg.arrays import arrays_of
-from ..linalg.dense.rotations import nearest_rotation
+from ..linalg.rotations import nearest_rotation
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,21 @@ import scipy.sparse as sp
 from ..array_types import Array, Index
 from ..config import SolverError
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
-from ..linalg.block.block_cholesky import (
+from ..linalg.block_cholesky import (
     BlockCholesky,
     BlockFactor,
     RowBlockCholesky,
-    ScalarFactor,
     block_pattern,
 )
-from ..linalg.dense.tangent_kernels import (
+from ..linalg.cholesky import (
+    NotPositiveDefiniteError,
+    SymbolicCholesky,
+    UncoveredPatternError,
+    supports_external_ordering,
+)
+from ..linalg.compiled import csr
+from ..linalg.sparse_kernels import add_diagonal
+from ..linalg.tangent_kernels import (
     Bearings,
     bearing_nodes,
     block_slots,
@@ -34,14 +41,6 @@ from ..linalg.dense.tangent_kernels import (
     pair_slots,
     tangent_kernels,
 )
-from ..linalg.kernel_records import csr
-from ..linalg.sparse.cholesky import (
-    NotPositiveDefiniteError,
-    SymbolicCholesky,
-    UncoveredPatternError,
-    supports_external_ordering,
-)
-from ..linalg.sparse.sparse_kernels import add_diagonal
 from . import thresholds
 from .manifold import Manifold
 from .schur import SchurOperator
@@ -233,7 +232,7 @@ class NewtonPreconditioner:
         self._diagonal_floor = 1e-6
         """Share of the largest entry to which a diagonal entry is raised."""
         self.symbolic: BlockCholesky | None = None
-        self.factor: BlockFactor | ScalarFactor | None = None
+        self.factor: BlockFactor | None = None
         self._order = elimination_order(schur)
         self._pattern: sp.csr_matrix | None = None
         self.gauss_newton = False

@@ -23,9 +23,9 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph, PointResidual, RotationResidual
+from ..linalg.cholesky import factorize
 from ..linalg.compiled import compiled
-from ..linalg.dense.rotations import nearest_rotation
-from ..linalg.sparse.cholesky import factorize
+from ..linalg.rotations import nearest_rotation
 from .manifold import Manifold, manifold_of
 from .thresholds import current
 

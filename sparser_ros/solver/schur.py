@@ -9,11 +9,10 @@ import scipy.sparse as sp
 
 from ..array_types import Array
 from ..linalg.arrays import HOST, Arrays, Factor, Matrix, Symbolic, arrays_of
-from ..linalg.kernel_records import csr
-from ..linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
-from ..linalg.sparse.normal_matrix_kernels import normal_coefficients, normal_pattern
-from ..linalg.sparse.ordering import sparsest
-from ..linalg.sparse.sparse_kernels import bordered
+from ..linalg.cholesky import SymbolicCholesky, UncoveredPatternError
+from ..linalg.compiled import csr
+from ..linalg.ordering import sparsest
+from ..linalg.sparse_kernels import bordered, normal_coefficients, normal_pattern
 from .problem import QuadraticProblem
 
 

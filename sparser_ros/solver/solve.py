@@ -13,8 +13,8 @@ from ..array_types import Array
 from ..config import SolverConfig, SolverError
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
-from ..linalg.blas import single_threaded_blas
-from ..linalg.dense.alignment import align
+from ..linalg.process import single_threaded_blas
+from ..linalg.rotations import align
 from . import thresholds
 from .manifold import round_to_rotations
 from .plan import GraphFeatures, Plan, make_plan

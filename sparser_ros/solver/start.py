@@ -18,10 +18,10 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
 from ..graph import Estimate, Graph, Landmarks, MeasurementType, RelativePoses, Table, estimate_of
-from ..linalg.block.block_cholesky import BlockCholesky
-from ..linalg.dense.rotations import nearest_rotation
-from ..linalg.dense.tangent_kernels import connect, pair_slots
-from ..linalg.sparse.cholesky import factorize
+from ..linalg.block_cholesky import BlockCholesky
+from ..linalg.cholesky import factorize
+from ..linalg.rotations import nearest_rotation
+from ..linalg.tangent_kernels import connect, pair_slots
 from .manifold import Manifold
 from .problem import QuadraticProblem
 

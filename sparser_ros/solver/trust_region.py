@@ -23,9 +23,9 @@ from typing import Protocol
 import numpy as np
 
 from ..array_types import Array
+from ..linalg import cg_kernels
 from ..linalg.arrays import Arrays, arrays_of
-from ..linalg.dense import cg_kernels
-from ..linalg.dense.cg_kernels import Outcome, State
+from ..linalg.cg_kernels import Outcome, State
 from . import thresholds
 from .manifold import Manifold
 from .result import SolveStatus

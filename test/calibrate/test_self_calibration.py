@@ -11,7 +11,7 @@ from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph.subgraph import extract
-from sparser_ros.linalg.dense.alignment import aligned_errors
+from sparser_ros.linalg.rotations import aligned_errors
 
 ESTIMATE = CalibrationConfig(sigma='estimate')
 SOLVER = SolverConfig()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.motion import geometry, wrap
 from sparser_ros.frontend.noise import fault, noise_model
-from sparser_ros.linalg.dense.rotations import matrix_to_rotvec, rotvec_to_matrix
+from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
 
 DIMENSIONS = [2, 3]
 

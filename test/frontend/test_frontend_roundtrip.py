@@ -9,7 +9,7 @@ from sparser_ros.config import SparserConfig
 from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.graph import Graph, empty_graph, extended
 from sparser_ros.io import bag, graph_bag, pyfg
-from sparser_ros.linalg.dense.rotations import matrix_to_rotvec, rotvec_to_matrix
+from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
 
 SECOND = 1_000_000_000
 CONFIG = Path(__file__).parents[2] / 'config'

@@ -22,7 +22,7 @@ from sparser_ros.frontend import FrameSample, Inputs
 from sparser_ros.frontend.frames import Mountings, StaticFrames
 from sparser_ros.frontend.noise import Bounds
 from sparser_ros.graph import squared_residuals
-from sparser_ros.linalg.dense.rotations import matrix_to_quat, quat_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import matrix_to_quat, quat_to_matrix, rotvec_to_matrix
 
 MOUNTED = [0.4, -0.3, 0.2, 0.3, -0.5, 1.2]
 

@@ -10,7 +10,7 @@ from sparser_ros.frontend.record import OdometryRecord, RecordedOdometry, at_odo
 from sparser_ros.frontend.state import pack, unpack
 from sparser_ros.graph import Estimate
 from sparser_ros.graph.thinning import thin
-from sparser_ros.linalg.dense.rotations import matrix_to_quat
+from sparser_ros.linalg.rotations import matrix_to_quat
 
 
 def driven(dimension, seconds=60.0, restart=np.inf, **values):

@@ -11,7 +11,7 @@ from sparser_ros.io.availability import (
     positions_of,
     share_text,
 )
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 
 SECOND = 10**9
 

@@ -10,8 +10,7 @@ from sparser_ros.config import FormatError, SolverConfig
 from sparser_ros.graph import Graph, cost, estimate_of
 from sparser_ros.io import bal
 from sparser_ros.io.generators import network_of, scene, sensor_network, sphere
-from sparser_ros.linalg.dense.alignment import aligned_errors
-from sparser_ros.linalg.dense.rotations import matrix_to_rotvec
+from sparser_ros.linalg.rotations import aligned_errors, matrix_to_rotvec
 from sparser_ros.solver import solve
 
 RANDOM = SolverConfig(init='random', rank=5, cost_tolerance=1e-9)

@@ -11,7 +11,7 @@ from sparser_ros.graph.precision import kappa_from_covariance, tau_from_covarian
 from sparser_ros.io import graph_bag, pyfg
 from sparser_ros.io.bag import UNKNOWN_HEADING_VARIANCE, BagReader
 from sparser_ros.io.graph_bag import node_config, pose_stamps, range_stamps
-from sparser_ros.linalg.dense.rotations import matrix_to_angle, quat_to_matrix
+from sparser_ros.linalg.rotations import matrix_to_angle, quat_to_matrix
 
 
 def ns(stamp):

@@ -8,7 +8,7 @@ from graphs import random_graph
 
 from sparser_ros.graph import Estimate, estimate_of, squared_residuals
 from sparser_ros.io import report
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
 PROMISED = """dataset dimension n_poses n_landmarks n_relative n_ranges rank init formulation

@@ -7,7 +7,7 @@ from graphs import random_graph
 
 from sparser_ros.graph import estimate_of
 from sparser_ros.io import tum
-from sparser_ros.linalg.dense.rotations import quat_to_matrix
+from sparser_ros.linalg.rotations import quat_to_matrix
 
 
 @pytest.mark.parametrize('d', [2, 3])

@@ -11,7 +11,7 @@ from node_world import START_S, Scene, World
 from sparser_ros.msg import LandmarkSighting
 
 from sparser_ros.io import pyfg
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.rotations import align
 from sparser_ros.node.conversions import time_message
 
 pytestmark = pytest.mark.timeout(3 * START_S)

@@ -11,7 +11,7 @@ from sparser_ros.backend.session.solution import Fix, Location, Rejected, RobotL
 from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.node.keyframe_arrays import GrowingArray, Keyframes
 from sparser_ros.node.marker_scene import Newest, beacon_markers, marker_size, scene_markers
 from sparser_ros.node.markers import ARROW, MAX_POINTS, TEXT, line_list

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.node.transforms import MapToOdom, Transform, lifted, planar_quats, spatial
 
 SECOND = 10**9

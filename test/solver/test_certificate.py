@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from benchmark.synthetic import space_lattice
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
-from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, UncoveredPatternError
+from sparser_ros.linalg.cholesky import SymbolicCholesky, UncoveredPatternError
+from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve, thresholds
 from sparser_ros.solver.certificate import Certifier, Multipliers
 from sparser_ros.solver.dual_ascent import sharpened

@@ -8,10 +8,9 @@ import pytest
 from helpers import world
 
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
-from sparser_ros.linalg import arrays
+from sparser_ros.linalg import arrays, cholesky
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
-from sparser_ros.linalg.sparse import cholesky
 from sparser_ros.solver import compute_backend, solve, stages, thresholds
 from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
 from sparser_ros.solver.formulations import formulate
@@ -177,7 +176,7 @@ def test_a_lost_device_is_not_asked_again(emulated):  # type: ignore[no-untyped-
 
 
 def test_a_refusal_is_remembered(monkeypatch):  # type: ignore[no-untyped-def]
-    from sparser_ros.linalg.gpu import cupy_runtime
+    from sparser_ros.linalg.gpu import device as cuda
 
     asked = []
 
@@ -185,7 +184,7 @@ def test_a_refusal_is_remembered(monkeypatch):  # type: ignore[no-untyped-def]
         asked.append(1)
         raise SolverError('no CUDA device can be used: driver too old')
 
-    monkeypatch.setattr(cupy_runtime, 'open_device', refuse)
+    monkeypatch.setattr(cuda, 'open_device', refuse)
     device = Device()
     for _ in range(3):
         with pytest.raises(SolverError, match='driver too old'):

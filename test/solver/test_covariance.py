@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import Estimate, Graph, estimate_of, squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
-from sparser_ros.linalg.dense.rotations import (
+from sparser_ros.linalg.rotations import (
     angle_to_matrix,
     matrix_to_angle,
     matrix_to_rotvec,

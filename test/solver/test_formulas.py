@@ -9,8 +9,8 @@ from helpers import world
 from tangents import tangent_basis
 
 from sparser_ros.linalg.arrays import HOST
-from sparser_ros.linalg.dense.tangent_kernels import Bearings, complements, tangent_kernels
-from sparser_ros.linalg.kernel_records import csr
+from sparser_ros.linalg.compiled import csr
+from sparser_ros.linalg.tangent_kernels import Bearings, complements, tangent_kernels
 from sparser_ros.solver import manifold as scaled_blocks
 from sparser_ros.solver.manifold import Manifold, manifold_of
 from sparser_ros.solver.preconditioner import NewtonPreconditioner, rotation_tangents

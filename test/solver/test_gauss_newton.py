@@ -7,7 +7,7 @@ from tangents import tangent_basis
 
 from benchmark.synthetic import pose_graph
 from sparser_ros.config import SolverConfig
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import plan, solve, thresholds
 from sparser_ros.solver.preconditioner import (
     GaussNewtonPreconditioner,

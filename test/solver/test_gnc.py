@@ -13,7 +13,7 @@ from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import estimate_of, squared_residuals
 from sparser_ros.io.generators import with_false_closures, with_long_ranges
 from sparser_ros.io.report import rejected_of
-from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky
+from sparser_ros.linalg.cholesky import SymbolicCholesky
 from sparser_ros.solver import SolveStatus, gnc, solve
 from sparser_ros.solver.robust import KERNELS
 

@@ -7,7 +7,7 @@ from graphs import random_graph
 from benchmark import synthetic
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import PointPriors, cost, estimate_of, squared_residuals
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import solve
 from sparser_ros.solver.incremental import IncrementalSolver, Kind, terms_of
 from sparser_ros.solver.robust import KERNELS, thresholds

@@ -6,7 +6,7 @@ import pytest
 from benchmark.synthetic import pose_graph
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Graph
-from sparser_ros.linalg.dense.rotations import nearest_rotation
+from sparser_ros.linalg.rotations import nearest_rotation
 from sparser_ros.solver import solve
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem

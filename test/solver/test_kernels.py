@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from sparser_ros.config import RobustConfig
 from sparser_ros.graph import estimate_of, squared_residuals
-from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky
+from sparser_ros.linalg.cholesky import SymbolicCholesky
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.robust import KERNELS, Reweighting, squared_threshold, thresholds
 from sparser_ros.solver.schur import SchurOperator

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import range_residuals
-from sparser_ros.linalg.dense.alignment import aligned_errors
+from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.robust import (

@@ -6,7 +6,7 @@ import pytest
 from sparser_ros.config import GraphError, SolverConfig, SolverError
 from sparser_ros.graph import Estimate, cost, estimate_of
 from sparser_ros.io.generators import scene
-from sparser_ros.linalg.dense.alignment import aligned_errors
+from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
 from sparser_ros.solver.formulations import FORMULATIONS, formulate
 from sparser_ros.solver.manifold import ScaledManifold

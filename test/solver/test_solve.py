@@ -12,7 +12,7 @@ from benchmark.synthetic import pose_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.graph import cost, empty_graph, estimate_of
 from sparser_ros.io.generators import sensor_network
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 from sparser_ros.solver import SolveStatus, solve, stages
 from sparser_ros.solver.stages import SolveContext
 from sparser_ros.solver.start import chordal_rotations, odometry_estimate

@@ -6,8 +6,7 @@ import pytest
 from helpers import world
 
 from sparser_ros.config import SolverConfig
-from sparser_ros.linalg import linalg_numbers
-from sparser_ros.linalg.clique_tree import term_kernels
+from sparser_ros.linalg import linalg_numbers, term_kernels
 from sparser_ros.solver import solve, thresholds
 
 

@@ -9,7 +9,7 @@ from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.linalg.dense.manifold_kernels import kernels
+from sparser_ros.linalg.manifold_kernels import kernels
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.result import SolveStatus

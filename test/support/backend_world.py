@@ -18,7 +18,7 @@ from sparser_ros.graph import (
     Sightings,
     empty,
 )
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 STEP_NS = 500_000_000
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparser_ros.config import SolverError
-from sparser_ros.linalg.gpu.runtime import SOURCE
+from sparser_ros.linalg.gpu.device import SOURCE
 
 _THREADS = 3
 """Of a launch: enough that their shares can be mixed up."""

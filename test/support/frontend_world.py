@@ -17,7 +17,7 @@ from sparser_ros.frontend import (
     SightingSample,
 )
 from sparser_ros.graph import Estimate, Graph, empty_graph, extended
-from sparser_ros.linalg.dense.rotations import hat, matrix_to_quat, rotvec_to_matrix
+from sparser_ros.linalg.rotations import hat, matrix_to_quat, rotvec_to_matrix
 
 SECOND = 1_000_000_000
 START = 1_000 * SECOND

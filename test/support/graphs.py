@@ -12,7 +12,7 @@ from sparser_ros.graph import (
     RelativePoses,
     Sightings,
 )
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 SECOND = 10**9
 

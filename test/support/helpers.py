@@ -16,8 +16,7 @@ from sparser_ros.graph import (
     estimate_of,
     range_vectors,
 )
-from sparser_ros.linalg.dense.alignment import align
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import align, angle_to_matrix, rotvec_to_matrix
 
 
 def turn(random: np.random.Generator, n: int, d: int, sigma: float) -> np.ndarray:

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.precision import chi_square_kappa
-from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec
+from ...linalg.rotations import matrix_to_angle, matrix_to_rotvec
 from ...solver.covariance import Linearised, normal_solver
 
 KEYFRAMES = 8

@@ -16,7 +16,7 @@ import numpy as np
 from ...array_types import Array
 from ...graph import Graph, RelativePoses
 from ...io.chain import compose
-from ...linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from ...linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 SCALE, TURN = 'odometry_scale', 'odometry_turn'
 ALL_ROBOTS = 'all robots'

@@ -18,7 +18,7 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
-from ...linalg.dense.rotations import rotation_jacobian
+from ...linalg.rotations import rotation_jacobian
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from scipy.special import softmax
 from ...array_types import Array, Index, Mask
 from ...config.integrity import IntegrityConfig
 from ...graph import Estimate, Graph
-from ...linalg.dense.rotations import rotation_jacobian
+from ...linalg.rotations import rotation_jacobian
 from .hypotheses import ANTENNA, Hypothesis
 from .linear_model import Scores, keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS, SCALE, TURN, OdometryErrors

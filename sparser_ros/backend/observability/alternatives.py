@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...array_types import Index, Mask
-from ...linalg.dense.rotations import nearest_rotation
+from ...linalg.rotations import nearest_rotation
 from .pieces import Pieces
 from .proposals import Proposal
 from .rigid_problem import GROUND, WIDE, WIDTH, Placement, RigidProblem

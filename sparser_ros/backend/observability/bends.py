@@ -7,7 +7,7 @@ from scipy.special import chdtri
 
 from ...graph import Estimate
 from ...graph.odometry_segments import OdometrySegments
-from ...linalg.dense.rotations import rotation_jacobian
+from ...linalg.rotations import rotation_jacobian
 from .pieces import Pieces
 from .rigid_problem import RigidProblem
 

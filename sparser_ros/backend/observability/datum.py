@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...array_types import Array
-from ...linalg.dense.rotations import rotation_jacobian
+from ...linalg.rotations import rotation_jacobian
 
 _SPREAD = 1e-3
 """Of the smallest against the largest extension of a datum: below it a rotation is open."""

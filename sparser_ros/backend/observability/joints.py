@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...array_types import Array, Index
-from ...linalg.dense.rotations import hat, matrix_to_angle, matrix_to_rotvec, rotation_jacobian
+from ...linalg.rotations import hat, matrix_to_angle, matrix_to_rotvec, rotation_jacobian
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from ...graph.graph import counted
 from ...graph.measurements import Kind, turned_arms
 from ...graph.odometry_segments import find_segments
 from ...io.report import REJECTED_BELOW, whitened
-from ...linalg.blas import single_threaded_blas
-from ...linalg.dense.rotations import rotation_jacobian
+from ...linalg.process import single_threaded_blas
+from ...linalg.rotations import rotation_jacobian
 from ...solver.covariance import variance_factor
 from .absolute_data import Determined, absolute_data
 from .observability import MOST_RANGES

@@ -15,7 +15,7 @@ from ...array_types import Array, Mask
 from ...config.backend_config import ObservabilityConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
-from ...linalg.blas import single_threaded_blas
+from ...linalg.process import single_threaded_blas
 from .alternatives import Comparison, compare
 from .bends import bends
 from .location import Location

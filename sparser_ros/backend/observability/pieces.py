@@ -15,7 +15,7 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import rotation_variance, translation_variance
-from ...linalg.dense.rotations import matrix_to_angle, matrix_to_rotvec, rotation_jacobian
+from ...linalg.rotations import matrix_to_angle, matrix_to_rotvec, rotation_jacobian
 from .joints import Joints, no_joints
 
 MOST_UNKNOWNS = 270

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...array_types import Array, Index, Mask
-from ...linalg.dense.rotations import nearest_rotation
+from ...linalg.rotations import nearest_rotation
 from .registration import candidates, evidence_of
 from .rigid_problem import WIDE, Placement, RigidProblem
 

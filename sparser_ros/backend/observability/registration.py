@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...array_types import Array, Index
-from ...linalg.dense.rotations import angle_to_matrix
+from ...linalg.rotations import angle_to_matrix
 from .registration_kernels import descended
 from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 

@@ -16,7 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
 from ...array_types import Array, Index, Mask
-from ...linalg.dense.rotations import angle_to_matrix, rotation_jacobian, rotvec_to_matrix
+from ...linalg.rotations import angle_to_matrix, rotation_jacobian, rotvec_to_matrix
 from .joints import Joints, joint_residuals, joint_terms
 from .rigid_kernels import (
     CarriedPairs,

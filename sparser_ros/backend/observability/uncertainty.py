@@ -9,7 +9,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate
 from ...graph.odometry_segments import OdometrySegments
-from ...linalg.dense.rotations import rotation_jacobian
+from ...linalg.rotations import rotation_jacobian
 from .datum import relative_to
 from .pieces import Pieces
 from .rigid_problem import RigidProblem

@@ -80,8 +80,7 @@ class Endpoint:
 
 def begin_process() -> None:
     """Prepare a spawned process: signals, memory, threads."""
-    from ...linalg.blas import keep_blas_on_one_thread
-    from ...linalg.memory import keep_freed_memory
+    from ...linalg.process import keep_blas_on_one_thread, keep_freed_memory
 
     # Ctrl-C goes to the whole process group; the node decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

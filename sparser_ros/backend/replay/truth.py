@@ -19,8 +19,7 @@ from ...frontend.motion import geometry
 from ...frontend.record import RecordedOdometry
 from ...graph import Estimate, Graph
 from ...io.availability import Availability
-from ...linalg.dense.alignment import align
-from ...linalg.dense.rotations import angle_to_matrix, quat_to_matrix
+from ...linalg.rotations import align, angle_to_matrix, quat_to_matrix
 from ..session.solution import Location, Solution
 
 LEFT_OUT_SHARE = 0.05

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...linalg.blas import single_threaded_blas
+from ...linalg.process import single_threaded_blas
 from ...solver import thresholds
 from ...solver.certificate import Certifier
 from ...solver.preconditioner import NewtonPreconditioner

@@ -11,7 +11,7 @@ from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
-from ...linalg.dense.rotations import angle_to_matrix
+from ...linalg.rotations import angle_to_matrix
 
 
 def initial_pose(config: BackendConfig, dimension: int) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment, is_landmark
-from ...linalg.sparse.cholesky import supports_external_ordering
+from ...linalg.cholesky import supports_external_ordering
 from ...solver.covariance import in_map
 from ...solver.incremental import IncrementalSolver, Kind, Update, terms_of
 from ...solver.result import SolveStats, SolveStatus

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Estimate, Graph, Increment
 from ...graph.thinning import Renumbering
-from ...linalg.blas import single_threaded_blas
+from ...linalg.process import single_threaded_blas
 from .auditor import Auditor
 from .bound import Bound
 from .radio_errors import RadioErrors

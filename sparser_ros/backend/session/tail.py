@@ -18,7 +18,7 @@ import numpy as np
 from ...array_types import Index, Mask
 from ...graph import Estimate, Graph, is_landmark
 from ...graph.odometry_segments import OdometrySegments
-from ...linalg.sparse.cholesky import supports_external_ordering
+from ...linalg.cholesky import supports_external_ordering
 from ...solver.incremental import IncrementalSolver, terms_of
 from .quarantine import FAILURES
 from .warm_start import continued

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ...array_types import Array
 from ..arrays import register
+from ..cholesky import CholeskyFactor
 from ..linalg_numbers import linalg_numbers
-from ..sparse.cholesky import CholeskyFactor
-from ..sparse.ordering import flattest
+from ..ordering import flattest
+from .device import Runtime
 from .partitioned_inverse import InversePlan, PartitionedInverse
-from .runtime import Runtime
 
 _ANY = 2
 """Block height of kernels that have nothing to do with blocks."""
@@ -100,7 +100,7 @@ class DeviceArrays:
 
 @dataclass(frozen=True)
 class ManifoldKernels:
-    """project, multipliers, hessian, retract: signatures of `linalg/dense/manifold_kernels.py`."""
+    """project, multipliers, hessian, retract: signatures of `linalg/manifold_kernels.py`."""
 
     runtime: Runtime
     d: int

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from ...array_types import Array, Index
+from ..cholesky import CholeskyFactor
 from ..compiled import compiled
 from ..linalg_numbers import linalg_numbers
-from ..sparse.cholesky import CholeskyFactor
-from ..sparse.sparse_kernels import sparse_kernels
-from ..sparse.symbolic import elimination_parents
+from ..sparse_kernels import sparse_kernels
+from ..symbolic import elimination_parents
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
 from sparser_ros.graph.range_ends import range_ends
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 
 CONFIG = IntegrityConfig()
 

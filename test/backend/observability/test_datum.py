@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.backend.observability.datum import motions, relative_to, spans
-from sparser_ros.linalg.dense.alignment import align
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, rotvec_to_matrix
+from sparser_ros.linalg.rotations import align, angle_to_matrix, rotvec_to_matrix
 
 
 def turned(vector):

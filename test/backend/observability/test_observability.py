@@ -14,7 +14,7 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.config.backend_config import ObservabilityConfig
 from sparser_ros.graph import Estimate, Ranges, RelativePoses, empty
 from sparser_ros.graph.odometry_segments import find_segments
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 
 LOCATED, POSITION, UNLOCATED = Location.LOCATED, Location.POSITION_ONLY, Location.UNLOCATED
 AMBIGUOUS = Location.AMBIGUOUS

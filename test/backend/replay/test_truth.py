@@ -7,7 +7,7 @@ from frontend_world import SECOND
 from sparser_ros.backend.replay.truth import TruthTrack, uncovered
 from sparser_ros.frontend.record import RecordedOdometry
 from sparser_ros.graph import Graph
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, matrix_to_quat, rotvec_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix, matrix_to_quat, rotvec_to_matrix
 
 RADIUS_M, SPEED = 2.0, 1.0
 START_NS = 1_700_000_000 * SECOND

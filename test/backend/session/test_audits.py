@@ -27,7 +27,7 @@ from sparser_ros.backend.session.verdict import VerdictKind
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, ObservabilityConfig
 from sparser_ros.config.integrity import IntegrityConfig
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))

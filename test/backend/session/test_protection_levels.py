@@ -19,7 +19,7 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.integrity import IntegrityConfig
-from sparser_ros.linalg.dense.alignment import align
+from sparser_ros.linalg.rotations import align
 
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
 RISK = IntegrityConfig(risk=1e-3, fault_probability=0.05)

@@ -15,7 +15,7 @@ from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.frontend import Frontend
 from sparser_ros.frontend.samples import OdometrySample, RangeSample
 from sparser_ros.graph import PosePriors, cost
-from sparser_ros.linalg.dense.rotations import angle_to_matrix, matrix_to_angle
+from sparser_ros.linalg.rotations import angle_to_matrix, matrix_to_angle
 
 LOCATED = Location.LOCATED
 

@@ -10,7 +10,7 @@ from sparser_ros.backend.session.runner import run
 from sparser_ros.backend.session.tail import with_tail
 from sparser_ros.backend.session.warm_start import continued
 from sparser_ros.graph import Estimate, cost
-from sparser_ros.linalg.dense.rotations import angle_to_matrix
+from sparser_ros.linalg.rotations import angle_to_matrix
 
 BEACONS = [[3, 7], [-14, 11], [16, -13], [-9, -16]]
 STEPS, TURN = 240, 0.03

@@ -8,7 +8,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.thinning_step import possible, thinned
 from sparser_ros.config.backend_config import AuditConfig
-from sparser_ros.linalg.dense.alignment import aligned_errors
+from sparser_ros.linalg.rotations import aligned_errors
 
 BEACONS = np.array([[3, 7], [-4, 1], [6, -3], [1, -6]])
 STARTS = np.array([[0, 0], [5, 2]])

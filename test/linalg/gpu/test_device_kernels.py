@@ -16,13 +16,12 @@ from matrices import graph_matrix
 
 from sparser_ros.config import SolverError
 from sparser_ros.linalg import arrays as backends
+from sparser_ros.linalg import cg_kernels
 from sparser_ros.linalg.arrays import HOST, arrays_of
-from sparser_ros.linalg.dense import cg_kernels
-from sparser_ros.linalg.dense.cg_kernels import Outcome, State
-from sparser_ros.linalg.gpu.cupy_runtime import _Recorded, open_device
+from sparser_ros.linalg.cg_kernels import Outcome, State
+from sparser_ros.linalg.cholesky import factorize
+from sparser_ros.linalg.gpu.device import SOURCE, _Recorded, open_device
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
-from sparser_ros.linalg.gpu.runtime import SOURCE
-from sparser_ros.linalg.sparse.cholesky import factorize
 from sparser_ros.solver.manifold import Manifold
 
 SIZES = [(2, 2), (2, 3), (2, 5), (3, 3), (3, 5), (3, 8)]

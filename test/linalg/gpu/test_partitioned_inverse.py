@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import graph_matrix
 
+from sparser_ros.linalg import cholesky
+from sparser_ros.linalg.cholesky import SymbolicCholesky, factorize
 from sparser_ros.linalg.gpu.partitioned_inverse import (
     InversePlan,
     PartitionedInverse,
     levels,
 )
 from sparser_ros.linalg.linalg_numbers import linalg_numbers
-from sparser_ros.linalg.sparse import cholesky
-from sparser_ros.linalg.sparse.cholesky import SymbolicCholesky, factorize
-from sparser_ros.linalg.sparse.ordering import flattest
+from sparser_ros.linalg.ordering import flattest
 
 
 @settings(deadline=None, max_examples=60)

@@ -19,9 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ...array_types import Array, Index
-from ...config import SolverError
-from ..linalg_numbers import linalg_numbers
+from ..array_types import Array, Index
+from ..config import SolverError
+from .linalg_numbers import linalg_numbers
 from .sparse_kernels import sparse_kernels
 from .symbolic import elimination_tree, first_uncovered, permuted_pattern
 
@@ -58,11 +58,21 @@ def supports_external_ordering() -> bool:
 
 
 def fill_reducing_order(pattern: sp.spmatrix, method: str = 'amd') -> Index:
-    """(n,): the rows of a symmetric pattern in CHOLMOD's order of elimination.
+    """(n,): the rows of a symmetric pattern in an order of elimination that fills little.
 
-    `method` is `amd` (minimum degree), `metis` or `nesdis` (nested dissection). Needs
-    `supports_external_ordering()`; raises OrderingUnavailableError where CHOLMOD lacks the method.
+    `method` is `amd` (minimum degree), `metis` or `nesdis` (nested dissection);
+    OrderingUnavailableError where CHOLMOD lacks it. Where CHOLMOD does not tell its orders or is
+    missing, the order is SuperLU's minimum degree, whatever the method.
     """
+    n = pattern.shape[0]
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    if not supports_external_ordering():
+        # SuperLU orders only what it factorises: the pattern, made diagonally dominant.
+        pattern = sp.csc_matrix(pattern)
+        ones = sp.csc_matrix(
+            (np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
+        return np.asarray(np.argsort(_superlu_factor(ones + n * sp.eye(n)).perm_c))
     pattern = sp.csc_matrix(pattern, dtype=float)
     return np.asarray(_analysed(pattern, 'simplicial', method).P(), dtype=np.int64)
 
@@ -202,12 +212,15 @@ def _cholmod_05(matrix: sp.csc_matrix) -> CholeskyFactor:
     return CholeskyFactor(lower.indptr, lower.indices, lower.data, np.asarray(factor.perm))
 
 
+def _superlu_factor(matrix: sp.csc_matrix) -> sp.linalg.SuperLU:
+    return sp.linalg.splu(
+        sp.csc_matrix(matrix), permc_spec='MMD_AT_PLUS_A', diag_pivot_thresh=0.0,
+        options={'SymmetricMode': True})
+
+
 def _superlu(matrix: sp.csc_matrix) -> CholeskyFactor:
     """Symmetric SuperLU: P A P^T = L U with U = D L^T when no pivoting happens."""
-    lu = sp.linalg.splu(
-        matrix, permc_spec='MMD_AT_PLUS_A', diag_pivot_thresh=0.0,
-        options={'SymmetricMode': True},
-    )
+    lu = _superlu_factor(matrix)
     pivots = lu.U.diagonal()
     if np.any(pivots <= 0) or not np.array_equal(lu.perm_r, lu.perm_c):
         raise NotPositiveDefiniteError('a pivot is not positive')

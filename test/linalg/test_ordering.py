@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import graph_matrix
 
-from sparser_ros.linalg.linalg_numbers import REGISTRY, linalg_numbers
-from sparser_ros.linalg.sparse import ordering
-from sparser_ros.linalg.sparse.cholesky import (
+from sparser_ros.linalg import ordering
+from sparser_ros.linalg.cholesky import (
     OrderingUnavailableError,
     SymbolicCholesky,
     supports_external_ordering,
 )
-from sparser_ros.linalg.sparse.ordering import dissected, flattest, sparsest
+from sparser_ros.linalg.linalg_numbers import REGISTRY, linalg_numbers
+from sparser_ros.linalg.ordering import dissected, flattest, sparsest
 
 needs_orderings = pytest.mark.skipif(
     not supports_external_ordering(), reason='this CHOLMOD cannot be told an ordering')

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparser_ros.linalg.dense.rotations import (
+from sparser_ros.linalg.rotations import (
     angle_to_matrix,
     rotation_jacobian,
     rotvec_to_matrix,

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from matrices import graph_matrix
 
-from sparser_ros.linalg.block.block_cholesky import RowBlockCholesky
-from sparser_ros.linalg.sparse.cholesky import (
+from sparser_ros.linalg.block_cholesky import RowBlockCholesky
+from sparser_ros.linalg.cholesky import (
     OrderingUnavailableError,
     SymbolicCholesky,
     UncoveredPatternError,
@@ -112,7 +112,7 @@ def test_orders_by_name():
 def test_a_missing_ordering_has_an_error_of_its_own(monkeypatch):
     if not supports_external_ordering():
         pytest.skip('this CHOLMOD is not told orders')
-    from sparser_ros.linalg.sparse import cholesky
+    from sparser_ros.linalg import cholesky
 
     def missing(*_arguments, **_options):  # type: ignore[no-untyped-def]
         raise cholesky.cholmod.CholmodNotInstalledError('no METIS here')

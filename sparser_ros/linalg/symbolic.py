@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import compiled
-
-_compiled = compiled()
+from .compiled import compiled
 
 
-@_compiled
+@compiled()
 def permuted_pattern(indptr, indices, order, rank):  # type: ignore[no-untyped-def]
     """Symmetric CSC pattern, rows sorted: column j is column order[j], row i row rank[i].
 
@@ -32,7 +30,7 @@ def permuted_pattern(indptr, indices, order, rank):  # type: ignore[no-untyped-d
     return starts, rows
 
 
-@_compiled
+@compiled()
 def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
     """A CSC pattern without what lies above its diagonal."""
     kept = np.zeros_like(starts)
@@ -47,7 +45,7 @@ def lower_triangle(starts, rows):  # type: ignore[no-untyped-def]
     return kept, below[:at].copy()
 
 
-@_compiled
+@compiled()
 def first_uncovered(indptr, indices, known_indptr, known_indices):  # type: ignore[no-untyped-def]
     """(count, row, column): entries of a lower triangle that a known one lacks, and the first.
 
@@ -67,7 +65,7 @@ def first_uncovered(indptr, indices, known_indptr, known_indices):  # type: igno
     return count, row, column
 
 
-@_compiled
+@compiled()
 def elimination_parents(starts, rows):  # type: ignore[no-untyped-def]
     """(m,): parent of each column in the elimination tree, -1 at roots.
 
@@ -89,7 +87,7 @@ def elimination_parents(starts, rows):  # type: ignore[no-untyped-def]
     return parent
 
 
-@_compiled
+@compiled()
 def elimination_tree(starts, rows):  # type: ignore[no-untyped-def]
     """Parent (-1 = root) and entries, the diagonal included, of each column of the factor.
 
@@ -110,7 +108,7 @@ def elimination_tree(starts, rows):  # type: ignore[no-untyped-def]
     return parent, counts
 
 
-@_compiled
+@compiled()
 def factor_pattern(starts, rows, parent, counts):  # type: ignore[no-untyped-def]
     """CSC pattern of the factor below its diagonal, rows sorted."""
     m = len(starts) - 1

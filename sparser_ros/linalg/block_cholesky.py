@@ -14,27 +14,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...array_types import Array, Index
-from ..sparse.cholesky import (
-    CholeskyFactor,
+from ..array_types import Array, Index
+from .cholesky import (
     NotPositiveDefiniteError,
     SymbolicCholesky,
     UncoveredPatternError,
     fill_reducing_order,
-    supports_external_ordering,
     uncovered_text,
 )
-from ..sparse.sparse_kernels import block_kernels
-from ..sparse.symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
-from .block_kernels import (
-    column_major,
-    entry_slots,
-    expanded_pattern,
-    fill_slots,
-    pattern_of_blocks,
-)
-from .front_kernels import FactorBlocks, LowerBlocks, front_kernel
-from .fronts import fronts
+from .compiled import compiled
+from .fronts import FactorBlocks, LowerBlocks, front_kernel, fronts
+from .sparse_kernels import block_kernels
+from .symbolic import elimination_tree, factor_pattern, lower_triangle, permuted_pattern
 
 
 class BlockCholesky:
@@ -52,54 +43,30 @@ class BlockCholesky:
         pattern = sp.csc_matrix(pattern)
         m = self.m = pattern.shape[0]
         if order is None:
-            order = np.arange(m)
-            if supports_external_ordering() and m > 0:
-                order = fill_reducing_order(pattern)
+            order = fill_reducing_order(pattern)
         self.rank = np.empty(m, dtype=np.int64)
         self.rank[order] = np.arange(m)
         starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, self.rank)
         self.starts, self.rows = lower_triangle(starts, rows)
-        parent, self.counts = elimination_tree(starts, rows)
-        self._tree = starts, rows, parent, self.counts
-        self._below: tuple[Index, Index] | None = None
-        self._settle(b)
+        self._parent, self.counts = elimination_tree(starts, rows)
+        self._below = factor_pattern(starts, rows, self._parent, self.counts)
+        self.b = b
+        self._fronts = fronts(self._parent, self.counts, b)
 
     def sized(self, b: int) -> BlockCholesky:
         """The same pattern in the same order for blocks of another size."""
         other = copy.copy(self)
-        other._settle(b)
+        other.b = b
+        other._fronts = fronts(self._parent, self.counts, b)
         return other
 
-    def _settle(self, b: int) -> None:
-        """How blocks of this size are factorised."""
-        self.b = b
-        self._symbolic: SymbolicCholesky | None = None
-        if supports_external_ordering():
-            self._below = self._below or factor_pattern(*self._tree)
-            self._fronts = fronts(self._tree[2], self.counts, b)
-            return
-        self._indptr, self._indices = expanded_pattern(self.starts, self.rows, b)
-        # Ones, since sums of sparse matrices drop zeros.
-        self._symbolic = SymbolicCholesky(
-            _symmetric(self._matrix(np.ones((len(self.rows), b, b)))))
-
-    def _matrix(self, blocks: Array) -> sp.csc_matrix:
-        size = self.m * self.b
-        data = column_major(self.starts, blocks)
-        made = sp.csc_matrix((data, self._indices, self._indptr), shape=(size, size))
-        made.has_sorted_indices = True
-        return made
-
-    def factorize(self, blocks: Array, place: Index) -> BlockFactor | ScalarFactor:
+    def factorize(self, blocks: Array, place: Index) -> BlockFactor:
         """Factor of blocks (entries, b, b); NotPositiveDefiniteError if the matrix is not PD.
 
         Its right-hand sides have the rows that `place` (n,) lists: block times b plus the row.
         """
         m, b = self.m, self.b
         at = self.rank[place // b] * b + place % b
-        if self._symbolic is not None:
-            return ScalarFactor(self._symbolic.factorize(_symmetric(self._matrix(blocks))), at)
-        assert self._below is not None
         indptr, indices = self._below
         factor = FactorBlocks(
             indptr, indices, np.empty((len(indices), b, b)), np.empty((m, b, b)))
@@ -137,7 +104,7 @@ class RowBlockCholesky:
         self._pattern = self._slots_of(matrix)
 
     def _slots(self, at: Index, indptr: Any, indices: Any) -> Index:
-        slots, count, row, column = entry_slots(
+        slots, count, row, column = _entry_slots(
             self.blocks.starts, self.blocks.rows, self.b, at, indptr, indices)
         if count:
             raise UncoveredPatternError(uncovered_text(count, row, column))
@@ -150,7 +117,7 @@ class RowBlockCholesky:
 
     def factorize(
         self, matrix: sp.csc_matrix, more: Array | None = None
-    ) -> BlockFactor | ScalarFactor:
+    ) -> BlockFactor:
         """Factor of a matrix whose entries all lie in the analysed blocks.
 
         `more` (m, b, b), symmetric, is added to its diagonal blocks; what it has at places that no
@@ -163,7 +130,7 @@ class RowBlockCholesky:
             self._pattern = self._slots_of(matrix)
         values = np.zeros((len(self.blocks.rows), self.b, self.b))
         flat = values.ravel()
-        fill_slots(self._pattern[2], matrix.data, flat)
+        _fill_slots(self._pattern[2], matrix.data, flat)
         if more is not None:
             # The diagonal block is the first of its column.
             values[self.blocks.starts[self.blocks.rank]] += np.where(self._taken, more, 0.0)
@@ -205,28 +172,6 @@ class BlockFactor:
         return out
 
 
-class ScalarFactor:
-    """The same where CHOLMOD cannot be told an ordering, or is missing."""
-
-    def __init__(self, factor: CholeskyFactor, place: Index) -> None:
-        self.factor, self.place = factor, place
-        self.n, self.nnz = len(place), factor.nnz
-
-    def solve(self, rhs: Array, out: Array | None = None) -> Array:
-        """A^-1 rhs for rhs of shape (n,) or (n, p); `out` may be rhs itself."""
-        padded = np.zeros((self.factor.n, *rhs.shape[1:]))
-        padded[self.place] = rhs
-        out = np.empty_like(rhs) if out is None else out
-        out[...] = self.factor.solve(padded)[self.place]
-        return out
-
-
-def _symmetric(lower: sp.csc_matrix) -> sp.csc_matrix:
-    """Both triangles of a matrix of which the upper one is not all stored."""
-    below = sp.tril(lower, -1)
-    return sp.csc_matrix(below + below.T + sp.diags(lower.diagonal()))
-
-
 def block_pattern(
     indptr: Index, indices: Index, node: Index, m: int, pairs: Index
 ) -> sp.csc_matrix:
@@ -235,5 +180,99 @@ def block_pattern(
     Row r belongs to block node[r], -1 = to none; `pairs` (k, 2) of blocks are coupled as well,
     -1 = with none. The diagonal is included.
     """
-    starts, rows = pattern_of_blocks(indptr, indices, node, m, pairs)
+    starts, rows = _pattern_of_blocks(indptr, indices, node, m, pairs)
     return sp.csc_matrix((np.ones(len(rows), dtype=bool), rows, starts), shape=(m, m))
+
+
+@compiled()
+def _pattern_of_blocks(indptr, indices, node, m, pairs):  # type: ignore[no-untyped-def]
+    """Starts and rows of the columns of `block_pattern`; rows are not sorted."""
+    # Rows of the matrix by block, and partners by block: member[first[j] : first[j + 1]].
+    first = np.zeros(m + 1, dtype=np.int64)
+    partners = np.zeros(m + 1, dtype=np.int64)
+    room = m
+    for r in range(len(node)):
+        if node[r] >= 0:
+            first[node[r] + 1] += 1
+            room += indptr[r + 1] - indptr[r]
+    for u in range(len(pairs)):
+        if pairs[u, 0] >= 0 and pairs[u, 1] >= 0:
+            partners[pairs[u, 0] + 1] += 1
+            partners[pairs[u, 1] + 1] += 1
+            room += 2
+    for j in range(m):
+        first[j + 1] += first[j]
+        partners[j + 1] += partners[j]
+    member = np.empty(first[m], dtype=np.int64)
+    partner = np.empty(partners[m], dtype=np.int64)
+    at, to = first[:-1].copy(), partners[:-1].copy()
+    for r in range(len(node)):
+        if node[r] >= 0:
+            member[at[node[r]]] = r
+            at[node[r]] += 1
+    for u in range(len(pairs)):
+        i, j = pairs[u, 0], pairs[u, 1]
+        if i >= 0 and j >= 0:
+            partner[to[i]] = j
+            to[i] += 1
+            partner[to[j]] = i
+            to[j] += 1
+    starts = np.zeros(m + 1, dtype=np.int32)
+    seen = np.full(m, -1, dtype=np.int64)
+    rows = np.empty(room, dtype=np.int32)
+    count = 0
+    for j in range(m):
+        seen[j] = j
+        rows[count] = j
+        count += 1
+        for r in member[first[j] : first[j + 1]]:
+            for e in range(indptr[r], indptr[r + 1]):
+                i = node[indices[e]]
+                if i >= 0 and seen[i] != j:
+                    seen[i] = j
+                    rows[count] = i
+                    count += 1
+        for i in partner[partners[j] : partners[j + 1]]:
+            if seen[i] != j:
+                seen[i] = j
+                rows[count] = i
+                count += 1
+        starts[j + 1] = count
+    return starts, rows[:count].copy()
+
+
+@compiled()
+def _entry_slots(starts, rows, b, at, indptr, indices):  # type: ignore[no-untyped-def]
+    """Where the entries of a CSC matrix, row r moved to at[r], lie among (entries, b, b).
+
+    -1 = in a block above the diagonal, which is not stored. Then (count, row, column): entries in
+    blocks on or below the diagonal that the pattern lacks, and the first of them.
+    """
+    where = np.full(len(starts) - 1, -1, dtype=np.int64)
+    slots = np.empty(len(indices), dtype=np.int64)
+    count, row, missing_column = 0, -1, -1
+    for column in range(len(indptr) - 1):
+        j, k = at[column] // b, at[column] % b
+        for e in range(starts[j], starts[j + 1]):
+            where[rows[e]] = e
+        for e in range(indptr[column], indptr[column + 1]):
+            i = at[indices[e]]
+            slots[e] = -1
+            if i // b < j:
+                continue
+            if not starts[j] <= where[i // b] < starts[j + 1]:
+                # The place found is one of another column.
+                if count == 0:
+                    row, missing_column = indices[e], column
+                count += 1
+                continue
+            slots[e] = (where[i // b] * b + i % b) * b + k
+    return slots, count, row, missing_column
+
+
+@compiled()
+def _fill_slots(slots, data, out):  # type: ignore[no-untyped-def]
+    """out[slots] = data where there is a slot."""
+    for e in range(len(slots)):
+        if slots[e] >= 0:
+            out[slots[e]] = data[e]

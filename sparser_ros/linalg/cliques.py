@@ -10,18 +10,16 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from ...array_types import Index
-from ..linalg_numbers import linalg_numbers
-from .cholesky import (
-    OrderingUnavailableError,
-    fill_reducing_order,
-    supports_external_ordering,
-)
-from .elimination_kernels import Lists, MergeLimits, cliques_of
+from ..array_types import Index
+from .cholesky import OrderingUnavailableError, fill_reducing_order
+from .compiled import compiled
+from .linalg_numbers import linalg_numbers
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,10 @@ def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimi
     starts = np.cumsum([0] + [len(one) for one in ranked])
     flat = np.concatenate([np.zeros(0, dtype=np.int64), *ranked])
     numbers = linalg_numbers()
-    limits = MergeLimits(
+    limits = _MergeLimits(
         numbers.merged_nodes_at_most, numbers.merged_nodes_always, numbers.merged_zero_share)
-    top, at, rows = cliques_of(
-        m, Lists(above.indptr, above.indices), Lists(starts, flat), element_at, limits)
+    top, at, rows = _cliques_of(
+        m, _Lists(above.indptr, above.indices), _Lists(starts, flat), element_at, limits)
     tops, clique_of_rank = np.unique(top, return_inverse=True)
     members = np.argsort(clique_of_rank, kind='stable')
     bounds = np.searchsorted(clique_of_rank[members], np.arange(len(tops) + 1))
@@ -94,10 +92,92 @@ def _ordered(m: int, pairs: Index, elements: list[Index], last: Index) -> Index:
 
 
 def _order_of(pattern: sp.csc_matrix) -> Index:
-    m = pattern.shape[0]
-    if not m or not supports_external_ordering():
-        return np.arange(m)
-    if m > linalg_numbers().nested_dissection_nodes:
+    if pattern.shape[0] > linalg_numbers().nested_dissection_nodes:
         with suppress(OrderingUnavailableError):
             return fill_reducing_order(pattern, 'metis')
     return fill_reducing_order(pattern)
+
+
+class _Lists(NamedTuple):
+    """_Lists of nodes one after the other: list k is items[starts[k] : starts[k + 1]]."""
+
+    starts: NDArray[Any]
+    items: NDArray[Any]
+
+
+class _MergeLimits(NamedTuple):
+    """Up to which size a clique is merged into its parent."""
+
+    most_nodes: int
+    """With the share of zeros below."""
+    any_zeros_nodes: int
+    """With any share of zeros."""
+    zero_share: float
+
+
+@compiled()
+def _listed(nodes, k, mark, listed, count):  # type: ignore[no-untyped-def]
+    """Append the nodes that are not marked k yet, and mark them; returns how many are listed."""
+    for i in nodes:
+        if mark[i] != k:
+            mark[i] = k
+            listed[count] = i
+            count += 1
+    return count
+
+
+@compiled()
+def _cliques_of(m, above, elements, element_at, limits):  # type: ignore[no-untyped-def]
+    """(top node of each node's clique, at, rows): rows[at[k]:at[k + 1]] lie beyond node k.
+
+    Nodes are numbered as they are eliminated. `above` lists the neighbours of each node that come
+    later; the `elements` whose first node is k are element_at[k] to element_at[k + 1].
+    """
+    indptr, indices = above
+    starts, flat = elements
+    most, few, zeros = limits
+    at = np.zeros(m + 1, dtype=np.int64)
+    rows = np.empty(8 * m + 64, dtype=np.int64)
+    youngest = np.full(m, -1, dtype=np.int64)
+    sibling = np.full(m, -1, dtype=np.int64)
+    into = np.full(m, -1, dtype=np.int64)
+    size = np.ones(m, dtype=np.int64)
+    filled = np.zeros(m, dtype=np.int64)
+    mark = np.full(m, -1, dtype=np.int64)
+    listed = np.empty(m, dtype=np.int64)
+    for k in range(m):
+        mark[k] = k
+        count = 0
+        count = _listed(indices[indptr[k] : indptr[k + 1]], k, mark, listed, count)
+        for t in range(element_at[k], element_at[k + 1]):
+            count = _listed(flat[starts[t] : starts[t + 1]], k, mark, listed, count)
+        child = youngest[k]
+        while child >= 0:
+            count = _listed(rows[at[child] : at[child + 1]], k, mark, listed, count)
+            child = sibling[child]
+        if at[k] + count > len(rows):
+            more = np.empty(2 * len(rows) + count, dtype=np.int64)
+            more[: at[k]] = rows[: at[k]]
+            rows = more
+        own = np.sort(listed[:count])
+        rows[at[k] : at[k] + count] = own
+        at[k + 1] = at[k] + count
+        if count:
+            parent = own[0]
+            sibling[k] = youngest[parent]
+            youngest[parent] = k
+        child = youngest[k]
+        while child >= 0:
+            n = size[child] + size[k]
+            extra = size[child] * (size[k] + count - (at[child + 1] - at[child]))
+            extra += filled[child] + filled[k]
+            entries = n * (n + 1) // 2 + n * count
+            if n <= few or extra == 0 or (n <= most and extra <= zeros * entries):
+                into[child] = k
+                size[k] = n
+                filled[k] = extra
+            child = sibling[child]
+    top = np.empty(m, dtype=np.int64)
+    for k in range(m - 1, -1, -1):
+        top[k] = k if into[k] < 0 else top[into[k]]
+    return top, at, rows

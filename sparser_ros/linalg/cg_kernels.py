@@ -10,9 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ..compiled import REORDERED, compiled
-
-_compiled = compiled(fastmath=REORDERED, error_model='numpy')
+from .compiled import fast
 
 
 class State(IntEnum):
@@ -64,7 +62,7 @@ _CONVERGED, _BOUNDARY, _EXHAUSTED = (
     int(Outcome.CONVERGED), int(Outcome.BOUNDARY), int(Outcome.EXHAUSTED))
 
 
-@_compiled
+@fast
 def advance(state, direction, hp):  # type: ignore[no-untyped-def]
     """From <direction, H direction>: how far to go along it."""
     a = direction.ravel()
@@ -96,7 +94,7 @@ def advance(state, direction, hp):  # type: ignore[no-untyped-def]
     state[_SS] = ahead
 
 
-@_compiled
+@fast
 def move(state, direction, hp, s, r):  # type: ignore[no-untyped-def]
     """s += step direction, r += alpha H direction."""
     step, alpha = state[_STEP], state[_ALPHA]
@@ -108,7 +106,7 @@ def move(state, direction, hp, s, r):  # type: ignore[no-untyped-def]
         d[i] += alpha * b[i]
 
 
-@_compiled
+@fast
 def turn(state, r, z):  # type: ignore[no-untyped-def]
     """From <r, z>: whether to go on, and how to turn."""
     if state[_DONE] != 0.0:
@@ -129,7 +127,7 @@ def turn(state, r, z):  # type: ignore[no-untyped-def]
         state[_DONE] = _EXHAUSTED
 
 
-@_compiled
+@fast
 def redirect(state, z, direction):  # type: ignore[no-untyped-def]
     """direction = beta direction - z, unless CG has ended."""
     if state[_DONE] != 0.0:

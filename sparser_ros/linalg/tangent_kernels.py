@@ -3,7 +3,8 @@
 A node is a pose (its rotation's q coordinates, then its position's p) or a landmark (p). Bearings
 couple with at most two nodes and not with each other, and along the orthonormal directions of a
 sphere their own Hessian is a multiple of the identity: eliminating them costs next to nothing and
-fills nothing. What is assembled is the formula `tangent_hessian` of solver/manifold/formulas.py.
+fills nothing. What is assembled is T^T ((Q - Lambda) x I_p) T of
+`solver/preconditioner.py`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...array_types import Array, Index
-from ..compiled import REORDERED, compiled
-
-_compiled = compiled(fastmath=REORDERED, error_model='numpy')
+from ..array_types import Array, Index
+from .compiled import fast
 
 
 class Bearings(NamedTuple):
@@ -33,7 +32,7 @@ class Bearings(NamedTuple):
     """(k, 2, p - 1, b): Hessian between a bearing and its nodes, filled in by `eliminate`."""
 
 
-@_compiled
+@fast
 def bearing_nodes(indptr, indices, node, first, k):  # type: ignore[no-untyped-def]
     """(k, 2): nodes that bearing rows couple with, -1 = none; -2 in a row of more than two."""
     out = np.full((k, 2), -1, dtype=np.int64)
@@ -51,7 +50,7 @@ def bearing_nodes(indptr, indices, node, first, k):  # type: ignore[no-untyped-d
     return out
 
 
-@_compiled
+@fast
 def block_slots(starts, rows, of, indptr, indices):  # type: ignore[no-untyped-def]
     """Block of each entry of a symmetric CSR pattern, row r in block of[r] (-1 = in none).
 
@@ -73,7 +72,7 @@ def block_slots(starts, rows, of, indptr, indices):  # type: ignore[no-untyped-d
     return slots
 
 
-@_compiled
+@fast
 def pair_slots(starts, rows, nodes):  # type: ignore[no-untyped-def]
     """(k, 2, 2): block of each pair of nodes (k, 2) on or below the diagonal; -1 = none."""
     slots = np.full((len(nodes), 2, 2), -1, dtype=np.int64)
@@ -94,7 +93,7 @@ def pair_slots(starts, rows, nodes):  # type: ignore[no-untyped-def]
     return slots
 
 
-@_compiled
+@fast
 def connect(slots, rotation, kappa, out):  # type: ignore[no-untyped-def]
     """Add relative rotations (m, d, d) of weights (m,) to blocks: kappa |x_j - R^T x_i|^2.
 
@@ -112,7 +111,7 @@ def connect(slots, rotation, kappa, out):  # type: ignore[no-untyped-def]
                     out[slots[e, 1, 0], a, c] -= kappa[e] * rotation[e, c, a]
 
 
-@_compiled
+@fast
 def complements(bearings, out):  # type: ignore[no-untyped-def]
     """(k, p - 1, p): orthonormal rows orthogonal to unit rows (k, p), by one reflection each."""
     p = bearings.shape[1]
@@ -135,7 +134,7 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
     """Kernels for rotation blocks of d rows, p columns and q tangent coordinates a rotation."""
     b = q + p
 
-    @_compiled
+    @fast
     def assemble(matrix, turns, slots, out):  # type: ignore[no-untyped-def]
         """out[slot] += T_s^T Q_sr T_r for all entries of the CSR matrix Q that have a slot."""
         indptr, indices, data, n = matrix.indptr, matrix.indices, matrix.data, len(turns)
@@ -167,7 +166,7 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                     for z in range(p):
                         out[slot, q + z, q + z] += value
 
-    @_compiled
+    @fast
     def subtract_curvature(multipliers, turns, slots, out):  # type: ignore[no-untyped-def]
         """out[slots[i]] -= T_i^T Lambda_i T_i for the rotations i."""
         turned = np.empty((d, p))
@@ -186,7 +185,7 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                             s += turns[i, a, z, x] * turned[a, z]
                     out[slots[i], x, y] -= s
 
-    @_compiled
+    @fast
     def eliminate(matrix, node, turns, bearings, pairs, out):  # type: ignore[no-untyped-def]
         """Subtract what each bearing's elimination leaves: out -= H_iu H_uj / pivot."""
         indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
@@ -229,7 +228,7 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                                 v += coupling[u, s, x, y] * coupling[u, t, x, z]
                             out[slot, y, z] -= f * v
 
-    @_compiled
+    @fast
     def coordinates(v, turns, bearings, x, z):  # type: ignore[no-untyped-def]
         """Tangent coordinates of an ambient v, bearings' z (k, p - 1) eliminated from x."""
         nodes, normal, pivots, coupling = bearings
@@ -257,7 +256,7 @@ def tangent_kernels(d: int, p: int, q: int) -> SimpleNamespace:
                         for y in range(b):
                             x[i * b + y] -= f * t * coupling[u, s, a, y]
 
-    @_compiled
+    @fast
     def ambient(x, z, turns, bearings, out):  # type: ignore[no-untyped-def]
         """The ambient vector of tangent coordinates x; z still holds right-hand sides."""
         nodes, normal, pivots, coupling = bearings

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...array_types import Array, Index, Mask
-from ..compiled import compiled
-from .clique_kernels import eliminate_front
+from ..array_types import Array, Index, Mask
+from .clique_tree import eliminate_front
+from .compiled import compiled
 
 _compiled = compiled(error_model='numpy')
 _LEAST_LENGTH_M = 1e-9

@@ -1,6 +1,7 @@
 """Compiled kernels of the solver's inner loop, specialised by block height d and columns p.
 
-They compute the formulas of solver/manifold/formulas.py, against which they are tested.
+They compute what `solver/manifold.py` says of project, multipliers, hessian and retract;
+test/support/formulas.py has the same in numpy, against which they are tested.
 
 numpy's batched products cost about a microsecond per 3x5 block; these loops are fused, allocate
 nothing and release the GIL. Arrays are C-ordered (rows, p). Layout of the rows of Y: n blocks of
@@ -14,25 +15,20 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ..compiled import REORDERED, compiled
+from .compiled import fast
 
 _MOST_NEWTON_STEPS = 30
 """A bound on an iteration that converges quadratically."""
 _ORTHONORMAL, _NEARLY_ORTHONORMAL = 2e-15, 1e-8
 """Sums of deviations of a Gram matrix from the identity: the rounding error of six entries, and
 its square root, from which one more step of quadratic convergence reaches it."""
-_compiled = compiled(fastmath=REORDERED, error_model='numpy')
-inlined = compiled(fastmath=REORDERED, error_model='numpy', forceinline=True)
-"""For functions that kernels call. Sums may be reordered, so the last bits depend on how a function
-was optimised. Each kernel carries a copy of what it calls, and any of the copies may run: another
-one in a process that compiles kernels than in one that loads them from numba's cache."""
 
 
 @cache
 def kernels(d: int, p: int) -> SimpleNamespace:
     """The kernels for rotation blocks of d rows and matrices of p columns."""
 
-    @_compiled
+    @fast
     def project(y, v, n, k, out):  # type: ignore[no-untyped-def]
         """Tangent projection: v - sym(v y^T) y on rotations, v - (v.y) y on bearings."""
         for b in range(n):
@@ -61,7 +57,7 @@ def kernels(d: int, p: int) -> SimpleNamespace:
             for c in range(p):
                 out[r, c] = 0.0
 
-    @_compiled
+    @fast
     def multipliers(y, g, n, k, blocks, scalars):  # type: ignore[no-untyped-def]
         """Lagrange multipliers: sym(g y^T) per rotation (n, d, d) and g.y per bearing (k,)."""
         for b in range(n):
@@ -81,7 +77,7 @@ def kernels(d: int, p: int) -> SimpleNamespace:
                 s += g[r, c] * y[r, c]
             scalars[q] = s
 
-    @_compiled
+    @fast
     def hessian(y, qv, v, n, k, blocks, scalars, out):  # type: ignore[no-untyped-def]
         """P_y(qv - Lambda v): the Riemannian Hessian product, written to out."""
         w = np.empty((d, p))
@@ -119,7 +115,7 @@ def kernels(d: int, p: int) -> SimpleNamespace:
             for c in range(p):
                 out[r, c] = 0.0
 
-    @_compiled
+    @fast
     def retract(y, v, n, k, out):  # type: ignore[no-untyped-def]
         """Polar retraction of rotations, normalisation of bearings; fixed rows are kept."""
         a = np.empty((d, p))
@@ -196,7 +192,7 @@ def kernels(d: int, p: int) -> SimpleNamespace:
     )
 
 
-@_compiled
+@fast
 def dot(a, b):  # type: ignore[no-untyped-def]
     """Sum of a * b of two contiguous arrays of equal size."""
     x = a.ravel()

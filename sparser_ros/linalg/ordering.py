@@ -7,13 +7,14 @@ import logging
 import numpy as np
 import scipy.sparse as sp
 
-from ...array_types import Index
-from ..linalg_numbers import linalg_numbers
+from ..array_types import Index
 from .cholesky import OrderingUnavailableError, SymbolicCholesky
-from .ordering_kernels import CHAIN_ENTRIES, chains_of, independent_stars
+from .compiled import compiled
+from .linalg_numbers import linalg_numbers
 
 log = logging.getLogger(__name__)
-
+_CHAIN_ENTRIES = 3
+"""Entries in the column of a node with two neighbours, its diagonal included."""
 
 
 def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
@@ -24,7 +25,7 @@ def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
     dense blocks of another matrix of this pattern that will be factorised in the same order.
     """
     numbers = linalg_numbers()
-    busy = int(np.count_nonzero(np.diff(matrix.indptr) > CHAIN_ENTRIES))
+    busy = int(np.count_nonzero(np.diff(matrix.indptr) > _CHAIN_ENTRIES))
     reduced = Reduced(matrix) if busy >= numbers.reduced_from_nodes else None
     tried = SymbolicCholesky(matrix if reduced is None else reduced.core)
     if tried.counts is None or tried.order is None:
@@ -50,7 +51,7 @@ class Reduced:
 
     def __init__(self, matrix: sp.csc_matrix) -> None:
         self.matrix = matrix
-        chains, left, pairs = chains_of(matrix.indptr, matrix.indices)
+        chains, left, pairs = _chains_of(matrix.indptr, matrix.indices)
         self._before = [chains]
         core = sp.csc_matrix(matrix[:, left][left])
         rank = np.empty(matrix.shape[0], dtype=np.int64)
@@ -59,7 +60,7 @@ class Reduced:
         ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
         core = sp.csc_matrix(abs(core) + ends + ends.T)
         for _ in range(linalg_numbers().star_rounds):
-            centres = independent_stars(core.indptr, core.indices)
+            centres = _independent_stars(core.indptr, core.indices)
             star, rest = np.flatnonzero(centres), np.flatnonzero(~centres)
             rays = core[:, star][rest]
             self._before.append(left[star])
@@ -82,3 +83,58 @@ def flattest(matrix: sp.csc_matrix) -> SymbolicCholesky:
                 'CHOLMOD was built without the ordering %s: factors of large graphs will have '
                 'more entries and deeper elimination trees', ordering)
     return SymbolicCholesky(matrix)
+
+
+@compiled()
+def _independent_stars(indptr, indices):  # type: ignore[no-untyped-def]
+    """(n,): nodes with at most three neighbours, no two of them next to each other."""
+    n = len(indptr) - 1
+    chosen, beside = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    for j in range(n):
+        if not beside[j] and indptr[j + 1] - indptr[j] <= _CHAIN_ENTRIES + 1:
+            chosen[j] = True
+            for e in range(indptr[j], indptr[j + 1]):
+                beside[indices[e]] = True
+    return chosen
+
+
+@compiled()
+def _chains_of(indptr, indices):  # type: ignore[no-untyped-def]
+    """Nodes with at most two neighbours, chain by chain; the others; pairs of those at ends.
+
+    From the pattern of a symmetric matrix with its diagonal. Of a ring one node is left.
+    """
+    n = len(indptr) - 1
+    core = np.empty(n, dtype=np.bool_)
+    for j in range(n):
+        core[j] = indptr[j + 1] - indptr[j] > _CHAIN_ENTRIES
+    order = np.empty(n, dtype=np.int64)
+    seen = core.copy()
+    pairs = np.empty((n, 2), dtype=np.int64)
+    count, paired = 0, 0
+    # Chains with a loose end, then those between two others, then rings.
+    for turn in range(3):
+        for s in range(n):
+            if turn == 0 and (core[s] or seen[s] or indptr[s + 1] - indptr[s] == _CHAIN_ENTRIES):
+                continue
+            if turn == 1 and not core[s]:
+                continue
+            if turn == 2:
+                if seen[s]:
+                    continue
+                core[s] = seen[s] = True
+            for first in range(indptr[s], indptr[s + 1]) if turn else range(1):
+                previous, at = s, (indices[first] if turn else s)
+                while not seen[at]:
+                    seen[at] = True
+                    order[count] = at
+                    count += 1
+                    following = at
+                    for e in range(indptr[at], indptr[at + 1]):
+                        if indices[e] != at and indices[e] != previous:
+                            following = indices[e]
+                    previous, at = at, following
+                if turn and previous != s and at != s and core[at]:
+                    pairs[paired, 0], pairs[paired, 1] = s, at
+                    paired += 1
+    return order[:count].copy(), np.flatnonzero(core), pairs[:paired].copy()

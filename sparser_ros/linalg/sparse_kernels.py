@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from numba.cpython.unsafe.tuple import tuple_setitem
 
-from ..compiled import REORDERED, compiled
-from ..dense.manifold_kernels import inlined
+from .compiled import compiled, fast, inlined
 
 _REGISTERS = 15
 """Numbers that a loop keeps in registers, of the 16 vector registers of x86-64 all but one: as a
 tuple, since an array would go through memory."""
 _with_item: Callable[..., Any] = tuple_setitem
-_compiled = compiled(fastmath=REORDERED, error_model='numpy')
 
 
 @cache
@@ -30,7 +28,7 @@ def sparse_kernels(p: int) -> SimpleNamespace:
     width = max(1, min(p, _REGISTERS))
     zero = (0.0,) * width
 
-    @_compiled
+    @fast
     def csr_product(indptr, indices, data, x, out):  # type: ignore[no-untyped-def]
         """out = A x for a CSR matrix A."""
         acc = np.empty(p)
@@ -45,7 +43,7 @@ def sparse_kernels(p: int) -> SimpleNamespace:
             for c in range(p):
                 out[r, c] = acc[c]
 
-    @_compiled
+    @fast
     def csr_subtract(indptr, indices, data, x, out):  # type: ignore[no-untyped-def]
         """out -= A x for a CSR matrix A."""
         acc = np.empty(p)
@@ -60,7 +58,7 @@ def sparse_kernels(p: int) -> SimpleNamespace:
             for c in range(p):
                 out[r, c] -= acc[c]
 
-    @_compiled
+    @fast
     def llt_solve(indptr, indices, data, inverse_diagonal, x):  # type: ignore[no-untyped-def]
         """x <- (L L^T)^-1 x in place; L is CSC, its diagonal first in each column."""
         n = x.shape[0]
@@ -96,7 +94,7 @@ def sparse_kernels(p: int) -> SimpleNamespace:
                     if first + c < p:
                         x[j, first + c] = z[c] * f
 
-    @_compiled
+    @fast
     def gather(x, order, out):  # type: ignore[no-untyped-def]
         """out[i] = x[order[i]]."""
         for i in range(order.shape[0]):
@@ -104,7 +102,7 @@ def sparse_kernels(p: int) -> SimpleNamespace:
             for c in range(p):
                 out[i, c] = x[j, c]
 
-    @_compiled
+    @fast
     def scatter(x, order, out):  # type: ignore[no-untyped-def]
         """out[order[i]] = x[i]."""
         for i in range(order.shape[0]):
@@ -130,7 +128,7 @@ def single_solve(b: int) -> Callable[..., Any]:
     reason: above their diagonal they are zero.
     """
 
-    @_compiled
+    @fast
     def llt_solve(indptr, indices, blocks, inverse_diagonal, x):  # type: ignore[no-untyped-def]
         """x <- (L L^T)^-1 x in place; blocks (m, b, b) below the diagonal, column by column."""
         z = np.empty(b)
@@ -176,7 +174,7 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
     width = max(1, min(p, _REGISTERS // b))
     zero = (0.0,) * (b * width)
 
-    @_compiled
+    @fast
     def llt_solve(indptr, indices, blocks, inverse_diagonal, x):  # type: ignore[no-untyped-def]
         """x <- (L L^T)^-1 x in place; blocks (m, b, b) below the diagonal, column by column."""
         for first in range(0, p, width):
@@ -233,7 +231,7 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
         scatter=rows.scatter)
 
 
-@_compiled
+@fast
 def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
     """Add shift (n,) to the diagonal of a CSC matrix; False if some entry of it is not stored."""
     for j in range(len(shift)):
@@ -248,7 +246,7 @@ def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
     return True
 
 
-@_compiled
+@fast
 def bordered(A, B, C, D):  # type: ignore[no-untyped-def]
     """The CSR matrix [[A, B], [C, D]] of CSR matrices (`records.Csr`), A square."""
     n, m = len(A.indptr) - 1, len(D.indptr) - 1
@@ -275,3 +273,82 @@ def _append(matrix, row, shift, indices, data, at):  # type: ignore[no-untyped-d
         indices[at], data[at] = shift + matrix.indices[e], matrix.data[e]
         at += 1
     return at
+
+
+@compiled()
+def normal_pattern(indptr, indices, size):  # type: ignore[no-untyped-def]
+    """CSR pattern (size, size) of A^T A, columns sorted, and A's entries by column.
+
+    A has its entries in CSR, no column twice in a row. The entries of column i are
+    entry[starts[i] : starts[i + 1]], in the rows row[...].
+    """
+    starts = np.zeros(size + 1, dtype=np.int64)
+    for e in range(len(indices)):
+        starts[indices[e] + 1] += 1
+    for i in range(size):
+        starts[i + 1] += starts[i]
+    at = starts[:-1].copy()
+    entry = np.empty(len(indices), dtype=np.int64)
+    row = np.empty(len(indices), dtype=np.int64)
+    for r in range(len(indptr) - 1):
+        for e in range(indptr[r], indptr[r + 1]):
+            i = indices[e]
+            entry[at[i]], row[at[i]] = e, r
+            at[i] += 1
+    mark = np.full(size, -1, dtype=np.int64)
+    found = np.zeros(size + 1, dtype=np.int64)
+    for i in range(size):
+        for s in range(starts[i], starts[i + 1]):
+            for e in range(indptr[row[s]], indptr[row[s] + 1]):
+                j = indices[e]
+                if mark[j] != i:
+                    mark[j] = i
+                    found[i + 1] += 1
+    for i in range(size):
+        found[i + 1] += found[i]
+    columns = np.empty(found[size], dtype=np.int32)
+    at = found[:-1].copy()
+    mark[:] = -1
+    # By symmetry row j lists the rows that list column j, here in ascending order.
+    for i in range(size):
+        for s in range(starts[i], starts[i + 1]):
+            for e in range(indptr[row[s]], indptr[row[s] + 1]):
+                j = indices[e]
+                if mark[j] != i:
+                    mark[j] = i
+                    columns[at[j]] = i
+                    at[j] += 1
+    return found, columns, starts, entry, row
+
+
+@compiled()
+def normal_coefficients(matrix, found, columns, starts, entry, row):  # type: ignore[no-untyped-def]
+    """CSR (entries of A^T A, rows of A): what each row of the CSR matrix A adds to each entry.
+
+    The other arguments are what `normal_pattern` returns.
+    """
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    size = len(starts) - 1
+    slot = np.empty(size, dtype=np.int64)
+    first = np.zeros(found[size] + 1, dtype=np.int64)
+    for i in range(size):
+        for f in range(found[i], found[i + 1]):
+            slot[columns[f]] = f
+        for s in range(starts[i], starts[i + 1]):
+            for e in range(indptr[row[s]], indptr[row[s] + 1]):
+                first[slot[indices[e]] + 1] += 1
+    for f in range(found[size]):
+        first[f + 1] += first[f]
+    at = first[:-1].copy()
+    rows = np.empty(first[-1], dtype=np.int32)
+    values = np.empty(first[-1])
+    for i in range(size):
+        for f in range(found[i], found[i + 1]):
+            slot[columns[f]] = f
+        for s in range(starts[i], starts[i + 1]):
+            own = data[entry[s]]
+            for e in range(indptr[row[s]], indptr[row[s] + 1]):
+                to = at[slot[indices[e]]]
+                rows[to], values[to] = row[s], own * data[e]
+                at[slot[indices[e]]] = to + 1
+    return first, rows, values

@@ -1,5 +1,8 @@
-"""A CUDA device through cupy. Importing cupy and touching the device happens in `open_device`,
-in the process that solves and nowhere else."""
+"""What the array backend needs of a device (memory, kernels, recorded steps), and cupy's own.
+
+Importing cupy and touching the device happens in `open_device`, in the process that solves and
+nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,63 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...config import SolverError
 from ..linalg_numbers import linalg_numbers
-from .runtime import SOURCE
 
 log = logging.getLogger(__name__)
+SOURCE = Path(__file__).parent / 'kernels.cu'
+"""One text for all runtimes; D and P are defined when it is compiled."""
+
+
+class Runtime(Protocol):
+    """A CUDA device (`CupyRuntime`) or its emulator (test/support/emulator.py)."""
+
+    description: str
+    array_type: type
+    warp: int
+    """Threads that add up their sums together."""
+    errors: tuple[type[BaseException], ...]
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Context of every operation."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], kind: type = np.float64) -> Any:
+        """Uninitialised memory."""
+        ...
+
+    def put(self, host: NDArray[Any]) -> Any:
+        """A copy of a host array, C-ordered."""
+        ...
+
+    def get(self, x: Any) -> NDArray[Any]:
+        """A copy on the host; waits for everything before it."""
+        ...
+
+    def threads(self, wanted: int) -> int:
+        """Threads of a launch for so many items: at most what fills the device, whole blocks."""
+        ...
+
+    def launch(self, d: int, p: int, kernel: str, threads: int, *arguments: Any) -> None:
+        """Queue a kernel compiled for blocks of d rows and p columns.
+
+        int arguments are passed as 32-bit integers, float as doubles, arrays by address.
+        """
+        ...
+
+    def free(self) -> None:
+        """Return unused memory to the device."""
+        ...
+
+    def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
+        """The step, recorded where that saves launches."""
+        ...
 
 
 class CupyRuntime:

@@ -1,1 +1,0 @@
-"""Cholesky factors of matrices made of small dense blocks."""

@@ -1,1 +1,0 @@
-"""Batches of small dense blocks: rotations, projections, tangent coordinates, CG vectors."""

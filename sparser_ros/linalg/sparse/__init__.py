@@ -1,1 +1,0 @@
-"""Sparse matrices: products, orderings, symbolic analysis, Cholesky factors."""
