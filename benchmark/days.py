@@ -19,17 +19,15 @@ import numpy as np
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.frontend.samples import OdometrySample, RangeSample
 from sparser_ros.io import simulation
-from sparser_ros.io.bag import isotropic
 from sparser_ros.io.simulation import START_NS, Simulation
-from sparser_ros.io.tum import quats, xyz
 from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.node.cdr import path_bytes
 from sparser_ros.node.picture import map_to_odom, trajectory
 from sparser_ros.node.pipeline import Pipeline
+from sparser_ros.plot.figure import COLOURS, figure
 
-from . import pictures
+from .scenarios import samples_of
 from .table import Row, Table, median, run_main
 
 SECOND = 10**9
@@ -72,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         odometry_rate=args.odometry_rate, range_rate=args.range_rate, truth_rate=0.0))
     for found in measured(run, config_of(run, args), args.tick, args.sample):
         table.add(found)
-        pictures.days(args.out / 'days.png', table.rows)
+        draw(args.out / 'days.png', table.rows)
     table.note('Memory of the node: growth of the resident set since the start, which holds the '
                'simulated data; of tracker and auditor: resident set. Latency: from data to a '
                'solution with all of them, median and longest since the row before. Intake: '
@@ -171,30 +169,6 @@ def audited(pipeline: Pipeline) -> bool:
         one.location is Location.LOCATED for one in solution.robots)
 
 
-def samples_of(run: Simulation) -> Iterator[OdometrySample | RangeSample]:
-    """All messages in the order of their stamps."""
-    robots, exchanges = len(run.robots), run.exchanges
-    stamps = [track.stamp_ns for track in run.tracks] + [exchanges.stamp_ns]
-    kind = np.repeat(np.arange(robots + 1), [len(one) for one in stamps])
-    rows = np.concatenate([np.arange(len(one)) for one in stamps])
-    order = np.argsort(np.concatenate(stamps), kind='stable')
-    places = [(xyz(track.translation), quats(track.rotation)) for track in run.tracks]
-    names = [*run.robots, *run.beacon_names]
-    none = np.zeros((6, 6))
-    for k in order:
-        number, at = int(kind[k]), int(rows[k])
-        stamp = int(stamps[number][at])
-        if number == robots:
-            yield RangeSample(
-                names[exchanges.source[at]], names[exchanges.target[at]], stamp, stamp,
-                float(exchanges.range_m[at]), float(exchanges.variance[at]))
-        else:
-            track, (position, quat) = run.tracks[number], places[number]
-            yield OdometrySample(
-                names[number], stamp, stamp, position[at], quat[at], isotropic(
-                    track.translation_variance[at], track.rotation_variance[at]), none)
-
-
 def sizes(pipeline: Pipeline, base_mb: float) -> Row:
     """Memory, counts and time to publish."""
     state, solution = pipeline.worker.state, pipeline.solution
@@ -253,6 +227,28 @@ def resident_mb(process: int | str | None) -> float:
     except OSError:
         return math.nan
     return math.nan
+
+
+def draw(path: Path, rows: list[Row]) -> None:
+    """Graph, memory, latency and errors over the hours of a run (`benchmark.days`)."""
+    panels = {
+        'keyframes': {'so far': 'handed_over', 'in the graph': 'keyframes'},
+        'resident set, MB': {'node (growth)': 'node_mb', 'tracker': 'tracker_mb',
+                             'auditor': 'auditor_mb'},
+        'latency, s': {'median': 'latency_s', 'longest': 'latency_max_s'},
+        'ATE, m': {'all poses in the graph': 'ate_m', 'newest 10 min': 'ate_recent_m'},
+    }
+    with figure(path, 9.0, 5.4) as drawing:
+        for number, (title, lines) in enumerate(panels.items()):
+            axes = drawing.add_subplot(2, 2, number + 1)
+            for colour, (label, key) in zip(COLOURS, lines.items(), strict=False):
+                axes.plot([row['hours'] for row in rows], [row.get(key, np.nan) for row in rows],
+                          color=colour, lw=1.2, label=label)
+            axes.set_title(title, fontsize=9)
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel('hours of data', fontsize=8)
+            axes.tick_params(labelsize=7)
+            axes.legend(fontsize=7, frameon=False)
 
 
 if __name__ == '__main__':

@@ -8,12 +8,31 @@ measured. `python -m benchmark.gpu [--sets outfinite] [--spheres 1000 5000]
 from __future__ import annotations
 
 import argparse
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparser_ros.config import ConfigError
+import numpy as np
 
-from . import isolated
+from sparser_ros.config import ConfigError, SolverError
+from sparser_ros.graph import Graph
+from sparser_ros.io import generators, graph_file
+from sparser_ros.linalg.arrays import HOST, Arrays
+from sparser_ros.linalg.gpu.device import open_device
+from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
+from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.solver.compute_backend import ComputeBackend
+from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.start import start_point
+from sparser_ros.solver.trust_region import StoppingRule, TruncatedCG
+
+from . import isolated, synthetic
 from .datasets import chosen, directory
 from .table import Table, run_main
 
@@ -23,11 +42,20 @@ STAGES = {
     'assembly': 'assembly, products, factor of M', 'factor': 'factor of Q + shift',
     'place': 'ordering, partitioned inverses, upload', 'product': 'product with Q_s, p = 5',
     'precondition': 'preconditioner, p = 5', 'project': 'Hessian and projection, p = 5',
-    'cg_step': 'CG step but for its updates, p = 5', 'solve_m': 'solve with M, p = 5: ours',
-    'spsm': 'solve with M, p = 5: cuSPARSE SpSM', 'cudss': 'solve with M, p = 5: cuDSS',
+    'cg_step': 'CG step but for its updates, p = 5', 'solve_m': 'solve with M, p = 5',
     'relaxation': 'relaxation, set-up apart', 'whole': 'set-up and relaxation',
 }
 """Key of the job's figures: name of the stage in the table."""
+RANK = 5
+MANY_POSES = 20_000
+"""Number of poses from which on the relaxation starts at the odometry (a random start would take
+minutes)."""
+COST_TOLERANCE = 1e-4
+"""Relative change of the cost that ends the relaxation."""
+CALLS_QUEUED = 50
+"""Calls timed together, so that the wait for the device is a small share."""
+
+Figures = dict[str, Any]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -55,17 +83,12 @@ def main(argv: list[str] | None = None) -> int:
         'hessian': 'Hessian product', 'precondition': 'preconditioner',
         'final_cost': 'cost after the relaxation',
     }, args.out)
-    factors = Table('gpu_factors', 'Triangular solves by ordering: launches on a GPU', {
-        'set': 'set', 'matrix': 'matrix', 'ordering': 'ordering', 'nnz': 'entries of L',
-        'levels': 'levels of the elimination tree', 'groups': 'products each way',
-        'growth': 'entries over those of L', 'plan_s': 'grouping s', 'values_s': 'inverses s',
-    }, args.out)
-    checks.command = factors.command = table.command
+    checks.command = table.command
     for job in jobs(args):
         figures = isolated.run(
             {'kind': 'gpu', 'repeats': args.repeats, 'limit_s': args.timeout / 4, **job},
             args.timeout)
-        report(job['name'], figures, table, checks, factors)
+        report(job['name'], figures, table, checks)
     return 0
 
 
@@ -85,9 +108,7 @@ def jobs(args: argparse.Namespace) -> list[dict[str, Any]]:
     return made
 
 
-def report(
-    name: str, figures: dict[str, Any], table: Table, checks: Table, factors: Table
-) -> None:
+def report(name: str, figures: dict[str, Any], table: Table, checks: Table) -> None:
     """Rows of one graph."""
     if 'error' in figures:
         table.add({'set': name, 'stage': figures['error']})
@@ -105,8 +126,154 @@ def report(
             'detail': detail})
     if figures['checks']:
         checks.add({'set': name, 'where': figures['checked_on'], **figures['checks']})
-    for row in figures['factors']:
-        factors.add({'set': name, **row})
+
+
+def measure(job: Figures) -> Figures:
+    """The job `gpu`: seconds of both backends by stage, and their differences."""
+    graph = graph_of(job)
+    arrays, device = gpu()
+    with single_threaded_blas():
+        rule = StoppingRule(
+            target_cost=job.get('target', -math.inf), cost_tolerance=COST_TOLERANCE,
+            deadline=math.inf)
+        here = Side(graph, HOST, job, rule)
+        there = None if arrays is None else Side(graph, arrays, job, rule)
+        figures: Figures = {
+            'poses': graph.n_poses, 'device': device, 'cpu': here.stages(), 'gpu': {},
+            'detail': {}, 'checks': {}, 'checked_on': '',
+        }
+        figures['detail']['relaxation'] = here.detail
+        if there is not None:
+            figures['gpu'] = there.stages()
+            figures['checks'] = differences(here, there)
+            figures['checked_on'] = there.arrays.description  # type: ignore[attr-defined]
+            if there.cost is not None:
+                figures['detail']['relaxation'] += f'; GPU {there.detail}'
+    return figures
+
+
+def graph_of(job: Figures) -> Graph:
+    """The graph of a job: from its file, or a generated sphere or lattice."""
+    if 'graph' in job:
+        return graph_file.read(Path(job['graph'])).validate()
+    if 'sphere' in job:
+        return generators.sphere(laps=max(2, job['sphere'] // 50)).validate()
+    return synthetic.pose_graph(job['lattice']).validate()
+
+
+def gpu() -> tuple[DeviceArrays | None, str | None]:
+    """(arrays of the CUDA device, its name); (None, None) without one."""
+    try:
+        runtime = open_device()
+        return DeviceArrays(runtime), runtime.description
+    except SolverError:
+        return None, None
+
+
+class Side:
+    """The problem on one array backend, and its figures."""
+
+    def __init__(self, graph: Graph, arrays: Arrays, job: Figures, rule: StoppingRule) -> None:
+        self.graph, self.arrays, self.rule = graph, arrays, rule
+        self.repeats, self.limit = job['repeats'], job['limit_s']
+        self.seconds: Figures = {}
+        begin = time.perf_counter()
+        self.problem = QuadraticProblem(graph)
+        self.schur = SchurOperator(self.problem)
+        self.seconds['assembly'] = time.perf_counter() - begin
+        self.preconditioner = RegularisedQ(self.schur)
+        init = 'odometry' if graph.n_poses >= MANY_POSES else 'random'
+        self.y = start_point(self.problem, init, RANK, 0)
+        self.cost: float | None = None
+        self.detail = ''
+
+    def stages(self) -> Figures:
+        """Seconds of every stage, the relaxation last."""
+        arrays = self.arrays
+        with arrays.active():
+            # The first factorisation loads compiled code; the second is timed.
+            RegularisedQ(self.schur).factor(arrays)
+            begin = time.perf_counter()
+            self.preconditioner.factor(arrays)
+            y = arrays.put(self.y)
+            out = arrays.empty(self.y.shape)
+            self.schur(y, out)
+            arrays.dot(y, out)
+            key = 'factor' if arrays is HOST else 'place'
+            self.seconds[key] = time.perf_counter() - begin
+            manifold = self.problem.manifold
+            blocks, scalars = manifold.multipliers(y, out)
+            qv = out.copy()
+            self.time('product', lambda: self.schur(y, out))
+            free = arrays.put(np.ones((self.schur.M.shape[0], RANK)))
+            factor = self.schur._at(arrays).factor
+            self.time('solve_m', lambda: factor.solve(free, free))
+            self.time('precondition', lambda: self.preconditioner.apply(y, out))
+            self.time('project', lambda: manifold.hessian(y, qv, y, blocks, scalars, out))
+            cg = TruncatedCG(self.schur, manifold, self.preconditioner, arrays, y)
+            cg.stand_at(y, (blocks, scalars))
+            cg.step(manifold.project(y, qv), math.inf, StoppingRule(max_cg_steps=4), 0.0)
+
+            def step() -> None:
+                cg.reach()
+                cg.turn()
+
+            self.time('cg_step', step)
+        self.relaxed()
+        return self.seconds
+
+    def time(self, key: str, call: Callable[[], Any]) -> None:
+        """Seconds of one call: median over rounds of CALLS_QUEUED calls after the first."""
+        taken = []
+        for _ in range(self.repeats + 1):
+            begin = time.perf_counter()
+            for _ in range(CALLS_QUEUED):
+                call()
+            self.arrays.get(self.arrays.put(np.zeros(1)))
+            taken.append((time.perf_counter() - begin) / CALLS_QUEUED)
+        self.seconds[key] = statistics.median(taken[1:])
+
+    def relaxed(self) -> None:
+        """The relaxation from a fixed start to a fixed cost or tolerance."""
+        begin = time.perf_counter()
+        rule = replace(self.rule, deadline=begin + self.limit)
+        machine = ComputeBackend(self.arrays)
+        run = machine.minimise(
+            self.schur, self.problem.manifold, self.y, self.preconditioner, rule, long=True)
+        self.seconds['relaxation'] = time.perf_counter() - begin
+        self.seconds['whole'] = self.seconds['relaxation'] + sum(
+            self.seconds.get(key, 0.0) for key in ('assembly', 'factor', 'place'))
+        self.cost = run.cost
+        self.detail = f'{run.status.value}, {run.iterations} iterations, {run.cg_steps} CG steps'
+
+
+def differences(here: Side, there: Side) -> Figures:
+    """Relative differences of the backends' results at one random point, and of relaxed costs."""
+    random = np.random.default_rng(1)
+    manifold = here.problem.manifold
+    y = manifold.random_point(RANK, random)
+    v = manifold.project(y, random.normal(size=y.shape))
+
+    def at(side: Side) -> tuple[Any, ...]:
+        arrays = side.arrays
+        with arrays.active():
+            point, along = arrays.put(y), arrays.put(v)
+            qy = side.schur(point)
+            product = arrays.empty(y.shape)
+            manifold.hessian(
+                point, side.schur(along), along, *manifold.multipliers(point, qy), product)
+            return arrays.dot(point, qy), *(arrays.get(x) for x in (
+                manifold.project(point, qy), product,
+                side.preconditioner.apply(along, arrays.empty(y.shape))))
+
+    one, other = at(here), at(there)
+    found: Figures = {'cost': abs(one[0] - other[0]) / abs(one[0])}
+    for name, a, b in zip(('gradient', 'hessian', 'precondition'), one[1:], other[1:],
+                          strict=True):
+        found[name] = float(np.abs(a - b).max() / np.abs(a).max())
+    if here.cost is not None and there.cost is not None:
+        found['final_cost'] = abs(here.cost - there.cost) / abs(here.cost)
+    return found
 
 
 if __name__ == '__main__':

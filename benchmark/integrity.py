@@ -31,7 +31,6 @@ from sparser_ros.linalg.rotations import align
 
 from . import stanford
 from .datasets import chosen, directory
-from .recorded import played
 from .scenarios import FAULTS, Scenario, scenario
 from .table import Table, run_main
 
@@ -228,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         table.add(row_of('all', everything))
         diagram(panels, args.out)
     for one in chosen(args.sets) if args.sets else ():
-        panels[one.name] = played(directory(args.data) / one.file, args.ticks)
+        panels[one.name] = stanford.played(directory(args.data) / one.file, args.ticks)
         diagram(panels, args.out)
     return 0
 

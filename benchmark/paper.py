@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from . import arguments, isolated, pictures
+from . import arguments, isolated
 from .datasets import Dataset, chosen, directory
 from .table import Table, geometric_mean, median, run_main, shown
 
@@ -32,15 +32,12 @@ def main(argv: list[str] | None = None) -> int:
         **{peer.name: f'{peer.name} s' for peer in peers},
         'peer_s': 'SE-Sync / CORA s (earlier)', 'ratio': 'CPU ratio',
     }, args.out)
-    panels, best = {}, {}
     for dataset in chosen(args.sets):
-        row, curves = measured(dataset, directory(args.data), args)
+        row = measured(dataset, directory(args.data), args)
         for peer in peers:
             row[peer.name] = peer.median_seconds(
                 directory(args.data) / dataset.file, args.seeds, args.timeout)
         table.add(row)
-        panels[dataset.name], best[dataset.name] = {'sparser': curves}, dataset.relaxed_cost
-    pictures.cost_over_time(args.out / 'paper.png', panels, best, TOLERANCE)
     ratios = [row['ratio'] for row in table.rows if 'ratio' in row]
     table.note(
         f'Medians of {args.seeds} seeds in one process after one unmeasured solve; “first solve” '
@@ -50,10 +47,8 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def measured(
-    dataset: Dataset, data: Path, args: argparse.Namespace
-) -> tuple[dict[str, Any], list[pictures.Curve]]:
-    """A row of the table and one curve per seed."""
+def measured(dataset: Dataset, data: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """A row of the table."""
     figures = isolated.run({
         'kind': 'solve', 'graph': str((data / dataset.file).resolve()),
         'seeds': list(range(args.seeds)),
@@ -61,7 +56,7 @@ def measured(
                     'target_cost': (1 + TOLERANCE) * dataset.relaxed_cost},
     }, args.timeout)
     if 'error' in figures:
-        return {'set': dataset.name, 'reached': figures['error']}, []
+        return {'set': dataset.name, 'reached': figures['error']}
     runs = figures['runs']
     reached = [run for run in runs if run['status'] == 'target_reached']
     cpu = median([run['cpu_s'] for run in runs])
@@ -75,7 +70,7 @@ def measured(
         'peer_s': dataset.peer_relaxed_s,
         'ratio': cpu / dataset.peer_relaxed_s,
         'runs': runs,
-    }, [run['trace'] for run in runs]
+    }
 
 
 if __name__ == '__main__':

@@ -15,9 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import arguments, isolated, pictures
+import numpy as np
+from numpy.typing import NDArray
+
+from sparser_ros.config import ConfigError
+from sparser_ros.graph import Graph
+from sparser_ros.io import graph_file
+from sparser_ros.solver.start import odometry_estimate
+
+from . import arguments, isolated
 from .datasets import Dataset, chosen, directory
-from .gtsam_job import export
 from .table import Table, geometric_mean, median, run_main, shown
 
 TOLERANCE = 1e-3
@@ -48,21 +55,15 @@ def main(argv: list[str] | None = None) -> int:
         **{peer.name: f'{peer.name} s' for peer in peers},
         'earlier_s': 'best peer s (earlier)',
     }, args.out)
-    panels: dict[str, dict[str, list[pictures.Curve]]] = {}
-    best = {}
     for dataset in chosen(args.sets):
         path = directory(args.data) / dataset.file
         row = ours(dataset, path, args)
-        curves = {'sparser': [run['trace'] for run in row.get('runs', ())]}
         if not args.no_gtsam:
             compared = gtsam(dataset, path, args)
-            curves.update({p['by']: [p['trace']] for p in compared if 'trace' in p})
             row.update(best_of(compared, row))
         for peer in peers:
             row[peer.name] = peer.median_seconds(path, args.seeds, args.timeout)
         table.add(row)
-        panels[dataset.name], best[dataset.name] = curves, dataset.final_cost
-    pictures.cost_over_time(args.out / 'practitioner.png', panels, best, TOLERANCE)
     ratios = [row['ratio'] for row in table.rows if 'ratio' in row]
     table.note(
         f'Medians of {args.seeds} runs ({args.range_seeds} seeds on sets with ranges) in one '
@@ -131,6 +132,42 @@ def best_of(compared: list[dict[str, Any]], row: dict[str, Any]) -> dict[str, An
         return {'gtsam_s': closest['wall_s'], 'gtsam_cpu_s': closest['cpu_s'],
                 'gtsam': f'wrong ({closest["cost"]:.4g})', 'gtsam_all': compared}
     return {'gtsam': compared[0]['error'] if compared else None, 'gtsam_all': compared}
+
+
+def export(graph_path: Path, arrays: Path) -> int:
+    """Write measurements and starts of a file to `arrays` (.npz), for a process that has GTSAM but
+    not this package; returns the dimension.
+
+    Raises ConfigError for measurements that the comparison does not cover.
+    """
+    return export_graph(graph_file.read(graph_path).validate(), arrays)
+
+
+def export_graph(graph: Graph, arrays: Path, **more: NDArray[Any]) -> int:
+    """The same for a graph in memory; `more` arrays are written as well."""
+    rel, ranges = graph.relative_poses, graph.ranges
+    if len(graph.sightings) or graph.anchored or np.any(ranges.lever_source) or np.any(
+            ranges.lever_target):
+        raise ConfigError(
+            f'{graph.name}: the comparison with GTSAM covers relative poses and plain ranges')
+    chained = odometry_estimate(graph)
+    n, d = graph.n_poses, graph.dimension
+    # Start from measurements alone: every robot's first pose is the origin, not its reference.
+    blank = graph.replaced(poses=graph.poses.replaced(
+        rotation=np.tile(np.eye(d), (n, 1, 1)), translation=np.zeros((n, d))))
+    own = odometry_estimate(blank)
+    arrays.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        arrays, dimension=graph.dimension, n=graph.n_poses, m=graph.n_landmarks,
+        i=rel.i, j=rel.j, rotation=rel.rotation, translation=rel.translation,
+        kappa=rel.kappa, tau=rel.tau,
+        source=graph.points(ranges.source), target=graph.points(ranges.target),
+        distance=ranges.distance_m, precision=ranges.precision,
+        file_rotation=graph.poses.rotation, file_translation=graph.poses.translation,
+        chained_rotation=chained.rotation, chained_translation=chained.translation,
+        own_rotation=own.rotation, own_translation=own.translation, **more,
+    )
+    return graph.dimension
 
 
 if __name__ == '__main__':

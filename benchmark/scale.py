@@ -1,4 +1,4 @@
-"""Time and memory by stage on graphs of 10^4, 10^5, … poses, and fill-in of the factors.
+"""Time and memory by stage on graphs of 10^4, 10^5, … poses.
 
 `python -m benchmark.scale [--poses 10000 100000] [--graphs pose range] [--dimension 2]`
 """
@@ -7,18 +7,35 @@ from __future__ import annotations
 
 import argparse
 import math
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import isolated, pictures
-from .stages import ORDERINGS
+from sparser_ros.config import SolverConfig
+from sparser_ros.graph import Graph, estimate_of
+from sparser_ros.graph import cost as graph_cost
+from sparser_ros.io import graph_file
+from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.solver import solve
+from sparser_ros.solver.preconditioner import RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.start import chordal_rotations, odometry_estimate
+
+from . import isolated, synthetic
 from .table import Table, run_main, shown
 
 FIRST, SOLVE = 'first solve', 'whole solve'
 SHOWN = ('load', 'odometry', 'chordal', 'assembly', 'products, factor of M', 'preconditioner')
 """Stages in the table, CPU seconds; all are in the JSON."""
+GIB = 2**30
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,7 +44,6 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--poses', nargs='+', type=int, default=[10_000, 30_000, 100_000])
     made.add_argument('--graphs', nargs='+', choices=('pose', 'range'), default=['pose', 'range'])
     made.add_argument('--dimension', type=int, choices=(2, 3), default=2)
-    made.add_argument('--orderings', nargs='*', choices=ORDERINGS, default=list(ORDERINGS))
     made.add_argument('--seed', type=int, default=0)
     made.add_argument(
         '--runs', type=int, default=5, metavar='N',
@@ -42,21 +58,14 @@ def main(argv: list[str] | None = None) -> int:
         'wall_s': 'solve wall s', 'cpu_s': 'solve CPU s', 'first_gib': 'peak GiB after the first',
         'result': 'result',
     }, args.out)
-    fills = Table('scale_fill', 'Fill-in of the factors by ordering', {
-        'graph': 'graph', 'poses': 'poses', 'matrix': 'matrix', 'rows': 'rows',
-        'ordering': 'ordering', 'nnz': 'entries of L', 'fill': 'over those of the matrix',
-        'analyse_s': 'analysis s', 'factorise_s': 'factorisation s',
-    }, args.out)
-    fills.command = table.command
-    curves: dict[str, pictures.Curve] = {}
+    curves: dict[str, list[tuple[int, float]]] = {}
     for kind in args.graphs:
         for n in args.poses:
             figures = isolated.run({
                 'kind': 'stages', 'graph': kind, 'poses': n, 'dimension': args.dimension,
                 'seed': args.seed, 'runs': args.runs, 'files': not args.no_files,
-                'orderings': args.orderings,
             }, args.timeout)
-            report(kind, n, figures, table, fills)
+            report(kind, n, figures, table)
             if 'error' not in figures:
                 curves.setdefault(kind, []).append((n, table.rows[-1]['cpu_s']))
         if len(curves.get(kind, ())) > 1:
@@ -64,15 +73,11 @@ def main(argv: list[str] | None = None) -> int:
                        f'n^{exponent(curves[kind]):.2f}.')
     if args.runs:
         table.note(f'Solve: median of {args.runs} after the first. Stages: one run each.')
-    if curves:
-        pictures.scaling(args.out / 'scale.png', curves, 'CPU seconds of the whole solve')
     return 0
 
 
-def report(
-    kind: str, n: int, figures: dict[str, Any], table: Table, fills: Table
-) -> None:
-    """Rows of one graph."""
+def report(kind: str, n: int, figures: dict[str, Any], table: Table) -> None:
+    """The row of one graph."""
     same = {'graph': kind, 'poses': n, 'edges': figures.get('edges'),
             'ranges': figures.get('ranges')}
     if 'error' in figures:
@@ -89,14 +94,113 @@ def report(
         f'{kind}, {n} poses: {figures["status"]}, cost {shown(figures["cost"])} (at the truth '
         f'{shown(figures["cost_truth"])}), {figures["iterations"]} iterations, '
         f'{figures["cg_steps"]} CG steps; {parts}.  ')
-    for row in figures['fill']:
-        fills.add({'graph': kind, 'poses': n, **row})
 
 
-def exponent(points: pictures.Curve) -> float:
+def exponent(points: list[tuple[int, float]]) -> float:
     """Slope of the least-squares line through log n, log s."""
     n, seconds = np.log(np.asarray(points)).T
     return float(np.polyfit(n, seconds, 1)[0]) if len(points) > 1 else math.nan
+
+
+class Stages:
+    """Seconds of each stage, and peak memory of the process at its end."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.rows.append({
+            'stage': name, 'wall_s': time.perf_counter() - wall,
+            'cpu_s': time.process_time() - cpu, 'peak_gib': peak_bytes() / GIB})
+
+
+def peak_bytes() -> int:
+    """Highest resident memory of this process so far (Linux counts in KiB)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def measure(job: dict[str, Any]) -> dict[str, Any]:
+    """The job `stages`: of one graph, `graph` pose or range, `poses`, `dimension`, `seed`."""
+    make = synthetic.pose_graph if job['graph'] == 'pose' else synthetic.range_graph
+    warm(make, job)
+    stages = Stages()
+    with stages.stage('generate'):
+        graph = make(job['poses'], dimension=job['dimension'], seed=job['seed'])
+    if job.get('files', True):
+        graph = through_file(graph, stages)
+    with stages.stage('first solve'):
+        result = solve(graph, SolverConfig(seed=job['seed']))
+    stages.rows.append(again(graph, job) or {**stages.rows[-1], 'stage': 'whole solve'})
+    figures = {
+        'stages': stages.rows, 'solve_seconds': result.stats.seconds,
+        'status': result.status.value, 'cost': result.stats.cost_final,
+        'cost_truth': graph_cost(graph, estimate_of(graph)),
+        'iterations': result.stats.iterations, 'cg_steps': result.stats.cg_steps,
+        'poses': graph.n_poses, 'edges': len(graph.relative_poses), 'ranges': len(graph.ranges),
+    }
+    del result
+    with single_threaded_blas():
+        parts(graph, stages)
+    return figures
+
+
+def again(graph: Graph, job: dict[str, Any]) -> dict[str, Any]:
+    """Median of `runs` more solves, {} for none: the first solve waits for memory from the system.
+
+    Each run has another seed, so graphs with ranges start from another point.
+    """
+    taken = []
+    for run in range(job.get('runs', 0)):
+        wall, cpu = time.perf_counter(), time.process_time()
+        solve(graph, SolverConfig(seed=job['seed'] + run))
+        taken.append((time.process_time() - cpu, time.perf_counter() - wall))
+    if not taken:
+        return {}
+    cpu, wall = (statistics.median(each) for each in zip(*taken, strict=True))
+    return {
+        'stage': 'whole solve', 'wall_s': wall, 'cpu_s': cpu, 'peak_gib': peak_bytes() / GIB}
+
+
+def warm(make: Any, job: dict[str, Any]) -> None:
+    """Load the compiled kernels on a small graph of the same kind."""
+    solve(make(200, dimension=job['dimension'], seed=0), SolverConfig())
+
+
+def through_file(graph: Graph, stages: Stages) -> Graph:
+    """The graph written to a file and read again, as a user has it."""
+    suffix = '.pyfg' if len(graph.ranges) else '.g2o'
+    with tempfile.TemporaryDirectory(prefix='sparser_bench_') as scratch:
+        path = Path(scratch) / f'graph{suffix}'
+        with stages.stage('write'):
+            graph_file.write(path, graph)
+        with stages.stage('load'):
+            return graph_file.read(path)
+
+
+def parts(graph: Graph, stages: Stages) -> None:
+    """Time the parts of a solve one by one."""
+    with stages.stage('odometry'):
+        odometry_estimate(graph)
+    if not len(graph.ranges):
+        with stages.stage('chordal'):
+            chordal_rotations(graph)
+    with stages.stage('assembly'):
+        problem = QuadraticProblem(graph)
+    with stages.stage('products, factor of M'):
+        schur = SchurOperator(problem)
+    with stages.stage('preconditioner'):
+        regularised = RegularisedQ(schur)
+        regularised.factor()
+    y = problem.manifold.random_point(5, np.random.default_rng(0))
+    schur(y)
+    with stages.stage('product with Q_s, p = 5'):
+        schur(y)
+    regularised.apply(y, y.copy())
+    with stages.stage('preconditioner applied, p = 5'):
+        regularised.apply(y, y.copy())
 
 
 if __name__ == '__main__':

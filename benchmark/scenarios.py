@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from sparser_ros.io.tum import quats, xyz
 
 Sample = OdometrySample | RangeSample | ClosureSample
 Samples = list[Sample]
-NO_COVARIANCE = np.zeros((6, 6))
 
 
 @dataclass(frozen=True)
@@ -55,23 +54,29 @@ class Draw:
         return START_NS + int(share * self.run.duration_s * SECOND)
 
 
-def samples_of(run: Simulation) -> Samples:
+def samples_of(run: Simulation) -> Iterator[OdometrySample | RangeSample]:
     """Odometry and ranges of a simulated run, in the order of their stamps."""
-    made: Samples = []
-    for robot, track in zip(run.robots, run.tracks, strict=True):
-        position, quat = xyz(track.translation), quats(track.rotation)
-        for k, stamp in enumerate(track.stamp_ns.tolist()):
-            noise = isotropic(track.translation_variance[k], track.rotation_variance[k])
-            made.append(OdometrySample(
-                robot, stamp, stamp, position[k], quat[k], np.reshape(noise, (6, 6)),
-                NO_COVARIANCE, f'{robot}/odom', f'{robot}/base_link'))
-    names, table = [*run.robots, *run.beacon_names], run.exchanges
-    made += [
-        RangeSample(names[source], names[target], stamp, stamp, distance, variance)
-        for stamp, source, target, distance, variance in zip(
-            table.stamp_ns.tolist(), table.source.tolist(), table.target.tolist(),
-            table.range_m.tolist(), table.variance.tolist(), strict=True)]
-    return by_reception(made)
+    robots, exchanges = len(run.robots), run.exchanges
+    stamps = [track.stamp_ns for track in run.tracks] + [exchanges.stamp_ns]
+    kind = np.repeat(np.arange(robots + 1), [len(one) for one in stamps])
+    rows = np.concatenate([np.arange(len(one)) for one in stamps])
+    order = np.argsort(np.concatenate(stamps), kind='stable')
+    places = [(xyz(track.translation), quats(track.rotation)) for track in run.tracks]
+    names = [*run.robots, *run.beacon_names]
+    none = np.zeros((6, 6))
+    for k in order:
+        number, at = int(kind[k]), int(rows[k])
+        stamp = int(stamps[number][at])
+        if number == robots:
+            yield RangeSample(
+                names[exchanges.source[at]], names[exchanges.target[at]], stamp, stamp,
+                float(exchanges.range_m[at]), float(exchanges.variance[at]))
+        else:
+            track, (position, quat) = run.tracks[number], places[number]
+            yield OdometrySample(
+                names[number], stamp, stamp, position[at], quat[at], isotropic(
+                    track.translation_variance[at], track.rotation_variance[at]), none,
+                f'{names[number]}/odom', f'{names[number]}/base_link')
 
 
 def by_reception(samples: Samples) -> Samples:
@@ -420,6 +425,6 @@ def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
     run = Simulation(options)
     parameters = node_config(run)
     draw = Draw(random, run, parameters)
-    samples, culprits = FAULTS[fault](samples_of(run), draw)
+    samples, culprits = FAULTS[fault](list(samples_of(run)), draw)
     parameters['solver'] = {'robust': {'kernel': 'gm', 'gnc': True}}
     return Scenario(run, SparserConfig.from_mapping(parameters), samples, fault, culprits)

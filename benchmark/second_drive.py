@@ -33,7 +33,8 @@ from sparser_ros.io.tum import safe_names
 from sparser_ros.linalg.rotations import align, aligned_errors
 from sparser_ros.node import saving
 
-from .days import SECOND, rmse, samples_of
+from .days import SECOND, rmse
+from .scenarios import samples_of
 from .table import Row, Table, median, run_main
 
 OTHER_SEED = 1000

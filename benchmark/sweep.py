@@ -13,20 +13,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import Graph
 from sparser_ros.io import generators
 from sparser_ros.linalg.process import single_threaded_blas
+from sparser_ros.plot.figure import COLOURS, figure
 from sparser_ros.solver import solve
 from sparser_ros.solver.formulations import FORMULATIONS, Dense
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 
-from . import pictures
 from .formulations import EXCESS_SHARE, RANK, one
 from .table import Table, median, run_main
 
 OURS = 'schur'
+Curve = list[tuple[float, float]]
+"""(poses, figure)"""
 POSES_PER_LAP = 50
 """Poses of one lap of the sphere (paper, section 7.2)."""
 
@@ -49,8 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         'ratio': 'ratio', 'dense_mib': 'dense MiB',
     }, args.out)
     precompute.command = table.command
-    seconds: dict[str, pictures.Curve] = {name: [] for name in FORMULATIONS}
-    iterations: dict[str, pictures.Curve] = {name: [] for name in FORMULATIONS}
+    seconds: dict[str, Curve] = {name: [] for name in FORMULATIONS}
     left = list(FORMULATIONS)
     for poses in args.poses:
         graph = generators.sphere(laps=poses // POSES_PER_LAP).validate()
@@ -58,7 +61,6 @@ def main(argv: list[str] | None = None) -> int:
         table.add({'poses': graph.n_poses, **row})
         for name, figures in row['figures'].items():
             seconds[name].append((graph.n_poses, figures['cpu_s']))
-            iterations[name].append((graph.n_poses, figures['iterations']))
         left = [name for name in left if name in row['figures']]
         precompute.add({'poses': graph.n_poses, **precomputed(graph, 'dense' in left)})
     table.note(
@@ -67,11 +69,9 @@ def main(argv: list[str] | None = None) -> int:
         'not fit.')
     precompute.note('Medians of 5. Q_cc, B, M and the factor of M; the dense matrix comes on top.')
     curves = {name: curve for name, curve in seconds.items() if curve}
-    pictures.scaling(args.out / 'sweep.png', curves, 'CPU seconds to 1 %')
-    pictures.scaling(args.out / 'sweep_iterations.png',
-                     {name: iterations[name] for name in curves}, 'iterations to 1 %')
+    draw(args.out / 'sweep.png', curves, 'CPU seconds to 1 %')
     base = dict(seconds[OURS])
-    pictures.scaling(args.out / 'sweep_speedup.png', {
+    draw(args.out / 'sweep_speedup.png', {
         name: [(n, s / base[n]) for n, s in curve if n in base]
         for name, curve in curves.items() if name != OURS}, 'time relative to schur')
     return 0
@@ -123,6 +123,20 @@ def timed_ms(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return 1e3 * (time.process_time() - start)
+
+
+def draw(path: Path, lines: dict[str, Curve], ylabel: str) -> None:
+    """One figure per solver against the number of poses, both axes logarithmic."""
+    with figure(path, 5.5, 4.0) as drawing:
+        axes = drawing.add_subplot()
+        for colour, (name, points) in zip(COLOURS, lines.items(), strict=False):
+            n, value = np.asarray(points, dtype=float).T
+            axes.plot(n, value, 'o-', color=colour, label=name, lw=1.2, ms=4)
+        axes.set_xscale('log')
+        axes.set_yscale('log')
+        axes.set_xlabel('poses')
+        axes.set_ylabel(ylabel)
+        axes.legend(fontsize=8, frameon=False)
 
 
 if __name__ == '__main__':

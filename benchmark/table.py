@@ -1,18 +1,23 @@
-"""Tables: JSON for machines, Markdown for the docs, printed as they are written."""
+"""Tables: JSON for machines, Markdown for the docs, with the machine that they were made on."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
+import os
+import platform
 import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import machine
-
 Row = dict[str, Any]
+THREADS = (
+    'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS', 'NUMBA_NUM_THREADS',
+    'TBB_NUM_THREADS',
+)
 
 
 def median(values: Sequence[float]) -> float:
@@ -47,6 +52,38 @@ def elsewhere(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
+def one_thread() -> dict[str, str]:
+    """The environment of a measured process."""
+    return {**os.environ, **dict.fromkeys(THREADS, '1')}
+
+
+def processor() -> str:
+    """Name of the processor, as the system tells it."""
+    try:
+        lines = Path('/proc/cpuinfo').read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(':')[2].strip() for line in lines if line.startswith('model name')]
+    return names[0] if names else platform.machine()
+
+
+def load() -> float:
+    """Load of the machine: mean number of runnable processes over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def describe() -> dict[str, object]:
+    """Machine, date and load, for the head of a table."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {
+        'processor': processor(),
+        'cores': os.cpu_count(),
+        'python': platform.python_version(),
+        'date': now.strftime('%Y-%m-%d %H:%M UTC'),
+        'load_start': load(),
+    }
+
+
 class Table:
     """Rows of a running benchmark; every new row is printed and saved at once."""
 
@@ -57,7 +94,7 @@ class Table:
         self.name, self.title, self.columns, self.out = name, title, columns, out
         self.rows: list[Row] = []
         self.notes: list[str] = []
-        self.head = machine.describe()
+        self.head = describe()
         self.command = ' '.join([
             'python -m', f'benchmark.{program or name}', *elsewhere(sys.argv[1:])])
         out.mkdir(parents=True, exist_ok=True)
@@ -79,7 +116,7 @@ class Table:
         lines = [
             f'### {self.title}', '',
             f'`{self.command}` · {head["processor"]}, {head["cores"]} cores, one thread · '
-            f'{head["date"]} · load {head["load_start"]} at the start, {machine.load()} at the end',
+            f'{head["date"]} · load {head["load_start"]} at the start, {load()} at the end',
             '', '| ' + ' | '.join(self.columns.values()) + ' |',
             '|' + '---|' * len(self.columns),
         ]
@@ -89,7 +126,7 @@ class Table:
 
     def save(self) -> None:
         """`out`/NAME.json and NAME.md."""
-        data = {**self.head, 'load_end': machine.load(), 'command': self.command,
+        data = {**self.head, 'load_end': load(), 'command': self.command,
                 'title': self.title, 'rows': self.rows, 'notes': self.notes}
         (self.out / f'{self.name}.json').write_text(json.dumps(data, indent=1, default=str))
         (self.out / f'{self.name}.md').write_text(self.markdown())

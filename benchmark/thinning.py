@@ -24,7 +24,8 @@ from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver import solve
 
-from .days import RECENT_S, SECOND, rmse, samples_of
+from .days import RECENT_S, SECOND, rmse
+from .scenarios import samples_of
 from .table import Row, Table, median, run_main
 
 TAKE_S = 1.0

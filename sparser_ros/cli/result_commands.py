@@ -17,10 +17,9 @@ from .options import Kind, Reads, Writes
 
 LABEL = 'parameters'
 """Column of a study that names the parameters of a run in words."""
-TABLES = ('paper', 'practitioner', 'formulations', 'sweep', 'preconditioners', 'scale',
-         'profiling', 'online', 'incremental', 'robust', 'integrity', 'nees', 'certificate',
-         'bounds', 'calibration', 'days', 'disturbed', 'geometry', 'gpu', 'second_drive',
-         'sensitivity', 'thinning')
+TABLES = ('paper', 'practitioner', 'formulations', 'sweep', 'scale', 'online', 'incremental',
+          'robust', 'integrity', 'nees', 'certificate', 'bounds', 'calibration', 'days',
+          'disturbed', 'geometry', 'gpu', 'second_drive', 'sensitivity', 'thinning')
 
 
 def add_report(subparsers: argparse._SubParsersAction) -> None:

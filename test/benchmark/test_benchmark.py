@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 
 from benchmark import (
+    arguments,
     collect,
     datasets,
-    external,
     gpu,
-    gpu_job,
     incremental,
     isolated,
     online,
     paper,
     practitioner,
-    preconditioners,
-    profiling,
     scale,
     stream,
     sweep,
@@ -103,7 +100,6 @@ def test_paper_protocol(data: Path, tmp_path: Path):
     best = datasets.PAPER[0].relaxed_cost
     assert all(run['trace'][-1][1] <= 1.01 * best for run in rows[0]['runs'])
     assert '| lattice |' in (out / 'paper.md').read_text()
-    assert (out / 'paper.png').stat().st_size > 0
 
 
 def test_practitioner_protocol_with_an_external_solver(data: Path, tmp_path: Path):
@@ -140,9 +136,6 @@ def test_scale(tmp_path: Path):
         ('pose', 'converged'), ('pose', 'converged'), ('range', 'converged'),
         ('range', 'converged')]
     assert all(row['cpu_s'] > 0 and row['first_gib'] > 0.01 for row in rows)
-    fills = json.loads((tmp_path / 'scale_fill.json').read_text())['rows']
-    assert len(fills) in (0, 4 * 2 * 3)
-    assert all(row['fill'] >= 1 for row in fills)
 
 
 def test_sweep(tmp_path: Path):
@@ -155,26 +148,8 @@ def test_sweep(tmp_path: Path):
     assert (tmp_path / 'sweep_speedup.png').stat().st_size > 1000
 
 
-def test_preconditioners(data: Path, tmp_path: Path):
-    assert preconditioners.main([
-        '--data', str(data), '--sets', 'lattice', 'ranging', '--seeds', '1',
-        '--out', str(tmp_path)]) == 0
-    rows = json.loads((tmp_path / 'preconditioners.json').read_text())['rows']
-    assert [row['set'] for row in rows] == ['lattice', 'ranging']
-    assert all(row['figures']['ours']['cg_steps'] > 0 and row['ratio'] >= 1 for row in rows)
-
-
 def test_exponent_of_a_power_law():
     assert scale.exponent([(10, 2.0), (100, 20.0), (1000, 200.0)]) == pytest.approx(1.0)
-
-
-def test_profiling(data: Path, tmp_path: Path):
-    assert profiling.main(
-        ['--data', str(data), '--sets', 'ranging', '--out', str(tmp_path)]) == 0
-    rows = json.loads((tmp_path / 'profiling.json').read_text())['rows']
-    assert len(rows) == profiling.TOP
-    shares = [row['share'] for row in rows]
-    assert shares == sorted(shares, reverse=True) and 0 < sum(shares) <= 100.1
 
 
 def test_online(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -245,12 +220,12 @@ def test_figures_of_an_external_solver_are_read_from_its_output(tmp_path: Path):
     graph = tmp_path / 'x.g2o'
     graph.touch()
     echo = f'other={sys.executable} -c "print(\'cost 3.5 in 7 ms\')" {{graph}}'
-    solver = external.ExternalSolver.parse(echo).reading(r'in ([\d.]+)', r'cost ([\d.]+)')
+    solver = arguments.ExternalSolver.parse(echo).reading(r'in ([\d.]+)', r'cost ([\d.]+)')
     run = solver.run(graph, 0, 30)
     assert (run['wall_s'], run['cost']) == (7.0, 3.5)
-    failing = external.ExternalSolver('f', f'{sys.executable} -c "raise SystemExit(4)" {{graph}}')
+    failing = arguments.ExternalSolver('f', f'{sys.executable} -c "raise SystemExit(4)" {{graph}}')
     assert 'exit code 4' in failing.run(graph, 0, 30)['error']
-    missing = external.ExternalSolver('m', '/no/such/program {graph}')
+    missing = arguments.ExternalSolver('m', '/no/such/program {graph}')
     assert 'no such program' in missing.run(graph, 0, 30)['error']
 
 
@@ -289,19 +264,17 @@ def test_gpu_beside_cpu(data: Path, tmp_path: Path) -> None:
     measured = [row for row in rows if row['cpu_s']]
     assert len(measured) >= 4 * 8 and all(row['cpu_s'] > 0 for row in measured)
     checks = []
-    if gpu_job.gpu()[1] is not None:
+    if gpu.gpu()[1] is not None:
         checks = json.loads((out / 'gpu_checks.json').read_text())['rows']
         assert len(checks) == 4
     for row in checks:
         assert max(row['cost'], row['gradient'], row['hessian'], row['precondition']) < 1e-8
         assert row['final_cost'] < 1e-6
-    factors = json.loads((out / 'gpu_factors.json').read_text())['rows']
-    assert all(row['groups'] <= row['levels'] for row in factors)
 
 
 def test_gpu_figures_are_not_invented(data: Path, tmp_path: Path) -> None:
     """Without a device the column says so."""
-    device = gpu_job.gpu()[1]
+    device = gpu.gpu()[1]
     if device is not None:
         pytest.skip(f'there is a device: {device}')
     assert gpu.main(['--sets', '--spheres', '--lattices', '100', '--repeats', '1',
@@ -316,9 +289,9 @@ def test_gpu_job_checks_the_kernels(
     emulated: DeviceArrays, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job's comparison, on the kernels as a C++ compiler builds them."""
-    monkeypatch.setattr(gpu_job, 'gpu', lambda: (emulated, 'emulator'))
-    monkeypatch.setattr(gpu_job, 'CALLS_QUEUED', 2)
-    figures = gpu_job.measure({
+    monkeypatch.setattr(gpu, 'gpu', lambda: (emulated, 'emulator'))
+    monkeypatch.setattr(gpu, 'CALLS_QUEUED', 2)
+    figures = gpu.measure({
         'graph': str(data / 'pyfg/ranging.pyfg'), 'repeats': 1, 'limit_s': 60.0,
         'target': 1.01 * datasets.chosen(['ranging'])[0].relaxed_cost})
     checks = figures['checks']

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmark.geometry import figures, upper_bound
-from benchmark.geometry_job import outcomes
+from benchmark.geometry import figures, outcomes, upper_bound
 from benchmark.geometry_world import field
 from sparser_ros.backend.observability.observability import observe
 from sparser_ros.backend.session.frame import frame_of

@@ -22,7 +22,7 @@ def test_a_fault_changes_data_or_configuration(fault: str):
     """`clean` changes nothing; culprits are robots or beacons of the recording."""
     run = Simulation(SimulationConfig(
         robots=2, beacons=3, known_beacons=2, minutes=MINUTES, seed=1))
-    samples, parameters = samples_of(run), node_config(run)
+    samples, parameters = list(samples_of(run)), node_config(run)
     before = copy.deepcopy(parameters)
     faulty, culprits = FAULTS[fault](samples, Draw(np.random.default_rng(2), run, parameters))
     same = len(faulty) == len(samples) and all(

@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmark import stanford
 from benchmark.integrity import judged
-from benchmark.recorded import played
+from benchmark.stanford import played
 from benchmark.synthetic import range_graph
 from sparser_ros.io import graph_file
 

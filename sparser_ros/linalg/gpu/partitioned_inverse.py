@@ -190,13 +190,6 @@ def grouped(
     return Grouping(order, bounds.astype(np.int64), tops, int(entries + across))
 
 
-def levels(factor: CholeskyFactor) -> int:
-    """Height of the elimination tree: launches of a level-scheduled solve, one way."""
-    n = factor.n
-    lower = sp.csc_matrix((factor.data, factor.indices, factor.indptr), shape=(n, n)).tocsr()
-    return int(_height(elimination_parents(lower.indptr, lower.indices)))
-
-
 def _dense_subtrees(
     tops: Index, inverse: NDArray[Any], lower: NDArray[Any]
 ) -> list[tuple[int, int]]:
@@ -231,18 +224,6 @@ def _bucketed(key, n):  # type: ignore[no-untyped-def]
         order[following[key[e]]] = e
         following[key[e]] += 1
     return starts, order
-
-
-@_compiled
-def _height(parent):  # type: ignore[no-untyped-def]
-    n = len(parent)
-    depth = np.ones(n, dtype=np.int64)
-    highest = 0
-    for j in range(n):
-        highest = max(highest, depth[j])
-        if parent[j] >= 0:
-            depth[parent[j]] = max(depth[parent[j]], depth[j] + 1)
-    return highest
 
 
 @_compiled
