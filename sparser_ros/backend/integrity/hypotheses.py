@@ -11,7 +11,13 @@ import scipy.sparse as sp
 from ...array_types import Array, Index
 from ...calibrate.radio_words import doubt
 from ...config.integrity import IntegrityConfig
-from ...graph import Estimate, Graph, range_directions, range_lever_derivatives
+from ...graph import (
+    Estimate,
+    Graph,
+    range_directions,
+    range_lever_derivatives,
+    range_vectors,
+)
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
@@ -19,6 +25,13 @@ from .odometry_errors import ALL_ROBOTS
 
 ALL_RADIOS = 'all radios'
 """Subject of a length that all ranges share."""
+ALL_BEACONS = 'all beacons'
+"""Subject of a height that all beacons share."""
+HEIGHT = 'height_missing'
+"""Kind of beacons of a plane that hang at another height than the robots' antennas."""
+_LEAST_HEIGHT_M, _MOST_HEIGHT_M = 0.7, 6.0
+"""Heights below which nobody need be asked for it (5 cm at 5 m), and above which it is no ceiling.
+"""
 ANTENNA = 'antenna_misplaced'
 """Kind of an antenna that stands elsewhere than configured."""
 
@@ -37,6 +50,9 @@ class Hypothesis:
     """Puts the estimated parameters into words."""
     tests: int = 1
     """Among so many rows this one was picked for its residual."""
+    least: float = -np.inf
+    """Of one parameter: smaller ones make no sense, nor do those beyond `most`."""
+    most: float = np.inf
     blur: float = 0.0
     """Variance of the score because `columns` are of estimated motions and have noise in them, at
     most: the sum of the squared residuals. It is more than the information of a robot at rest."""
@@ -90,7 +106,7 @@ def hypotheses_of(
     return [
         *(_shared(build, sources, one, config) for one in shared),
         *_biases(build, sources, config), *_places(build, sources, config),
-        *_antennas(build, sources, config), *_odometry(build, config)]
+        *_heights(build, sources), *_antennas(build, sources, config), *_odometry(build, config)]
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -135,12 +151,47 @@ def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> lis
             start + rows, root[rows, None]), config.bias_floor_m, finding)
 
     # The residual of a range that is theta too long is r + theta once theta is taken off.
-    parts = [
-        one(name, f'radio {name}', np.flatnonzero(sources.at(number)))
-        for number, name in enumerate(sources.names)]
-    if len(build.graph.ranges):
-        parts.append(one(ALL_RADIOS, ALL_RADIOS, np.arange(len(root))))
+    rows = [(name, f'radio {name}', np.flatnonzero(sources.at(number)))
+            for number, name in enumerate(sources.names)]
+    rows.append((ALL_RADIOS, ALL_RADIOS, np.arange(len(root))))
+    # Radios that take part in the same ranges, as one robot's and all, are one hypothesis: of two
+    # neither would ever stand out.
+    distinct = {own.tobytes(): (subject, words, own) for subject, words, own in reversed(rows)}
+    parts = [one(*part) for part in reversed(distinct.values())]
     return [part for part in parts if part.columns.nnz]
+
+
+def _heights(build: _Columns, sources: RangeEnds) -> list[Hypothesis]:
+    """In the plane: a beacon, or all of them, hang h above the robots, and ranges are slant.
+
+    By theta = h^2: a range of the plane of length r is measured as r + theta / (2 r).
+    """
+    graph = build.graph
+    beacons = np.arange(sources.robots, len(sources.names))
+    if graph.dimension != 2 or not len(graph.ranges):
+        return []
+    root = build.root('ranges', graph.ranges.precision)
+    length = np.maximum(np.linalg.norm(range_vectors(graph, build.estimate), axis=1), 1e-3)
+    rows = [(sources.names[number], np.flatnonzero(sources.at(int(number)))) for number in beacons]
+    if len(beacons) > 1:
+        rows.append((ALL_BEACONS, np.flatnonzero(
+            (sources.first >= sources.robots) | (sources.second >= sources.robots))))
+    return [Hypothesis(
+        HEIGHT, subject, build.matrix(
+            build.model.starts['ranges'] + own, (root / (2 * length))[own, None]),
+        _LEAST_HEIGHT_M**2, _hangs(subject), least=0.0, most=_MOST_HEIGHT_M**2)
+        for subject, own in rows if len(own)]
+
+
+def _hangs(subject: str) -> Callable[[Array], Finding]:
+    def finding(theta: Array) -> Finding:
+        height = float(np.sqrt(max(theta[0], 0.0)))
+        who, radios = ('all beacons', 'their radios') if subject == ALL_BEACONS else (
+            f'beacon {subject}', 'its radio')
+        return Finding(
+            HEIGHT, subject, f'ranges of {who} fit better {height:.1f} m above or below the '
+            f'antennas of the robots: set height_m of {radios}', height, 'm')
+    return finding
 
 
 def _places(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:

@@ -85,6 +85,8 @@ def _next(
         if np.linalg.eigvalsh(A)[0] <= DETERMINED * bare[own].min():
             continue
         theta = -np.linalg.solve(A, s)
+        if len(theta) == 1 and not one.least < theta[0] < one.most:
+            continue
         gain = float(-theta @ s)
         size = float(np.linalg.norm(theta))
         # Of the interval null hypothesis only the part beyond the floor counts.

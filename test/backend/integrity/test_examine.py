@@ -50,6 +50,20 @@ def test_a_radio_whose_ranges_are_off_by_a_length_is_named_with_it(dimension, si
     assert 'B' not in found.gate.robots, 'the estimate bears half a metre'
 
 
+@pytest.mark.parametrize(('beacons', 'subject'), [((2,), 'L2'), (KNOWN, 'all beacons')])
+def test_beacons_under_the_ceiling_are_asked_for_their_height(beacons, subject):
+    """In the plane: ranges are slant, and nothing else is blamed for that."""
+    place = world(3, 2)
+    made = graph(place, 3)
+    ranges = made.ranges
+    far = np.isin(~ranges.target, beacons) & (ranges.target < 0)
+    slant = np.sqrt(ranges.distance_m**2 + 2.5**2 * far)
+    found = examined(made.replaced(ranges=ranges.replaced(distance_m=slant)), place.truth)
+    assert kinds(found) == [('height_missing', subject)]
+    assert found.findings[0].value == pytest.approx(2.5, abs=0.4)
+    assert 'set height_m of' in found.findings[0].text
+
+
 @pytest.mark.parametrize('error_m', [(0.6, -0.3), (-0.4, 0.2, 0.3)])
 def test_an_antenna_that_stands_elsewhere_is_named_with_the_distance(error_m):
     place = world(3, len(error_m), KNOWN)

@@ -82,6 +82,19 @@ def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(length_m):
     assert not len(verdict.doubted_ranges) and not len(verdict.corrections)
 
 
+def test_one_robot_has_the_bias_of_all_its_ranges():
+    """Its radio, and all radios, are one hypothesis: of two with the same ranges none stands out.
+
+    So are robot and beacon of a pair that nobody else ranges with.
+    """
+    world = World(['curved'], [np.zeros(2)], BEACONS, seed=5, known=range(4))
+    verdict = audited(world, Auditor(config(robots=('A',), solver=SolverConfig(
+        robust=RobustConfig(kernel='gm')))), name='A', length_m=-0.4)
+    assert verdict.radio_errors.bias_m == {'A': pytest.approx(-0.4, abs=0.05)}
+    assert [one.subject for one in verdict.findings if one.kind == BIAS] == ['A']
+    assert error_m(world, verdict) < 0.05
+
+
 def test_the_same_data_give_the_same_length_and_no_further_audit():
     auditor = Auditor(options())
     first = audited(world_of(), auditor)
