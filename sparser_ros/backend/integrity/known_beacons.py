@@ -137,14 +137,17 @@ def swapped_or_misplaced(
             if a < b and _exchanged(graph, moved, a, b):
                 swapped |= {a, b}
                 one, other = sorted((names[a], names[b]))
-                apart = float(np.linalg.norm(
-                    configured_place(graph, a) - configured_place(graph, b)))
-                found.append(Finding(
-                    'beacons_swapped', f'{one} and {other}',
-                    f'ranges of beacons {one} and {other} fit better when swapped', apart, 'm'))
+                found.append(swapped_words(one, other, float(np.linalg.norm(
+                    configured_place(graph, a) - configured_place(graph, b)))))
     return found + [
         misplaced(names[k])(place - configured_place(graph, k))
         for k, place in moved.items() if k not in swapped]
+
+
+def swapped_words(one: str, other: str, apart_m: float) -> Finding:
+    """Two known beacons bear each other's name."""
+    return Finding('beacons_swapped', f'{one} and {other}',
+                   f'ranges of beacons {one} and {other} fit better when swapped', apart_m, 'm')
 
 
 def _exchanged(graph: Graph, moved: dict[int, Array], a: int, b: int) -> bool:

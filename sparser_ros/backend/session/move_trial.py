@@ -50,11 +50,11 @@ class MoveTrial:
         found = self.judge(other)
         if name in self.store.released and not (
                 other.frame.anchored == contest.frame.anchored
-                and _located(found) >= _located(judgement)):
+                and located_segments(found) >= located_segments(judgement)):
             return None
         return other, found
 
 
-def _located(found: Judgement) -> set[int]:
+def located_segments(found: Judgement) -> set[int]:
     """First rows of segments that are located."""
     return {one.first for one in found.segments if one.location is Location.LOCATED}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...array_types import Index
+from ...array_types import Array, Index
 from ...config.integrity import IntegrityConfig
 from ...graph import Graph
 from ...graph.finding import Finding
@@ -28,7 +28,8 @@ from .contest import Contest
 from .graph_store import GraphStore
 from .judgement import Judgement
 from .length_trial import LengthTrial
-from .move_trial import MoveTrial
+from .misplaced_beacons import denied, findings_of, located_places, still_denied
+from .move_trial import MoveTrial, located_segments
 from .moved_beacons import may_have_moved, move_of, stands_still
 from .odometry_faults import Again, OdometryFaults, Search, far_fetched
 from .odometry_trial import OdometryTrial
@@ -75,6 +76,10 @@ class SourceFaults:
         self._odometry = OdometryFaults(store)
         self._retry = Retry()
         self._radios = RadioFaults(store)
+        self._misplaced: frozenset[str] = frozenset()
+        """Known beacons that stand elsewhere: their places are taken for unknown."""
+        self._places: dict[str, Array] = {}
+        """Where the last audit had them."""
 
     def thinned(self, store: GraphStore, to: Renumbering) -> None:
         """Go on with the store of a thinned graph."""
@@ -90,6 +95,7 @@ class SourceFaults:
         """Everything counts again as it came."""
         self._odometry.forget()
         self._radios.forget()
+        self._misplaced, self._places = frozenset(), {}
         self._doubt([])
 
     @property
@@ -118,6 +124,10 @@ class SourceFaults:
         kept = revived([
             closed(one, self._store.unbiased, contest.best.whole, _placed(one, judgement))
             for one in self._doubts], self._store.unbiased, contest.best.whole)
+        graph = self._store.whole
+        self._misplaced = still_denied(
+            self._misplaced, located_places(self._misplaced, contest, graph), graph,
+            config.backend.integrity.bias_floor_m) if doubting else frozenset()
         changed = not doubting and self._radios.forget()
         if self._doubt(kept if doubting else []) or changed:
             other = again(contest, contest.best.whole)
@@ -129,10 +139,12 @@ class SourceFaults:
             contest, judgement = self._without_ranges(contest, judgement, judge, again, config)
             contest, judgement = self._with_lengths(contest, judgement, judge, again, config)
             contest, judgement = self._with_moves(contest, judgement, judge, again, config)
+            contest, judgement = self._without_places(contest, judgement, judge, again, config)
             judgement = self._with_frame(contest, judgement, again, config)
         if config.backend.integrity.doubt_odometry:
             contest, judgement = self._without_odometry(
                 contest, judgement, judge, again, config, denied)
+        self._places = located_places(self._misplaced, contest, graph)
         return contest, judgement
 
     def solved_for(
@@ -159,7 +171,8 @@ class SourceFaults:
         found = tuple(
             one for one in verdict.findings if (one.kind, one.subject) not in groups)
         said = {(one.kind, one.subject) for one in found}
-        lasting = [*self._radios.findings(newest - config.memory_s), *groups.values(),
+        lasting = [*findings_of(self._places, graph),
+                   *self._radios.findings(newest - config.memory_s), *groups.values(),
                    *self._odometry.findings(newest - config.memory_s)]
         return replace(
             verdict, odometry_errors=self._store.odometry_errors, doubted_ranges=self._left_out,
@@ -347,6 +360,29 @@ class SourceFaults:
                     contest, judgement = other, judge(other)
         return contest, judgement
 
+    def _without_places(
+        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
+        again: Again, config: SparserConfig,
+    ) -> tuple[Contest, Judgement]:
+        """Where the data deny configured places, and the map fits better without these.
+
+        Not where it places less then.
+        """
+        before = self._misplaced
+        self._misplaced = denied(judgement, self._store.whole, before)
+        if self._misplaced == before or not self._doubt(self._doubts):
+            return contest, judgement
+        other = again(contest, contest.best.whole)
+        if other is not None and other.frame.anchored == contest.frame.anchored and (
+                faulty_together(contest.best.value - other.best.value, 1,
+                                config.backend.observability.flip_cost)):
+            found = judge(other)
+            if located_segments(found) >= located_segments(judgement):
+                return other, found
+        self._misplaced = before
+        self._doubt(self._doubts)
+        return contest, judgement
+
     def _with_frame(
         self, contest: Contest, judgement: Judgement, again: Again, config: SparserConfig
     ) -> Judgement:
@@ -408,7 +444,7 @@ class SourceFaults:
         rows, corrections, store = self._left_out, self._corrections, self._store
         same = np.array_equal(rows, store.doubted) and corrections.same(store.corrections)
         known = {store.whole.landmarks.names[number] for number in known_beacons(store.whole)}
-        released = {one.finding.subject for one in doubts if one.moved} & known
+        released = ({one.finding.subject for one in doubts if one.moved} | self._misplaced) & known
         same = same and released == set(store.released)
         store.doubt(rows)
         store.correct(corrections)
