@@ -96,36 +96,33 @@ class CliqueTree:
 
     def inner_nodes(self, cliques: Index) -> Index:
         """The inner nodes of cliques, one clique after the other."""
-        counts, starts = self.table[cliques, 0], self.table[cliques, 2]
-        ends = np.cumsum(counts)
-        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
-        return self.integers[np.repeat(starts, counts) + within]
+        return self.integers[_ranges(self.table[cliques, 2], self.table[cliques, 0])]
 
     # -- structure
 
     def above(self, nodes: Index) -> Index:
         """The cliques of nodes and all their ancestors."""
-        found: dict[int, None] = {}
+        path: dict[int, None] = {}
         for node in nodes.tolist():
             clique = int(self.clique_of[node])
-            while clique >= 0 and clique not in found:
-                found[clique] = None
+            while clique >= 0 and clique not in path:
+                path[clique] = None
                 clique = int(self.table[clique, 4])
-        return np.array(list(found), dtype=np.int64)
+        return np.array(list(path), dtype=np.int64)
 
     def everything(self) -> Index:
         """All cliques, children first."""
-        found = list(self.roots)
-        for clique in found:
-            found.extend(self._children(clique))
-        return np.array(found[::-1], dtype=np.int64)
+        cliques = list(self.roots)
+        for clique in cliques:
+            cliques.extend(self._children(clique))
+        return np.array(cliques[::-1], dtype=np.int64)
 
     def _children(self, clique: int) -> list[int]:
-        found, child = [], int(self.table[clique, 5])
+        children, child = [], int(self.table[clique, 5])
         while child >= 0:
-            found.append(child)
+            children.append(child)
             child = int(self.table[child, 6])
-        return found
+        return children
 
     def restructure(
         self, removed: Index, new: Index, last: Index,
@@ -146,16 +143,16 @@ class CliqueTree:
             self._count = self._used = self._filled = 0
         self.place[nodes] = np.arange(len(nodes))
         elements = [self.place[self._outer(orphan)] for orphan in orphans]
-        held = self.place[last]
-        found = eliminate(
-            len(nodes), neighbours(nodes, self.place), elements, held[held >= 0])
+        newest = self.place[last]
+        elimination = eliminate(
+            len(nodes), neighbours(nodes, self.place), elements, newest[newest >= 0])
         self.place[nodes] = -1
-        first = self._append(found, nodes)
+        first = self._append(elimination, nodes)
         for orphan, outer in zip(orphans, elements, strict=True):
             # All outer nodes lie on one path to the root; the parent is the clique furthest down.
-            self._attach(orphan, first + int(np.min(found.clique_of[outer])))
+            self._attach(orphan, first + int(np.min(elimination.clique_of[outer])))
         for clique in range(first, self._count):
-            parent = int(found.parent[clique - first])
+            parent = int(elimination.parent[clique - first])
             if parent >= 0:
                 self._attach(clique, first + parent)
             else:
@@ -171,14 +168,12 @@ class CliqueTree:
         inner, outer, at = self.table[clique, :3].tolist()
         return self.integers[at + inner:at + inner + outer]
 
-    def _append(self, found: Elimination, nodes: Index) -> int:
+    def _append(self, elimination: Elimination, nodes: Index) -> int:
         """Lay out new cliques; the number of the first is returned."""
-        first, count = self._count, len(found.inner)
-        self._count += count
+        first, inner, outer = self._count, elimination.inner_counts, elimination.outer_counts
+        self._count += len(inner)
         self.table = room(self.table, self._count)
         self.energy = room(self.energy, self._count)
-        inner = np.array([len(one) for one in found.inner], dtype=np.int64)
-        outer = np.array([len(one) for one in found.outer], dtype=np.int64)
         sizes, widths = self._sizes(inner, outer), inner + 2 * outer
         rows = self.table[first:self._count]
         rows[:, 0], rows[:, 1] = inner, outer
@@ -190,11 +185,9 @@ class CliqueTree:
         self._live += int(np.sum(sizes))
         self.integers = room(self.integers, self._used)
         self.values = room(self.values, self._filled)
-        for k in range(count):
-            at, n, m = int(rows[k, 2]), int(inner[k]), int(outer[k])
-            self.integers[at:at + n] = nodes[found.inner[k]]
-            self.integers[at + n:at + n + m] = nodes[found.outer[k]]
-            self.clique_of[nodes[found.inner[k]]] = first + k
+        self.integers[_ranges(rows[:, 2], inner)] = nodes[elimination.inner]
+        self.integers[_ranges(rows[:, 2] + inner, outer)] = nodes[elimination.outer]
+        self.clique_of[nodes] = first + elimination.clique_of
         return first
 
     def _attach(self, clique: int, parent: int) -> None:
@@ -238,6 +231,12 @@ class CliqueTree:
         steps = self._step[nodes]
         self._step[nodes] = 0
         return entered, nodes, steps
+
+
+def _ranges(starts: Index, counts: Index) -> Index:
+    """start, start + 1, ..., start + count - 1 for each start, one range after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
 
 
 def room(array: NDArray, rows: int) -> NDArray:
@@ -484,13 +483,13 @@ def _descend(roots, limit, tree, energy, moved, step, b, count):  # type: ignore
         most = max(most, max(table[clique, 0], table[clique, 1]) * b)
     x, pull = np.empty(most), np.empty(most)
     waiting, entered = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    top, found = len(roots), 0
+    top, visited = len(roots), 0
     waiting[:top] = roots
     while top:
         top -= 1
         clique = waiting[top]
-        entered[found] = clique
-        found += 1
+        entered[visited] = clique
+        visited += 1
         n, m = table[clique, 0] * b, table[clique, 1] * b
         lower = table[clique, 3]
         below = lower + n * n
@@ -528,4 +527,4 @@ def _descend(roots, limit, tree, energy, moved, step, b, count):  # type: ignore
                 waiting[top] = child
                 top += 1
             child = table[child, 6]
-    return entered[:found].copy()
+    return entered[:visited].copy()

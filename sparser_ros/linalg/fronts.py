@@ -354,7 +354,7 @@ def front_kernel(b: int) -> Callable[..., Any]:
         whole, stack = np.empty((largest * b) ** 2), np.empty(room * b * b)
         place = np.empty(m, dtype=np.int64)
         pending = np.empty((np.sum(dense) + 1, 2), dtype=np.int64)
-        held = top = 0
+        waiting = top = 0
         for g in range(len(first)):
             start, last = first[g], first[g] + width[g] - 1
             outer = indices[indptr[last]:indptr[last + 1]]
@@ -367,9 +367,9 @@ def front_kernel(b: int) -> Callable[..., Any]:
                     place[j] = j - start
                 for e in range(len(outer)):
                     place[outer[e]] = width[g] + e
-                while held and parent[pending[held - 1, 0]] == g:
-                    held -= 1
-                    child, top = pending[held]
+                while waiting and parent[pending[waiting - 1, 0]] == g:
+                    waiting -= 1
+                    child, top = pending[waiting]
                     at = first[child] + width[child] - 1
                     _add_child(b, F, D, place, indices[indptr[at]:indptr[at + 1]], stack[top:])
             for j in range(start, last + 1):
@@ -439,8 +439,8 @@ def front_kernel(b: int) -> Callable[..., Any]:
                     to = top + c * height
                     for i in range(c - c % b, height):
                         stack[to + i] = F[source + i]
-                pending[held, 0], pending[held, 1] = g, top
-                held += 1
+                pending[waiting, 0], pending[waiting, 1] = g, top
+                waiting += 1
                 top += height * height
         return True
 

@@ -128,11 +128,11 @@ def nearest_rotation(matrix: Array) -> Array:
 
 @compiled()
 def _nearest_by_newton(matrix: Any, out: Any) -> Any:
-    """Polar factors of (m, 3, 3) by scaled Newton iteration (Higham); mask (m,) of those found.
+    """Polar factors of (m, 3, 3) by scaled Newton iteration (Higham); mask (m,) of those that converged.
 
     Where the determinant is negative or small, the factor is no rotation or ill-determined.
     """
-    found = np.zeros(len(matrix), dtype=np.bool_)
+    converged = np.zeros(len(matrix), dtype=np.bool_)
     x = np.empty((3, 3))
     cofactor = np.empty((3, 3))
     for m in range(len(matrix)):
@@ -162,12 +162,12 @@ def _nearest_by_newton(matrix: Any, out: Any) -> Any:
                     change = max(change, abs(new - x[i, j]))
                     x[i, j] = new
             if change < _ROUNDING_OF_ENTRIES:
-                found[m] = True
+                converged[m] = True
                 break
         for i in range(3):
             for j in range(3):
                 out[m, i, j] = x[i, j]
-    return found
+    return converged
 
 
 def align(

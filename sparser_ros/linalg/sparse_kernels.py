@@ -235,13 +235,13 @@ def block_kernels(b: int, p: int) -> SimpleNamespace:
 def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
     """Add shift (n,) to the diagonal of a CSC matrix; False if some entry of it is not stored."""
     for j in range(len(shift)):
-        found = False
+        stored = False
         for e in range(indptr[j], indptr[j + 1]):
             if indices[e] == j:
                 data[e] += shift[j]
-                found = True
+                stored = True
                 break
-        if not found:
+        if not stored:
             return False
     return True
 
@@ -296,18 +296,18 @@ def normal_pattern(indptr, indices, size):  # type: ignore[no-untyped-def]
             entry[at[i]], row[at[i]] = e, r
             at[i] += 1
     mark = np.full(size, -1, dtype=np.int64)
-    found = np.zeros(size + 1, dtype=np.int64)
+    row_starts = np.zeros(size + 1, dtype=np.int64)
     for i in range(size):
         for s in range(starts[i], starts[i + 1]):
             for e in range(indptr[row[s]], indptr[row[s] + 1]):
                 j = indices[e]
                 if mark[j] != i:
                     mark[j] = i
-                    found[i + 1] += 1
+                    row_starts[i + 1] += 1
     for i in range(size):
-        found[i + 1] += found[i]
-    columns = np.empty(found[size], dtype=np.int32)
-    at = found[:-1].copy()
+        row_starts[i + 1] += row_starts[i]
+    columns = np.empty(row_starts[size], dtype=np.int32)
+    at = row_starts[:-1].copy()
     mark[:] = -1
     # By symmetry row j lists the rows that list column j, here in ascending order.
     for i in range(size):
@@ -318,11 +318,11 @@ def normal_pattern(indptr, indices, size):  # type: ignore[no-untyped-def]
                     mark[j] = i
                     columns[at[j]] = i
                     at[j] += 1
-    return found, columns, starts, entry, row
+    return row_starts, columns, starts, entry, row
 
 
 @compiled()
-def normal_coefficients(matrix, found, columns, starts, entry, row):  # type: ignore[no-untyped-def]
+def normal_coefficients(matrix, row_starts, columns, starts, entry, row):  # type: ignore[no-untyped-def]
     """CSR (entries of A^T A, rows of A): what each row of the CSR matrix A adds to each entry.
 
     The other arguments are what `normal_pattern` returns.
@@ -330,20 +330,20 @@ def normal_coefficients(matrix, found, columns, starts, entry, row):  # type: ig
     indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
     size = len(starts) - 1
     slot = np.empty(size, dtype=np.int64)
-    first = np.zeros(found[size] + 1, dtype=np.int64)
+    first = np.zeros(row_starts[size] + 1, dtype=np.int64)
     for i in range(size):
-        for f in range(found[i], found[i + 1]):
+        for f in range(row_starts[i], row_starts[i + 1]):
             slot[columns[f]] = f
         for s in range(starts[i], starts[i + 1]):
             for e in range(indptr[row[s]], indptr[row[s] + 1]):
                 first[slot[indices[e]] + 1] += 1
-    for f in range(found[size]):
+    for f in range(row_starts[size]):
         first[f + 1] += first[f]
     at = first[:-1].copy()
     rows = np.empty(first[-1], dtype=np.int32)
     values = np.empty(first[-1])
     for i in range(size):
-        for f in range(found[i], found[i + 1]):
+        for f in range(row_starts[i], row_starts[i + 1]):
             slot[columns[f]] = f
         for s in range(starts[i], starts[i + 1]):
             own = data[entry[s]]

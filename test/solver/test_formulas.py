@@ -5,17 +5,10 @@ from types import SimpleNamespace
 import formulas
 import numpy as np
 import pytest
-from helpers import world
-from tangents import tangent_basis
 
 from sparser_ros.linalg.arrays import HOST
-from sparser_ros.linalg.compiled import csr
-from sparser_ros.linalg.tangent_kernels import Bearings, complements, tangent_kernels
 from sparser_ros.solver import manifold as scaled_blocks
 from sparser_ros.solver.manifold import Manifold, manifold_of
-from sparser_ros.solver.preconditioner import NewtonPreconditioner, rotation_tangents
-from sparser_ros.solver.problem import QuadraticProblem
-from sparser_ros.solver.schur import SchurOperator
 
 N, K = 5, 4
 RANKS = [(d, p) for d in (2, 3) for p in (d, 5)]
@@ -144,97 +137,3 @@ def test_change_of_cost():
     assert formulas.cost_change(y, moved, q @ y, q @ moved) == pytest.approx(expected)
     delta = moved - y
     assert HOST.dot(delta, q @ y + q @ moved) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize('d, p', RANKS)
-def test_tangent_coordinates(d, p):
-    """Kernels to and from coordinates, without measurements that couple bearings."""
-    manifold = Manifold(d, N, K)
-    y, v, _ = sample(manifold, p)
-    basis = rotation_tangents(manifold, y)
-    q = basis.shape[3]
-    assert np.allclose(
-        np.einsum('napx,napy->nxy', basis, basis), np.broadcast_to(np.eye(q), (N, q, q)), **EXACT)
-    Y, V = cut(manifold, y, v)
-    x = formulas.coordinates(basis, V.rotations)
-    assert np.allclose(
-        formulas.ambient(basis, x), formulas.project_rotations(Y.rotations, V.rotations), **EXACT)
-    normal = np.empty((K, p - 1, p))
-    complements(Y.bearings, normal)
-    assert np.allclose(np.einsum('kap,kp->ka', normal, Y.bearings), 0, atol=1e-14)
-    kernel = tangent_kernels(d, p, q)
-    bearings = Bearings(
-        np.full((K, 2), -1, dtype=np.int64), normal, np.ones(K), np.zeros((K, 2, p - 1, q + p)))
-    found, z = np.empty(N * (q + p)), np.empty((K, p - 1))
-    kernel.coordinates(v, basis, bearings, found, z)
-    assert np.allclose(found.reshape(N, q + p)[:, :q], x, **EXACT)
-    assert np.allclose(z, np.einsum('kap,kp->ka', normal, V.bearings), **EXACT)
-    back = np.empty_like(v)
-    kernel.ambient(found, z, basis, bearings, back)
-    assert np.allclose(back, manifold.project(y, v), **EXACT)
-
-
-@pytest.mark.parametrize('d, p', RANKS)
-@pytest.mark.parametrize('ranges', [0, 6])
-def test_assembled_blocks_are_the_tangent_hessian(d, p, ranges):
-    """T^T (Q - Lambda) T block by block, bearings eliminated, is the dense Schur complement."""
-    problem = QuadraticProblem(world(1, d, ranges=ranges))
-    schur, manifold = SchurOperator(problem), problem.manifold
-    y = manifold.random_point(p, np.random.default_rng(p))
-    n, k = manifold.n, manifold.k
-    newton = NewtonPreconditioner(schur)
-    blocks = newton._assembled(y)
-    q = newton.turns.shape[3]
-    full = schur.full().toarray()
-    multipliers, scalars = manifold.multipliers(y, schur(y))
-    # Far from a minimum bearings may be indefinite; positive multipliers keep pivots positive.
-    scalars = -np.abs(scalars)
-    newton.kernel.subtract_curvature(multipliers, newton.turns, newton.diagonal, blocks)
-    own = full.diagonal()[n * d : n * d + k]
-    b = q + p
-    bearings = Bearings(
-        newton.nodes, newton.normal, own - scalars, np.empty((k, 2, p - 1, b)))
-    newton.kernel.eliminate(
-        csr(newton.full), newton.node, newton.turns, bearings, newton.pairs, blocks)
-    found = dense_of(newton, blocks)
-
-    rows = manifold.rows
-    kept = full[rows:].shape[0]
-    basis = tangent_basis(manifold, y, kept).toarray()
-    shifted = full.copy()
-    for i in range(n):
-        shifted[i * d : i * d + d, i * d : i * d + d] -= multipliers[i]
-    at = np.arange(n * d, n * d + k)
-    shifted[at, at] -= scalars
-    hessian = basis.T @ np.kron(shifted, np.eye(p)) @ basis
-    if not ranges:
-        turned = formulas.tangent_hessian(newton.turns, full[: n * d, : n * d], multipliers)
-        assert np.allclose(turned.reshape(n * q, n * q), hessian[: n * q, : n * q], atol=1e-8)
-    bearing = np.zeros(len(hessian), dtype=bool)
-    bearing[n * q : n * q + k * (p - 1)] = True
-    expected = hessian[~bearing][:, ~bearing]
-    if k:
-        side = hessian[bearing][:, ~bearing]
-        expected = expected - side.T @ np.linalg.solve(hessian[bearing][:, bearing], side)
-    # Rows of `found`: rotation coordinates of all nodes, then positions of those that are kept.
-    nodes = newton.node[rows:]
-    order = np.concatenate([
-        (np.arange(n)[:, None] * b + np.arange(q)).ravel(),
-        (nodes[:, None] * b + q + np.arange(p)).ravel()])
-    assert np.allclose(
-        found[np.ix_(order, order)], expected, atol=1e-9 * np.abs(expected).max())
-
-
-def dense_of(newton: NewtonPreconditioner, blocks: np.ndarray) -> np.ndarray:
-    """The symmetric matrix of lower blocks in the order of the nodes."""
-    symbolic = newton.symbolic
-    assert symbolic is not None
-    m, b = symbolic.m, symbolic.b
-    node = np.argsort(symbolic.rank)
-    out = np.zeros((m, b, m, b))
-    for j in range(m):
-        for e in range(symbolic.starts[j], symbolic.starts[j + 1]):
-            i = symbolic.rows[e]
-            out[node[i], :, node[j], :] = blocks[e]
-            out[node[j], :, node[i], :] = blocks[e].T
-    return out.reshape(m * b, m * b)

@@ -66,18 +66,6 @@ def test_retraction_is_the_nearest_point(case, seed, length):
     assert np.allclose(manifold.retract(y, v), manifold.nearest_point(y + v), atol=1e-9)
 
 
-@pytest.mark.parametrize('d, p, homogenised', CASES)
-def test_projection_subtracts_the_multipliers(d, p, homogenised):
-    manifold, y, g = sample(d, p, homogenised)
-    blocks, scalars = manifold.multipliers(y, g)
-    n, k = manifold.n, manifold.k
-    expected = g.copy()
-    expected[: n * d] -= (blocks @ y[: n * d].reshape(n, d, p)).reshape(n * d, p)
-    expected[n * d : n * d + k] -= scalars[:, None] * y[n * d : n * d + k]
-    expected[n * d + k :] = 0
-    assert np.allclose(manifold.project(y, g), expected, atol=1e-13)
-
-
 def test_random_points_differ_and_repeat_by_seed():
     manifold = Manifold(3, 4, 3)
     first, again, other = (

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from dense import free_jacobian, jacobians, schur_complement
 from graphs import random_graph
-from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,21 +67,3 @@ def test_points_are_optimal(graph):
     assert np.abs(A_f.T @ omega @ residual).max() < 1e-10 * scale
     cost = np.sum(y * schur(y))
     assert cost == pytest.approx(np.sum(residual * (omega @ residual)), rel=1e-9)
-
-
-def test_full_matrix_is_the_normal_matrix():
-    problem = QuadraticProblem(world(3, absolute='pfk'))
-    A, C, omega = jacobians(problem)
-    whole = np.hstack([A, C])
-    assert np.allclose(SchurOperator(problem).full().toarray(), whole.T @ omega @ whole)
-
-
-def test_new_weights_equal_a_new_operator():
-    problem = QuadraticProblem(world(4, d=3))
-    omega = problem.omega * np.random.default_rng(0).uniform(0.01, 1, len(problem.omega))
-    reused = SchurOperator(problem)
-    analysed = reused.symbolic
-    reused.update(omega)
-    assert reused.symbolic is analysed
-    y = problem.manifold.random_point(5, np.random.default_rng(0))
-    assert np.allclose(reused(y), SchurOperator(problem, omega)(y), rtol=1e-12, atol=1e-9)

@@ -65,25 +65,3 @@ def bearing_hessian(u: Array, qv: Array, v: Array, multipliers: Array) -> Array:
 def retract_bearings(u: Array, v: Array) -> Array:
     """R_u(v) = (u + v) / |u + v|, (k, p)."""
     return np.asarray((u + v) / np.linalg.norm(u + v, axis=1, keepdims=True))
-
-
-def coordinates(basis: Array, v: Array) -> Array:
-    """x = T^T V, (n, q), from a basis (n, d, p, q) and ambient vectors (n, d, p)."""
-    return np.asarray(np.einsum('ndpq,ndp->nq', basis, v))
-
-
-def ambient(basis: Array, x: Array) -> Array:
-    """V = T x, (n, d, p), from a basis (n, d, p, q) and coordinates (n, q)."""
-    return np.asarray(np.einsum('ndpq,nq->ndp', basis, x))
-
-
-def tangent_hessian(basis: Array, q: Array, multipliers: Array) -> Array:
-    """T_i^T (Q_ij - Lambda_i [i = j]) T_j, (n, q, n, q), of rotations alone.
-
-    From a basis (n, d, p, q), a dense Q (n d, n d) and multipliers (n, d, d). Bearings u_k add
-    rows u_perp^T Q T and the pivot (Q_kk - lambda_k) I, which elimination removes again.
-    """
-    n, d = basis.shape[:2]
-    Q = q.reshape(n, d, n, d).copy()
-    Q[np.arange(n), :, np.arange(n), :] -= multipliers
-    return np.asarray(np.einsum('iapx,iajb,jbpy->ixjy', basis, Q, basis, optimize=True))

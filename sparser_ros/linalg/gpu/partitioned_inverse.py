@@ -313,16 +313,16 @@ def _paths(parent):  # type: ignore[no-untyped-def]
 def _invert(indptr, indices, data, starts, rows, done, out):  # type: ignore[no-untyped-def]
     """Columns of the inverses by forward substitution along their paths."""
     n = len(indptr) - 1
-    held = np.zeros(n)
+    column = np.zeros(n)
     for j in range(n):
         if done[j]:
             continue
-        held[j] = 1.0
+        column[j] = 1.0
         for e in range(starts[j], starts[j + 1]):
             b = rows[e]
-            x = held[b] / data[indptr[b]]
-            held[b] = 0.0
+            x = column[b] / data[indptr[b]]
+            column[b] = 0.0
             out[e] = x
             if x != 0.0:
                 for s in range(indptr[b] + 1, indptr[b + 1]):
-                    held[indices[s]] -= data[s] * x
+                    column[indices[s]] -= data[s] * x
