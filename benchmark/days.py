@@ -22,7 +22,7 @@ from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.io import simulation
 from sparser_ros.io.simulation import START_NS, Simulation
 from sparser_ros.linalg.rotations import aligned_errors
-from sparser_ros.node.cdr import path_bytes
+from sparser_ros.node.messages import path_bytes
 from sparser_ros.node.picture import map_to_odom, trajectory
 from sparser_ros.node.pipeline import Pipeline
 from sparser_ros.plot.figure import COLOURS, figure

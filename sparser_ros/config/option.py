@@ -192,21 +192,24 @@ def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
     its bounds.
     """
     known = {o.name: o for o in walk(cls)}
-    flat = dict(_flatten(values, known))
-    for name in flat:
+    given = dict(flat(values, known))
+    for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f'; did you mean {prefix}{near[0]}?' if near else ''
             raise ConfigError(f'unknown parameter {prefix}{name}{hint}')
-    checked = {name: check(known[name], value) for name, value in flat.items()}
+    checked = {name: check(known[name], value) for name, value in given.items()}
     return _assemble(cls, checked, '')
 
 
-def _flatten(values: Mapping[str, Any], known: Mapping[str, Any], prefix: str = '') -> Iterator:
+def flat(
+    values: Mapping[Any, Any], whole: Collection[str] = (), prefix: str = ''
+) -> Iterator[tuple[str, Any]]:
+    """Nested values under dotted names; mappings called as one of `whole` stay together."""
     for key, value in values.items():
         name = f'{prefix}{key}'
-        if isinstance(value, Mapping) and name not in known:
-            yield from _flatten(value, known, name + '.')
+        if isinstance(value, Mapping) and name not in whole:
+            yield from flat(value, whole, name + '.')
         else:
             yield name, value
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ..cli.console import BAD_INPUT, INTERRUPTED, NOT_CONVERGED, SOLVED, TERMINATED
 from ..config import ConfigError, SparserError
 from ..config.backend_config import AuditConfig
-from ..node.processes import Child, isolated_environment
+from .processes import Child, isolated_environment
 
 if TYPE_CHECKING:
     from .demo_data import DemoInput

@@ -27,9 +27,7 @@ from ..array_types import Array
 from ..config import SparserError
 from ..io.availability import Availability, StatedPose
 from ..msg import SolverStatus
-from ..node.cdr import path_points
-from ..node.conversions import stamp_ns, topic_token
-from ..node.qos import LATCHED, STATUS, TRANSFORMS
+from ..node.messages import LATCHED, STATUS, TRANSFORMS, path_points, stamp_ns, topic_token
 from ..plot.animation import MapFrame
 
 CLOCK_STOPPED_S = 0.1

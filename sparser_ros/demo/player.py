@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import rclpy
 from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
@@ -22,10 +23,8 @@ from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 
 from ..config import ConfigError
-from ..io.bag import BagReader
-from ..node.conversions import full_name
-from ..node.message_types import message_type
-from ..node.translate import same_definition, translated
+from ..io.bag import BagMessage, BagReader
+from ..node.messages import full_name, message_type
 from ..node.watch import LEASE_S
 
 TF_SUFFIXES = ('/tf', '/tf_static')
@@ -269,3 +268,51 @@ def playing(bag: Path | str, **options: Any) -> Iterator[Player]:
         if player is not None:
             player.destroy_node()
         rclpy.try_shutdown()
+
+
+def same_definition(name: str, definitions: dict[str, Any]) -> bool:
+    """Whether a recorded type, and every type in it, has the fields of the installed one.
+
+    `sensor_msgs/Range`, for example, gained a field in Jazzy. Subscribers silently drop messages
+    that were serialised with the old definition.
+    `definitions` are those of rosbags: {type: (constants, [(field, description)])}.
+    """
+    if name not in definitions:
+        return True
+    fields = definitions[name][1]
+    if [field for field, _ in fields] != list(message_type(name).get_fields_and_field_types()):
+        return False
+    return all(
+        same_definition(inner, definitions)
+        for _, description in fields if (inner := _inner_type(description)))
+
+
+def _inner_type(description: Any) -> str:
+    """The message type in a field's description, through arrays; '' for primitives."""
+    _, value = description
+    if isinstance(value, str):
+        return value
+    inner = value[0]
+    return _inner_type(inner) if isinstance(inner, tuple) else ''
+
+
+def translated(recorded: BagMessage) -> Any:
+    """The installed message with the fields of both definitions; new fields keep their defaults."""
+    return _filled(message_type(recorded.msgtype)(), recorded.msg)
+
+
+def _filled(target: Any, source: Any) -> Any:
+    for name in target.get_fields_and_field_types():
+        if hasattr(source, name):
+            setattr(target, name, _value(getattr(source, name)))
+    return target
+
+
+def _value(value: Any) -> Any:
+    if hasattr(value, '__msgtype__'):
+        return _filled(message_type(value.__msgtype__)(), value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    return value

@@ -1,24 +1,72 @@
-"""`visualization_msgs/MarkerArray` as CDR bytes, in chunks that RViz draws.
+"""What RViz shows: robots, beacons, measurements, and what was rejected or is ignored.
 
-RViz refuses line lists beyond 16 384 points, so long ones are cut; ids are stable from one
-message to the next, and leftovers of the last message are deleted.
+`visualization_msgs/MarkerArray` as CDR bytes. RViz refuses line lists beyond 16 384 points, so long
+ones are cut; ids are stable from one message to the next, and leftovers of the last message are
+deleted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ..array_types import Array
-from .cdr import CdrWriter
+from ..array_types import Array, Mask
+from ..backend.session.rulings import Rulings
+from ..backend.session.solution import Fix, Location, Solution
+from ..config.node_config import PublishConfig
+from ..graph import antennas
+from ..graph.measurements import concatenated
+from .messages import CdrWriter
+from .picture import (
+    drawable,
+    ellipsoid,
+    newest,
+    newest_rows,
+    planar_quats,
+    spatial,
+    trajectory,
+)
+from .pipeline import HandedOver, Keyframes
 
 Color = tuple[float, float, float, float]
 
-ARROW, SPHERE, LINE_LIST, SPHERE_LIST, TEXT = 0, 2, 5, 7, 9
+ARROW, SPHERE, LINE_LIST, TEXT = 0, 2, 5, 9
 ADD, DELETE, DELETE_ALL = 0, 2, 3
 MAX_POINTS = 16000
+
+KNOWN: Color = (0.95, 0.75, 0.1, 1.0)
+# No colour of a robot (robot_markers.py) that could stand beside it, on a dark background.
+ESTIMATED: Color = (0.92, 0.92, 0.92, 1.0)
+UNDETERMINED: Color = (0.9, 0.4, 0.9, 1.0)
+RANGE: Color = (0.75, 0.8, 0.85, 0.12)
+CLOSURE: Color = (0.75, 0.6, 1.0, 0.9)
+SIGHTING: Color = (0.9, 0.8, 0.3, 0.25)
+IGNORED: Color = (0.6, 0.6, 0.6, 0.6)
+REJECTED: Color = (0.9, 0.1, 0.1, 0.8)
+UNCERTAIN: Color = (0.92, 0.92, 0.92, 0.25)
+# Okabe and Ito's palette, as in the pictures, without black: RViz's background is dark.
+COLOURS: tuple[Color, ...] = (
+    (0.34, 0.71, 0.91, 1.0), (0.90, 0.62, 0.0, 1.0), (0.0, 0.62, 0.45, 1.0),
+    (0.80, 0.47, 0.65, 1.0), (0.0, 0.45, 0.70, 1.0), (0.84, 0.37, 0.0, 1.0),
+    (0.94, 0.89, 0.26, 1.0))
+LABEL: Color = (1.0, 1.0, 1.0, 0.9)
+FLOAT_ALPHA = 0.4
+"""Opacity of robots that are not located."""
+MOST_ELLIPSE = 300.0
+"""Diameter of an ellipse, in radii of a beacon, from which it would hide the map: some three times
+its extent."""
+MOST_POINTS = 4000
+"""Points of a drawn trajectory; more are thinned evenly."""
+ARROW_LENGTH, ARROW_WIDTH = 6.0, 1.5
+"""Sizes of a robot's arrow, in radii of a beacon."""
+NOTICE: Color = (1.0, 0.75, 0.3, 0.9)
+_HEIGHT, _STEP = 3.0, 9.0
+"""Height of letters and distance of two texts of two lines, in radii of a beacon."""
+_MOST_LETTERS = 70
 
 
 @dataclass(frozen=True)
@@ -79,3 +127,199 @@ def _marker(writer: CdrWriter, stamp_ns: int, frame_id: str, marker: Marker) -> 
     writer.string(marker.text)
     writer.string('').string('').pack('I', 0)  # mesh_resource; mesh_file: name, data
     writer.pack('?', False)  # mesh_use_embedded_materials
+
+
+def scene_markers(
+    solution: Solution, handed: HandedOver, rulings: Rulings, publish: PublishConfig,
+) -> list[Marker]:
+    """Robots, beacons, and lines of the newest measurements: rejected ones in red, those that the
+    operator ignores in grey."""
+    keyframes = handed.keyframes
+    shown = drawable(solution, keyframes)
+    size = marker_size(solution, shown, publish)
+    return [
+        *robot_markers(solution, keyframes, size),
+        *beacon_markers(solution, keyframes, size),
+        *notice_markers(solution, solution.estimate.points[shown], size),
+        *measurement_lines(solution, handed, rulings, publish, shown, size),
+    ]
+
+
+def marker_size(
+    solution: Solution, shown: Mask, publish: PublishConfig
+) -> float:
+    """Radius of a beacon in metres: the configured one, or more where the map is large.
+
+    `shown`: (n + m,) the points that are drawn.
+    """
+    points = solution.estimate.points[shown]
+    if not len(points):
+        return publish.beacon_size_m
+    extent = float(np.linalg.norm(np.ptp(points, axis=0)))
+    return max(publish.beacon_size_m, publish.marker_share * extent)
+
+
+def robot_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
+    """Of every robot with a pose, in the order of the names; `size`: radius of a beacon, metres.
+
+    A robot that is not located is faint. Of one whose heading is open no arrow is drawn.
+    Namespaces: trajectories, robots, robots_names, robot_uncertainty.
+    """
+    markers: list[Marker] = []
+    located = newest_rows(solution, keyframes)
+    drawn = newest_rows(solution, keyframes, Fix.FLOAT)
+    turning = {
+        item.robot for item in solution.robots if item.location is Location.POSITION_ONLY}
+    for number, robot in enumerate(sorted(item.robot for item in solution.robots)):
+        if robot not in drawn or robot in turning:
+            continue
+        row, colour = drawn[robot], COLOURS[number % len(COLOURS)]
+        if robot not in located:
+            colour = (*colour[:3], FLOAT_ALPHA)
+        track = trajectory(solution, keyframes, robot, MOST_POINTS).positions_xyz
+        pieces = line_list(
+            'trajectories', np.stack([track[:-1], track[1:]], axis=1), colour, size / 2)
+        # Ids of different robots must not meet in one namespace.
+        markers += [replace(piece, id=1000 * number + piece.id) for piece in pieces]
+        x, y, z = spatial(solution.estimate.translation[row:row + 1])[0].tolist()
+        a, b, c, d = planar_quats(solution.estimate.rotation[row:row + 1])[0].tolist()
+        markers.append(Marker(
+            'robots', number, ARROW, position_xyz=(x, y, z), quat_xyzw=(a, b, c, d),
+            scale=(ARROW_LENGTH * size, ARROW_WIDTH * size, ARROW_WIDTH * size), color=colour,
+            text=robot))
+        # Beside it as seen from above, above it as seen from the side.
+        markers.append(Marker(
+            'robots_names', number, TEXT, position_xyz=(x, y + 4.5 * size, z + 3 * size),
+            scale=(0.0, 0.0, 3 * size), color=LABEL, text=robot))
+        own = None if solution.covariances is None else solution.covariances.of(robot)
+        if own is not None:
+            dimension = 2 if len(own) == 3 else 3
+            markers += _ellipsoid_marker(
+                'robot_uncertainty', number, (x, y, z), own[:dimension, :dimension], size,
+                (*colour[:3], 0.25 * colour[3]), MOST_ELLIPSE * size)
+    return markers
+
+
+def beacon_markers(solution: Solution, keyframes: Keyframes, size: float) -> list[Marker]:
+    """One sphere per located beacon, its name as text, and the 95 % ellipse of its position where
+    that is known; then robots without known heading."""
+    scale = (2 * size, 2 * size, 2 * size)
+    markers = []
+    positions, known = spatial(solution.estimate.landmarks), solution.covariances
+    for k in np.flatnonzero(solution.landmark_located).tolist():
+        color = KNOWN if keyframes.landmark_fixed[k] else ESTIMATED
+        markers += _labelled('beacons', k, positions[k], keyframes.landmarks[k], scale, color)
+        if known is not None and k < len(known.landmarks):
+            x, y, z = map(float, positions[k])
+            markers += _ellipsoid_marker(
+                'beacon_uncertainty', k, (x, y, z), known.landmarks[k], size, UNCERTAIN)
+    solved = len(solution.estimate.translation)
+    for number, item in enumerate(solution.robots):
+        rows = keyframes.rows(item.robot, solved)
+        if item.location is Location.POSITION_ONLY and len(rows):
+            here = spatial(solution.estimate.translation[rows[-1:]])[0]
+            markers += _labelled('position_only', number, here, item.robot, scale, UNDETERMINED)
+    return markers
+
+
+def _labelled(
+    namespace: str, number: int, position: Array, name: str,
+    scale: tuple[float, float, float], color: Color,
+) -> list[Marker]:
+    """A sphere at `position` (3,) and its name."""
+    x, y, z = map(float, position)
+    return [
+        Marker(namespace, number, SPHERE, position_xyz=(x, y, z), scale=scale, color=color,
+               text=name),
+        # Beside it as seen from above, above it as seen from the side.
+        Marker(namespace + '_names', number, TEXT,
+               position_xyz=(x, y + 1.5 * scale[2], z + scale[2]),
+               scale=(0.0, 0.0, 1.5 * scale[2]), color=LABEL, text=name),
+    ]
+
+
+def _ellipsoid_marker(
+    namespace: str, number: int, position_xyz: tuple[float, float, float], covariance: Array,
+    size: float, color: Color, most: float = math.inf,
+) -> list[Marker]:
+    """Where a position with that covariance (d, d) lies; none where it is not known, or where a
+    diameter is `most` or more."""
+    region = ellipsoid(covariance)
+    if region is None or max(region.diameters) >= most:
+        return []
+    a, b, c = region.diameters
+    # RViz draws nothing that has no thickness.
+    return [Marker(namespace, number, SPHERE, position_xyz=position_xyz,
+                   quat_xyzw=region.quat_xyzw, scale=(a, b, c or size / 10), color=color)]
+
+
+def notice_markers(solution: Solution, points: Array, size: float) -> list[Marker]:
+    """A text for every robot without a place in `map`, below what is drawn.
+
+    `points` (k, d) are what is drawn, `size` is the radius of a beacon in metres. Without it an
+    empty picture would look like a broken one.
+    """
+    corner = np.zeros((2, 2)) if not len(points) else np.array(
+        [np.min(points[:, :2], axis=0), np.max(points[:, :2], axis=0)])
+    x, y = float(np.mean(corner[:, 0])), float(corner[0, 1])
+    markers: list[Marker] = []
+    for number, item in enumerate(solution.robots):
+        if item.location.placed:
+            continue
+        state = ('not located' if item.location is Location.UNLOCATED else item.location.value)
+        reason = item.missing.split('; ')[0]
+        if len(reason) > _MOST_LETTERS:
+            reason = reason[:_MOST_LETTERS - 3].rstrip() + '...'
+        line = len(markers) + 1
+        markers.append(Marker(
+            'not_located', number, TEXT, position_xyz=(x, y - _STEP * size * line, 0.0),
+            scale=(0.0, 0.0, _HEIGHT * size), color=NOTICE,
+            text=f'{item.robot}: {state}\n{reason}'.rstrip()))
+    return markers
+
+
+def measurement_lines(
+    solution: Solution, handed: HandedOver, rulings: Rulings, publish: PublishConfig, shown: Mask,
+    size: float,
+) -> list[Marker]:
+    """The newest ranges between their antennas, sightings and closures, where both ends are drawn.
+
+    Of each kind, those that count, that are rejected, and that the operator leaves out.
+    """
+    estimate, counts = solution.estimate, handed.counts
+    n, m = len(estimate.translation), len(estimate.landmarks)
+    points = spatial(estimate.points)
+    markers: list[Marker] = []
+    for name, kind, ends, tables, total, most, color, width in (
+        ('ranges', 'ranges', ('source', 'target'), handed.ranges, counts.ranges,
+         publish.marker_max_ranges, RANGE, size / 6),
+        ('sightings', 'sightings', ('i', 'point'), handed.sightings, counts.sightings,
+         publish.marker_max_ranges, SIGHTING, size / 6),
+        ('closures', 'relative_poses', ('i', 'j'), handed.closures, counts.closures,
+         publish.marker_max_closures, CLOSURE, size / 3),
+    ):
+        recent = newest(tables, most)
+        if not recent:
+            continue
+        table: Any = concatenated(recent)
+        both = np.stack([getattr(table, end) for end in ends])
+        rows = np.flatnonzero(np.all((both < n) & (both >= -m), axis=0))
+        part, both = table.take(rows), both[:, rows]
+        both = np.where(both >= 0, both, n + ~both)
+        visible = np.all(shown[both], axis=0)
+        out = rulings.ignored(handed.keyframes.graph(), kind, part)
+        # Closures are numbered among all relative poses: which are rejected is not known here.
+        bad = np.isin(rows + total - len(table), [
+            item.index for item in solution.rejected if item.type == name])
+        if name == 'ranges':
+            first = spatial(antennas(estimate, part.source, part.lever_source))
+            second = spatial(antennas(estimate, part.target, part.lever_target))
+        else:
+            first, second = points[both[0]], points[both[1]]
+        segments = np.stack([first, second], axis=1)
+        markers += [
+            *line_list(name, segments[visible & ~bad & ~out][-most:], color, width),
+            *line_list(f'{name}_rejected', segments[visible & bad & ~out][-most:], REJECTED,
+                       2 * width),
+            *line_list(f'{name}_ignored', segments[visible & out][-most:], IGNORED, width)]
+    return markers

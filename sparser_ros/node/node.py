@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import os
@@ -14,28 +15,24 @@ from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
 
-from ..backend.process.worker_state import WorkerState
+from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
 from ..config.sparser import SparserConfig
 from ..msg import SolverStatus
 from . import saving
 from .alarms import Alarms
-from .clock_guard import ClockGuard, ClockWatch
-from .controls import Controls
-from .entities import Entities
-from .message_types import deserialise
-from .on_demand import OnDemandTimer
+from .callbacks import CallbackTimes, OnDemandTimer
+from .messages import NO_EVENTS, STATUS, deserialise
 from .parameters import Parameters
 from .pipeline import Pipeline
-from .priority import set_niceness
 from .publishers import Publishers
-from .qos import NO_EVENTS, STATUS
 from .services import Services
 from .status import Figures, diagnostics_message, status_message
 from .subscriptions import Subscriptions
-from .timing import CallbackTimes
-from .watch import Watch
+from .watch import ClockGuard, ClockWatch, Watch
 
+KINDS = ('subscription', 'timer', 'service', 'publisher')
+"""In the order in which they are destroyed: what may call comes before what is called."""
 SLOW_START_S = 8.0
 """From when a start is worth a word."""
 
@@ -83,8 +80,8 @@ class SparserNode(Node):
         recording = self.pipeline.recording
         if recording.words:
             self.get_logger().info(recording.words)
-        for note in (one.text for one in recording.findings):
-            self.get_logger().error(note)
+        for finding in recording.findings:
+            self.get_logger().error(finding.text)
         if config.node.map_file:
             known = sum(bool(spec.position) for spec in self.pipeline.config.radio_specs().values())
             self.get_logger().info(
@@ -109,7 +106,6 @@ class SparserNode(Node):
         try:
             self.inputs = Subscriptions(self, config, self.pipeline, self.times)
             self._commands = Services(self, self.pipeline, self.times, self.reset)
-            self._controls = Controls(self, self.pipeline, self.times, self.reset)
             self._watch = Watch(self, self.pipeline, self.inputs, self.parameters.hints)
             self.alarms = Alarms(self.pipeline, self._watch, self.times)
             self._status = self.create_publisher(
@@ -350,3 +346,39 @@ class SparserNode(Node):
         self.deactivate()
         self.cleanup()
         super().destroy_node()
+
+
+class Entities:
+    """Publishers, subscriptions, services and timers that a node makes from here on."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._before = {id(entity) for kind in KINDS for entity in self._all(kind)}
+
+    def _all(self, kind: str) -> list[Any]:
+        return list(getattr(self._node, f'{kind}s'))
+
+    def destroy(self) -> None:
+        """Destroy them."""
+        for kind in KINDS:
+            for entity in self._all(kind):
+                if id(entity) not in self._before:
+                    getattr(self._node, f'destroy_{kind}')(entity)
+
+
+def set_niceness(pid: int, niceness: int) -> bool:
+    """Set the niceness of every thread of a process; false where the system does not allow it.
+
+    Threads started later inherit it from the one that starts them.
+    """
+    try:
+        threads = [int(name) for name in os.listdir(f'/proc/{pid}/task')]
+    except OSError:
+        threads = [pid]
+    try:
+        for thread in threads:
+            with contextlib.suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, thread, niceness)
+    except PermissionError:
+        return False
+    return True

@@ -1,17 +1,78 @@
-"""One solution made ready to publish: transforms, paths and lines as arrays in `map`."""
+"""One solution made ready to publish: transforms, trajectories and covariances in `map`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import tf_transformations
+from scipy.special import chdtri
 
 from ..array_types import Array, Index, Mask
+from ..backend.session.covariances import Covariances
 from ..backend.session.solution import Fix, Location, Solution
-from ..graph import Ranges, Table, antennas
-from .keyframe_arrays import Keyframes
-from .transforms import Transform, lifted, planar_quats, spatial
+from ..graph import Table
+from ..linalg.rotations import hat, matrix_to_quat
+from .pipeline import Keyframes
+
+ELLIPSE_PROBABILITY = 0.95
+"""Share of true positions inside the ellipses drawn, if noise is as claimed."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A rigid motion in 3D: x -> rotation x + translation."""
+
+    rotation: Array
+    """(3, 3)."""
+    translation: Array
+    """(3,): metres."""
+
+    def __matmul__(self, other: Transform) -> Transform:
+        return Transform(self.rotation @ other.rotation,
+                         self.rotation @ other.translation + self.translation)
+
+    def inverse(self) -> Transform:
+        """The motion back."""
+        return Transform(self.rotation.T, -self.rotation.T @ self.translation)
+
+    @property
+    def quat_xyzw(self) -> Array:
+        """(4,): the rotation as a unit quaternion."""
+        matrix = np.eye(4)
+        matrix[:3, :3] = self.rotation
+        return np.asarray(tf_transformations.quaternion_from_matrix(matrix))
+
+
+def lifted(rotation: Array, translation: Array) -> Transform:
+    """A motion of the plane or of space, as one of space."""
+    d = len(translation)
+    full, offset = np.eye(3), np.zeros(3)
+    full[:d, :d], offset[:d] = rotation, translation
+    return Transform(full, offset)
+
+
+def planar_quats(rotation: Array) -> Array:
+    """Quaternions x y z w (n, 4) of rotations (n, d, d), d = 2 or 3.
+
+    A path has thousands of poses, and `tf_transformations` takes one at a time.
+    """
+    if rotation.shape[-1] == 3:
+        return np.asarray(matrix_to_quat(rotation))
+    half = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0]) / 2
+    quats = np.zeros((len(rotation), 4))
+    quats[:, 2], quats[:, 3] = np.sin(half), np.cos(half)
+    return quats
+
+
+def spatial(points: Array) -> Array:
+    """Points (n, d) as (n, 3), z = 0 in the plane."""
+    points = np.asarray(points, dtype=float)
+    if points.shape[1] == 3:
+        return points
+    return np.column_stack([points, np.zeros(len(points))])
 
 
 @dataclass(frozen=True)
@@ -105,15 +166,58 @@ def newest(tables: Sequence[Table], count: int) -> list:
     return chosen[::-1]
 
 
-def range_segments(solution: Solution, ranges: Ranges) -> tuple[Array, Index]:
-    """Antenna positions (k, 2, 3) of the ranges in the solution, and their rows in `ranges`."""
-    estimate = solution.estimate
-    n, m = len(estimate.translation), len(estimate.landmarks)
-    rows = np.flatnonzero(
-        (ranges.source < n) & (ranges.target < n) & (ranges.source >= -m) & (ranges.target >= -m))
-    part = ranges.take(rows)
-    ends = [
-        antennas(estimate, part.source, part.lever_source),
-        antennas(estimate, part.target, part.lever_target),
-    ]
-    return np.stack([spatial(end) for end in ends], axis=1), rows
+def message_covariance(covariances: Covariances | None, robot: str, offset: Array) -> Array:
+    """(6, 6) for geometry_msgs/PoseWithCovariance: x y z, then rotations about the axes of map.
+
+    Of the pose `offset` (3,), in map, away from the robot's newest keyframe; the noise of the
+    odometry since that keyframe is not in it. In the plane z, roll and pitch are zero by
+    definition. Infinite variances, without correlations, where nothing is known.
+    """
+    own = None if covariances is None else covariances.of(robot)
+    planar = covariances is not None and covariances.poses.shape[1] == 3
+    axes = [0, 1, 5] if planar else [0, 1, 2, 3, 4, 5]
+    out = np.zeros((6, 6))
+    if own is None:
+        out[axes, axes] = np.inf
+        return out
+    out[np.ix_(axes, axes)] = own
+    carry = np.eye(6)
+    carry[:3, 3:] = -hat(offset[None])[0]
+    return np.asarray(carry @ out @ carry.T)
+
+
+def sigmas(covariances: Covariances | None, robot: str) -> tuple[float, float]:
+    """Standard deviations of position (m, worst direction) and rotation (rad); inf = not known."""
+    own = None if covariances is None else covariances.of(robot)
+    if own is None:
+        return math.inf, math.inf
+    d = 2 if len(own) == 3 else 3
+    return _largest(own[:d, :d]), _largest(own[d:, d:])
+
+
+def _largest(covariance: Array) -> float:
+    return math.sqrt(max(float(np.linalg.eigvalsh(covariance)[-1]), 0.0))
+
+
+@dataclass(frozen=True)
+class Ellipsoid:
+    """A region in which a position lies with `ELLIPSE_PROBABILITY`."""
+
+    diameters: tuple[float, float, float]
+    """Metres, along the axes of `quat_xyzw`; 0 across the plane."""
+    quat_xyzw: tuple[float, float, float, float]
+
+
+def ellipsoid(covariance: Array) -> Ellipsoid | None:
+    """Of a (d, d) covariance; None where it is not known or zero."""
+    if not np.all(np.isfinite(covariance)):
+        return None
+    d = len(covariance)
+    values, axes = np.linalg.eigh(covariance)
+    if values[-1] <= 0:
+        return None
+    axes[:, 0] *= np.sign(np.linalg.det(axes))
+    radii = np.sqrt(np.maximum(values, 0) * chdtri(d, 1 - ELLIPSE_PROBABILITY))
+    x, y, z, w = planar_quats(axes[None])[0].tolist()
+    size = [*(2 * radii).tolist(), 0.0][:3]
+    return Ellipsoid((size[0], size[1], size[2]), (x, y, z, w))

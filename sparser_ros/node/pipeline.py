@@ -2,28 +2,209 @@
 
 from __future__ import annotations
 
+import bisect
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..backend.process.resume import Deserialise
+import numpy as np
+from numpy.typing import NDArray
+
+from ..array_types import Array, Index
+from ..backend.process.recording import Deserialise, Recording
 from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore
 from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
-from ..backend.session.thinning_step import ThinningStep, possible
+from ..backend.session.thinning_step import ThinningStep, possible, thinned
 from ..config.sparser import SparserConfig
 from ..frontend import Route
-from ..graph import Graph, Increment, Ranges, RelativePoses, Sightings
-from .handed_over import GraphCounts, HandedOver
-from .keyframe_arrays import Keyframes
-from .recording import Recording
-from .thinning_job import ThinningJob
+from ..graph import Graph, Increment, Landmarks, Poses, Ranges, RelativePoses, Sightings
 
 RELEASE_STEP_S = 0.01
 """Between two looks whether the disk has what a thinning waits for."""
+
+
+class GrowingArray:
+    """An array that grows at the end; doubling keeps appending cheap at any length."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: type) -> None:
+        self._data: NDArray = np.zeros((256, *shape), dtype=dtype)
+        self._size = 0
+
+    def append(self, rows: NDArray) -> None:
+        size = self._size + len(rows)
+        if size > len(self._data):
+            grown = np.zeros((max(size, 2 * len(self._data)), *self._data.shape[1:]),
+                             dtype=self._data.dtype)
+            grown[:self._size] = self._data[:self._size]
+            self._data = grown
+        self._data[self._size:size] = rows
+        self._size = size
+
+    @property
+    def values(self) -> NDArray:
+        """The rows so far, without a copy."""
+        return self._data[:self._size]
+
+
+class Keyframes:
+    """Stamp and T_odom_base of every keyframe in the order of the graph, and whose it is."""
+
+    def __init__(self, dimension: int) -> None:
+        d = dimension
+        self.robots: tuple[str, ...] = ()
+        self.landmarks: list[str] = []
+        self.landmark_fixed: list[bool] = []
+        self._rows: list[GrowingArray] = []
+        self._dimension = d
+        self._robot = GrowingArray((), np.int64)
+        self._stamp_ns = GrowingArray((), np.int64)
+        self._rotation = GrowingArray((d, d), float)
+        self._translation = GrowingArray((d,), float)
+
+    def __len__(self) -> int:
+        return len(self._stamp_ns.values)
+
+    def append(self, increment: Increment) -> None:
+        """Add the keyframes and landmarks of the next increment."""
+        self.robots = increment.robots
+        self.landmarks.extend(increment.landmarks.names)
+        self.landmark_fixed.extend(bool(fixed) for fixed in increment.landmarks.fixed)
+        poses, size = increment.poses, len(self)
+        while len(self._rows) < len(self.robots):
+            self._rows.append(GrowingArray((), np.int64))
+        for number in np.unique(poses.robot).tolist():
+            self._rows[number].append(size + np.flatnonzero(poses.robot == number))
+        self._robot.append(poses.robot)
+        self._stamp_ns.append(poses.stamp_ns)
+        self._rotation.append(poses.rotation)
+        self._translation.append(poses.translation)
+
+    def rows(self, robot: str, among_first: int) -> Index:
+        """Rows of one robot among the first so many keyframes, in time order.
+
+        A robot's keyframes come in time order, so these are their numbers as they came.
+        """
+        if robot not in self.robots:
+            return np.zeros(0, dtype=np.int64)
+        rows = self._rows[self.robots.index(robot)].values
+        return rows[:np.searchsorted(rows, among_first)]
+
+    def graph(self) -> Graph:
+        """Robots, keyframes and landmarks without a measurement; nothing is copied.
+
+        Poses are T_odom_base, positions of landmarks are not known.
+        """
+        m = len(self.landmarks)
+        poses = Poses(
+            self._robot.values, np.arange(len(self)), self._stamp_ns.values,
+            self._rotation.values, self._translation.values)
+        marks = Landmarks(tuple(self.landmarks), np.full((m, self._dimension), np.nan),
+                          np.array(self.landmark_fixed, dtype=bool))
+        return Graph(self._dimension, self.robots, poses, marks)
+
+    def stamps_ns(self, rows: Index) -> Index:
+        """Stamps of the rows."""
+        return self._stamp_ns.values[rows]
+
+    def odometry(self, row: int) -> tuple[Array, Array]:
+        """T_odom_base stored with a keyframe: rotation (d, d), translation (d,)."""
+        return self._rotation.values[row], self._translation.values[row]
+
+
+@dataclass
+class GraphCounts:
+    """Size of everything handed to the solver, and of what a solution does not include yet."""
+
+    keyframes: int = 0
+    ranges: int = 0
+    closures: int = 0
+    sightings: int = 0
+    waiting: int = 0
+
+
+class HandedOver:
+    """All increments, and what publishing needs of them."""
+
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
+        self.increments: list[Increment] = []
+        self.keyframes = Keyframes(dimension)
+        self.ranges: list[Ranges] = []
+        self.closures: list[RelativePoses] = []
+        self.sightings: list[Sightings] = []
+        self.counts = GraphCounts()
+
+    def keep(self, increment: Increment) -> None:
+        """Add the next increment."""
+        self.increments.append(increment)
+        self.keyframes.append(increment)
+        self.counts.keyframes += len(increment.poses)
+        self.counts.waiting += increment.n_measurements
+        if len(increment.sightings):
+            self.counts.sightings += len(increment.sightings)
+            self.sightings.append(increment.sightings)
+        if len(increment.ranges):
+            self.counts.ranges += len(increment.ranges)
+            self.ranges.append(increment.ranges)
+        closures = increment.relative_poses.take(~increment.relative_poses.odometry)
+        if len(closures):
+            self.counts.closures += len(closures)
+            self.closures.append(closures)
+
+    def solved(self, sequence: int) -> None:
+        """A solution includes the increments up to a sequence."""
+        self.counts.waiting = sum(
+            increment.n_measurements for increment in self.increments[self._until(sequence):])
+
+    def store(self, sequence: int, rulings: Rulings) -> GraphStore:
+        """Increments 0..sequence under an operator's rulings; for a thread of its own."""
+        store = GraphStore(self._dimension)
+        store.rule(rulings)
+        begin = 0
+        for increment in tuple(self.increments[:self._until(sequence)]):
+            store.add(increment, first=begin)
+            begin = increment.sequence + 1
+        return store
+
+    def _until(self, sequence: int) -> int:
+        """How many increments there are up to a sequence; a restored one stands for several."""
+        return bisect.bisect_right(
+            self.increments, sequence, key=lambda increment: increment.sequence)
+
+
+class Background:
+    """A function in a thread of its own; `result` or `error` once it is done."""
+
+    def __init__(self, function: Callable[[], Any], name: str = 'sparser-background') -> None:
+        self.result: Any = None
+        self.error: Exception | None = None
+        self._function = function
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._function()
+        except Exception as error:
+            # For the thread that asks for the outcome.
+            self.error = error
+
+    def done(self) -> bool:
+        """True when the function has returned or raised."""
+        return not self._thread.is_alive()
+
+    def outcome(self) -> Any:
+        """The result, waited for; raises what the function has raised."""
+        self._thread.join()
+        if self.error is not None:
+            raise self.error
+        return self.result
 
 
 def _no_objects(kind: str, _data: bytes) -> Any:
@@ -59,20 +240,22 @@ class Pipeline:
         for increment in resumed.increments:
             self._keep(increment)
             self._submitted = increment.sequence
+        self.recording.release()
         # What waited for newer data when the node ended may have waited long enough.
         self._flushed = not resumed.messages
 
     def _begin(self) -> None:
-        self._handed = HandedOver(self.config.dimension)
+        self.handed = HandedOver(self.config.dimension)
         """In the numbering of `solution`."""
         self._coming: HandedOver | None = None
         """After a thinning, until the first solution of the thinned graph."""
-        self._thinning: ThinningJob | None = None
+        self._thinning: Background | None = None
+        """A thinning under way, computed while data go on coming in."""
         self.thinned: list[str] = []
         """What thinnings have done, in words."""
         self._sequence = -1
         self._submitted = -1
-        self._held: deque[tuple[int, Increment | ThinningJob]] = deque()
+        self._waiting: deque[tuple[int, Increment | Background]] = deque()
         """Increments whose messages are not on disk yet, with the record that holds them; and
         thinnings, which what follows waits for."""
         self._requested = -1
@@ -83,32 +266,17 @@ class Pipeline:
     @property
     def _newest(self) -> HandedOver:
         """In the numbering of the next increment, but for what waits for a thinning."""
-        return self._coming or self._handed
+        return self._coming or self.handed
 
     @property
     def keyframes(self) -> Keyframes:
         """Those that `solution` numbers."""
-        return self._handed.keyframes
-
-    @property
-    def ranges(self) -> list[Ranges]:
-        """Those that `solution` numbers."""
-        return self._handed.ranges
-
-    @property
-    def closures(self) -> list[RelativePoses]:
-        """Those between keyframes of `solution`."""
-        return self._handed.closures
-
-    @property
-    def sightings(self) -> list[Sightings]:
-        """Those at keyframes of `solution`."""
-        return self._handed.sightings
+        return self.handed.keyframes
 
     @property
     def counts(self) -> GraphCounts:
         """Sizes."""
-        return self._handed.counts
+        return self.handed.counts
 
     def touched(self) -> None:
         """Note that a sensor message has arrived."""
@@ -127,7 +295,7 @@ class Pipeline:
         self._flushed = self._flushed or flush
         if increment is not None:
             self._keep(increment)
-            self._held.append((number, increment))
+            self._waiting.append((number, increment))
             self._thin(number)
         if self._thinning is None:
             self.recording.checkpoint(self.frontend, self._newest.increments)
@@ -147,26 +315,27 @@ class Pipeline:
             self._thinning.outcome()
             if not self.release() and self._thinning is not None:
                 time.sleep(RELEASE_STEP_S)
-        self._thinning = ThinningJob(
-            self._newest.increments, drop, self.frontend.config.keyframes.thinned_per_pair,
-            quarantined)
-        self._held.append((number, self._thinning))
+        increments = tuple(self._newest.increments)
+        per_pair = self.frontend.config.keyframes.thinned_per_pair
+        self._thinning = Background(
+            lambda: thinned(increments, drop, per_pair, quarantined), 'sparser-thinning')
+        self._waiting.append((number, self._thinning))
 
     def release(self) -> bool:
         """Hand over what is safe on disk by now; true when nothing is held back."""
-        while self._held and self.recording.safe(self._held[0][0]):
-            one = self._held[0][1]
-            if isinstance(one, ThinningJob):
-                if not one.done:
+        while self._waiting and self.recording.safe(self._waiting[0][0]):
+            item = self._waiting[0][1]
+            if isinstance(item, Background):
+                if not item.done():
                     break
-                step = one.outcome()
-                self._held.popleft()
+                step = item.outcome()
+                self._waiting.popleft()
                 self._thinned(step)
-                continue
-            self._held.popleft()
-            self.worker.submit(one)
-            self._submitted = one.sequence
-        return not self._held
+            else:
+                self._waiting.popleft()
+                self.worker.submit(item)
+                self._submitted = item.sequence
+        return not self._waiting
 
     def _thinned(self, step: ThinningStep) -> None:
         """Go on with a thinned graph."""
@@ -174,9 +343,9 @@ class Pipeline:
         self._thinning = None
         self._coming = HandedOver(self.config.dimension)
         self._coming.keep(step.increment)
-        for _, one in self._held:
-            if isinstance(one, Increment):
-                self._coming.keep(one)
+        for _, item in self._waiting:
+            if isinstance(item, Increment):
+                self._coming.keep(item)
         self._requested = -1
         self.thinned.append(step.text)
 
@@ -195,19 +364,12 @@ class Pipeline:
         self._paused = paused
         self.worker.pause(paused)
 
-    def request_solve(self, *, force: bool = False, full: bool | None = None) -> bool:
-        """Ask for a solve if there is something new; true when one was asked for.
-
-        `full`: one from scratch.
-        """
+    def request_solve(self) -> None:
+        """Ask for a solve if there is something new, unless paused."""
         self.release()
-        if (self.paused or self._requested == self._submitted) and not force:
-            return False
-        if self._submitted < 0:
-            return False
-        self._requested = self._submitted
-        self.worker.request_solve(full)
-        return True
+        if not self.paused and self._requested != self._submitted:
+            self._requested = self._submitted
+            self.worker.request_solve()
 
     def request_audit(self) -> int | None:
         """Ask for an audit from scratch of everything so far, paused or not.
@@ -240,8 +402,8 @@ class Pipeline:
             return None
         self.solution = solution
         if self._coming is not None:
-            self._handed, self._coming = self._coming, None
-        self._handed.solved(solution.sequence)
+            self.handed, self._coming = self._coming, None
+        self.handed.solved(solution.sequence)
         self.recording.keep_map(self.worker.kept_map)
         return solution
 
@@ -272,7 +434,7 @@ class Pipeline:
 
     def store_of(self, sequence: int) -> GraphStore:
         """Increments 0..sequence under the operator's rulings; for a thread of its own."""
-        return self._handed.store(sequence, self.rulings)
+        return self.handed.store(sequence, self.rulings)
 
     def receive(self, route: Route, data: bytes, received_ns: int) -> None:
         """Take in the bytes of a sensor message."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,15 +21,35 @@ from ..array_types import Array
 from ..backend.session.covariances import Covariances
 from ..backend.session.solution import Fix, Solution
 from ..config.sparser import SparserConfig
-from .cdr import path_bytes
-from .conversions import fill_pose, time_message, topic_token
-from .marker_scene import Newest, beacon_markers, scene_markers
-from .markers import DELETE_ALL, Marker, marker_array_bytes, with_deletions
-from .picture import corrections, map_to_odom, newest_rows, trajectory
+from .markers import (
+    DELETE_ALL,
+    Marker,
+    beacon_markers,
+    marker_array_bytes,
+    scene_markers,
+    with_deletions,
+)
+from .messages import (
+    LATCHED,
+    NO_EVENTS,
+    STATUS,
+    TRANSFORMS,
+    fill_pose,
+    path_bytes,
+    time_message,
+    topic_token,
+)
+from .picture import (
+    Transform,
+    corrections,
+    lifted,
+    map_to_odom,
+    message_covariance,
+    newest_rows,
+    spatial,
+    trajectory,
+)
 from .pipeline import Pipeline
-from .pose_covariance import message_covariance
-from .qos import LATCHED, NO_EVENTS, STATUS, TRANSFORMS
-from .transforms import MapToOdom, Transform, lifted, spatial
 
 
 class Publishers:
@@ -125,19 +146,19 @@ class Publishers:
         frames = self._config.frames
         message = TFMessage()
         for robot, transform in sent.items():
-            one = TransformStamped()
-            one.header.stamp = time_message(stamp)
-            one.header.frame_id = frames.map
-            one.child_frame_id = self._config.topic(frames.odom, robot)
-            fill_pose(one.transform.translation, one.transform.rotation,
+            stamped = TransformStamped()
+            stamped.header.stamp = time_message(stamp)
+            stamped.header.frame_id = frames.map
+            stamped.child_frame_id = self._config.topic(frames.odom, robot)
+            fill_pose(stamped.transform.translation, stamped.transform.rotation,
                       transform.translation, transform.quat_xyzw)
-            message.transforms.append(one)
+            message.transforms.append(stamped)
         self._tf.publish(message)
 
     @property
     def followed(self) -> bool:
         """Whether anybody listens to odometry in `map`."""
-        return any(one.get_subscription_count() for one in self._odometry.values())
+        return any(publisher.get_subscription_count() for publisher in self._odometry.values())
 
     def follow(self, withheld: Callable[[str], bool]) -> None:
         """Send the newest odometry of every located robot in `map`, to who listens.
@@ -151,19 +172,19 @@ class Publishers:
                     newest[0] == self._odometry_ns.get(robot)):
                 continue
             self._odometry_ns[robot] = newest[0]
-            publisher.publish(self._in_map(robot, newest[0], transform @ lifted(*newest[1:])))
+            message = self._pose(Odometry(), robot, newest[0], transform @ lifted(*newest[1:]))
+            message.child_frame_id = self._config.topic(self._config.frames.base, robot)
+            # The speed is that of the robot's own odometry: -1 says unknown, as in sensor_msgs/Imu.
+            message.twist.covariance[0] = -1.0
+            publisher.publish(message)
 
-    def _in_map(self, robot: str, stamp_ns: int, pose: Transform) -> Odometry:
-        frames = self._config.frames
-        message = Odometry()
+    def _pose(self, message: Any, robot: str, stamp_ns: int, pose: Transform) -> Any:
+        """A message with a pose in `map`, filled in."""
         message.header.stamp = time_message(stamp_ns)
-        message.header.frame_id = frames.map
-        message.child_frame_id = self._config.topic(frames.base, robot)
+        message.header.frame_id = self._config.frames.map
         fill_pose(message.pose.pose.position, message.pose.pose.orientation,
                   pose.translation, pose.quat_xyzw)
         message.pose.covariance = self._covariance(robot, pose.translation).ravel()
-        # The speed is that of the robot's own odometry: -1 says unknown, as in sensor_msgs/Imu.
-        message.twist.covariance[0] = -1.0
         return message
 
     def clear(self, *, restart_stamps: bool) -> None:
@@ -195,17 +216,9 @@ class Publishers:
     def _publish_pose(self, robot: str) -> None:
         newest = self._pipeline.frontend.latest_odometry(robot)
         transform = self._stated.get(robot)
-        if newest is None or transform is None:
-            return
-        stamp_ns, rotation, translation = newest
-        pose = transform @ lifted(rotation, translation)
-        message = PoseWithCovarianceStamped()
-        message.header.stamp = time_message(stamp_ns)
-        message.header.frame_id = self._config.frames.map
-        fill_pose(message.pose.pose.position, message.pose.pose.orientation,
-                  pose.translation, pose.quat_xyzw)
-        message.pose.covariance = self._covariance(robot, pose.translation).ravel()
-        self._poses[robot].publish(message)
+        if newest is not None and transform is not None:
+            self._poses[robot].publish(self._pose(
+                PoseWithCovarianceStamped(), robot, newest[0], transform @ lifted(*newest[1:])))
 
     def _covariance(self, robot: str, position: Array) -> Array:
         """(6, 6) of a robot at `position` (3,)."""
@@ -225,9 +238,91 @@ class Publishers:
     def _publish_markers(self, solution: Solution) -> None:
         pipeline = self._pipeline
         markers = scene_markers(
-            solution, pipeline.keyframes,
-            Newest(pipeline.ranges, pipeline.counts.ranges, pipeline.closures, pipeline.sightings,
-                   pipeline.counts.sightings, pipeline.rulings), self._config.node.publish)
+            solution, pipeline.handed, pipeline.rulings, self._config.node.publish)
         complete, self._shown = with_deletions(markers, self._shown)
         self._markers.publish(
             marker_array_bytes(self._now_ns(), self._config.frames.map, complete))
+
+
+class MapToOdom:
+    """The transforms now valid, and stamps that only ever grow.
+
+    tf2 refuses a stamp that it has seen and consumers fail on one that goes back, so a stopped
+    clock silences the broadcast; only a new solution is still sent, one microsecond on.
+    """
+
+    RESEND_NS = 1000
+    STEPS = 20
+    """Broadcasts whose distance in the node's clock is remembered: 1 s of the usual 20 Hz."""
+    LONGEST_STEP_NS = 2_000_000_000
+    """A longer step of the clock is a jump or a pause: a bag at 40 times its speed has less."""
+
+    FAST = 2.0
+    """From so many times the speed of the wall clock on a bag is played fast. A clock of the usual
+    speed that stands still and catches up shows less over the remembered steps."""
+
+    def __init__(
+        self, tolerance_ns: int, steady_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self.tolerance_ns = tolerance_ns
+        self._steady_ns = steady_ns
+        self._steps: deque[tuple[int, int]] = deque(maxlen=self.STEPS)
+        """Steps of the node's clock and of the steady one, ns."""
+        self._now_ns = self._steady_now_ns = 0
+        self._transforms: dict[str, Transform] = {}
+        self._changed = False
+        self._last_stamp_ns = 0
+
+    @property
+    def transforms(self) -> Mapping[str, Transform]:
+        """T_map_odom by robot."""
+        return self._transforms
+
+    def update(self, transforms: Mapping[str, Transform]) -> None:
+        """Replace all transforms by those of a new solution."""
+        self._transforms = dict(transforms)
+        self._changed = True
+
+    def clear(self, *, restart_stamps: bool = False) -> None:
+        """Forget the transforms; after a jump back in time stamps start again as well."""
+        self._transforms = {}
+        self._changed = False
+        if restart_stamps:
+            self._last_stamp_ns = 0
+            self._steps.clear()
+
+    def next_stamp_ns(self, now_ns: int) -> int | None:
+        """Stamp of a broadcast now, or None when there is nothing to say or no time to say it.
+
+        The timer is on the wall, stamps are in data time: where a bag is played at 20 times its
+        speed a second passes between two broadcasts, and odometry of that second needs a
+        transform. So the stamp reaches as far ahead there as the clock mostly goes in two of them;
+        else by the tolerance alone, also after the node or the clock has stood still.
+        """
+        step = self.follow(now_ns)
+        if not self._transforms or now_ns <= 0:
+            return None
+        stamp = now_ns + max(self.tolerance_ns, self._two_fast_steps_ns())
+        if stamp <= self._last_stamp_ns:
+            if not self._changed and step <= 0:
+                return None
+            stamp = self._last_stamp_ns + self.RESEND_NS
+        self._last_stamp_ns = stamp
+        self._changed = False
+        return stamp
+
+    def follow(self, now_ns: int) -> int:
+        """Note the node's clock at a broadcast, sent or not; its step since the one before, ns."""
+        step, self._now_ns = now_ns - self._now_ns, now_ns
+        steady = self._steady_ns()
+        steady_step, self._steady_now_ns = steady - self._steady_now_ns, steady
+        if 0 <= step < self.LONGEST_STEP_NS:
+            self._steps.append((step, steady_step))
+        return step
+
+    def _two_fast_steps_ns(self) -> int:
+        """How far a fast clock mostly goes in two broadcasts; 0 at the usual speed."""
+        forward = sorted(step for step, _ in self._steps if step)
+        if sum(forward) < self.FAST * sum(steady for _, steady in self._steps):
+            return 0
+        return 2 * forward[len(forward) // 2] if forward else 0

@@ -1,46 +1,67 @@
-"""`~/solve`, `~/reset`, `~/pause`, `~/save`."""
+"""The node's services: solve, pause, reset and save; what an operator says about measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 
+from ..backend.session.graph_store import GraphStore
+from ..backend.session.rejected import Unused, unused_of
+from ..backend.session.rulings import DOUBT, IGNORE, KINDS, Ruling, Rulings, count
+from ..config import ConfigError, SparserError
+from ..config.sparser import SparserConfig
+from ..msg import RejectedMeasurement
+from ..srv import MapName, Measurements, Rejected, StartOver
 from . import saving
-from .awaiting import Background, Condition
-from .pipeline import Pipeline
-from .timing import CallbackTimes
+from .callbacks import CallbackTimes, Condition
+from .messages import stamp_ns, time_message
+from .parameters import Parameters
+from .pipeline import Background, Pipeline
 
-SOLVE_TIMEOUT_S = 300.0
-SAVE_TIMEOUT_S = 300.0
+REVIVE, ALL = 'revive', 'all'
+SOLVE_TIMEOUT_S = SAVE_TIMEOUT_S = 300.0
+LOAD_TIMEOUT_S = 60.0
+JOURNAL_TIMEOUT_S = 10.0
+"""The journal syncs ten times a second."""
+MOST_LISTED = 1000
+"""Rejected measurements in one answer, where no other number is asked for: a larger message would
+hold up the callbacks that wait meanwhile."""
+_COUNTS = {'pair': (2, 2), 'closure': (1, 2)}
+"""How many names a kind takes, where it is not one."""
 
 
 class Services:
-    """The node's services; long ones answer when done and hold up nothing meanwhile."""
+    """All services; long ones answer when done and hold up nothing meanwhile."""
 
     def __init__(
-        self, node: Node, pipeline: Pipeline, times: CallbackTimes, reset: Callable[[str], None]
+        self, node: Node, pipeline: Pipeline, times: CallbackTimes, reset: Callable[..., None],
     ) -> None:
-        self._node = node
-        self._pipeline = pipeline
-        self._reset = reset
+        """`reset(why, keep_beacons=…, config=…)` is the node's."""
+        self._node, self._pipeline, self._reset = node, pipeline, reset
         # A suspended coroutine keeps its callback group busy: long services need their own.
-        self._group = ReentrantCallbackGroup()
-        for kind, name, callback, group in (
-            (Trigger, 'solve', self._solve, self._group),
-            (Trigger, 'save', self._save, self._group),
-            (Trigger, 'reset', self._handle_reset, None),
-            (SetBool, 'pause', self._pause, None),
+        group = ReentrantCallbackGroup()
+        for kind, name, callback in (
+            (Trigger, 'solve', self._solve),
+            (Trigger, 'save', self._save),
+            (MapName, 'save_as', self._save_as),
+            (MapName, 'load', self._load),
+            (Measurements, 'measurements', self._measurements),
+            (Rejected, 'rejected', self._rejected),
+            (Trigger, 'reset', self._handle_reset),
+            (StartOver, 'start_over', self._start_over),
+            (SetBool, 'pause', self._pause),
         ):
-            node.create_service(kind, f'~/{name}', times.timed(name, callback, answer_of_failure),
-                                callback_group=group)
+            node.create_service(
+                kind, f'~/{name}', times.timed(name, callback, answer_of_failure),
+                callback_group=group if inspect.iscoroutinefunction(callback) else None)
 
-    async def _solve(
-        self, _request: Trigger.Request, response: Trigger.Response
-    ) -> Trigger.Response:
+    async def _solve(self, _request: Any, response: Any) -> Any:
         """Solve everything received so far from scratch, paused or not; answers the outcome."""
         pipeline = self._pipeline
         pipeline.intake()
@@ -64,22 +85,167 @@ class Services:
             f'({"from scratch" if solution.full else "followed"}): {solution.message}')
         return response
 
-    async def _save(
-        self, _request: Trigger.Request, response: Trigger.Response
-    ) -> Trigger.Response:
+    async def _save(self, _request: Any, response: Any) -> Any:
         """Write graph and trajectories of the newest solution; the answer names the folder."""
-        done: Trigger.Response = await saved(self._node, self._pipeline, response)
-        return done
+        return await self._saved(response)
 
-    def _handle_reset(
-        self, _request: Trigger.Request, response: Trigger.Response
-    ) -> Trigger.Response:
+    async def _save_as(self, request: Any, response: Any) -> Any:
+        """As `~/save`, under a name."""
+        try:
+            saving.check_name(request.name)
+        except SparserError as error:
+            response.message = str(error)
+            return response
+        return await self._saved(response, request.name)
+
+    async def _saved(self, response: Any, name: str = '') -> Any:
+        """The answer once the newest map is in a new folder, of the time of day or of a name."""
+        pipeline = self._pipeline
+        solution = pipeline.solution
+        if solution is None:
+            response.message = 'nothing to save: there is no solution yet'
+            return response
+        graph_of, config = pipeline.graph_of, pipeline.config
+        odometry = pipeline.frontend.recorded_odometry()
+        lacks = saving.missing(solution, pipeline.keyframes.landmarks)
+        work = Background(lambda: saving.apart(
+            saving.save, config, graph_of(solution.sequence), solution, name, dict(odometry)))
+        if not await Condition(work.done, SAVE_TIMEOUT_S):
+            response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
+        elif work.error is not None:
+            response.message = f'not saved: {work.error}'
+            self._node.get_logger().error(response.message)
+        else:
+            response.success = True
+            response.message = '\n'.join((str(work.result), *lacks))
+            self._node.get_logger().info('; '.join((f'saved to {work.result}', *lacks)))
+        return response
+
+    async def _load(self, request: Any, response: Any) -> Any:
+        """Begin anew in a saved map, as with `node.map_file` at the start.
+
+        Whatever the name stands for is looked at elsewhere: reading it may take long.
+        """
+        parameters: Parameters = self._node.parameters  # type: ignore[attr-defined]
+        config = parameters.config
+        work = Background(lambda: saving.apart(saving.found_map, config, request.name))
+        if not await Condition(work.done, LOAD_TIMEOUT_S):
+            response.message = (
+                f'not loaded, nothing has changed: {request.name} was not read within '
+                f'{LOAD_TIMEOUT_S:.0f} s')
+            return response
+        if work.error is not None:
+            response.message = f'not loaded, nothing has changed: {work.error}'
+            return response
+        path, with_map = work.result
+        known = sum(bool(spec.position) for spec in with_map.radio_specs().values())
+        # Parameters may have changed meanwhile.
+        self._reset(f'~/load {path}', config=parameters.config.with_radios_of(with_map))
+        self._node.get_logger().info(f'the map {path} is taken over: {known} beacons are known')
+        response.success = True
+        response.message = (
+            f'{path}: {known} beacons are known; all data before are forgotten, robots are located '
+            'among these beacons from now on')
+        return response
+
+    async def _measurements(self, request: Any, response: Any) -> Any:
+        """Ignore, doubt or revive measurements; answers when the map follows."""
+        pipeline = self._pipeline
+        try:
+            rulings, what, measurements = self._ruled(request)
+        except ConfigError as error:
+            response.message = str(error)
+            return response
+        self._node.get_logger().info(f'requested by ~/measurements: {what}')
+        record = pipeline.rule(rulings)
+        pipeline.intake()
+        asked = pipeline.request_audit()
+        counting = Background(measurements)
+        await Condition(lambda: counting.done() and pipeline.recording.safe(record),
+                        JOURNAL_TIMEOUT_S)
+        if counting.error is not None:
+            self._node.get_logger().error(f'measurements were not counted: {counting.error!r}')
+        response.count = counting.result or 0
+        response.success = True
+        if asked is None:
+            response.message = f'{what}; there is no map yet'
+            return response
+        await Condition(
+            lambda: pipeline.follows(rulings.revision) or pipeline.answered(asked),
+            SOLVE_TIMEOUT_S)
+        response.success = pipeline.follows(rulings.revision)
+        follows = 'the map follows' if response.success else (
+            f'the map does not follow yet: {pipeline.worker.state.text}')
+        response.message = f'{what}; {response.count} measurements so far; {follows}'
+        return response
+
+    def _ruled(self, request: Any) -> tuple[Rulings, str, Callable[[], int]]:
+        """The rulings after a request, in words, and what counts its measurements."""
+        pipeline = self._pipeline
+        rulings, sequence = pipeline.rulings, pipeline.newest_sequence
+        if (request.action, request.kind) == (REVIVE, ALL):
+            if request.names:
+                raise ConfigError(
+                    f'{REVIVE} {ALL} takes no names: it is of all rulings. To revive '
+                    f'{", ".join(request.names)} give their kind')
+            old = rulings.entries
+            return rulings.cleared(), f'everything counts again ({len(old)} rulings)', lambda: int(
+                sum(count(ruling, pipeline.store_of(sequence).whole) for ruling in old))
+        ruling = ruling_of(
+            request.action, request.kind, list(request.names), stamp_ns(request.begin),
+            stamp_ns(request.end), pipeline.config, pipeline.keyframes.landmarks)
+
+        def measurements() -> int:
+            return count(ruling, pipeline.store_of(sequence).whole)
+
+        if request.action != REVIVE:
+            doubted = ' (ten times the standard deviation)' if request.action == DOUBT else ''
+            return rulings.with_ruling(ruling), ruling.words + doubted, measurements
+        after = rulings.revived(ruling)
+        if after is rulings:
+            known = '; '.join(entry.words for entry in rulings.entries)
+            raise ConfigError(
+                f'{ruling.what}: not ignored or doubted under this name. {known or "Nothing is"}')
+        return after, f'revived by the operator: {ruling.what}', measurements
+
+    async def _rejected(self, request: Any, response: Any) -> Any:
+        """What the newest map does not use."""
+        pipeline = self._pipeline
+        solution, kept = pipeline.solution, pipeline.worker.kept_map
+        if solution is None:
+            response.message = 'there is no solution yet'
+            return response
+        faulty = np.zeros(0, dtype=np.int64) if kept is None else kept.verdict.doubted_ranges
+        try:
+            end = any_end(request.name, pipeline.config, pipeline.keyframes.landmarks)
+        except ConfigError as error:
+            response.message = str(error)
+            return response
+        rulings = pipeline.rulings
+        most = request.most or MOST_LISTED
+
+        def described() -> tuple[int, list[RejectedMeasurement]]:
+            store: GraphStore = pipeline.store_of(solution.sequence)
+            unused = unused_of(store.whole, solution, faulty, rulings, end)
+            return len(unused), [_message(measurement) for measurement in unused[:most]]
+
+        work = Background(described)
+        await Condition(work.done, SOLVE_TIMEOUT_S)
+        if work.error is not None:
+            raise work.error
+        response.total, response.measurements = work.result
+        response.success = True
+        response.message = (
+            f'{response.total} measurements are not used; {len(response.measurements)} are listed')
+        return response
+
+    def _handle_reset(self, _request: Any, response: Any) -> Any:
         """Forget all data (the beacons too unless `node.reset_keeps_beacons`)."""
         self._reset('requested by ~/reset')
         response.success, response.message = True, 'all data forgotten'
         return response
 
-    def _pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+    def _pause(self, request: Any, response: Any) -> Any:
         """true: keep data but do not solve; false: go on."""
         self._pipeline.paused = request.data
         response.success = True
@@ -87,31 +253,87 @@ class Services:
         self._node.get_logger().info(response.message)
         return response
 
-
-async def saved(node: Node, pipeline: Pipeline, response: Any, name: str = '') -> Any:
-    """The answer once the newest map is in a new folder, of the time of day or of a name."""
-    solution = pipeline.solution
-    if solution is None:
-        response.message = 'nothing to save: there is no solution yet'
-        return response
-    graph_of, config = pipeline.graph_of, pipeline.config
-    odometry = pipeline.frontend.recorded_odometry()
-    lacks = saving.missing(solution, pipeline.keyframes.landmarks)
-    work = Background(lambda: saving.apart(
-        saving.save, config, graph_of(solution.sequence), solution, name, dict(odometry)))
-    if not await Condition(work.done, SAVE_TIMEOUT_S):
-        response.message = f'not written within {SAVE_TIMEOUT_S:.0f} s'
-    elif work.error is not None:
-        response.message = f'not saved: {work.error}'
-        node.get_logger().error(response.message)
-    else:
+    def _start_over(self, request: Any, response: Any) -> Any:
+        """Forget all data, beacons too unless asked for; pause if asked for."""
+        located = self._pipeline.located_beacons() if request.keep_beacons else {}
+        self._pipeline.paused = request.pause or self._pipeline.paused
+        self._reset('requested by ~/start_over', keep_beacons=request.keep_beacons)
         response.success = True
-        response.message = '\n'.join((str(work.result), *lacks))
-        node.get_logger().info('; '.join((f'saved to {work.result}', *lacks)))
-    return response
+        beacons = f'; {len(located)} beacons stay' if request.keep_beacons else ''
+        paused = '; paused' if self._pipeline.paused else ''
+        response.message = f'all data forgotten{beacons}{paused}'
+        return response
 
 
 def answer_of_failure(error: Exception, _request: Any, response: Any) -> Any:
     """The answer of a service whose callback raised."""
     response.success, response.message = False, f'{type(error).__name__}: {error}'
     return response
+
+
+def _message(unused: Unused) -> RejectedMeasurement:
+    message = RejectedMeasurement(
+        kind=unused.kind, source=unused.source, target=unused.target, residual=unused.residual_m,
+        sigmas=unused.sigmas, weight=unused.weight, reason=unused.reason)
+    message.stamp = time_message(unused.stamp_ns)
+    return message
+
+
+def ruling_of(
+    action: str, kind: str, names: Sequence[str], begin_ns: int, end_ns: int,
+    config: SparserConfig, landmarks: Collection[str],
+) -> Ruling:
+    """The ruling that is asked for; ConfigError says what is wrong with it.
+
+    `landmarks` are the names of the beacons in the graph. Names of radios are taken for the robot
+    or beacon that they belong to: the graph knows no others.
+    """
+    if action not in (IGNORE, DOUBT, REVIVE):
+        raise ConfigError(f'action {action!r}: expected {IGNORE}, {DOUBT} or {REVIVE}')
+    if kind not in KINDS:
+        extra = f' or {ALL}' if action == REVIVE else ''
+        raise ConfigError(f'kind {kind!r}: expected {", ".join(KINDS)}{extra}')
+    least, most = _COUNTS.get(kind, (1, 1))
+    if not least <= len(names) <= most:
+        wanted = str(least) if least == most else f'{least} or {most}'
+        raise ConfigError(f'{kind} takes {wanted} names, not {len(names)}')
+    if end_ns and end_ns < begin_ns:
+        raise ConfigError('the stretch of time ends before it begins')
+    if kind == 'odometry' and action == IGNORE:
+        raise ConfigError(
+            'odometry holds the path of its robot together: doubt it, or ignore the robot')
+    ends = tuple(_end(kind, name, config, landmarks) for name in names)
+    if kind == 'pair' and ends[0] == ends[1]:
+        raise ConfigError(f'both radios are those of {ends[0]}')
+    return Ruling(action, kind, ends, begin_ns, end_ns)
+
+
+def any_end(name: str, config: SparserConfig, landmarks: Collection[str]) -> str:
+    """The robot or beacon of a name, also that of its radio; ConfigError where there is none."""
+    known = {*config.robots, *landmarks, *config.radio_specs()}
+    known |= {spec.beacon for spec in config.radio_specs().values() if spec.beacon}
+    if name and name not in known:
+        raise ConfigError(f'no robot, beacon or radio {name!r}; there are: '
+                          f'{", ".join(sorted(known))}')
+    return end_of(name, config)
+
+
+def end_of(name: str, config: SparserConfig) -> str:
+    """The robot or beacon that a radio belongs to; any other name as it is."""
+    radio = config.radio_specs().get(name)
+    return name if radio is None or name in config.robots else radio.robot or radio.beacon
+
+
+def _end(
+    kind: str, name: str, config: SparserConfig, landmarks: Collection[str]
+) -> str:
+    beacons = {spec.beacon for spec in config.radio_specs().values() if spec.beacon} | {*landmarks}
+    known = {*config.robots} if kind in ('closure', 'robot', 'odometry') else beacons
+    if kind in ('radio', 'pair'):
+        known = known | {*config.robots}
+    end = name if name in known else end_of(name, config)
+    if end not in known:
+        nouns = {'closure': 'robot', 'odometry': 'robot', 'pair': 'radio'}
+        raise ConfigError(
+            f'no {nouns.get(kind, kind)} {name!r}; there are: {", ".join(sorted(known)) or "none"}')
+    return end

@@ -12,16 +12,18 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from ..backend.session.bound import NOTHING
 from ..backend.session.solution import Fix, Location, Solution
+from ..config.option import flat
 from ..graph.finding import Finding
 from ..msg import SolverStatus
 from ..solver.result import SolveStatus
-from .conversions import time_message
-from .findings import joined
+from .callbacks import CallbackTimes
+from .messages import time_message
+from .picture import sigmas
 from .pipeline import Pipeline
-from .pose_covariance import sigmas
-from .timing import CallbackTimes
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+MOST_TEXT = 600
+"""Characters of the text of `~/status`: what a terminal shows in a few lines."""
 STATE_NAMES = {
     SolverStatus.STATE_WAITING: 'waiting',
     SolverStatus.STATE_RUNNING: 'running',
@@ -190,7 +192,7 @@ def diagnostics_message(
     bound = pipeline.worker.bound
     statuses = [
         _status(f'{name}: inputs', WARN if findings else OK,
-                words or 'receiving', {**inputs, **_flat(counters)}),
+                words or 'receiving', {**inputs, **dict(flat(counters))}),
         _status(f'{name}: graph', OK, state, {
             'keyframes': pipeline.counts.keyframes, 'ranges': pipeline.counts.ranges,
             'closures': pipeline.counts.closures, 'sightings': pipeline.counts.sightings,
@@ -256,15 +258,18 @@ def _status(name: str, level: bytes, text: str, values: Mapping[str, Any]) -> Di
         values=[KeyValue(key=str(key), value=str(value)) for key, value in values.items()])
 
 
-def _flat(values: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat.update(_flat(value, f'{prefix}{key}.'))
-        else:
-            flat[f'{prefix}{key}'] = value
-    return flat
-
-
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def joined(texts: Sequence[str], most: int = MOST_TEXT) -> str:
+    """The texts in one line, the last ones left out (and counted) where it would be too long."""
+    line = ''
+    for number, text in enumerate(texts):
+        longer = f'{line}; {text}' if line else text
+        if len(longer) > most:
+            rest = len(texts) - number
+            cut = line or text[:most]
+            return f'{cut}; and {rest} more' if line else cut
+        line = longer
+    return line

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from rclpy.subscription import Subscription
 from rclpy.type_support import check_for_type_support
@@ -21,11 +22,14 @@ from ..config.sparser import SparserConfig
 from ..frontend.counters import KINDS
 from ..frontend.decode import readable
 from ..frontend.inputs import Route
-from .message_types import message_type
-from .on_demand import OnDemandTimer
+from .callbacks import CallbackTimes, OnDemandTimer
+from .messages import message_type
 from .pipeline import Pipeline
-from .qos import SubscriptionEventCallbacks, input_profile
-from .timing import CallbackTimes
+
+try:
+    from rclpy.event_handler import SubscriptionEventCallbacks
+except ImportError:  # before Iron
+    from rclpy.qos_event import SubscriptionEventCallbacks
 
 RATE_MEMORY = 0.9
 PATTERN_TYPES = {
@@ -118,6 +122,19 @@ class Input:
         self.count += 1
         self.last_steady_s = now
         self.offset_s = offset_s
+
+
+def input_profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile:
+    """Sensor data in: a deep queue, because bursts come while a solve is published.
+
+    `latched`: also what was published before.
+    """
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
 
 
 def _fetched(item: Input) -> list[tuple[int, Input, bytes]]:
@@ -275,11 +292,6 @@ class Subscriptions:
         """Hand all messages that wait to the front-end."""
         while self._work(TIMER_SLICE_S):
             pass
-
-    @property
-    def backlog(self) -> int:
-        """Messages that have arrived and that the front-end has not seen yet."""
-        return len(self._backlog)
 
     def _incompatible(self, item: Input, may_change: bool, _event: Any) -> None:
         """A best-effort publisher cannot satisfy a reliable request: ask for less, if allowed."""

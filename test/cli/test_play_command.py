@@ -15,8 +15,8 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rosgraph_msgs.msg import Clock
 
+from sparser_ros.demo.processes import Child, isolated_environment
 from sparser_ros.io.bag import SensorBagWriter
-from sparser_ros.node.processes import Child, isolated_environment
 
 PATIENCE_S = 120.0
 pytestmark = pytest.mark.timeout(3 * PATIENCE_S)

@@ -7,7 +7,7 @@ from nav_msgs.msg import Path
 from sparser_ros.msg import SolverStatus
 
 from sparser_ros.demo.observers import Listener, MapFilm
-from sparser_ros.node.qos import LATCHED, STATUS
+from sparser_ros.node.messages import LATCHED, STATUS
 
 PATIENCE_S = 60
 

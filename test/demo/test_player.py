@@ -21,9 +21,9 @@ from sparser_ros.msg import SolverStatus, UwbRange
 
 from sparser_ros.config import ConfigError, FormatError
 from sparser_ros.demo.player import NO_MORE_S, Player
+from sparser_ros.demo.processes import Child, free_domain, isolated_environment
 from sparser_ros.io.bag import BagReader, SensorBagWriter
-from sparser_ros.node.conversions import stamp_ns
-from sparser_ros.node.processes import Child, free_domain, isolated_environment
+from sparser_ros.node.messages import stamp_ns
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE_S = 120.0

@@ -8,7 +8,7 @@ import pytest
 from extra_measurements import BASELINES, DOCKINGS, Baselines, Dockings
 from helpers import world
 
-from sparser_ros.backend.process.codec import decode, decode_increment, encode_increment
+from sparser_ros.backend.process.wire import decode, increment_message, increment_of
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.config import GraphError, RobustConfig, SolverConfig
 from sparser_ros.graph import (
@@ -169,7 +169,7 @@ def test_increments_carry_it_across_the_wire(types):
     graph, _ = measured(3)
     sent = Increment(
         0, graph.robots, graph.poses, graph.landmarks, measurements=graph.measurements)
-    back = decode_increment(decode(encode_increment(sent)))
+    back = increment_of(decode(increment_message(sent)))
     whole = extended(empty_graph(3, graph.robots), back)
     store = GraphStore(3)
     store.add(back)
@@ -183,11 +183,11 @@ def test_increments_carry_it_across_the_wire(types):
 
 def test_an_increment_written_before_a_type_existed_is_read():
     graph = world(5)
-    old = encode_increment(Increment(
+    old = increment_message(Increment(
         0, graph.robots, graph.poses, graph.landmarks, measurements=graph.measurements))
     register(DOCKINGS)
     try:
-        assert len(decode_increment(decode(old)).dockings) == 0
+        assert len(increment_of(decode(old)).dockings) == 0
     finally:
         del MEASUREMENT_TYPES['dockings']
 

@@ -42,7 +42,7 @@ PROGRAM = '''
 import json
 import numpy, scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
-from sparser_ros.backend.process.endpoint import begin_process
+from sparser_ros.backend.process.solver_process import begin_process
 
 def threads():
     return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']

@@ -1,10 +1,13 @@
-"""That data have stopped is said once, by the finding that says what follows from it."""
+"""What is wrong is said once, new and bad first; old data and a silent solver are told apart."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
-from sparser_ros.backend.process.worker_state import WorkerState
+from sparser_ros.backend.process.worker import WorkerState
 from sparser_ros.graph.finding import Finding
-from sparser_ros.node.alarms import failures, without_echoes
+from sparser_ros.node.alarms import NEW_S, FindingBoard, Staleness, failures, without_echoes
+from sparser_ros.node.status import MOST_TEXT, joined
 
 ALL = Finding('data_stale', 'all inputs', 'no data for 12 s', 12.0, 's')
 B = Finding('odometry_stale', 'B', 'no odometry of B for 6 s', 6.0, 's')
@@ -33,3 +36,96 @@ def test_an_auditor_that_was_lost_is_a_finding_and_one_that_starts_is_not():
     (lost,) = failures(replace(
         RUNNING, auditor_missing='the auditor process was lost', restarts=1))
     assert lost.kind == 'auditor_lost' and 'auditor' in lost.text
+
+
+SWAP = Finding('radios_swapped', 'B and C', 'ranges of radios B and C fit better when swapped')
+OTHER = Finding('something', 'X', 'X')
+
+
+def test_new_findings_come_first_then_the_worst():
+    board = FindingBoard()
+    assert board.ordered([BIAS, SWAP, OTHER], 0.0) == (SWAP, BIAS, OTHER)
+    assert board.ordered([BIAS, SWAP, OTHER], 2 * NEW_S) == (SWAP, BIAS, OTHER)
+    new = Finding('range_bias', 'C', 'ranges of radio C are 1.00 m too short')
+    assert board.ordered([BIAS, SWAP, new], 3 * NEW_S) == (new, SWAP, BIAS)
+    assert board.ordered([BIAS, SWAP, new], 5 * NEW_S) == (SWAP, BIAS, new)
+
+
+def test_that_nothing_is_published_stays_before_newer_findings():
+    board = FindingBoard()
+    stale = Finding('data_stale', 'all inputs', 'no data for 6 s', 6.0, 's')
+    board.ordered([stale], 0.0)
+    assert board.ordered([stale, BIAS], 2 * NEW_S) == (stale, BIAS)
+
+
+def test_equal_findings_are_said_once_and_one_that_returns_is_new():
+    board = FindingBoard()
+    board.ordered([BIAS], 0.0)
+    assert board.ordered([SWAP, SWAP], 100.0) == (SWAP,)
+    assert board.ordered([SWAP, BIAS], 200.0) == (BIAS, SWAP)
+
+
+def test_the_text_is_bounded_and_counts_what_it_leaves_out():
+    assert joined([]) == ''
+    assert joined(['a', 'b']) == 'a; b'
+    text = joined([f'finding number {k} of a long list' for k in range(100)])
+    assert text.startswith('finding number 0 of a long list; ')
+    assert len(text) <= MOST_TEXT + 20 and text.endswith(' more')
+    shown = text.count('finding number')
+    assert text.endswith(f'and {100 - shown} more')
+    assert len(joined(['x' * 5000])) <= MOST_TEXT
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_nothing_is_stale_before_anything_came():
+    clock = Clock()
+    ages = Staleness(('A', 'B'), clock)
+    clock.now += 1000
+    assert ages.stale(5.0) == {}
+
+
+def test_the_robot_whose_odometry_stops_is_named():
+    clock = Clock()
+    ages = Staleness(('A', 'B'), clock)
+    for k in range(20):
+        clock.now += 1
+        ages.data(k + 1, {'A': k, 'B': min(k, 10)})
+        ages.solved()
+    found = ages.stale(5.0)
+    assert list(found) == ['B']
+    assert 'B' in found['B'].text and found['B'].value == 9
+    assert ages.stale(0.0) == {}
+
+
+def test_a_solver_that_gives_nothing_while_data_come_stops_all():
+    clock = Clock()
+    ages = Staleness(('A',), clock)
+    ages.data(1, {'A': 1})
+    ages.solved()
+    for k in range(10):
+        clock.now += 1
+        ages.data(k + 2, {'A': k + 2})
+        ages.progress(False)
+    found = ages.stale(5.0)
+    assert list(found) == [''] and found[''].kind == 'solution_stale'
+    assert ages.solution_age_s == 10
+    ages.solved()
+    ages.progress(True)
+    assert ages.stale(5.0) == {}
+
+
+def test_an_old_solution_of_all_the_data_is_not_the_solvers_fault():
+    clock = Clock()
+    ages = Staleness(('A',), clock)
+    ages.data(1, {'A': 1})
+    ages.solved()
+    ages.progress(True)
+    clock.now += 7
+    found = ages.stale(5.0)
+    assert list(found) == [''] and found[''].kind == 'data_stale'

@@ -11,7 +11,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 from node_world import START_S, Scene, World, odometry_message, range_message
 from sparser_ros.msg import LoopClosure
 
-from sparser_ros.node.conversions import time_message
+from sparser_ros.node.messages import time_message
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 

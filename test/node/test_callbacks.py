@@ -10,7 +10,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 from node_world import START_S, Scene, World
 from rclpy.executors import ExternalShutdownException
 
-from sparser_ros.node.timing import CallbackTimes
+from sparser_ros.node.callbacks import CallbackTimes
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 THREAD = {'backend.worker': 'thread', 'node.start_paused': True}

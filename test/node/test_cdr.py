@@ -11,7 +11,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from visualization_msgs.msg import MarkerArray
 
 from sparser_ros.node import markers
-from sparser_ros.node.cdr import path_bytes, path_points
+from sparser_ros.node.messages import path_bytes, path_points
 
 
 @pytest.mark.parametrize('frame', ['map', 'm', 'world', 'some/map_1', ''])

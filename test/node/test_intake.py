@@ -13,7 +13,7 @@ from crash_world import CrashWorld
 from rclpy.serialization import serialize_message
 
 from sparser_ros.frontend import decode
-from sparser_ros.node.message_types import deserialise
+from sparser_ros.node.messages import deserialise
 
 pytestmark = pytest.mark.timeout(400)
 RATE_HZ = 6000.0

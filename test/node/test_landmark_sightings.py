@@ -12,7 +12,7 @@ from sparser_ros.msg import LandmarkSighting
 
 from sparser_ros.io import pyfg
 from sparser_ros.linalg.rotations import align
-from sparser_ros.node.conversions import time_message
+from sparser_ros.node.messages import time_message
 
 pytestmark = pytest.mark.timeout(3 * START_S)
 

@@ -14,8 +14,8 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 import rclpy
 from rclpy.context import Context
 
+from sparser_ros.demo.processes import Child, free_domain, isolated_environment, taken
 from sparser_ros.node.main import spin
-from sparser_ros.node.processes import Child, free_domain, isolated_environment, taken
 
 PATIENCE_S = 300
 """For the start of a process on a machine where six others are busy."""

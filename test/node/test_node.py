@@ -16,8 +16,8 @@ pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
 from node_world import SECOND, START_S, Scene, World, transform_of
 
 from sparser_ros.io import pyfg
-from sparser_ros.node.conversions import stamp_ns
-from sparser_ros.node.transforms import lifted
+from sparser_ros.node.messages import stamp_ns
+from sparser_ros.node.picture import lifted
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 

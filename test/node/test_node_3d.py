@@ -12,7 +12,7 @@ from dataclasses import replace
 from node_world import SCENE, START_S, Scene, World, transform_of
 
 from sparser_ros.io.simulation import node_config
-from sparser_ros.node.conversions import stamp_ns
+from sparser_ros.node.messages import stamp_ns
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 

@@ -10,7 +10,7 @@ pytest.importorskip('tf2_msgs', reason='needs tf2_msgs')
 from node_world import START_S, Scene, World
 
 from sparser_ros.io import pyfg
-from sparser_ros.node.conversions import stamp_ns
+from sparser_ros.node.messages import stamp_ns
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 MOST = 120

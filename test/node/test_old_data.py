@@ -13,7 +13,7 @@ pytest.importorskip('sparser_ros.msg', reason='needs the built messages')
 from node_world import START_S, Scene, World
 from rosgraph_msgs.msg import Clock
 
-from sparser_ros.node.conversions import time_message
+from sparser_ros.node.messages import time_message
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 SECOND = 10**9

@@ -13,14 +13,13 @@ from rclpy.node import Node
 
 from sparser_ros.config import ConfigError, walk
 from sparser_ros.config.sparser import SparserConfig
-from sparser_ros.node import params_files
-from sparser_ros.node.parameters import Parameters
+from sparser_ros.node.parameters import Parameters, read_files
 
 OPTIONS = {option.name: option for option in walk(SparserConfig)}
 
 
 def read(path, node='/sparser'):
-    return params_files.read(
+    return read_files(
         ['node', '--ros-args', '--params-file', str(path)], node, OPTIONS)
 
 

@@ -12,18 +12,25 @@ from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings
 from sparser_ros.linalg.rotations import angle_to_matrix
-from sparser_ros.node.keyframe_arrays import GrowingArray, Keyframes
-from sparser_ros.node.marker_scene import Newest, beacon_markers, marker_size, scene_markers
-from sparser_ros.node.markers import ARROW, MAX_POINTS, TEXT, line_list
+from sparser_ros.node.markers import (
+    ARROW,
+    MAX_POINTS,
+    TEXT,
+    beacon_markers,
+    line_list,
+    marker_size,
+    scene_markers,
+)
 from sparser_ros.node.picture import (
     corrections,
     drawable,
+    lifted,
     map_to_odom,
     newest,
     newest_rows,
     trajectory,
 )
-from sparser_ros.node.transforms import lifted
+from sparser_ros.node.pipeline import GrowingArray, HandedOver, Keyframes
 from sparser_ros.solver.result import SolveStats, SolveStatus
 
 RNG = np.random.default_rng(5)
@@ -65,6 +72,16 @@ def scene():
         np.array([True, False]), SolveStatus.CONVERGED, '',
         SolveStats(2, 'none', 'explicit', 'cpu', 'none'), False)
     return keyframes, solution
+
+
+def handed_over(keyframes, **tables):
+    """Keyframes and (tables, rows so far) by the kind of measurement."""
+    handed = HandedOver(2)
+    handed.keyframes = keyframes
+    for kind, (newest_tables, count) in tables.items():
+        setattr(handed, kind, newest_tables)
+        setattr(handed.counts, kind, count)
+    return handed
 
 
 def relocated(solution, **states):
@@ -175,7 +192,8 @@ def test_ranges_are_lines_between_antennas_and_rejected_ones_stand_out(scene):
         np.zeros((4, 2)), np.ones(4), np.ones(4), np.zeros(4, dtype=np.int64))
     solution = dataclasses.replace(
         solution, rejected=(Rejected(11, 'ranges', 'B0', 'L0', 0.01, 9.0),))
-    markers = scene_markers(solution, keyframes, Newest([table], 14), PublishConfig())
+    markers = scene_markers(
+        solution, handed_over(keyframes, ranges=([table], 14)), Rulings(), PublishConfig())
     lines = {m.namespace: m.points for m in markers if m.points is not None}
     # Row 3 ends at a beacon that is not located; row 1 is number 11 of all 14.
     assert len(lines['ranges']) == 4 and len(lines['ranges_rejected']) == 2
@@ -203,8 +221,9 @@ def test_what_the_operator_ignores_is_grey_whatever_the_kernel_says_of_it(scene)
     for one in (Ruling('ignore', 'pair', ('L0', 'A')), Ruling('doubt', 'radio', ('B',)),
                 Ruling('ignore', 'closure', ('B',), 4 * 10**9)):
         rulings = rulings.with_ruling(one)
-    markers = scene_markers(solution, keyframes, Newest(
-        [table], 4, [closures], [seen], 3, rulings), PublishConfig())
+    handed = handed_over(
+        keyframes, ranges=([table], 4), closures=([closures], 2), sightings=([seen], 3))
+    markers = scene_markers(solution, handed, rulings, PublishConfig())
     lines = {m.namespace: m.points for m in markers
              if m.points is not None and m.namespace != 'trajectories'}
     sizes = {name: len(points) // 2 for name, points in lines.items()}
@@ -214,15 +233,14 @@ def test_what_the_operator_ignores_is_grey_whatever_the_kernel_says_of_it(scene)
     np.testing.assert_allclose(lines['ranges_ignored'][[0, 2], :2], points[[0, 6]])
     np.testing.assert_allclose(lines['closures_ignored'][:, :2], points[[1, 4]])
     everything = rulings.with_ruling(Ruling('ignore', 'beacon', ('L0',)))
-    markers = scene_markers(solution, keyframes, Newest(
-        [table], 4, [closures], [seen], 3, everything), PublishConfig())
+    markers = scene_markers(solution, handed, everything, PublishConfig())
     names = {m.namespace for m in markers}
     assert 'sightings_ignored' in names and not names & {'sightings', 'sightings_rejected'}
 
 
 def test_robots_are_arrows_with_names_on_their_trajectories(scene):
     keyframes, solution = scene
-    markers = scene_markers(solution, keyframes, Newest(), PublishConfig())
+    markers = scene_markers(solution, handed_over(keyframes), Rulings(), PublishConfig())
     assert len({(m.namespace, m.id) for m in markers}) == len(markers)
     arrows = {m.text: m for m in markers if m.namespace == 'robots'}
     assert set(arrows) == {'A', 'B'} and {m.type for m in arrows.values()} == {ARROW}
@@ -243,7 +261,7 @@ def test_a_robot_that_is_not_located_is_faint_and_has_its_ellipse_while_that_fit
         markers = scene_markers(dataclasses.replace(
             relocated(solution, A=Location.LOCATED, B=state),
             covariances=Covariances(('A', 'B'), poses, np.zeros((2, 2, 2)), NETWORK, 1.0)),
-            keyframes, Newest(), PublishConfig())
+            handed_over(keyframes), Rulings(), PublishConfig())
         return {m.namespace: m for m in markers if m.text == 'B' or (m.id % 1000 == 1 and (
             m.namespace in ('trajectories', 'robot_uncertainty')))}
 
@@ -264,7 +282,7 @@ def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scen
         RobotLocation('A', Location.LOCATED),
         RobotLocation('B', Location.UNLOCATED, 'position uncertain by 0.5 m: a; b'),
         RobotLocation('C', Location.AMBIGUOUS, far), RobotLocation('D', Location.UNLOCATED)))
-    notices = [m for m in scene_markers(lost, keyframes, Newest(), PublishConfig())
+    notices = [m for m in scene_markers(lost, handed_over(keyframes), Rulings(), PublishConfig())
                if m.namespace == 'not_located']
     assert [m.text for m in notices] == [
         'B: not located\nposition uncertain by 0.5 m: a',
@@ -275,7 +293,8 @@ def test_robots_that_are_not_located_are_told_below_the_map_with_the_reason(scen
     assert heights == sorted(heights, reverse=True) and heights[0] < np.min(shown[:, 1])
     assert len({m.id for m in notices}) == 3 and {m.type for m in notices} == {TEXT}
     nobody = dataclasses.replace(lost, robots=lost.robots[1:3])
-    texts = [m.text for m in scene_markers(nobody, keyframes, Newest(), PublishConfig())]
+    markers = scene_markers(nobody, handed_over(keyframes), Rulings(), PublishConfig())
+    texts = [m.text for m in markers]
     assert sum(text.startswith(('B: ', 'C: ')) for text in texts) == 2
 
 

@@ -14,9 +14,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range
 
-from sparser_ros.node.conversions import time_message
+from sparser_ros.node.messages import time_message
 from sparser_ros.node.node import SparserNode
-from sparser_ros.node.transforms import MapToOdom
+from sparser_ros.node.publishers import MapToOdom
 
 pytestmark = pytest.mark.timeout(2 * START_S)
 SECOND = 10**9

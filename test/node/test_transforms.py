@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
-from sparser_ros.node.transforms import MapToOdom, Transform, lifted, planar_quats, spatial
+from sparser_ros.node.picture import Transform, lifted, planar_quats, spatial
+from sparser_ros.node.publishers import MapToOdom
 
 SECOND = 10**9
 
@@ -16,7 +17,7 @@ def test_robot_names_become_topic_names(robot, token):
     pytest.importorskip('rclpy', reason='needs rclpy')
     from rclpy.validate_topic_name import validate_topic_name
 
-    from sparser_ros.node.conversions import topic_token
+    from sparser_ros.node.messages import topic_token
 
     assert topic_token(robot) == token
     assert validate_topic_name(f'~/path/{token}')

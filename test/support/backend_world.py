@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sparser_ros.backend.process import wire
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.config.sparser import SparserConfig
@@ -21,6 +22,11 @@ from sparser_ros.graph import (
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
 
 STEP_NS = 500_000_000
+
+
+def carried(value):
+    """A dataclass as it comes out of the pipe."""
+    return wire.decode(wire.message('test', value=value)).part('value', type(value))
 
 
 def config(dimension=2, robots=('A', 'B'), solver=None, **backend):

@@ -25,12 +25,12 @@ from rclpy.qos import QoSProfile
 from sparser_ros.msg import SolverStatus
 from tf2_msgs.msg import TFMessage
 
-from sparser_ros.backend.process import journal_reader, journal_records
-from sparser_ros.backend.process.journal_files import Files
+from sparser_ros.backend.process import journal_records
+from sparser_ros.backend.process.journal import Files
 from sparser_ros.config import SolverConfig
+from sparser_ros.demo.processes import Child, isolated_environment
 from sparser_ros.io import atomic
-from sparser_ros.node.message_types import message_type
-from sparser_ros.node.processes import Child, isolated_environment
+from sparser_ros.node.messages import message_type
 from sparser_ros.solver.solve import solve
 
 PATIENCE_S = 120.0
@@ -42,7 +42,7 @@ SETTINGS = {
 
 def kept(folder):
     """What a node that starts now would go on with; None = nothing."""
-    return journal_reader.newest(Files(folder, 1e4))
+    return journal_records.newest(Files(folder, 1e4).sessions())
 
 
 class CrashWorld:

@@ -20,7 +20,7 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from node_world import SCENE, START_S, Scene, World
 from sparser_ros.msg import LoopClosure
 
-from sparser_ros.node.conversions import stamp_ns
+from sparser_ros.node.messages import stamp_ns
 
 NUMBERS = [0.0, -1.0, 1e-320, 1e-160, 1e-12, 1e6, 1e9, 1e160, -1e160, 1e308, math.inf, -math.inf,
            math.nan]

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from rosbags.highlevel import AnyReader
 
-from sparser_ros.backend.process import resume
-from sparser_ros.backend.process.journal_files import Files
+from sparser_ros.backend.process import recording
+from sparser_ros.backend.process.journal import Files
 from sparser_ros.backend.process.journal_records import Message
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.thinning_step import thinned
@@ -32,7 +32,7 @@ def simulated(folder, minutes=0.3, seed=5, **scene):
 
 def messages_of(folder, parameters):
     """The messages of a bag that are inputs of a configuration."""
-    routes = resume.fresh(SparserConfig.from_mapping(parameters)).inputs
+    routes = recording.fresh(SparserConfig.from_mapping(parameters)).inputs
     with AnyReader([Path(folder)], default_typestore=typestore()) as reader:
         return [
             Message(one.topic, one.msgtype, stamp, bytes(data))
@@ -51,13 +51,13 @@ class Run:
         values = {**parameters, 'node': {'journal': journal}}
         self.config = config = SparserConfig.from_mapping(values)
         self.files = self.journal = None
-        self.start = resume.fresh(config)
+        self.start = recording.fresh(config)
         if folder is not None:
             self.files = Files(Path(folder), config.node.journal.max_mb)
             self.files.open()
             if journal.get('resume'):
-                self.start = resume.resume(self.files, config, no_objects)
-            self.journal = resume.open_journal(self.files, config, self.start)
+                self.start = recording.resume(self.files, config, no_objects)
+            self.journal = recording.open_journal(self.files, config, self.start)
         self.frontend, self.inputs = self.start.frontend, self.start.inputs
         self.increments = list(self.start.increments)
         self.archived = self.increments[-1].sequence if self.increments else -1
@@ -95,7 +95,7 @@ class Run:
         newest = self.increments[-1].sequence
         anew = self.frontend.thinnings != self.thinnings
         self.journal.checkpoint(
-            resume.state_record(self.frontend, self.inputs, newest, self.journal.topics),
+            recording.state_record(self.frontend, self.inputs, newest, self.journal.topics),
             [one for one in self.increments if anew or one.sequence > self.archived],
             anew=anew)
         self.archived, self.thinnings = newest, self.frontend.thinnings

@@ -22,9 +22,9 @@ from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.io.simulation import Simulation
 from sparser_ros.io.tum import quats, xyz
 from sparser_ros.linalg.rotations import quat_to_matrix
-from sparser_ros.node.conversions import fill_pose, stamp_ns, time_message
+from sparser_ros.node.messages import fill_pose, stamp_ns, time_message
 from sparser_ros.node.node import SparserNode
-from sparser_ros.node.transforms import Transform
+from sparser_ros.node.picture import Transform
 
 SECOND = 10**9
 START_S = 300

@@ -1,23 +1,27 @@
 """Everything the node takes in, on disk before it counts; a thread writes, no caller waits.
 
 What is kept are the messages as they came, and when the front-end made keyframes of them: the
-front-end is deterministic, so the same messages give the same state (`resume`). Files of a session
-are numbered. One that grows beyond its limit is followed by one that begins with the front-end's
-state; increments until then go to a `.graph` file, and older messages are no longer needed. The
-journal creates files, and deletes those it has created; it never opens another one for writing.
+front-end is deterministic, so the same messages give the same state (`recording`). Files of a
+session are numbered. One that grows beyond its limit is followed by one that begins with the
+front-end's state; increments until then go to a `.graph` file, and older messages are no longer
+needed. The journal creates files, and deletes those it has created; it never opens another one for
+writing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
 import logging
 import os
 import queue
+import re
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,9 +32,9 @@ from ...config.node_config import JournalConfig
 from ...graph import Increment
 from ..session.graph_store import merged
 from . import journal_records as records
-from .codec import encode_increment
-from .journal_files import Files
-from .journal_records import Message, Record
+from . import wire
+from .journal_records import KeptSession, Message, Record
+from .worker import KeptMap
 
 _log = logging.getLogger(__name__)
 RETRY_S = 2.0
@@ -39,19 +43,8 @@ MAX_WAITING_BYTES = 1 << 26
 """Kept in memory meanwhile, 64 MiB: five minutes of six robots; then the oldest are lost."""
 MERGED = 64
 """So many increments become one record of a `.graph` file."""
-
-
-@dataclass(frozen=True)
-class JournalState:
-    """What ~/status says about the journal."""
-
-    path: str
-    """Of the file being written; '' = no journal."""
-    problem: str
-    """Why it does not write; '' = it does."""
-    lost_records: int
-    """Given up while the disk refused."""
-    bytes_written: int
+_NAME = re.compile(r'sparser-(\d{6})-(\d{6})\.(journal|graph|map)')
+_LOCK = 'sparser.lock'
 
 
 @dataclass(frozen=True)
@@ -72,18 +65,18 @@ class Journal:
     """An open journal; all methods belong to one thread, and none blocks."""
 
     def __init__(self, files: Files, options: JournalConfig, begin: dict[str, Any],
-                 session: int | None = None, number: int = 0, before: int = 0,
-                 topics: Mapping[str, int] | None = None) -> None:
-        """Start a session, or go on with one at record `number`, after `before` messages.
+                 session: KeptSession | None = None) -> None:
+        """Start a session, or go on with one.
 
         `begin` holds the configuration; one that goes on is given its state by `checkpoint`.
         """
         self._files, self._options = files, options
         self._begin = begin
-        self._session = files.new_session() if session is None else session
-        self._number, self._before = number, before
+        self._session = files.new_session() if session is None else session.number
+        self._number, self._before = (0, 0) if session is None else (
+            session.next_number, session.messages)
         self._messages: list[Message] = []
-        self.topics: Counter[str] = Counter(topics or {})
+        self.topics: Counter[str] = Counter() if session is None else Counter(session.topics)
         """Messages of the session so far, by topic."""
         self._queue: queue.SimpleQueue[_Part | Callable[[], None] | None] = queue.SimpleQueue()
         self._writer = _Writer(files, options, self._queue)
@@ -102,10 +95,14 @@ class Journal:
         return self._number - 1 if self._writer.problem else self._writer.durable
 
     @property
-    def state(self) -> JournalState:
-        """For ~/status."""
-        writer = self._writer
-        return JournalState(writer.path, writer.problem, writer.lost, writer.bytes_written)
+    def path(self) -> str:
+        """Of the file being written; '' = none yet."""
+        return self._writer.path
+
+    @property
+    def problem(self) -> str:
+        """Why it does not write; '' = it does."""
+        return self._writer.problem
 
     def message(self, message: Message) -> None:
         """Keep a message for the next `take`."""
@@ -151,10 +148,9 @@ class Journal:
         self._open()
         return self._number - 1
 
-    def keep_map(self, encode: Callable[[], bytes]) -> None:
+    def keep_map(self, kept: KeptMap) -> None:
         """Write the newest verdict of an audit, in place of the one before."""
-        self._queue.put(lambda session=self._session: self._files.write_map(  # type: ignore[misc]
-            session, encode()))
+        self._queue.put(partial(self._files.write_map, self._session, kept))
 
     def close(self) -> None:
         """Write what waits, and end the thread."""
@@ -194,7 +190,7 @@ def _encoded(chunks: Sequence[Sequence[Increment]], firsts: Sequence[int]) -> by
     return b''.join(
         2 * records.pack(Record(
             records.GRAPH, chunk[-1].sequence, first, len(chunk), 0, 0,
-            encode_increment(merged(list(chunk)), first=first)))
+            wire.increment_message(merged(list(chunk)), first=first)))
         for chunk, first in zip(chunks, firsts, strict=True))
 
 
@@ -214,7 +210,6 @@ class _Writer(threading.Thread):
         self._ended = False
         self.durable = -1
         self.problem = self.path = ''
-        self.lost = self.bytes_written = 0
         self.start()
 
     def run(self) -> None:
@@ -297,7 +292,6 @@ class _Writer(threading.Thread):
         if not period or now - self._synced_s >= period:
             os.fsync(self._file.fileno())
             self._synced_s = now
-        self.bytes_written += sum(map(len, data))
         while self._waiting and self._waiting[0].number <= number:
             self._waiting.popleft()
         self.durable, self._fresh = number, False
@@ -309,7 +303,6 @@ class _Writer(threading.Thread):
         for part in self._waiting:
             if total > MAX_WAITING_BYTES and part.session < 0:
                 total -= len(part.data)
-                self.lost += 1
             else:
                 kept.append(part)
         self._waiting = kept
@@ -321,3 +314,175 @@ class _Writer(threading.Thread):
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
+
+
+class Files:
+    """A folder with the files `sparser-<session>-<number>.journal`, `.graph` and `.map`; only
+    files that bear our name and begin with our marker are ever deleted."""
+
+    def __init__(self, directory: Path, max_mb: float) -> None:
+        self.directory = directory.expanduser().absolute()
+        self._max_mb = max_mb
+        self._numbers: dict[int, int] = {}
+        self._checkpoints: list[int] = []
+        """Numbers of the files of the present session that begin with a state."""
+        self._bases: list[int] = []
+        """Numbers of those of them whose `.graph` file holds all increments."""
+        self._lock: BinaryIO | None = None
+
+    def open(self) -> None:
+        """Make the folder and claim it; SparserError where another node has, OSError otherwise.
+
+        A folder on a disk that has become read-only can be claimed, and read.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lock = os.fdopen(self._lock_file(), 'rb', buffering=0)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise SparserError(
+                f'another node writes its journal to {self.directory}: give each its own '
+                'node.journal.directory') from None
+        self._lock = lock
+
+    def _lock_file(self) -> int:
+        path = self.directory / _LOCK
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM) or not path.exists():
+                raise
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let another node have the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def sessions(self) -> dict[int, dict[str, list[Path]]]:
+        """Paths of every session by kind (`journal`, `graph`, `map`), in order of their numbers."""
+        found: dict[int, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+        if self.directory.is_dir():
+            for path in sorted(self.directory.iterdir()):
+                match = _NAME.fullmatch(path.name)
+                if match and path.is_file() and not path.is_symlink():
+                    found[int(match[1])][match[3]].append(path)
+        return dict(found)
+
+    def new_session(self, after: int = -1) -> int:
+        """A number that no file has, whoever wrote it."""
+        taken = [after]
+        if self.directory.is_dir():
+            taken += [int(match[1]) for path in self.directory.iterdir()
+                      if (match := _NAME.fullmatch(path.name))]
+        return max(taken) + 1
+
+    def create(self, session: int) -> tuple[Path, BinaryIO]:
+        """A new, empty file of a session."""
+        number = self._next(session)
+        path = self.directory / f'sparser-{session:06d}-{number:06d}.journal'
+        file = os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), 'wb',
+            buffering=0)
+        self._numbers[session] = number
+        self._sync_folder()
+        return path, file  # type: ignore[return-value]
+
+    def write_graph(self, session: int, data: bytes) -> None:
+        """The increments until the file that comes next."""
+        number = self._next(session)
+        self._write_whole(self.directory / f'sparser-{session:06d}-{number:06d}.graph', data)
+
+    def write_map(self, session: int, kept: KeptMap) -> None:
+        """The newest verdict of a session."""
+        self._write_whole(self.directory / f'sparser-{session:06d}-000000.map',
+                          records.pack(records.map_record(kept)))
+
+    def tidy(self, session: int, checkpoint: bool, anew: bool = False) -> None:
+        """Delete messages that two states follow, then whole old sessions beyond the limit.
+
+        `anew`: the newest `.graph` file holds all increments; older ones go as messages do.
+        """
+        if checkpoint:
+            self._checkpoints.append(self._numbers[session])
+            if anew:
+                self._bases.append(self._numbers[session])
+        else:
+            self._checkpoints.clear()
+            self._bases.clear()
+        sessions = self.sessions()
+        if len(self._checkpoints) > 1:
+            least = self._checkpoints[-2]
+            base = max((one for one in self._bases if one <= least), default=-1)
+            for kind, first in (('journal', least), ('graph', base)):
+                for path in sessions.get(session, {}).get(kind, []):
+                    if _number(path) < first:
+                        _delete(path)
+        paths = {s: [p for kind in parts.values() for p in kind] for s, parts in sessions.items()}
+        sizes = {s: sum(p.stat().st_size for p in of if p.exists()) for s, of in paths.items()}
+        for old in sorted(sizes):
+            if old == session or sum(sizes.values()) <= self._max_mb * 1e6:
+                break
+            for path in paths[old]:
+                _delete(path)
+            sizes.pop(old)
+
+    def _next(self, session: int) -> int:
+        number = self._numbers.get(session, -1)
+        for path in self.directory.glob(f'sparser-{session:06d}-*'):
+            match = _NAME.fullmatch(path.name)
+            if match and match[3] == 'journal':
+                number = max(number, int(match[2]))
+        return number + 1
+
+    def withdraw(self, path: Path) -> None:
+        """Delete a file that was created a moment ago and in which nothing whole was written.
+
+        On a full disk it is empty; the next try is 2 s away, and would leave another one.
+        """
+        with contextlib.suppress(OSError):
+            if path.stat().st_size == 0:
+                path.unlink()
+            else:
+                _delete(path)
+
+    def _write_whole(self, path: Path, data: bytes) -> None:
+        if path.exists() and not (path.is_file() and _ours(path)):
+            raise SparserError(f'{path} is in the way')
+        temporary = path.with_name(f'{path.name}.{os.getpid()}.new')
+        with open(temporary, 'xb') as file:
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(temporary, path)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self.directory, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _number(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match
+    return int(match[2])
+
+
+def _ours(path: Path) -> bool:
+    with open(path, 'rb') as file:
+        head = file.read(len(records.MARKER))
+    return head == records.MARKER
+
+
+def _delete(path: Path) -> None:
+    if path.exists() and _ours(path):
+        path.unlink()

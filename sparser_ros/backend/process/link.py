@@ -2,6 +2,12 @@
 
 An I/O thread owns the pipe, a second thread kills a process that went silent. Whoever owns the
 link keeps what a new process needs and sends it all whenever one is ready.
+
+Solver processes are forks of one that has imported everything (`preloaded`) and does nothing but
+fork. It is started once, by executing Python anew, so it has none of the node's threads, locks or
+DDS sockets. A solver process needs two seconds of processor time for its imports otherwise: now one
+start pays for tracker, auditor, and every restart. The fork server inherits environment and output
+of the moment at which it starts, and ends with the node and its last fork.
 """
 
 from __future__ import annotations
@@ -15,26 +21,24 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config import SparserError
-from . import fork_server, protocol
-from .codec import Packet, decode, encode
+from . import wire
+from .wire import Packet
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 _START_LOOK_S = 0.1
 """Period of the look whether the process may start: short against its start of seconds."""
-
-
-class Loop(Protocol):
-    """What serves the other end of the pipe."""
-
-    def run(self) -> None: ...
+_PRELOADED = f'{__package__}.preloaded'
+_TRIED = 2
+"""Failed starts in a row, after which a process imports everything by itself."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Role:
     """What to tell the user until the process is ready for the first time."""
     main: Callable[[Connection, str], None]
     """Entry point of the spawned process: pipe, configuration as JSON."""
-    loop: Callable[..., Loop]
+    loop: Callable[..., Any]
     """The same loop for a thread (`backend.worker: thread`): pipe, configuration, own_process."""
 
 
@@ -163,14 +167,14 @@ class Link:
                     self._lost(error)
         with contextlib.suppress(OSError):
             if self._pipe is not None and self.ready:
-                self._pipe.send_bytes(encode(protocol.CLOSE))
+                self._pipe.send_bytes(wire.message(wire.CLOSE))
         self._drop()
 
     def _start(self) -> None:
         """Start a process and wait until it has said that it is ready."""
         ours, theirs = multiprocessing.Pipe(duplex=True)
         config = self._owner.config()
-        text = protocol.config_text(config)
+        text = wire.config_text(config)
         self._restarts += 1
         self._heard = time.monotonic()
         self._pipe = ours
@@ -180,7 +184,7 @@ class Link:
                 target=loop.run, name=f'sparser-{self.role.name}', daemon=True)
             self._thread.start()
         else:
-            process = fork_server.solver_context(self._failures).Process(
+            process = solver_context(self._failures).Process(
                 target=self.role.main, args=(theirs, text), name=f'sparser-{self.role.name}',
                 daemon=True)
             # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
@@ -220,18 +224,18 @@ class Link:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_out, 4096)
             elif source is self._pipe:
-                self._understand(decode(self._pipe.recv_bytes()))
+                self._understand(wire.decode(self._pipe.recv_bytes()))
             elif not self._pipe.poll():
                 raise EOFError(f'it ended with code {getattr(self._process, "exitcode", None)}')
 
     def _understand(self, packet: Packet) -> None:
         self._heard = time.monotonic()
-        if packet.kind == protocol.READY:
+        if packet.kind == wire.READY:
             with self._owner.lock:
                 self._outbox.clear()
                 self._outbox.extend(self._owner.everything(self))
                 self.ready = True
-        elif packet.kind != protocol.BEAT:
+        elif packet.kind != wire.BEAT:
             self._owner.understand(self, packet)
 
     def _lost(self, error: BaseException) -> None:
@@ -269,7 +273,7 @@ class Link:
                 continue
             if self._forking:
                 self._heard = time.monotonic()
-                fork_server.kill()
+                kill_fork_server()
             elif self._process is not None:
                 self.text = f'the {self.role.name} process was silent for {limit:g} s; killed'
                 self._heard = time.monotonic()
@@ -280,3 +284,24 @@ class Link:
         if process is not None and process.pid is not None:
             with contextlib.suppress(OSError, ValueError):
                 process.kill()
+
+
+def solver_context(failures: int) -> ForkServerContext | SpawnContext:
+    """The multiprocessing context of a solver process, after so many failed starts in a row.
+
+    The first `start()` waits for the imports. Where one of them fails, it is tried again in the
+    process itself, which reports what is wrong.
+    """
+    if failures >= _TRIED:
+        return multiprocessing.get_context('spawn')
+    context = multiprocessing.get_context('forkserver')
+    context.set_forkserver_preload([_PRELOADED])
+    return context
+
+
+def kill_fork_server() -> None:
+    """End a fork server that does not answer; `start()` raises then, and the next one is new."""
+    pid = getattr(getattr(forkserver, '_forkserver', None), '_forkserver_pid', None)
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

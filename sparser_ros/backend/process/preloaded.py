@@ -11,7 +11,7 @@ import scipy.optimize  # noqa: F401  (thresholds of robust kernels import it whe
 
 from ...solver import warm_up  # noqa: F401
 from ..observability import comparison_warm_up  # noqa: F401
-from . import auditor_process, tracker_process  # noqa: F401
+from . import solver_process  # noqa: F401
 
 # Kernels refer to parts of the tables of types that numba reads for the first function it compiles.
 numba.njit(lambda: 0)()

@@ -2,7 +2,8 @@
 
 Behind it are two processes, the tracker and the auditor (`link.Link`). All methods return at once.
 The client keeps every increment, the newest solution and the newest verdict; a process that died
-is started again and gets them all, so nothing is lost.
+is started again and gets them all, so nothing is lost. Solutions go on to the auditor, and verdicts
+to the tracker and the journal, as the bytes that came.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...graph import Increment
@@ -22,14 +24,9 @@ from ..session.rulings import Rulings
 from ..session.solution import Solution, withdrawn
 from ..session.thinning_step import ThinningStep
 from ..session.verdict import Verdict
-from . import auditor_process, protocol, tracker_process
-from .codec import Packet, decode_solution, encode_increment, encode_solution
-from .kept_map import KeptMap
+from . import solver_process, wire
 from .link import Link, Role
-from .protocol import Answer, Request
-from .thin_codec import encode_thinned
-from .verdict_codec import decode_verdict, encode_verdict
-from .worker_state import WorkerState
+from .wire import Answer, Packet, Request
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -39,10 +36,55 @@ NO_RULINGS = Rulings()
 TRACKER = Role(
     'tracker',
     'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
-    'while data are kept', tracker_process.main, tracker_process.TrackerLoop)
+    'while data are kept', solver_process.tracker_main, solver_process.TrackerLoop)
 AUDITOR = Role(
     'auditor', 'the auditor starts; robots are located after its first audit',
-    auditor_process.main, auditor_process.AuditorLoop)
+    solver_process.auditor_main, solver_process.AuditorLoop)
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """What the worker does right now."""
+
+    pid: int | None
+    """Of the tracker process; None while there is none, or in thread mode."""
+    auditor_pid: int | None
+    """Of the auditor process; None where it has none."""
+    busy: bool
+    """A solve was asked for and is not answered yet."""
+    restarting: bool
+    """The tracker process is starting (again); the auditor may still be."""
+    auditor_missing: str
+    """Why there is no auditor now though one is wanted; '' = it runs, or none is wanted."""
+    restarts: int
+    """How often one of the processes died or hung and was started again."""
+    settled: bool
+    """Everything submitted is solved, and audited where that happens by itself."""
+    failed: str
+    """Why the newest solve or audit failed; '' = it did not."""
+    text: str
+
+
+@dataclass(frozen=True)
+class KeptMap:
+    """What makes `map` of another process the same: the newest verdict, and its epoch."""
+
+    message: bytes
+    """Of kind verdict, as it came."""
+    epoch: int
+    thinnings: int = 0
+    """How often the graph was thinned: which numbering of poses the verdict is in."""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Read where it is needed."""
+        return wire.decode(self.message).part('verdict', Verdict)
+
+    def thinned(self, step: ThinningStep) -> KeptMap:
+        """The same map after a thinning."""
+        verdict = kept_of(self.verdict, step.renumbering, step.increment.sequence)
+        return KeptMap(
+            wire.verdict_message(verdict, Answer(0, -1)), self.epoch, self.thinnings + 1)
 
 
 class SolverWorker:
@@ -58,14 +100,17 @@ class SolverWorker:
         self._config = config
         self._increments = list(increments)
         self._solution: Solution | None = None
+        self._solution_message = b''
+        """The newest solution as it came; empty = none of the present graph."""
         self._fresh = False
-        self._verdict: tuple[Verdict, Answer] | None = None
+        self._verdict_message = b''
+        """The newest verdict that tells of the map, for whoever begins with the present graph."""
         self._bound: Bound | None = None
         self._generation = self._epoch = 0
         self._rulings, self._thinnings, self._paused = rulings, thinnings, paused
         if kept is not None:
             self._epoch = kept.epoch
-            self._verdict = kept.verdict, Answer(0, -1)
+            self._verdict_message = wire.verdict_message(kept.verdict, Answer(0, -1))
         self._thinned: ThinningStep | None = None
         """The newest thinning."""
         self._thinned_from = -1
@@ -93,7 +138,7 @@ class SolverWorker:
 
     def submit(self, increment: Increment) -> None:
         """Hand over the next increment."""
-        message = encode_increment(increment)
+        message = wire.increment_message(increment)
         with self.lock:
             self._increments.append(increment)
             self._last_activity = time.monotonic()
@@ -113,8 +158,8 @@ class SolverWorker:
                 self._audit_request = request
                 if self._auditor is not None:
                     self._auditor.send(
-                        protocol.request_message(protocol.AUDIT, Request(request, True)))
-            self._tracker.send(protocol.request_message(protocol.SOLVE, Request(request, full)))
+                        wire.message(wire.AUDIT, request=Request(request, True)))
+            self._tracker.send(wire.message(wire.SOLVE, request=Request(request, full)))
         return request
 
     def answered(self, request: int) -> bool:
@@ -127,8 +172,8 @@ class SolverWorker:
     def kept_map(self) -> KeptMap | None:
         """What a journal keeps of the map; None before the first audit."""
         with self.lock:
-            return None if self._verdict is None else KeptMap(
-                self._verdict[0], self._epoch, self._thinnings)
+            return None if not self._verdict_message else KeptMap(
+                self._verdict_message, self._epoch, self._thinnings)
 
     @property
     def audited_solution(self) -> Solution | None:
@@ -163,13 +208,13 @@ class SolverWorker:
             self._thinned, self._thinned_from, self._thinnings = None, -1, 0
             self._epoch = 0
             self._increments, self._solution, self._fresh = [], None, False
-            self._verdict, self._bound, self._failed = None, None, ''
+            self._solution_message = self._verdict_message = b''
+            self._bound, self._failed = None, ''
             self._audited_solution = None
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
             for link in self._links:
-                link.replace_all(
-                    protocol.configure_message(self._config), *self._reset_messages(link))
+                link.replace_all(self._configuration(), *self._reset_messages(link))
 
     def thin(self, step: ThinningStep) -> None:
         """Go on with a thinned graph in place of everything submitted so far.
@@ -180,25 +225,27 @@ class SolverWorker:
             self._thinned_from, self._generation = self._generation, self._generation + 1
             self._thinned, self._thinnings = step, self._thinnings + 1
             self._increments = [step.increment]
-            self._solution, self._fresh = None, False
-            if self._verdict is not None:
-                verdict, answer = self._verdict
-                self._verdict = (
-                    kept_of(verdict, step.renumbering, step.increment.sequence),
-                    replace(answer, generation=self._generation))
-            message = encode_thinned(self._generation, step.increment, step.renumbering)
+            self._solution, self._solution_message, self._fresh = None, b'', False
+            if self._verdict_message:
+                packet = wire.decode(self._verdict_message)
+                self._verdict_message = wire.verdict_message(
+                    kept_of(packet.part('verdict', Verdict), step.renumbering,
+                            step.increment.sequence),
+                    replace(packet.answer, generation=self._generation))
+            message = wire.increment_message(
+                step.increment, first=0, kind=wire.THIN, generation=self._generation,
+                to=step.renumbering)
             for link in self._links:
                 link.send(message)
             if self._busy:
-                self._tracker.send(protocol.request_message(
-                    protocol.SOLVE, Request(self._request, self._wish())))
+                self._tracker.send(self._open_request())
 
     def pause(self, paused: bool) -> None:
         """Solve and audit only what is asked for (true), or by itself again (false)."""
         with self.lock:
             self._paused = paused
             if self._auditor is not None:
-                self._auditor.send(protocol.pause_message(paused))
+                self._auditor.send(wire.message(wire.PAUSE, paused=paused))
             if not paused and self._increments:
                 # A verdict that came meanwhile waits for its solution.
                 self._ask_tracker()
@@ -208,14 +255,14 @@ class SolverWorker:
         with self.lock:
             self._rulings = rulings
             for link in self._links:
-                link.send(protocol.rulings_message(rulings))
+                link.send(wire.message(wire.RULINGS, rulings=rulings))
 
     def configure(self, config: SparserConfig) -> None:
         """Use another configuration from the next solve on."""
         with self.lock:
             self._config = config
             for link in self._links:
-                link.send(protocol.configure_message(config))
+                link.send(self._configuration())
 
     @property
     def state(self) -> WorkerState:
@@ -286,49 +333,53 @@ class SolverWorker:
         before = -1
         for part in runs(self._increments, alone):
             # Restored increments stand for several: the sequence of the first says less.
-            messages.append(encode_increment(merged(part), first=before + 1))
+            messages.append(wire.increment_message(merged(part), first=before + 1))
             before = part[-1].sequence
         if link is self._auditor:
-            if self._solution is not None:
-                messages.append(encode_solution(self._solution, Answer(self._generation, -1)))
+            if self._solution_message:
+                messages.append(self._solution_message)
             if self._audited < self._audit_request:
-                messages.append(protocol.request_message(
-                    protocol.AUDIT, Request(self._audit_request, True)))
+                messages.append(
+                    wire.message(wire.AUDIT, request=Request(self._audit_request, True)))
             return messages
-        if self._verdict is not None:
-            messages.append(encode_verdict(*self._verdict))
+        if self._verdict_message:
+            messages.append(self._verdict_message)
         if self._busy:
-            messages.append(protocol.request_message(
-                protocol.SOLVE, Request(self._request, self._wish())))
+            messages.append(self._open_request())
         return messages
 
     def _reset_messages(self, link: Link) -> list[bytes]:
-        messages = [protocol.reset_message(self._generation, self._epoch)]
+        messages = [wire.message(wire.RESET, generation=self._generation, epoch=self._epoch)]
         if link is self._auditor:
-            messages.append(protocol.pause_message(self._paused))
+            messages.append(wire.message(wire.PAUSE, paused=self._paused))
         if self._rulings.revision:
-            messages.append(protocol.rulings_message(self._rulings))
+            messages.append(wire.message(wire.RULINGS, rulings=self._rulings))
         return messages
 
-    def _wish(self) -> bool | None:
-        return True if self._audited < self._audit_request else None
+    def _configuration(self) -> bytes:
+        return wire.message(wire.CONFIGURE, config=wire.config_text(self._config))
+
+    def _open_request(self) -> bytes:
+        """The newest request once more, for a process that does not know of it."""
+        full = True if self._audited < self._audit_request else None
+        return wire.message(wire.SOLVE, request=Request(self._request, full))
 
     def understand(self, link: Link, packet: Packet) -> None:
         """Take over an answer of the tracker or the auditor."""
-        answer = protocol.answer_of(packet)
-        if packet.kind == protocol.SOLUTION:
+        answer = packet.answer
+        if packet.kind == wire.SOLUTION:
             self._take_solution(packet, answer)
-        elif packet.kind == protocol.VERDICT:
-            self._take_verdict(decode_verdict(packet), answer)
-        elif packet.kind == protocol.BOUND:
+        elif packet.kind == wire.VERDICT:
+            self._take_verdict(packet, answer)
+        elif packet.kind == wire.BOUND:
             with self.lock:
                 if answer.generation == self._generation:
-                    self._bound = protocol.bound_of(packet)
-        elif packet.kind == protocol.FAILED:
+                    self._bound = packet.part('bound', Bound)
+        elif packet.kind == wire.FAILED:
             self._take_failure(link, packet, answer)
 
     def _take_solution(self, packet: Packet, answer: Answer) -> None:
-        solution = decode_solution(packet)
+        solution = packet.part('solution', Solution)
         with self.lock:
             if answer.generation != self._generation:
                 return
@@ -336,35 +387,38 @@ class SolverWorker:
             if answer.audit > self._audited:
                 self._audited, self._audited_solution = answer.audit, solution
             self._last_activity = time.monotonic()
-            self._solution, self._fresh = solution, True
+            self._solution, self._solution_message, self._fresh = solution, packet.data, True
             self._epoch = max(self._epoch, solution.epoch)
             self._failed = '' if solution.status.value != 'failed' else solution.message
             if self._auditor is not None:
-                self._auditor.send(encode_solution(solution, answer))
+                self._auditor.send(packet.data)
 
-    def _take_verdict(self, verdict: Verdict, answer: Answer) -> None:
+    def _take_verdict(self, packet: Packet, answer: Answer) -> None:
         """Pass a verdict on to the tracker, and ask for the solution that follows from it."""
         with self.lock:
-            kept, step = verdict, self._thinned
+            kept = message = packet.data
+            step = self._thinned
             if answer.generation == self._thinned_from and step is not None:
                 # It was on its way when the graph was thinned.
-                kept = kept_of(verdict, step.renumbering, step.increment.sequence)
-                verdict = verdict_of(verdict, step.renumbering)
+                verdict = packet.part('verdict', Verdict)
                 answer = replace(answer, generation=self._generation)
+                kept = wire.verdict_message(
+                    kept_of(verdict, step.renumbering, step.increment.sequence), answer)
+                message = wire.verdict_message(verdict_of(verdict, step.renumbering), answer)
             if answer.generation != self._generation:
                 return
-            if verdict.tells:
-                self._verdict = kept, answer
+            if packet.values['tells']:
+                self._verdict_message = kept
             else:
-                self._audit_failed_at = max(self._audit_failed_at, verdict.sequence)
-            self._tracker.send(encode_verdict(verdict, answer))
+                self._audit_failed_at = max(self._audit_failed_at, packet.values['sequence'])
+            self._tracker.send(message)
             if self._busy or not self._paused:
                 self._ask_tracker()
 
     def _ask_tracker(self) -> None:
         """Ask for a solve without a new request."""
         self._request = max(self._request, 0)
-        self._tracker.send(protocol.request_message(protocol.SOLVE, Request(self._request)))
+        self._tracker.send(wire.message(wire.SOLVE, request=Request(self._request)))
 
     def _take_failure(self, link: Link, packet: Packet, answer: Answer) -> None:
         _log.error('%s', packet.values['traceback'])

@@ -6,7 +6,7 @@ import time
 import pytest
 from backend_world import World, config
 
-from sparser_ros.backend.process import auditor_process
+from sparser_ros.backend.process import solver_process
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.backend.session.radio_errors import BIAS
 from sparser_ros.config.backend_config import AuditConfig
@@ -32,7 +32,7 @@ def increments(count):
 @pytest.mark.timeout(2 * PATIENCE_S)
 @pytest.mark.parametrize('mode', ['none', 'apply'])
 def test_a_bias_is_told_with_a_verdict_and_applied_where_asked_for(monkeypatch, mode):
-    monkeypatch.setattr(auditor_process, '_REST_OF_CALIBRATION', 0.0)
+    monkeypatch.setattr(solver_process, '_REST_OF_CALIBRATION', 0.0)
     options = dataclasses.replace(
         config(robots=('A', 'B', 'C'), solver=LiveSolverConfig(), worker='thread',
                audit=AuditConfig(period_s=0.0),

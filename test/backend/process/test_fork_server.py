@@ -9,7 +9,7 @@ from pathlib import Path
 
 from backend_world import World, config
 
-from sparser_ros.backend.process.fork_server import solver_context
+from sparser_ros.backend.process.link import solver_context
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import WatchdogConfig
 

@@ -9,9 +9,8 @@ import time
 import pytest
 from journal_world import Run, simulated
 
-from sparser_ros.backend.process import journal_reader, journal_records
-from sparser_ros.backend.process.journal import Journal
-from sparser_ros.backend.process.journal_files import Files
+from sparser_ros.backend.process import journal_records
+from sparser_ros.backend.process.journal import Files, Journal
 from sparser_ros.backend.process.journal_records import MESSAGES, Damage, Record, scan
 from sparser_ros.config import SparserError
 from sparser_ros.config.node_config import JournalConfig
@@ -28,7 +27,7 @@ def messages_of(session):
 
 
 def read(folder):
-    return journal_reader.newest(Files(folder, 1e3))
+    return journal_records.newest(Files(folder, 1e3).sessions())
 
 
 def test_every_message_comes_back(tmp_path, recording):
@@ -173,15 +172,15 @@ parameters, messages = simulated(folder / 'bag')
 run = Run(parameters, folder / 'journal').play(messages[:200])
 while run.journal.durable < run.journal.take(False):
     time.sleep(0.001)
-first = run.journal.state.path
+first = run.journal.path
 limit = max(path.stat().st_size for path in (folder / 'journal').iterdir()) + 100
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 run.play(messages[200:600], 200)
-while run.journal.state.path == first and not run.journal.state.problem:
+while run.journal.path == first and not run.journal.problem:
     time.sleep(0.001)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 run.play(messages[600:700], 600)
-while run.journal.state.problem:
+while run.journal.problem:
     time.sleep(0.01)
 run.close()
 '''

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from journal_world import Run, same_graph, simulated
 
-from sparser_ros.backend.process import journal_reader, journal_records
-from sparser_ros.backend.process.codec import encode_increment
-from sparser_ros.backend.process.journal_files import Files
+from sparser_ros.backend.process import journal_records, wire
+from sparser_ros.backend.process.journal import Files
 from sparser_ros.backend.process.journal_records import scan
-from sparser_ros.backend.process.kept_map import KeptMap
+from sparser_ros.backend.process.worker import KeptMap
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import SparserError
 
@@ -37,7 +36,8 @@ def kept(request, tmp_path_factory):
         session.add(one, first=begin)
         begin = one.sequence + 1
     verdict = session.auditor.audit()
-    run.journal.keep_map(KeptMap(verdict, 3, run.frontend.thinnings).encoded)
+    run.journal.keep_map(KeptMap(
+        wire.verdict_message(verdict, wire.Answer(0, -1)), 3, run.frontend.thinnings))
     run.close()
     kinds = {path.suffix for path in (folder / 'journal').iterdir()}
     assert kinds == {'.journal', '.graph', '.map', '.lock'}
@@ -49,7 +49,7 @@ def outcome(session, increments):
     """What a resume goes on with, as something that can be compared and counted."""
     digest = hashlib.sha256(session.front_end)
     for one in session.increments if increments else ():
-        digest.update(encode_increment(one))
+        digest.update(wire.increment_message(one))
     return (digest.hexdigest(), tuple(one.sequence for one in session.increments),
             tuple(one.number for one in session.records), session.kept is not None)
 
@@ -73,7 +73,7 @@ class InMemory:
         with monkeypatch.context() as patch:
             patch.setattr(type(path), 'read_bytes', lambda one: (
                 bad if one == path else self.contents[one]))
-            return journal_reader.newest(self), bad
+            return journal_records.newest(self.sessions()), bad
 
 
 def messages_at(data):

@@ -13,11 +13,23 @@ import pytest
 from graphs import random_graph
 from journal_world import Run, messages_of, no_objects, same_graph, simulated
 
+from sparser_ros.backend.process import wire
+from sparser_ros.backend.process.journal_records import (
+    MAP,
+    STATE,
+    Record,
+    map_in,
+    map_record,
+    pack,
+)
+from sparser_ros.backend.process.recording import Recording
+from sparser_ros.backend.process.worker import KeptMap
 from sparser_ros.backend.session.rulings import Ruling, Rulings
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.verdict import SegmentVerdict, VerdictKind
 from sparser_ros.config import SparserConfig, SparserError
 from sparser_ros.io import graph_bag
 from sparser_ros.io.graph_bag import node_config
-from sparser_ros.node.recording import Recording
 
 NOBODY = 65534
 """A user who owns nothing; permissions do not bind the first one."""
@@ -155,7 +167,7 @@ def test_other_robots_are_refused_and_other_values_are_named(tmp_path, recording
 
 def test_nothing_to_resume_is_a_fresh_start(tmp_path, recording):
     run = Run(recording[0], tmp_path / 'new', resume=True)
-    assert run.start.number is None and not run.increments
+    assert run.start.session is None and not run.increments
     run.close()
 
 
@@ -268,3 +280,63 @@ def test_landmark_sightings_are_kept_like_everything_else(tmp_path):
     run.play(messages[half:], half, flush=True).close()
     assert same_graph(run.graph, whole.graph)
     assert run.frontend.counters.as_dict() == whole.frontend.counters.as_dict()
+
+
+def test_a_map_of_the_first_layout_is_read(tmp_path):
+    """Verdicts were written field by field once, the newer fields missing in the oldest."""
+    located = np.array([True])
+    values = {
+        'answer': {'generation': 0, 'request': 4, 'audit': 1}, 'kind': 'agree', 'sequence': 7,
+        'request': -1, 'newest_stamp_ns': 9, 'anchored': True, 'gauge_name': None, 'message': '',
+        'placed': ['segment 0', 'L0'], 'status': 'converged', 'odometry_factors': {'A': 2.0},
+        'segments': [[0, 'A', 'located', '', 0.25]], 'findings': [['k', 'A', 'text', 1.0, 'm']],
+        'stats': {'rank': 2, 'init': 'file', 'formulation': 'schur', 'backend': 'cpu',
+                  'kernel': 'gm', 'seconds': {'solve': 0.5}, 'trace': [[0.1, 2.0]]},
+        'gate_reasons': [], 'gate_robots': [['B', 'why']], 'held_sources': ['B'],
+        'held_lengths': {'B': [0.3, 5.0]}, 'quarantined': [[3, 1]], 'biases': {'B': 0.1},
+        'noise': [['ranges', 'B', 0.5]],
+        'rulings': {'revision': 2, 'entries': [
+            {'action': 'ignore', 'kind': 'pair', 'names': ['A', 'L0'], 'begin_ns': 3,
+             'end_ns': 4}]}}
+    arrays = {
+        'rotation': np.eye(2)[None], 'translation': np.ones((1, 2)), 'landmarks': np.zeros((1, 2)),
+        'landmark_located': located, 'doubted_ranges': np.array([5]),
+        'weights.ranges': np.array([0.5])}
+    body = wire.encode('verdict', values, arrays)
+    path = tmp_path / 'sparser-000000-000000.map'
+    path.write_bytes(pack(Record(STATE, 0, 0, 0, 0, 0, body)))
+    kept, losses = map_in([path])
+    verdict = kept.verdict
+    assert not losses and (kept.epoch, kept.thinnings) == (4, 1)
+    assert (verdict.kind, verdict.sequence) == (VerdictKind.AGREE, 7)
+    assert verdict.segments == (SegmentVerdict(0, 'A', Location.LOCATED, '', 0.25),)
+    assert verdict.estimate.translation.tolist() == [[1.0, 1.0]]
+    assert verdict.stats.weights['ranges'].tolist() == [0.5]
+    assert verdict.stats.seconds == {'solve': 0.5} and verdict.stats.trace == ((0.1, 2.0),)
+    assert verdict.doubted_ranges.tolist() == [5] and not len(verdict.left_out_odometry)
+    assert verdict.radio_errors.bias_m == {'B': 0.1} and verdict.undetected is None
+    assert verdict.noise.log_factor == {('ranges', 'B'): 0.5}
+    assert verdict.held_lengths == {'B': (0.3, 5.0)} and verdict.odometry_factors == {'A': 2.0}
+    assert verdict.rulings.entries == (Ruling('ignore', 'pair', ('A', 'L0'), 3, 4),)
+    newer = KeptMap(wire.verdict_message(verdict, wire.Answer(0, -1)), 4, 1)
+    path.write_bytes(pack(map_record(newer)))
+    back, _ = map_in([path])
+    assert (back.epoch, back.thinnings) == (4, 1) and repr(back.verdict) == repr(verdict)
+    path.write_bytes(pack(Record(MAP, 1, 4, 0, 0, 0, wire.message('verdict', verdict=newer.epoch))))
+    none, losses = map_in([path])
+    assert none is None and 'solved anew' in losses[0]
+
+
+def test_a_journal_that_cannot_be_resumed_stays_and_another_session_begins(tmp_path, recording):
+    parameters, messages = recording
+    Run(parameters, tmp_path).play(messages[:50]).close()
+    before = {path.name: path.read_bytes() for path in tmp_path.glob('*.journal')}
+    config = SparserConfig.from_mapping(
+        {**parameters, 'robots': ['A', 'C'], 'node': {'journal': {'resume': True}}})
+    kept = Recording(config, tmp_path, no_objects)
+    finding, = kept.findings
+    assert 'not resumed, a new map begins' in finding.text
+    assert kept.resumed.session is None
+    kept.close()
+    after = {path.name: path.read_bytes() for path in tmp_path.glob('*.journal')}
+    assert len(after) == len(before) + 1 and all(after[name] == before[name] for name in before)

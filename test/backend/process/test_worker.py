@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
-from sparser_ros.backend.process import auditor_process
+from sparser_ros.backend.process import solver_process
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.config.backend_config import AuditConfig, WatchdogConfig
 
@@ -364,7 +364,7 @@ def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
 
 @pytest.mark.parametrize('asked', [True, False])
 def test_a_map_is_bounded_when_asked_for_or_at_rest(monkeypatch, increments, asked):
-    monkeypatch.setattr(auditor_process, '_AT_REST_S', 3600.0 if asked else 0.5)
+    monkeypatch.setattr(solver_process, '_AT_REST_S', 3600.0 if asked else 0.5)
     often = AuditConfig(period_s=0.05)
     with SolverWorker(config(worker='thread', audit=often)) as worker:
         for one in increments:

@@ -9,9 +9,7 @@ from backend_world import World, config
 
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.integrity.odometry_errors import SCALE, TURN, OdometryErrors
-from sparser_ros.backend.process.codec import decode
-from sparser_ros.backend.process.protocol import Answer
-from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
+from sparser_ros.backend.process.wire import Answer, decode, verdict_message
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.judgement import Judgement
@@ -23,7 +21,7 @@ from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.source_faults import SourceFaults
 from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.backend.session.tracker import Tracker
-from sparser_ros.backend.session.verdict import VerdictKind
+from sparser_ros.backend.session.verdict import Verdict, VerdictKind
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, ObservabilityConfig
 from sparser_ros.config.integrity import IntegrityConfig
@@ -275,8 +273,8 @@ def test_verdicts_survive_encoding():
         noise=Noise({('odometry', 'B'): 0.5, ('ranges', ''): -1.0}), variance={'B': 0.3},
         odometry_errors=OdometryErrors({('odometry_scale', 'B'): 0.1}),
         held_sources=('A',), held_lengths={'A': (0.3, 5.0)})
-    packet = decode(encode_verdict(verdict, Answer(2, 3)))
-    again = decode_verdict(packet)
+    packet = decode(verdict_message(verdict, Answer(2, 3)))
+    again = packet.part('verdict', Verdict)
     assert packet.values['answer'] == {'generation': 2, 'request': 3, 'audit': -1}
     for field in dataclasses.fields(verdict):
         one, other = getattr(verdict, field.name), getattr(again, field.name)

@@ -5,13 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from backend_world import World, config
+from backend_world import World, carried, config
 from scipy.stats import norm
 
 from sparser_ros.backend.integrity.undetected import _separations
-from sparser_ros.backend.process.codec import decode, decode_solution, encode_solution
-from sparser_ros.backend.process.protocol import Answer
-from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
 from sparser_ros.backend.session.protection_frame import scene_of
 from sparser_ros.backend.session.protection_levels import level, protection_levels
 from sparser_ros.backend.session.session import Session
@@ -125,7 +122,7 @@ def test_levels_bound_the_error_of_a_radio_that_is_long(known):
 @pytest.mark.parametrize('dimension', [2, 3])
 def test_a_session_states_levels_and_they_survive_the_pipe(dimension):
     _, solution = lived(dimension)
-    known = decode_solution(decode(encode_solution(solution))).protection
+    known = carried(solution).protection
     np.testing.assert_array_equal(known.horizontal_m, solution.protection.horizontal_m)
     np.testing.assert_array_equal(known.vertical_m, solution.protection.vertical_m)
     for one in solution.robots:
@@ -138,7 +135,7 @@ def test_a_session_states_levels_and_they_survive_the_pipe(dimension):
 def test_other_placements_faults_and_lost_robots_raise_the_level():
     session, solution = lived()
     verdict = session.auditor.audit(tracked_map(solution))
-    copy = decode_verdict(decode(encode_verdict(verdict, Answer(0, -1))))
+    copy = carried(verdict)
     assert copy.undetected == verdict.undetected and verdict.undetected.robots == ('A', 'B')
     assert [one.apart_m for one in copy.segments] == [one.apart_m for one in verdict.segments]
 

@@ -1,14 +1,12 @@
 """What the operator ignores or doubts is out of the map, or light in it, until it is revived."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
-from backend_world import World, config, graph_of
+from backend_world import World, carried, config, graph_of
 
-from sparser_ros.backend.process.codec import decode
-from sparser_ros.backend.process.protocol import Answer, rulings_message
-from sparser_ros.backend.process.verdict_codec import decode_verdict, encode_verdict
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.rulings import Ruling, Rulings, count
 from sparser_ros.backend.session.session import Session
@@ -98,14 +96,15 @@ def test_a_ruling_replaces_older_ones_and_is_revived_by_name():
 
 def test_rulings_cross_pipe_and_disk():
     rulings = ignore('pair', 'A', 'L0', begin_ns=3, end_ns=4)
-    assert Rulings.from_values(decode(rulings_message(rulings)).values) == rulings
+    assert carried(rulings) == rulings
+    assert Rulings.from_values(json.loads(json.dumps(rulings.values()))) == rulings
     assert Rulings.from_values(None) == Rulings()
     session = Session(config())
     for one in world(8).increments(2):
         session.add(one)
     session.rule(rulings)
     verdict = session.auditor.audit()
-    assert decode_verdict(decode(encode_verdict(verdict, Answer(0, -1)))).rulings == rulings
+    assert carried(verdict).rulings == rulings
 
 
 def shifted(parts, robot, metres):

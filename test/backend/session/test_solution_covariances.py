@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from backend_world import World, config
+from backend_world import World, carried, config
 
-from sparser_ros.backend.process.codec import decode, decode_solution, encode_solution
 from sparser_ros.backend.session.covariances import KNOWN_POSITIONS, NETWORK
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
@@ -124,7 +123,7 @@ def test_covariances_survive_the_pipe_and_are_off_on_request():
     free = lived(World(['curved', 'curved'], [(0, 0), (3, 2)], BEACONS, seed=3))[0]
     for solution in (fixed, free):
         sent = solution.covariances
-        copy = decode_solution(decode(encode_solution(solution))).covariances
+        copy = carried(solution).covariances
         np.testing.assert_array_equal(copy.poses, sent.poses)
         np.testing.assert_array_equal(copy.landmarks, sent.landmarks)
         assert (copy.robots, copy.gauge, copy.variance_factor) == (
@@ -142,7 +141,7 @@ def test_without_a_factor_there_is_no_covariance():
     assert session.solve(full=False).covariances is None
     solution, _ = lived(world, incremental=False)
     assert solution.covariances is None
-    assert decode_solution(decode(encode_solution(solution))).covariances is None
+    assert carried(solution).covariances is None
 
 
 @pytest.mark.parametrize('dimension', [2, 3])

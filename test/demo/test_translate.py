@@ -9,10 +9,10 @@ from rosbags.typesys import Stores
 from sensor_msgs.msg import Range
 
 from sparser_ros.config import ConfigError
+from sparser_ros.demo.player import same_definition, translated
 from sparser_ros.io.bag import BagMessage
 from sparser_ros.io.messages import typestore
-from sparser_ros.node.message_types import message_type
-from sparser_ros.node.translate import same_definition, translated
+from sparser_ros.node.messages import message_type
 
 
 def test_message_types_by_name():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparser_ros.node.clock_guard import ClockGuard
+from sparser_ros.node.watch import ClockGuard
 
 S = 10**9
 

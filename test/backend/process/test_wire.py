@@ -5,17 +5,16 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from backend_world import World, config
+from backend_world import World, carried, config
 
-from sparser_ros.backend.process.codec import (
+from sparser_ros.backend.process.wire import (
+    config_from,
+    config_text,
     decode,
-    decode_increment,
-    decode_solution,
-    encode,
-    encode_increment,
-    encode_solution,
+    increment_message,
+    increment_of,
+    message,
 )
-from sparser_ros.backend.process.protocol import config_from, config_text
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import GraphError, SparserError
@@ -71,9 +70,9 @@ def test_merged_increments_stand_for_their_parts(increments):
 
 def test_increments_survive_encoding(increments):
     for one in increments:
-        packet = decode(encode_increment(one))
+        packet = decode(increment_message(one))
         assert packet.values['first'] == one.sequence
-        assert same(decode_increment(packet), one)
+        assert same(increment_of(packet), one)
 
 
 def test_solutions_survive_encoding(increments):
@@ -82,17 +81,17 @@ def test_solutions_survive_encoding(increments):
     solution = session.solve()
     stats = dataclasses.replace(solution.stats, weights={'ranges': np.array([0.5, 1.0])})
     solution = dataclasses.replace(solution, stats=stats)
-    assert same(decode_solution(decode(encode_solution(solution))), solution)
+    assert same(carried(solution), solution)
 
 
 def test_every_cut_of_a_message_is_refused(increments):
-    data = encode_increment(increments[0])
+    data = increment_message(increments[0])
     for length in (0, 3, 8, 20, len(data) // 2, len(data) - 1):
         with pytest.raises(SparserError):
             decode(data[:length])
     with pytest.raises(SparserError, match='starts with'):
         decode(b'zzzz' + data[4:])
-    assert decode(encode('beat')).kind == 'beat'
+    assert decode(message('beat')).kind == 'beat'
 
 
 def test_the_configuration_survives_encoding():

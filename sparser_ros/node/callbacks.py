@@ -1,4 +1,4 @@
-"""Every callback of the node: how long it takes, and what it raises.
+"""Every callback of the node: how long it takes, what it raises, and what waits without blocking.
 
 A single-threaded executor is only as prompt as its slowest callback, and ends with the first
 exception that leaves one.
@@ -10,12 +10,14 @@ import functools
 import inspect
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
 
 F = TypeVar('F', bound=Callable[..., Any])
 
@@ -114,11 +116,6 @@ class CallbackTimes:
         self.errors[name] = CallbackError(count, text, time.monotonic())
         self._report(name, traceback.format_exc())
 
-    def clear(self) -> None:
-        """Forget everything measured so far (start-up is not operation)."""
-        for kind in self._kinds.values():
-            kind.__init__()  # type: ignore[misc]
-
     def greatest(self) -> tuple[float, str]:
         """(seconds, name) of the longest callback."""
         return max(
@@ -135,3 +132,46 @@ class CallbackTimes:
             }
             for name, kind in sorted(self._kinds.items()) if kind.count
         }
+
+
+class OnDemandTimer:
+    """Calls `work` every `period_s` of the steady clock from `wake()` until it returns False."""
+
+    def __init__(self, node: Node, period_s: float, work: Callable[[], bool | None]) -> None:
+        self._work = work
+        self._timer = node.create_timer(
+            period_s, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer.cancel()
+
+    def wake(self) -> None:
+        """There is something to do."""
+        if self._timer.is_canceled():
+            self._timer.reset()
+
+    def _tick(self) -> None:
+        if not self._work():
+            self._timer.cancel()
+
+
+POLL_PERIOD_S = 0.002
+"""Between two looks whether the work is done; a callback waits for so long at most."""
+
+
+class Condition:
+    """Awaitable in rclpy's executor: true once `holds()` is, false after `timeout_s`.
+
+    rclpy polls a suspended coroutine without pause, so each poll naps here: short enough for
+    every other callback, long enough to leave the interpreter to the thread that works.
+    """
+
+    def __init__(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        self._holds = holds
+        self._deadline = time.monotonic() + timeout_s
+
+    def __await__(self) -> Generator[None, None, bool]:
+        while not self._holds():
+            if time.monotonic() > self._deadline:
+                return False
+            time.sleep(POLL_PERIOD_S)
+            yield
+        return True

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from sparser_ros.node.latency import latencies
-from sparser_ros.node.processes import Child
+from sparser_ros.demo.demo_data import latencies
+from sparser_ros.demo.processes import Child
 
 
 def test_data_wait_for_the_first_solution_that_contains_them():

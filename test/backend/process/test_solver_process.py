@@ -1,10 +1,13 @@
-"""The auditor's share of the time."""
+"""How tracker and auditor share the time."""
+
+from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.backend.process.audit_rest import AuditRest
+from sparser_ros.backend.process.solver_process import AuditRest, rested_s
+from sparser_ros.solver.result import SolveStatus
 
 
 def shares(share, audit_s, scratch_s, seconds=2000.0, seed=0):
@@ -38,3 +41,10 @@ def test_audits_alone_have_all_of_the_share():
     rest.worked(10.0, 12.0, 0.0, 0.5)
     assert rest.audit_from_s == 14.0
     assert rest.scratch_from_s == 14.0
+
+
+@given(st.floats(0, 1e6), st.floats(0, 100), st.sampled_from(SolveStatus))
+def test_only_ticks_that_do_not_settle_are_followed_by_a_pause_as_long(begin, took, status):
+    end = begin + took
+    stalled = status is SolveStatus.STALLED
+    assert rested_s(status, begin, end) == (end + (end - begin) if stalled else end)

@@ -1,0 +1,493 @@
+"""The tracker process and the auditor process: each at its end of a pipe.
+
+Both take the same increments. The tracker takes verdicts and answers requests with solutions; the
+auditor audits at its own pace and sends verdicts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import queue
+import signal
+import threading
+import time
+import traceback
+from dataclasses import replace
+from multiprocessing.connection import Connection
+
+from ...array_types import Array
+from ...graph.thinning import Renumbering
+from ...solver.result import SolveStatus
+from ...solver.trust_region import Observer
+from ..session.auditor import Auditor
+from ..session.live_calibration import LiveCalibration
+from ..session.radio_errors import RadioErrors
+from ..session.renumbered import tracked_of
+from ..session.rulings import Rulings
+from ..session.session import Session
+from ..session.solution import Solution
+from ..session.tracked_map import TrackedMap, tracked_map
+from ..session.tracker import REFUSED, Tracker
+from ..session.verdict import Verdict
+from . import wire
+from .wire import Answer, Packet, Request
+
+_REST_WITHOUT_REASON = 9.0
+"""Rest after a start from scratch, over its duration, from which the next one needs no reason: a
+tenth of the auditor's time finds maps that nothing else speaks for."""
+_REST_OF_CALIBRATION = 9.0
+"""Rest after a solve of the calibration of radios, over its duration: a tenth of the time."""
+_AT_REST_S = 10.0
+"""Without new data, after which the node is at rest; odometry of a robot that stands still brings
+some every 5 s (`keyframes.time_s`)."""
+_NOW_S = 1e-3
+"""Wait for messages that may have come already."""
+_LOOK_S = 0.2
+"""Period of the look whether an audit is due: short against the ticks that its verdict is for."""
+
+
+class TrackerLoop:
+    """The tracker on one end of a pipe; with the auditor in turns where it has no process."""
+
+    def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
+        self._config = wire.config_from(config)
+        self._endpoint = Endpoint(
+            pipe, self._config.backend.watchdog.heartbeat_period_s, own_process=own_process)
+        self._generation = 0
+        self._audit = -1
+        """Newest audit request that the tracker has a verdict on."""
+        self._requests: list[Request] = []
+        self._rulings = Rulings()
+        self._session = self._new(0)
+        self._rest_until_s = 0.0
+
+    def _new(self, epoch: int) -> Tracker | Session:
+        if self._config.backend.auditor == 'process':
+            return Tracker(self._config, epoch=epoch)
+        session = Session(self._config, bounded=True, epoch=epoch)
+        session.rule(self._rulings)
+        return session
+
+    def run(self) -> None:
+        """Serve until the pipe closes."""
+        from ...solver.warm_up import warm_up
+        from ..observability.comparison_warm_up import warm_up as warm_up_comparison
+
+        warm_up(self._config.dimension, self._config.solver)
+        if self._config.backend.auditor == 'inline':
+            warm_up_comparison(self._config.dimension)
+        self._endpoint.send(wire.message(wire.READY))
+        while not self._endpoint.ended.is_set():
+            rest_s = self._rest_until_s - time.monotonic()
+            for packet in self._endpoint.receive(max(rest_s, 0.0) if self._requests else None):
+                self._handle(packet)
+            rested = time.monotonic() >= self._rest_until_s
+            if self._requests and rested and not self._endpoint.ended.is_set():
+                self._answer()
+
+    def _handle(self, packet: Packet) -> None:
+        values = packet.values
+        if packet.kind == wire.INCREMENT:
+            self._session.add(wire.increment_of(packet), first=values['first'])
+        elif packet.kind == wire.SOLVE:
+            self._requests.append(packet.part('request', Request))
+        elif packet.kind == wire.VERDICT and isinstance(self._session, Tracker):
+            answer = packet.answer
+            if answer.generation == self._generation:
+                self._session.adopt(packet.part('verdict', Verdict))
+                self._audit = max(self._audit, answer.request)
+        elif packet.kind == wire.RULINGS:
+            self._rulings = packet.part('rulings', Rulings)
+            if isinstance(self._session, Session):
+                self._session.rule(self._rulings)
+        elif packet.kind == wire.THIN:
+            self._generation = values['generation']
+            self._session.thin(wire.increment_of(packet), packet.part('to', Renumbering))
+        elif packet.kind == wire.RESET:
+            self._generation, self._requests = values['generation'], []
+            self._session = self._new(values['epoch'])
+        elif packet.kind == wire.CONFIGURE:
+            self._config = wire.config_from(values['config'])
+            self._session.config = self._config
+        elif packet.kind == wire.CLOSE:
+            self._endpoint.ended.set()
+
+    def _answer(self) -> None:
+        """One solution answers all requests that wait."""
+        begin, requests, self._requests = time.monotonic(), self._requests, []
+        wishes = [one.full for one in requests]
+        full = True if True in wishes else None if None in wishes else False
+        answer = Answer(self._generation, max(one.number for one in requests), self._audit)
+        try:
+            solution = self._session.solve(full) if isinstance(
+                self._session, Session) else self._session.solve()
+            if full and isinstance(self._session, Session):
+                answer = Answer(answer.generation, answer.request, answer.request)
+            self._endpoint.send(wire.message(wire.SOLUTION, answer=answer, solution=solution))
+            self._rest_until_s = rested_s(solution.status, begin, time.monotonic())
+            if full and isinstance(self._session, Session) and self._session.bound is not None:
+                self._endpoint.send(wire.message(
+                    wire.BOUND, answer=answer, bound=self._session.bound))
+        except Exception as error:
+            # Nothing that a solve raises may silence the node: it is reported, the loop goes on.
+            self._endpoint.send_failure(answer, error)
+
+
+def rested_s(status: SolveStatus, begin_s: float, end_s: float) -> float:
+    """When the next tick may begin after one from `begin_s` to `end_s`.
+
+    Ticks that do not settle are long, and mostly those of a wrong map. They leave half of the time
+    to the auditor, which can find a better one.
+    """
+    return end_s + (end_s - begin_s if status is SolveStatus.STALLED else 0.0)
+
+
+def tracker_main(pipe: Connection, config: str) -> None:
+    """Entry point of the tracker process."""
+    begin_process()
+    TrackerLoop(pipe, config, own_process=True).run()
+
+
+class _NewDataError(Exception):
+    """Data came during work that is only for times without any."""
+
+
+class AuditorLoop:
+    """The auditor on one end of a pipe."""
+
+    def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
+        self._config = wire.config_from(config)
+        self._own_process = own_process
+        self._endpoint = Endpoint(
+            pipe, self._config.backend.watchdog.heartbeat_period_s, own_process=own_process)
+        self._rulings = Rulings()
+        self._auditor = self._new()
+        self._tracked: TrackedMap | None = None
+        self._compared: TrackedMap | None = None
+        """The tracker's map that the last audit had."""
+        self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
+        self._generation, self._request = 0, -1
+        self._paused = False
+        """Whether nothing is done but what is asked for."""
+        self._ended_s = self._newest_s = time.monotonic()
+        """End of the last audit, and when the newest increment came."""
+        self._rest = AuditRest(self._ended_s)
+        self._scratch_anyway_s = math.inf
+
+    def _new(self) -> Auditor:
+        auditor = Auditor(self._config, bounded=True)
+        auditor.rule(self._rulings)
+        return auditor
+
+    def run(self) -> None:
+        """Serve until the pipe closes."""
+        from ...solver.warm_up import warm_up
+        from ..observability.comparison_warm_up import warm_up as warm_up_comparison
+
+        warm_up(self._config.dimension, self._config.solver)
+        warm_up_comparison(self._config.dimension)
+        if self._own_process:
+            # Not before: robots are located only after the first audit.
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, 0, self._config.backend.audit.niceness)
+        self._endpoint.send(wire.message(wire.READY))
+        while not self._endpoint.ended.is_set():
+            looked = time.monotonic()
+            for packet in self._endpoint.receive(_LOOK_S):
+                self._handle(packet)
+            if self._endpoint.ended.is_set():
+                break
+            if self._wanted():
+                self._audit()
+                continue
+            worked = not self._paused and self._worked()
+            if not worked and self._request < 0:
+                # Increments come more often than it is worth looking at the graph.
+                self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
+
+    def _handle(self, packet: Packet) -> None:
+        values = packet.values
+        if packet.kind == wire.INCREMENT:
+            self._newest_s = time.monotonic()
+            self._auditor.add(wire.increment_of(packet), first=values['first'])
+        elif packet.kind == wire.SOLUTION:
+            if packet.answer.generation == self._generation:
+                self._tracked = tracked_map(packet.part('solution', Solution))
+        elif packet.kind == wire.AUDIT:
+            self._request = max(self._request, packet.part('request', Request).number)
+        elif packet.kind == wire.THIN:
+            self._thin(packet)
+        elif packet.kind == wire.RESET:
+            self._generation, self._request = values['generation'], -1
+            self._auditor, self._tracked = self._new(), None
+            self._calibration = LiveCalibration()
+        elif packet.kind == wire.RULINGS:
+            self._rulings = packet.part('rulings', Rulings)
+            self._auditor.rule(self._rulings)
+        elif packet.kind == wire.CONFIGURE:
+            self._config = wire.config_from(values['config'])
+            self._auditor.config = self._config
+            self._apply_calibration()
+        elif packet.kind == wire.PAUSE:
+            self._paused = values['paused']
+        elif packet.kind == wire.CLOSE:
+            self._endpoint.ended.set()
+
+    def _thin(self, packet: Packet) -> None:
+        to = packet.part('to', Renumbering)
+        self._generation = packet.values['generation']
+        self._auditor.thin(wire.increment_of(packet), to)
+        if self._tracked is not None:
+            self._tracked = tracked_of(self._tracked, to)
+
+    def _worked(self) -> bool:
+        """Whether a step of what goes on between audits was due, and made."""
+        return self._calibrated() or (self._at_rest() and self._prove(self._until_new_data))
+
+    def _at_rest(self) -> bool:
+        """Whether no data have come for a while, and all audits of what came are made."""
+        auditor = self._auditor
+        return (time.monotonic() - self._newest_s >= _AT_REST_S and not auditor.postponed
+                and auditor.sequence <= auditor.audited_sequence)
+
+    def _until_new_data(self, iteration: int, cost: float, y: Array) -> None:
+        """An observer that ends what it observes once a message waits."""
+        if self._endpoint.has_message:
+            raise _NewDataError
+
+    def _calibrated(self) -> bool:
+        """Whether a step of the calibration of radios was due, and made."""
+        begin = time.monotonic()
+        if begin < self._calibrate_from_s or not self._calibration.step(
+                self._auditor.solved, self._config):
+            return False
+        self._apply_calibration()
+        now = time.monotonic()
+        self._calibrate_from_s = now + _REST_OF_CALIBRATION * (now - begin)
+        self._rest.also_worked(begin, now, self._config.backend.audit.time_share)
+        return True
+
+    def _apply_calibration(self) -> None:
+        """Take off what the last calibration has found, where that is to be and is new."""
+        options = self._config.calibration
+        errors = RadioErrors()
+        if options.live and options.mode == 'apply':
+            errors = self._calibration.errors
+        least = options.bias_floor_m if errors else 0.0
+        if errors.may_differ(self._auditor.calibrated, least):
+            self._auditor.calibrate(errors)
+
+    def _prove(self, observer: Observer | None = None) -> bool:
+        """Whether the map of the last audit was not bounded yet and now is; the bound is sent."""
+        begin, before = time.monotonic(), self._auditor.bound
+        try:
+            worked = self._auditor.prove(observer)
+        except _NewDataError:
+            worked, self._newest_s = True, time.monotonic()
+        bound = self._auditor.bound
+        if bound is not None and bound is not before:
+            self._endpoint.send(wire.message(
+                wire.BOUND, answer=Answer(self._generation, -1), bound=bound))
+        if worked:
+            self._rest.also_worked(
+                begin, time.monotonic(), self._config.backend.audit.time_share)
+        return worked
+
+    def _wanted(self) -> str:
+        """Why an audit should run now, or ''."""
+        if self._request >= 0:
+            return 'asked for'
+        if self._paused:
+            return ''
+        if self._auditor.retold and self._auditor.sequence >= 0:
+            return self._auditor.retold
+        now, period = time.monotonic(), self._config.backend.audit.period_s
+        if self._auditor.postponed and now >= self._rest.scratch_from_s:
+            return self._auditor.postponed
+        if self._scratch_anyway(now):
+            return 'a start from scratch now and then'
+        if now < self._rest.audit_from_s:
+            return ''
+        if self._tracked is not None and self._tracked.doubt == REFUSED and (
+                self._tracked is not self._compared):
+            return REFUSED
+        if self._auditor.sequence <= self._auditor.audited_sequence:
+            return ''
+        if period > 0 and now - self._ended_s >= period:
+            return 'now and then'
+        return self._auditor.due('' if self._tracked is None else self._tracked.doubt)
+
+    def _scratch_anyway(self, now: float) -> bool:
+        """Whether a start from scratch needs no reason at `now` (seconds of `time.monotonic`)."""
+        return self._auditor.has_news and now >= self._scratch_anyway_s
+
+    def _audit(self) -> None:
+        request, self._request = self._request, -1
+        answer, begin = Answer(self._generation, request), time.monotonic()
+        try:
+            verdict = self._caught_up(self._verdict(request))
+            self._endpoint.send(wire.verdict_message(verdict, answer))
+        except Exception as error:
+            # Nothing that an audit raises may end the checks: it is reported, and the loop goes on.
+            self._endpoint.send_failure(answer, error)
+        self._ended_s = time.monotonic()
+        scratch = self._auditor.scratch_s
+        self._rest.worked(begin, self._ended_s, scratch, self._config.backend.audit.time_share)
+        if scratch > 0:
+            self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON
+        if request >= 0:
+            self._prove()
+
+    def _verdict(self, request: int) -> Verdict:
+        tracked = self._tracked
+        if tracked is not None and tracked.sequence > self._auditor.sequence:
+            # A solution overtook increments after a restart of this process: not yet comparable.
+            tracked = None
+        self._compared, now = tracked, time.monotonic()
+        return self._with_radios(self._auditor.audit(
+            tracked, request=request, preliminary=self._say,
+            scratch=True if self._scratch_anyway(now)
+            else None if now >= self._rest.scratch_from_s else False))
+
+    def _caught_up(self, verdict: Verdict) -> Verdict:
+        """The verdict with its map continued to what came while it was made."""
+        auditor, generation, most = self._auditor, self._generation, math.inf
+        packets = self._endpoint.receive(_NOW_S)
+        # Each round is for what came during the one before, and far shorter where it keeps up.
+        while packets and len(packets) < most:
+            most = len(packets)
+            for packet in packets:
+                self._handle(packet)
+            if auditor is not self._auditor or generation != self._generation:
+                # A reset, or a thinned graph: the verdict is of other poses.
+                return verdict
+            verdict = auditor.caught_up(verdict)
+            packets = self._endpoint.receive(_NOW_S)
+        for packet in packets:
+            self._handle(packet)
+        return verdict
+
+    def _with_radios(self, verdict: Verdict) -> Verdict:
+        """A verdict with what the last calibration of radios has found."""
+        return replace(verdict, findings=verdict.findings + self._calibration.findings)
+
+    def _say(self, verdict: Verdict) -> None:
+        """What holds until the starts from scratch are done."""
+        self._endpoint.send(wire.verdict_message(
+            self._with_radios(verdict), Answer(self._generation, -1)))
+
+
+def auditor_main(pipe: Connection, config: str) -> None:
+    """Entry point of the auditor process."""
+    begin_process()
+    AuditorLoop(pipe, config, own_process=True).run()
+
+
+class AuditRest:
+    """Rest after audits and after starts from scratch; all times in s of one clock.
+
+    All work draws on one account, `share` of the time. A start from scratch waits until all work
+    before it has been rested for. Audits without one go on meanwhile, with half of the share, so
+    that the other half pays for the next start and for bounds.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self.audit_from_s = self.scratch_from_s = now_s
+
+    def worked(self, begin_s: float, end_s: float, scratch_s: float, share: float) -> None:
+        """An audit took this long, `scratch_s` of it for a start from scratch."""
+        indebted = scratch_s > 0 or self.scratch_from_s > begin_s
+        self.also_worked(begin_s, end_s, share)
+        own = share / 2 if indebted else share
+        self.audit_from_s = end_s + (end_s - begin_s - scratch_s) * (1 - own) / own
+
+    def also_worked(self, begin_s: float, end_s: float, share: float) -> None:
+        """Something else, after which an audit need not wait, took this long."""
+        self.scratch_from_s = max(self.scratch_from_s, begin_s) + (end_s - begin_s) / share
+
+
+class Endpoint:
+    """One end of a pipe in a process of its own, or in a thread: messages in, answers and signs of
+    life out.
+
+    CHOLMOD holds the interpreter lock for a second and more. A reader thread empties the pipe
+    whenever the lock is free, so that a large increment never waits for a solve to end with the
+    pipe full in both directions.
+    """
+
+    def __init__(self, pipe: Connection, beat_period_s: float, *, own_process: bool) -> None:
+        self._pipe, self._period_s, self._own_process = pipe, beat_period_s, own_process
+        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._sending = threading.Lock()
+        self.ended = threading.Event()
+        """Set once the node is gone or asks to end."""
+        for work, name in ((self._read, 'reader'), (self._beat, 'beat')):
+            threading.Thread(target=work, name=f'sparser-{name}', daemon=True).start()
+
+    def receive(self, timeout_s: float | None = None) -> list[Packet]:
+        """All waiting messages; waits for one (None = for ever). [] after the end or in vain."""
+        packets: list[Packet] = []
+        try:
+            message = self._inbox.get(timeout=timeout_s)
+            while message is not None:
+                packets.append(wire.decode(message))
+                message = self._inbox.get_nowait()
+        except queue.Empty:
+            return packets
+        self.ended.set()
+        return []
+
+    @property
+    def has_message(self) -> bool:
+        """Whether `receive` would not wait."""
+        return not self._inbox.empty()
+
+    def send(self, message: bytes) -> None:
+        """Send one message; the node being gone ends the process."""
+        with self._sending:
+            try:
+                self._pipe.send_bytes(message)
+            except OSError:
+                self._end()
+
+    def send_failure(self, answer: Answer, error: Exception) -> None:
+        """Tell of an exception, which is being handled, that ended a solve or an audit."""
+        self.send(wire.message(
+            wire.FAILED, answer=answer, text=f'{type(error).__name__}: {error}',
+            traceback=traceback.format_exc()))
+
+    def _read(self) -> None:
+        while True:
+            try:
+                self._inbox.put(self._pipe.recv_bytes())
+            except (EOFError, OSError):
+                self._end()
+                return
+
+    def _beat(self) -> None:
+        parent = os.getppid()
+        while not self.ended.wait(self._period_s):
+            if self._own_process and os.getppid() != parent:
+                self._end()
+            self.send(wire.message(wire.BEAT))
+
+    def _end(self) -> None:
+        """The node is gone: a process of its own ends at once, whatever it is doing."""
+        if self._own_process:
+            os._exit(0)
+        self.ended.set()
+        self._inbox.put(None)
+
+
+def begin_process() -> None:
+    """Prepare a spawned process: signals, memory, threads."""
+    from ...linalg.process import keep_blas_on_one_thread, keep_freed_memory
+
+    # Ctrl-C goes to the whole process group; the node decides when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, 'pthread_sigmask'):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    keep_freed_memory()
+    keep_blas_on_one_thread()
