@@ -50,6 +50,9 @@ MEMORY_NS = 30_000_000_000
 """After this much data time without late messages nothing waits any more."""
 LATENESS_FACTOR = 1.2
 """Wait longer than the latest message was late: the next one may be a bit later still."""
+MANY_REFUSED, REFUSED_SHARE = 20, 0.2
+"""Messages that lie elsewhere, and their share of the believed ones, from which they are no
+outliers: two sources publish on one topic."""
 RATIO_SPAN_M = 20.0
 """Way over which the speed of messages is compared with their poses: 1 % of jitter is 0.2 m."""
 
@@ -393,8 +396,14 @@ class OdometryGate:
             value = self._rule.distance(self._last, first)
             text = (f'{many} of {subject} lay {value:.6g} m away, {when}, and the next one did '
                     'not: dropped')
+        kind, refused = 'odometry_outlier', self._counters.dropped['implausible']
+        if self._last is not None and refused > MANY_REFUSED and refused > (
+                REFUSED_SHARE * self._counters.accepted):
+            kind, text = 'odometry_sources', (
+                f'{subject} jumps to and fro, as if two sources published it: one of them is '
+                'dropped; `ros2 topic info -v` on its topic names the publishers')
         self._events.add(self._last.stamp_ns if self._last else first.stamp_ns,
-                         Finding('odometry_outlier', self._robot, text, value, 'm'))
+                         Finding(kind, self._robot, text, value, 'm'))
 
     def _confirm(self) -> None:
         """Believe the suspects: they agree with one another."""

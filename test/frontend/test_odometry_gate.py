@@ -98,6 +98,18 @@ def test_one_absurd_message_is_dropped_and_named(dimension, seed, absurd, at):
 
 
 @pytest.mark.parametrize(('dimension', 'seed'), CASES)
+def test_two_sources_on_one_topic_are_told(dimension, seed):
+    samples = readings(Robot('A', dimension, seed), 20.0)
+    both = [one for k, first in enumerate(samples) for one in (first, type(first)(**{
+        **vars(moved(first, np.array([3.0, 8.0, 0.0]))),
+        'stamp_ns': first.stamp_ns + 10_000_000}))[:1 + (k > 5)]]
+    frontend, graph = fed(both, dimension)
+    assert segments(graph) == 1 and set(kinds(frontend)) == {'odometry_outlier', 'odometry_sources'}
+    assert 'as if two sources published it' in kinds_text(frontend)
+    assert frontend.counters.odometry.accepted == len(samples)
+
+
+@pytest.mark.parametrize(('dimension', 'seed'), CASES)
 def test_a_silence_widens_the_edge_by_what_the_robot_may_have_done(dimension, seed):
     samples = [s for k, s in enumerate(readings(Robot('A', dimension, seed), 80.0))
                if not 200 < k < 600]
