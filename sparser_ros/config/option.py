@@ -214,6 +214,28 @@ def flat(
             yield name, value
 
 
+def nested(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Dotted names unfolded and keys spelled as text.
+
+    The fields of radios and inputs may hold dots themselves (field paths), but only as values.
+    """
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        *path, last = str(key).split('.')
+        place = result
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f'{key}: {part!r} is both a value and a group')
+        if isinstance(value, Mapping):
+            inner = nested(value)
+            old = place.get(last)
+            place[last] = {**old, **inner} if isinstance(old, dict) else inner
+        else:
+            place[last] = value
+    return result
+
+
 def _assemble(cls: type, checked: Mapping[str, Any], prefix: str) -> Any:
     hints = _hints(cls)
     arguments: dict[str, Any] = {}

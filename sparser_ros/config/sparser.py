@@ -32,7 +32,7 @@ from .inputs_config import (
     named,
 )
 from .node_config import NodeConfig
-from .option import build, option, section, walk
+from .option import build, nested, option, section, walk
 from .solver_config import LiveSolverConfig, SolverConfig
 from .yaml_file import NODE, YamlFile, merged
 
@@ -157,9 +157,9 @@ class SparserConfig:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> SparserConfig:
         """From nested or dotted names (`ranges.max_m`, `radios.17.robot`), as ROS has them."""
-        nested = _nested({k: v for k, v in values.items()
-                          if not any(k == o or k.startswith(o + '.') for o in ROS_OWN)})
-        return build(cls, nested)
+        groups = nested({k: v for k, v in values.items()
+                         if not any(k == o or k.startswith(o + '.') for o in ROS_OWN)})
+        return build(cls, groups)
 
     @classmethod
     def from_yaml(cls, path: str | Path, **overrides: Any) -> SparserConfig:
@@ -206,25 +206,3 @@ def load_yaml(path: str | Path) -> dict[str, Any]:
     for block in ours:
         values = merged(values, block.values)
     return values
-
-
-def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Dotted names unfolded and keys spelled as text.
-
-    The fields of radios and inputs may hold dots themselves (field paths), but only as values.
-    """
-    result: dict[str, Any] = {}
-    for key, value in values.items():
-        *path, last = str(key).split('.')
-        place = result
-        for part in path:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                raise ConfigError(f'{key}: {part!r} is both a value and a group')
-        if isinstance(value, Mapping):
-            inner = _nested(value)
-            old = place.get(last)
-            place[last] = {**old, **inner} if isinstance(old, dict) else inner
-        else:
-            place[last] = value
-    return result

@@ -26,7 +26,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ..config import ConfigError, FlatOption, FormatError, build, check, walk
-from ..config.option import flat
+from ..config.option import flat, nested
 from ..config.sparser import ROS_OWN, SparserConfig
 from ..config.yaml_file import YamlFile, merged
 
@@ -152,17 +152,16 @@ class Parameters:
 
     def _declare_mapping(self, option: FlatOption, overrides: Mapping[str, Parameter]) -> None:
         prefix = option.name + '.'
-        nested: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for name, parameter in sorted(overrides.items()):
             if not name.startswith(prefix):
                 continue
             about = ParameterDescriptor(
                 description=option.info.doc, read_only=True, dynamic_typing=True)
             self._node.declare_parameter(name, parameter.value, about)
-            value = self._as_written(option, name, parameter.value)
-            _put(nested, name[len(prefix):].split('.'), value)
-        if nested:
-            self._values[option.name] = nested
+            entries[name.removeprefix(prefix)] = self._as_written(option, name, parameter.value)
+        if entries:
+            self._values[option.name] = nested(entries)
 
     def _validate(self, parameters: Sequence[Parameter]) -> SetParametersResult:
         try:
@@ -256,9 +255,3 @@ def _plain(value: Any) -> Any:
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and any(
         isinstance(item, str) for item in value))
-
-
-def _put(target: dict[str, Any], path: list[str], value: Any) -> None:
-    for name in path[:-1]:
-        target = target.setdefault(name, {})
-    target[path[-1]] = value

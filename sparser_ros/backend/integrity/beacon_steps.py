@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ...array_types import Array, Index
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .doubts import in_stretch

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import bdtr, betaincinv, ndtri, xlogy
 
 from ...array_types import Array, Index, Mask
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 

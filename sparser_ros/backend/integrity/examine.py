@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ...array_types import Array, Index
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, range_directions, range_residuals, squared_residuals
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds, range_ends

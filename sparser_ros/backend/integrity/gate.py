@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import bdtrik, chdtri, ndtri
 
 from ...array_types import Array, Mask
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .doubts import Rows, lower_share

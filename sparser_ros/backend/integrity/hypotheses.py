@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ...array_types import Array, Index
 from ...calibrate.radio_words import doubt
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph import (
     Estimate,
     Graph,

@@ -31,7 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index, Mask
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table
 from ...graph.owners import owners
 from ...graph.residuals import antennas

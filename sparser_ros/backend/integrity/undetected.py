@@ -33,7 +33,7 @@ import scipy.linalg
 from scipy.special import softmax
 
 from ...array_types import Array, Index, Mask
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
 from .hypotheses import ANTENNA, Hypothesis

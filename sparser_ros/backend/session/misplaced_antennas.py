@@ -33,7 +33,7 @@ from .retry import Retry
 from .taken_lengths import TakenLengths
 
 if TYPE_CHECKING:
-    from ...config.integrity import IntegrityConfig
+    from ...config.backend_config import IntegrityConfig
     from ...config.sparser import SparserConfig
 
 _ROUNDS = 3

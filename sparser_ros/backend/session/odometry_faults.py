@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...array_types import Index
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...graph.thinning import RELATIVE, Renumbering

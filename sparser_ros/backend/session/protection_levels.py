@@ -28,7 +28,7 @@ from .solution import Location
 from .verdict import Verdict
 
 if TYPE_CHECKING:
-    from ...config.integrity import IntegrityConfig
+    from ...config.backend_config import IntegrityConfig
 
 STATED = frozenset({Location.LOCATED, Location.POSITION_ONLY, Location.AMBIGUOUS})
 """Robots whose position is published, or would be but for another placement."""

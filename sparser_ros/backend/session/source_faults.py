@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...array_types import Array, Index
-from ...config.integrity import IntegrityConfig
+from ...config.backend_config import IntegrityConfig
 from ...graph import Graph
 from ...graph.finding import Finding
 from ...graph.thinning import Renumbering

@@ -9,7 +9,7 @@ from sparser_ros.backend.integrity.doubts import REJECTED_WEIGHT
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.hypotheses import SharedError, hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import range_directions, range_residuals, range_vectors
 from sparser_ros.graph.range_ends import range_ends
 

@@ -13,7 +13,7 @@ from sparser_ros.backend.integrity.doubts import (
     lower_share,
     upper_share,
 )
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.range_ends import RangeEnds
 
 ALARM = 1e-6

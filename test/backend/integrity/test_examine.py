@@ -14,7 +14,7 @@ from faulty_world import (
 )
 
 from sparser_ros.backend.integrity.examine import examine
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 
 KNOWN = (0, 1, 2, 3, 4, 5)
 CONFIG = IntegrityConfig()

@@ -8,7 +8,7 @@ from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.hypotheses import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of, selected
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
 from sparser_ros.graph.range_ends import range_ends

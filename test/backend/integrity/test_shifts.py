@@ -5,7 +5,7 @@ import pytest
 
 from sparser_ros.backend.integrity.doubts import Rows
 from sparser_ros.backend.integrity.shifts import shifts
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.range_ends import RangeEnds
 
 ALARM, SIGMA = 1e-6, 0.1

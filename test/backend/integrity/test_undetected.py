@@ -29,7 +29,7 @@ from sparser_ros.backend.integrity.undetected import (
     in_words,
 )
 from sparser_ros.config import SolverConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import range_residuals
 from sparser_ros.graph.precision import chi_square_kappa
 from sparser_ros.graph.range_ends import range_ends

@@ -9,9 +9,8 @@ from backend_world import World, config
 from sparser_ros.backend.process import solver_process
 from sparser_ros.backend.process.worker import SolverWorker
 from sparser_ros.backend.session.radio_errors import BIAS
-from sparser_ros.config.backend_config import AuditConfig
+from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
-from sparser_ros.config.integrity import IntegrityConfig
 from sparser_ros.config.solver_config import LiveSolverConfig
 
 BIAS_M, PATIENCE_S = 0.4, 300

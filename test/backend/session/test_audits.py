@@ -23,8 +23,7 @@ from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.verdict import Verdict, VerdictKind
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend_config import AuditConfig, ObservabilityConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig, ObservabilityConfig
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve
 

@@ -18,7 +18,7 @@ from sparser_ros.backend.session.lasting_biases import LastingBiases
 from sparser_ros.backend.session.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.owners import owners
 
 LENGTH_M = 0.8

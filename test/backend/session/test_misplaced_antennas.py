@@ -15,7 +15,7 @@ from sparser_ros.backend.session.radio_findings import antennas_of
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.taken_lengths import TakenLengths
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 
 ERROR_M = (0.6, -0.35)
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]

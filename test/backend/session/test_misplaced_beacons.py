@@ -9,7 +9,7 @@ from backend_world import World, config
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 
 BEACONS = [[8.0, 1.0], [-3.0, 8.0], [4.0, -7.0], [10.0, 9.0], [-8.0, -4.0]]
 OPTIONS = config(robots=('A',), solver=SolverConfig(robust=RobustConfig(kernel='gm')))

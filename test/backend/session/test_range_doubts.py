@@ -25,8 +25,7 @@ from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend_config import AuditConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.graph import range_residuals
 from sparser_ros.graph.finding import Finding
 

@@ -16,8 +16,7 @@ from sparser_ros.backend.session.rival_maps import with_rivals
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.backend_config import ObservabilityConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig, ObservabilityConfig
 
 SCALE = 'odometry_scale of B'
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]

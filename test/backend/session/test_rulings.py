@@ -11,7 +11,7 @@ from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.rulings import Ruling, Rulings, count
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import RelativePoses
 
 SECOND = 10**9

@@ -10,7 +10,7 @@ from sparser_ros.backend.session.covariances import KNOWN_POSITIONS, NETWORK
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
-from sparser_ros.config.integrity import IntegrityConfig
+from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.solver.covariance import marginal_covariance
 
 KERNEL = SolverConfig(robust=RobustConfig(kernel='gm', threshold=4.0, weight_floor=1e-12))
