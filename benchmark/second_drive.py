@@ -3,16 +3,13 @@
 The first drive's beacons are saved as `~/save` does, the second begins in them as with
 `node.map_file`, without an initial pose. Errors are against the simulated truth: the first drive's
 map says where its frame lies, nothing of the second drive is aligned.
-`python -m benchmark.second_drive [--seeds 10] [--robots 2] [--minutes 2] [--live] …`
+`python -m benchmark.second_drive [--seeds 10] [--robots 2] [--minutes 2] …`
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,9 +24,8 @@ from sparser_ros.config import SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import Frontend
-from sparser_ros.io import atomic, beacon_file, simulation
+from sparser_ros.io import simulation
 from sparser_ros.io.simulation import START_NS, Simulation
-from sparser_ros.io.tum import safe_names
 from sparser_ros.linalg.rotations import align, aligned_errors
 from sparser_ros.node import saving
 
@@ -49,8 +45,6 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--beacons', type=int, default=6)
     made.add_argument('--minutes', type=float, default=2.0)
     made.add_argument('--radius', type=float, default=20.0, metavar='M')
-    made.add_argument('--live', action='store_true', help='into the real node, by dev/demo')
-    made.add_argument('--rate', type=float, default=4.0, help='with --live: times real time')
     made.add_argument('--out', type=Path, default=Path('out/bench'), metavar='DIR')
     args = made.parse_args(argv)
     table = Table('second_drive', f'Second drives: {args.robots} robots, {args.minutes:g} min', {
@@ -62,8 +56,7 @@ def main(argv: list[str] | None = None) -> int:
         first = SimulationConfig(
             robots=args.robots, beacons=args.beacons, minutes=args.minutes, seed=seed,
             radius=args.radius, truth_rate=0.0)
-        rows.append({'seed': seed, **(
-            live(first, args.rate, args.out / f'live{seed}') if args.live else measured(first))})
+        rows.append({'seed': seed, **measured(first)})
         table.add(rows[-1])
     table.add({'seed': 'median', **{
         key: median([row[key] for row in rows if key in row])
@@ -87,7 +80,7 @@ class Drive:
     located: int
     """Robots, at the end."""
     after_s: float
-    """Data until all of them were located; nan = never, or not known."""
+    """Data until all of them were located; nan = never."""
 
 
 def pair(config: SimulationConfig) -> tuple[Simulation, Simulation]:
@@ -125,43 +118,6 @@ def compared(first: Drive, second: Drive) -> Row:
     return {
         **row, 'after_s': second.after_s, 'second_m': rmse(error), 'most_m': float(error.max()),
         'own_m': rmse(aligned_errors(second.found, second.true))}
-
-
-def live(config: SimulationConfig, rate: float, out: Path) -> Row:
-    """The same by two runs of dev/demo, each with a node, a player and an observer as processes."""
-    drives: list[Drive] = []
-    for number, run in enumerate(pair(config)):
-        folder = out / f'drive{number}'
-        simulation.write_bag(folder / 'bag', run, overwrite=True)
-        values = simulation.node_config(run)
-        if drives:
-            values['node'] = {'map_file': str(out / 'drive0' / 'map')}
-        atomic.write_parameters(folder / 'parameters.yaml', values)
-        ended = subprocess.run(
-            [sys.executable, '-m', 'sparser_ros.demo.demo', str(folder / 'bag'), '--config',
-             str(folder / 'parameters.yaml'), '--rate', str(rate), '--out', str(folder / 'map')],
-            check=False, capture_output=True, text=True)
-        if ended.returncode:
-            raise SolverError(f'{ended.stdout}{ended.stderr}')
-        drives.append(drive_of_demo(run, folder / 'map'))
-    return compared(*drives)
-
-
-def drive_of_demo(run: Simulation, folder: Path) -> Drive:
-    """What dev/demo has left in a folder."""
-    d = run.config.dimension
-    states = json.loads((folder / 'report.json').read_text())['robots']
-    found, true = [], []
-    for name, file in zip(run.robots, safe_names(run.robots), strict=True):
-        if states.get(name) == 'located':
-            rows = np.loadtxt(folder / f'{file}.tum')
-            found.append(rows[:, 1:1 + d])
-            true.append(place(run, name, rows[:, 0] - START_NS / SECOND))
-    radios = beacon_file.read(folder, d)
-    return Drive(
-        np.concatenate([np.zeros((0, d)), *found]), np.concatenate([np.zeros((0, d)), *true]),
-        np.array([one['position'][:d] for one in radios.values()]), beacons(run, radios),
-        len(found), float('nan'))
 
 
 def driven(run: Simulation, config: SparserConfig) -> Replay:

@@ -128,7 +128,7 @@ def nearest_rotation(matrix: Array) -> Array:
 
 @compiled()
 def _nearest_by_newton(matrix: Any, out: Any) -> Any:
-    """Polar factors of (m, 3, 3) by scaled Newton iteration (Higham); mask (m,) of those that converged.
+    """Polar factors of (m, 3, 3) by scaled Newton iteration (Higham); mask (m,): it converged.
 
     Where the determinant is negative or small, the factor is no rotation or ill-determined.
     """

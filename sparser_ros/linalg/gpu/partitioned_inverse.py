@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dtrtri
 
 from ...array_types import Array, Index
 from ..cholesky import CholeskyFactor
-from ..compiled import compiled
+from ..compiled import Csr, compiled
 from ..linalg_numbers import linalg_numbers
 from ..sparse_kernels import sparse_kernels
 from ..symbolic import elimination_parents
@@ -118,15 +118,6 @@ class _Pattern:
         self.row_columns = column[self.by_row].astype(np.int32)
 
 
-@dataclass(frozen=True)
-class DeviceCsr:
-    """Rows of a sparse matrix, int32 indices."""
-
-    indptr: NDArray[np.int32]
-    indices: NDArray[np.int32]
-    data: Array
-
-
 class PartitionedInverse:
     """(L L^T)^-1 of one factorisation as products with sparse matrices.
 
@@ -142,16 +133,16 @@ class PartitionedInverse:
         across, inverse = plan.across, plan.inverse
         off = factor.data[across.entry]
         values = plan.values(factor)
-        self.F = DeviceCsr(across.row_starts, across.row_columns, off[across.by_row])
-        self.F_T = DeviceCsr(across.column_starts, across.column_rows, off)
-        self.G = DeviceCsr(inverse.row_starts, inverse.row_columns, values[inverse.by_row])
-        self.G_T = DeviceCsr(inverse.column_starts, inverse.column_rows, values)
+        self.F = Csr(across.row_starts, across.row_columns, off[across.by_row])
+        self.F_T = Csr(across.column_starts, across.column_rows, off)
+        self.G = Csr(inverse.row_starts, inverse.row_columns, values[inverse.by_row])
+        self.G_T = Csr(inverse.column_starts, inverse.column_rows, values)
 
-    def there(self) -> list[tuple[DeviceCsr, DeviceCsr, int, int]]:
+    def there(self) -> list[tuple[Csr, Csr, int, int]]:
         """(across, within, first, last) of every group in the order of L^-1."""
         return [(self.F, self.G, first, last) for first, last in self._ranges()]
 
-    def back(self) -> list[tuple[DeviceCsr, DeviceCsr, int, int]]:
+    def back(self) -> list[tuple[Csr, Csr, int, int]]:
         """The same in the order of L^-T."""
         return [(self.F_T, self.G_T, first, last) for first, last in reversed(self._ranges())]
 
