@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from sparser_ros.array_types import Array, Index
-from sparser_ros.graph import Estimate, Graph, Increment, Landmarks, is_landmark
+from sparser_ros.graph import (
+    MEASUREMENT_TYPES,
+    Estimate,
+    Graph,
+    Increment,
+    Landmarks,
+    is_landmark,
+)
 from sparser_ros.io.chain import compose
 from sparser_ros.io.graph_bag import pose_stamps
 
-_ENDS = {
-    'relative_poses': ('i', 'j'), 'sightings': ('i', 'point'), 'ranges': ('source', 'target'),
-    'pose_priors': ('i',), 'point_priors': ('point',),
-}
+_ENDS = {name: kind.table.endpoints() for name, kind in MEASUREMENT_TYPES.items()}
 
 
 def increments_of(graph: Graph, ticks: int) -> list[Increment]:

@@ -44,6 +44,27 @@ EXAMPLES = {
         kimera: 0.0""",
     'fixes.time_offsets': """\
         robot: 0.0""",
+    'odometry.vertical_of': """\
+        robot: free                           # its roll and pitch drift""",
+    'heights.inputs': """\
+        laser:                                # looks down
+          topic: /{robot}/laser
+          type: sensor_msgs/msg/Range
+          measures: ground
+        autopilot:
+          topic: /{robot}/mavros/global_position/rel_alt
+          type: std_msgs/msg/Float64
+        barometer:
+          topic: /{robot}/pressure
+          type: sensor_msgs/msg/FluidPressure
+          measures: pressure
+          sigma_m_per_sqrt_s: 0.05""",
+    'heights.time_offsets': """\
+        robot: 0.0""",
+    'attitudes.mounts': """\
+        robot: [0.0, 0.0, 1.5708]             # turned to the left""",
+    'attitudes.time_offsets': """\
+        robot: 0.0""",
     'odometry.sensor_poses': """\
         robot: [0.3, 0.0, 0.5, 0.0, 0.0, 0.0]   # a camera ahead of the base""",
     'fixes.lever_arms': """\
@@ -152,8 +173,8 @@ def example(name: str, leaf: str, pad: str) -> Iterator[str]:
         yield f'{pad}# {leaf}: {text}'
         return
     yield f'{pad}# {leaf}:'
-    for line in text.splitlines():
-        yield f'{pad}#   {line.strip()}'
+    for line in textwrap.dedent(text).splitlines():
+        yield f'{pad}#   {line}'
 
 
 def spell(value: Any) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Array
-from ..graph import Estimate, Graph, RotationResidual, range_residuals
+from ..graph import Estimate, Graph, range_residuals, residual_size
 from ..graph.range_ends import RangeEnds
 from ..solver.covariance import Linearised, normal_solver
 from .radio_parameters import RadioParameters, derivatives
@@ -115,12 +115,10 @@ def _of_odometry(
 
 def _rows(graph: Graph, table: str, number: int) -> slice:
     """Rows of one residual (its number in the table) in the Jacobian, which holds all in order."""
-    begin, turns = 0, 1 if graph.dimension == 2 else 3
+    begin = 0
     for kind, measurements in graph.typed():
         for k, part in enumerate(kind.residuals(measurements)):
-            size = len(part) * (
-                turns if isinstance(part, RotationResidual)
-                else graph.dimension if part.distance is None else 1)
+            size = len(part) * residual_size(part, graph.dimension)
             if (kind.name, k) == (table, number):
                 return slice(begin, begin + size)
             begin += size

@@ -80,6 +80,25 @@ class OdometryConfig:
         upper=10.0)
     sigma_rad_per_sqrt_s: float = option(
         0.001, 'heading noise after one second', unit='rad/sqrt(s)', lower=1e-9, upper=10.0)
+    vertical: str = option(
+        'gravity', 'what roll and pitch in the odometry of a robot are (3D): measured against '
+        'gravity, as visual-inertial, lidar-inertial and autopilot odometry have them, or free: '
+        'relative to where it began', choices=('gravity', 'free'))
+    vertical_of: dict[str, str] = option(
+        {}, 'the same by robot name, where robots differ: gravity or free')
+    tilt_sigma_rad: float = option(
+        0.00873, 'vertical: gravity: standard deviation of roll and pitch (0.5 degrees)',
+        unit='rad', lower=1e-5, upper=1.0)
+    tilt_correlation_s: float = option(
+        20.0, 'roll and pitch within this time share their error: together they count as one '
+        'measurement', unit='s', lower=0.0, upper=1e5)
+    height: str = option(
+        'free', 'vertical: gravity: whether z of the odometry is a height that does not drift, '
+        'above a take-off at the same level for all robots', choices=('free', 'trusted'))
+    height_sigma_m: float = option(
+        0.1, 'height: trusted: its standard deviation', unit='m', lower=1e-3, upper=1e3)
+    height_correlation_s: float = option(
+        10.0, 'such heights within this time share their error', unit='s', lower=0.0, upper=1e5)
     history_s: float = option(
         120.0, 'raw odometry is kept this long; older stamps are interpolated between keyframes',
         unit='s', lower=1.0, upper=1e5)
@@ -337,6 +356,41 @@ class FixesConfig:
         'taken as a measurement with the covariance stated; empty = none')
     initial_pose_robot: str = option(
         '', 'robot that they are of; empty = the gauge robot, or the first of `robots`')
+
+
+@dataclass(frozen=True)
+class HeightsConfig:
+    """Heights of robots (3D): laser altimeters, barometers, autopilots."""
+
+    inputs: dict[str, dict] = option(
+        {}, 'sources of heights by a name of your choice: topic, type, field, scale, measures, '
+        'sigma_m, sigma_m_per_sqrt_s, correlation_s, offset_m, min_m, max_m, lever_arm')
+    min_interval_s: float = option(
+        0.25, 'keep at most one height of a sensor in this time; 0 = all', unit='s', lower=0.0)
+    min_sigma_m: float = option(
+        0.01, 'least noise believed', unit='m', lower=1e-9, upper=1e3)
+    time_offsets: dict[str, float] = option(
+        {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
+
+
+@dataclass(frozen=True)
+class AttitudesConfig:
+    """Roll and pitch by an IMU (3D), for odometry that does not know where up is."""
+
+    topic: str = option(
+        '', 'sensor_msgs/Imu topic of each robot, as /{robot}/imu; empty = none')
+    sigma_rad: float = option(
+        0.0175, 'standard deviation of roll and pitch (1 degree)', unit='rad', lower=1e-5,
+        upper=1.0)
+    correlation_s: float = option(
+        20.0, 'readings within this time share their error: together they count as one', unit='s',
+        lower=0.0, upper=1e5)
+    min_interval_s: float = option(
+        0.5, 'keep at most one attitude of a robot in this time; 0 = all', unit='s', lower=0.0)
+    mounts: dict[str, list[float]] = option(
+        {}, 'roll pitch yaw of the IMU in the base frame, by robot name', unit='rad')
+    time_offsets: dict[str, float] = option(
+        {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
 
 
 @dataclass(frozen=True)

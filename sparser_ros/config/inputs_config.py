@@ -25,7 +25,8 @@ class RadioSpec:
     sigma_m: float = option(
         0.0, 'standard deviation of that position per axis; 0 = exact', unit='m', lower=0.0)
     height_m: float | None = option(
-        None, 'height of a beacon without known position (2D: slant ranges)', unit='m')
+        None, 'height of a beacon without known position, within sigma_m or 0.1 m (2D: for slant '
+        'ranges)', unit='m')
     bias_m: float = option(
         0.0, 'subtracted from every range of this radio (antenna delay)', unit='m')
     range_sigma_m: float = option(
@@ -182,6 +183,59 @@ class ClosureInput:
                               'must contain {robot}')
 
 
+@dataclass(frozen=True)
+class HeightInput:
+    """One source of heights."""
+
+    topic: str = option('/{robot}/altitude', 'topic of each robot')
+    type: str = option(
+        'geometry_msgs/msg/PointStamped', 'message type: PointStamped (z), std_msgs/msg/Float64, '
+        'sensor_msgs/msg/Range, sensor_msgs/msg/FluidPressure, or any other with `field`')
+    field: str = option(
+        '', 'path of the number in the message, as current_distance or point.z; empty = that of '
+        'the usual types')
+    scale: float = option(
+        1.0, 'metres (or Pa) per unit of the message; -1 turns a z that points down', unit='m',
+        lower=-1e6, upper=1e6)
+    measures: str = option(
+        'height', 'what the number is: the height in map; the distance to the ground along the '
+        'negative z axis of the base, whatever the robot leans; an air pressure, whose first '
+        'reading is height 0', choices=('height', 'ground', 'pressure'))
+    sigma_m: float = option(
+        0.1, 'standard deviation', unit='m', lower=1e-3, upper=1e3)
+    sigma_m_per_sqrt_s: float = option(
+        0.0, 'by which it wanders from its first reading on (barometers: 0.02 to 0.2)',
+        unit='m/sqrt(s)', lower=0.0, upper=10.0)
+    correlation_s: float = option(
+        10.0, 'readings within this time share their error: together they count as one', unit='s',
+        lower=0.0, upper=1e5)
+    offset_m: float = option(
+        0.0, 'height of what counts as 0: of the ground, or of the take-off', unit='m',
+        lower=-1e5, upper=1e5)
+    min_m: float = option(
+        0.05, 'measures: ground: nearer readings are refused', unit='m', lower=0.0, upper=1e3)
+    max_m: float = option(
+        40.0, 'measures: ground: farther readings are refused', unit='m', lower=0.1, upper=1e4)
+    lever_arm: list[float] = option([], 'sensor in the base frame, x y z', unit='m')
+
+    def check(self, where: str, robots: Collection[str]) -> None:
+        """Raise ConfigError where the number cannot be found, or topics are not told apart."""
+        if not self.field and self.type not in HEIGHT_FIELDS:
+            raise ConfigError(
+                f'{where}.field: give the path of the number in a {self.type}, as current_distance')
+        if self.field and not PATH.fullmatch(self.field):
+            raise ConfigError(f'{where}.field: {self.field!r} is no path such as point.z')
+        if len(robots) > 1 and '{robot}' not in self.topic:
+            raise ConfigError(f'{where}.topic: must contain {{robot}} with several robots')
+        check_vector(self.lever_arm, (3,), f'{where}.lever_arm')
+
+
+HEIGHT_FIELDS = {
+    'geometry_msgs/msg/PointStamped': 'point.z',
+    'std_msgs/msg/Float64': 'data',
+    'sensor_msgs/msg/Range': 'range',
+    'sensor_msgs/msg/FluidPressure': 'fluid_pressure',
+}
 RANGE_TYPES = {
     'uwb_range': 'sparser_ros/msg/UwbRange',
     'pair_topic': 'sensor_msgs/msg/Range',

@@ -44,5 +44,20 @@ class SimulationConfig:
         0.02, 'odometry translation noise', unit='m/sqrt(m)', lower=1e-6, upper=10.0)
     drift_rad: float = option(
         0.003, 'odometry heading noise', unit='rad/sqrt(m)', lower=1e-6, upper=10.0)
+    no_gravity: bool = option(
+        False, '3D: the odometry does not know where up is; its roll and pitch drift like its '
+        'heading')
+    no_altimeter: bool = option(False, '3D: no robot measures its height')
+    imu: bool = option(False, '3D: every robot has an IMU with roll and pitch')
+    tilt_sigma: float = option(
+        0.00873, '3D: error of roll and pitch by gravity (0.5 degrees)', unit='rad', lower=1e-6,
+        upper=1.0)
+    height_sigma: float = option(
+        0.1, '3D: error of altimeters', unit='m', lower=1e-4, upper=100.0)
     lever_arm: float = option(
         0.0, 'antennas stand this far ahead of the body origin', unit='m', lower=-10.0, upper=10.0)
+
+    @property
+    def gravity(self) -> bool:
+        """Whether roll and pitch of the odometry are measured against gravity."""
+        return self.dimension == 3 and not self.no_gravity

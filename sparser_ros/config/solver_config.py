@@ -48,6 +48,7 @@ class RobustConfig:
     odometry: bool = option(False, 'apply the kernel to odometry as well', live=True)
     fixes: bool = option(
         True, 'apply the kernel to absolute positions and poses of robots', live=True)
+    heights: bool = option(True, 'apply the kernel to heights', live=True)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,12 @@ from .backend_config import BackendConfig
 from .calibration_config import CalibrationConfig
 from .errors import ConfigError, FormatError
 from .frontend_config import (
+    AttitudesConfig,
     BoundsConfig,
     ClosuresConfig,
     FixesConfig,
     FramesConfig,
+    HeightsConfig,
     KeyframesConfig,
     OdometryConfig,
     RangesConfig,
@@ -25,6 +27,7 @@ from .frontend_config import (
 )
 from .inputs_config import (
     ClosureInput,
+    HeightInput,
     RadioSpec,
     RangeInput,
     SightingInput,
@@ -61,6 +64,8 @@ class SparserConfig:
     sightings: SightingsConfig = section(SightingsConfig)
     closures: ClosuresConfig = section(ClosuresConfig)
     fixes: FixesConfig = section(FixesConfig)
+    heights: HeightsConfig = section(HeightsConfig)
+    attitudes: AttitudesConfig = section(AttitudesConfig)
     bounds: BoundsConfig = section(BoundsConfig)
     solver: SolverConfig = section(LiveSolverConfig)
     backend: BackendConfig = section(BackendConfig)
@@ -101,6 +106,7 @@ class SparserConfig:
         for name, vectors, sizes in (
             ('fixes.lever_arms', self.fixes.lever_arms, (2, 3)),
             ('odometry.sensor_poses', self.odometry.sensor_poses, (3, 6)),
+            ('attitudes.mounts', self.attitudes.mounts, (3,)),
         ):
             for robot, values in vectors.items():
                 if robot not in self.robots:
@@ -120,6 +126,12 @@ class SparserConfig:
             check_vector(values, (3, 6), f'sightings.sensor_poses.{frame}')
         for name, closures in self.closure_inputs().items():
             closures.check(f'closures.inputs.{name}', self.robots)
+        for name, heights in self.height_inputs().items():
+            heights.check(f'heights.inputs.{name}', self.robots)
+        for robot, vertical in self.odometry.vertical_of.items():
+            if robot not in self.robots or vertical not in ('gravity', 'free'):
+                raise ConfigError(f'odometry.vertical_of.{robot}: expected gravity or free, for a '
+                                  f'robot of {list(self.robots)}; got {vertical!r}')
 
     def radio_specs(self) -> dict[str, RadioSpec]:
         """The entries of `radios`."""
@@ -149,6 +161,19 @@ class SparserConfig:
     def closure_inputs(self) -> dict[str, ClosureInput]:
         """The entries of `closures.inputs`."""
         return named(ClosureInput, self.closures.inputs, 'closures.inputs')
+
+    @cached_property
+    def _height_inputs(self) -> dict[str, HeightInput]:
+        return named(HeightInput, self.heights.inputs, 'heights.inputs')
+
+    def height_inputs(self) -> dict[str, HeightInput]:
+        """The entries of `heights.inputs`."""
+        return self._height_inputs
+
+    def claims_gravity(self, robot: str) -> bool:
+        """Whether the odometry of a robot says where up is."""
+        return self.dimension == 3 and self.odometry.vertical_of.get(
+            robot, self.odometry.vertical) == 'gravity'
 
     def topic(self, template: str, robot: str) -> str:
         """A topic or frame name of one robot."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..graph import (
+    Heights,
     Increment,
     Landmarks,
     PointPriors,
@@ -16,16 +18,21 @@ from ..graph import (
     Ranges,
     RelativePoses,
     Sightings,
+    Verticals,
     empty,
 )
 from .closures import PendingClosure
 from .fixes import PendingFix
-from .motion import Pose, Vector
+from .levels import PendingAttitude, PendingHeight, SharedError
+from .motion import Pose, Vector, rotation_rows
 from .radios import Radio
 from .ranges import PendingRange
 from .sightings import PendingSighting
 from .track import Attachment
 from .waiting import Shared
+
+BEACON_HEIGHT_SIGMA_M = 0.1
+"""Of the height of a beacon where its `sigma_m` says nothing: tape measures."""
 
 
 class Assembly:
@@ -44,6 +51,15 @@ class Assembly:
         self._newest_ns = 0
         self.n_poses = 0
         """Poses handed out so far and not thinned."""
+        options = shared.config.odometry
+        levels = [shared.config.claims_gravity(robot) for robot in shared.config.robots]
+        self._tilts = [
+            SharedError(options.tilt_correlation_s) if level else None for level in levels]
+        """Of the robots whose odometry says where up is."""
+        trusted = options.height == 'trusted' and shared.space.dimension == 3
+        self._odometry_heights = [
+            SharedError(options.height_correlation_s) if trusted and level else None
+            for level in levels]
         self.begin()
 
     def thin(self, keep: Mask) -> None:
@@ -69,6 +85,10 @@ class Assembly:
         """i, pose, translation variance, rotation variance, stamp."""
         self._point_priors: list[tuple[int, Vector, Vector, float, int]] = []
         """endpoint, lever arm, position, variance, stamp."""
+        self._verticals: list[tuple[int, Vector, float, int]] = []
+        """i, up, variance, stamp."""
+        self._heights: list[tuple[int, Vector, float, float, int]] = []
+        """endpoint, lever arm, height, variance, stamp."""
         self._new_landmarks: list[str] = []
         self._poses = self._take_poses()
 
@@ -78,8 +98,9 @@ class Assembly:
             (track.keyframe_stamps[number], robot, number)
             for robot, track in enumerate(self._tracks)
             for number in range(len(track.rows), len(track.keyframe_stamps)))
-        for stamp_ns, robot, _ in fresh:
+        for stamp_ns, robot, number in fresh:
             self._tracks[robot].rows.append(self.n_poses)
+            self._level(robot, self.n_poses, self._tracks[robot].keyframe_poses[number], stamp_ns)
             self.n_poses += 1
             self._newest_ns = max(self._newest_ns, stamp_ns)
         for track in self._tracks:
@@ -93,6 +114,19 @@ class Assembly:
             [self._tracks[robot].keyframe_poses[number] for _, robot, number in fresh])
         table = np.array(fresh, dtype=np.int64).reshape(-1, 3)
         return Poses(table[:, 1], table[:, 2], table[:, 0], rotation, translation)
+
+    def _level(self, robot: int, row: int, pose: Pose, stamp_ns: int) -> None:
+        """What the odometry of a keyframe says of the vertical, and of its height."""
+        options = self._shared.config.odometry
+        tilt, height = self._tilts[robot], self._odometry_heights[robot]
+        if tilt is not None:
+            self._verticals.append((
+                row, tuple(rotation_rows(pose[3:])[2]),
+                options.tilt_sigma_rad**2 / tilt.share(stamp_ns), stamp_ns))
+        if height is not None:
+            self._heights.append((
+                row, self._space.zero, pose[2],
+                options.height_sigma_m**2 / height.share(stamp_ns), stamp_ns))
 
     def range(self, pending: PendingRange) -> str:
         """|t_j - t_i| with the antenna of each robot as it was at the instant."""
@@ -156,6 +190,26 @@ class Assembly:
                 pending.translation_variance, pending.rotation_variance, pending.stamp_ns))
         return ''
 
+    def height(self, pending: PendingHeight) -> str:
+        """The height of a point of the robot, with its lever arm from the keyframe."""
+        place = pending.places[0]
+        assert place is not None
+        self._heights.append((
+            self._row(place), self._space.act(place.offset, pending.lever), pending.height_m,
+            pending.variance, pending.stamp_ns))
+        self._newest_ns = max(self._newest_ns, pending.stamp_ns)
+        return ''
+
+    def attitude(self, pending: PendingAttitude) -> str:
+        """The vertical as the keyframe sees it."""
+        space, place = self._space, pending.places[0]
+        assert place is not None
+        turn = (*space.zero, *place.offset[space.dimension:])
+        self._verticals.append((
+            self._row(place), space.act(turn, pending.up), pending.variance, pending.stamp_ns))
+        self._newest_ns = max(self._newest_ns, pending.stamp_ns)
+        return ''
+
     def _row(self, place: Attachment) -> int:
         return self._tracks[place.robot].rows[place.number]
 
@@ -175,7 +229,8 @@ class Assembly:
         tables: dict[str, Any] = {
             'relative_poses': self._relative_table(), 'sightings': self._sightings_table(),
             'ranges': self._ranges_table(), 'pose_priors': self._pose_priors_table(),
-            'point_priors': self._point_priors_table(),
+            'point_priors': self._point_priors_table(), 'verticals': self._verticals_table(),
+            'heights': self._heights_table(),
         }
         if not len(self._poses) and not len(landmarks) and not any(map(len, tables.values())):
             return None
@@ -191,6 +246,10 @@ class Assembly:
         position = np.full((len(beacons), self._space.dimension), np.nan)
         for row, beacon in enumerate(beacons):
             if beacon.position is None:
+                if self._space.dimension == 3 and math.isfinite(beacon.height_m):
+                    self._heights.append((
+                        ~self._landmarks[beacon.name], self._space.zero, beacon.height_m,
+                        (beacon.sigma_m or BEACON_HEIGHT_SIGMA_M)**2, 0))
                 continue
             position[row] = beacon.position
             if not beacon.fixed:
@@ -242,6 +301,20 @@ class Assembly:
         point, lever, position, variance, stamp = zip(*self._point_priors, strict=True)
         return PointPriors(_index(point), _floats(lever), _floats(position),
                            1 / _floats(variance), _index(stamp))
+
+
+    def _verticals_table(self) -> Verticals:
+        if not self._verticals:
+            return empty(Verticals, self._space.dimension)
+        i, up, variance, stamp = zip(*self._verticals, strict=True)
+        return Verticals(_index(i), _floats(up), 1 / _floats(variance), _index(stamp))
+
+    def _heights_table(self) -> Heights:
+        if not self._heights:
+            return empty(Heights, self._space.dimension)
+        point, lever, height, variance, stamp = zip(*self._heights, strict=True)
+        return Heights(_index(point), _floats(lever), _floats(height), 1 / _floats(variance),
+                       _index(stamp))
 
 
 def _index(values: Any) -> Index:

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..graph.finding import Finding
 
-KINDS = ('odometry', 'ranges', 'sightings', 'closures', 'fixes', 'frames')
+KINDS = (
+    'odometry', 'ranges', 'sightings', 'closures', 'fixes', 'heights', 'attitudes', 'frames')
 SHOWN_NS = 30_000_000_000
 """An event stays a finding for this much data time: an operator who looks at the status every
 half minute sees each one."""
@@ -80,6 +81,8 @@ class Counters:
         self.sightings = KindCounters()
         self.closures = KindCounters()
         self.fixes = KindCounters()
+        self.heights = KindCounters()
+        self.attitudes = KindCounters()
         self.frames = KindCounters()
         self.time_jumps = 0
 

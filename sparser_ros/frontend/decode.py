@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,11 @@ import numpy as np
 from ..array_types import Array
 from .clocks import MAX_STAMP_NS
 from .samples import (
+    AttitudeSample,
     ClosureSample,
     FixSample,
     FrameSample,
+    HeightSample,
     OdometrySample,
     RangeSample,
     Refused,
@@ -171,6 +173,23 @@ def fix(msg: Message, received_ns: int, robot: str, datum: Datum | None = None) 
     return FixSample(
         robot, stamp(msg.header.stamp), received_ns, point(pose.position), full[:3, :3],
         quaternion(pose.orientation), full[3:, 3:], msg.header.frame_id)
+
+
+def height(
+    msg: Message, received_ns: int, robot: str, source: str, path: Callable[[Any], Any],
+    scale: float = 1.0,
+) -> HeightSample:
+    """From any message that holds a number at a path; without a header it counts from reception."""
+    header = getattr(msg, 'header', None)
+    stamped = 0 if header is None else stamp(header.stamp)
+    return HeightSample(robot, source, stamped, received_ns, float(path(msg)) * scale)
+
+
+def attitude(msg: Message, received_ns: int, robot: str) -> AttitudeSample:
+    """From `sensor_msgs/Imu`, whose covariance begins with -1 where it holds no orientation."""
+    return AttitudeSample(
+        robot, stamp(msg.header.stamp), received_ns, quaternion(msg.orientation),
+        float(msg.orientation_covariance[0]) < 0)
 
 
 def _satellite(msg: Message, received_ns: int, robot: str, datum: Datum | None) -> Sample:

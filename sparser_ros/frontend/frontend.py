@@ -19,6 +19,7 @@ from .decode import readable
 from .fixes import Fixes
 from .frames import StaticFrames
 from .inputs import Route
+from .levels import Attitudes, Heights
 from .motion import geometry
 from .noise import Bounds, noise_model
 from .odometry import Odometry
@@ -26,8 +27,10 @@ from .radios import Radios
 from .ranges import Ranges
 from .record import RecordedOdometry
 from .samples import (
+    AttitudeSample,
     ClosureSample,
     FrameSample,
+    HeightSample,
     OdometrySample,
     RangeSample,
     Refused,
@@ -78,6 +81,8 @@ class Frontend:
         self._sightings = Sightings(shared)
         self._closures = Closures(shared)
         self._fixes = Fixes(shared)
+        self._heights = Heights(shared)
+        self._attitudes = Attitudes(shared)
         self._thinning = ThinningRule(config)
         self._assembly = Assembly(shared)
 
@@ -188,6 +193,10 @@ class Frontend:
             return self._ranges.add(sample, stamp_ns)
         if isinstance(sample, SightingSample):
             return self._sightings.add(sample, stamp_ns)
+        if isinstance(sample, HeightSample):
+            return self._heights.add(sample, stamp_ns)
+        if isinstance(sample, AttitudeSample):
+            return self._attitudes.add(sample, stamp_ns)
         return self._fixes.add(sample, stamp_ns)
 
     def _add_frame(self, sample: FrameSample) -> bool:
@@ -217,6 +226,8 @@ class Frontend:
         self._attach(self._sightings, assembly.sighting, flush)
         self._attach(self._closures, assembly.closure, flush)
         self._attach(self._fixes, assembly.fix, flush)
+        self._attach(self._heights, assembly.height, flush)
+        self._attach(self._attitudes, assembly.attitude, flush)
         return assembly.finish()
 
     def _attach(self, intake: Intake[P], add: Callable[[P], str], flush: bool) -> None:
@@ -240,7 +251,8 @@ class Frontend:
         if drop is None:
             return None
         self._assembly.thin(~drop)
-        for intake in (self._ranges, self._sightings, self._closures, self._fixes):
+        for intake in (self._ranges, self._sightings, self._closures, self._fixes, self._heights,
+                       self._attitudes):
             intake.detach()
         return drop
 

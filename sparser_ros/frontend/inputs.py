@@ -13,21 +13,33 @@ from typing import Any
 from ..config import SparserConfig
 from ..config.inputs_config import (
     CLOSURE_TYPES,
+    HEIGHT_FIELDS,
     KEYFRAME_TYPES,
     RANGE_TYPES,
     SIGHTING_TYPES,
     ClosureInput,
+    HeightInput,
     RangeInput,
     SightingInput,
 )
 from ..graph.finding import Finding
 from . import decode
-from .adapters import Fields, Kimera, LandmarkPose, LinkTrack, PairTopic, RtabMap, SwarmSlam
+from .adapters import (
+    FieldPath,
+    Fields,
+    Kimera,
+    LandmarkPose,
+    LinkTrack,
+    PairTopic,
+    RtabMap,
+    SwarmSlam,
+)
 from .samples import Sample
 
 Decoder = Callable[[Any, int], Iterable[Sample]]
 Reader = Callable[[bytes, int], Sample]
 ODOMETRY_TYPE = 'nav_msgs/msg/Odometry'
+IMU_TYPE = 'sensor_msgs/msg/Imu'
 INPUT_TYPES = {
     ODOMETRY_TYPE: 'odometry',
     **dict.fromkeys(RANGE_TYPES.values(), 'ranges'),
@@ -37,7 +49,8 @@ INPUT_TYPES = {
 """Message types that are made for one kind of input; others, such as poses, serve many ends."""
 OPTION = {
     'odometry': 'odometry.topic', 'ranges': 'ranges.inputs', 'sightings': 'sightings.inputs',
-    'closures': 'closures.inputs', 'fixes': 'fixes.topic', 'frames': 'frames.static_topic'}
+    'closures': 'closures.inputs', 'fixes': 'fixes.topic', 'frames': 'frames.static_topic',
+    'heights': 'heights.inputs', 'attitudes': 'attitudes.topic'}
 """The parameter that names the topics of a kind of input."""
 NEEDED = ('odometry', 'ranges')
 """Kinds whose absence is named even where no other topic could be meant."""
@@ -85,13 +98,24 @@ class Inputs:
         if config.frames.static_topic:
             self._add(config.frames.static_topic, '', 'tf2_msgs/msg/TFMessage', 'frames',
                       decode.static_frames)
+        self._measured(config)
+        self._by_topic = {_key(route.topic): route for route in self._routes}
+
+    def _measured(self, config: SparserConfig) -> None:
+        """Ranges, sightings, closures, and in space heights and attitudes."""
         for source in config.range_inputs().values():
             self._ranges(source)
         for sighting in config.sighting_inputs().values():
             self._sightings(sighting)
         for closure in config.closure_inputs().values():
             self._closures(closure)
-        self._by_topic = {_key(route.topic): route for route in self._routes}
+        if config.dimension == 3:
+            for name, altimeter in config.height_inputs().items():
+                self._heights(name, altimeter)
+            if config.attitudes.topic:
+                for robot in config.robots:
+                    self._add(config.attitudes.topic, robot, IMU_TYPE, 'attitudes',
+                              _one(decode.attitude, robot=robot))
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -191,6 +215,14 @@ class Inputs:
                     decoder = functools.partial(
                         adapter, robot=robot or (robots[0] if len(robots) == 1 else ''))
                 self._add(template, robot, kind, 'closures', decoder)
+
+
+    def _heights(self, name: str, source: HeightInput) -> None:
+        field = source.field or HEIGHT_FIELDS[source.type]
+        for robot in self._config.robots:
+            self._add(source.topic, robot, source.type, 'heights', _one(
+                decode.height, robot=robot, source=name, path=FieldPath(field),
+                scale=source.scale))
 
 
 def _one(function: Callable[..., Sample], **values: Any) -> Decoder:

@@ -195,6 +195,7 @@ class Bounds:
             'closures': (c.min_sigma_m**2, c.min_sigma_rad**2),
             'fixes': (f.min_sigma_m**2, f.min_sigma_rad**2),
             'ranges': (config.ranges.min_sigma_m**2, 0.0),
+            'heights': (config.heights.min_sigma_m**2, 0.0),
             'sightings': (config.sightings.min_sigma_m**2, 0.0),
         }
 

@@ -53,6 +53,8 @@ class Beacon:
     """(d,) in map; None = unknown."""
     sigma_m: float = 0.0
     """0 = the position is exact."""
+    height_m: float = math.nan
+    """In space, where the position is unknown; NaN = unknown as well."""
 
     @property
     def fixed(self) -> bool:
@@ -83,7 +85,8 @@ class Radios:
                 '', spec.beacon, self._zero, height, spec.bias_m, spec.range_sigma_m)
             position = tuple(spec.position[:d]) if spec.position else None
             if position is not None or spec.beacon not in self.beacons:
-                self.beacons[spec.beacon] = Beacon(spec.beacon, position, spec.sigma_m)
+                self.beacons[spec.beacon] = Beacon(
+                    spec.beacon, position, spec.sigma_m, height)
         self._configured = tuple(self._radios)
         self.n_new = 0
         """Beacons that are not configured."""

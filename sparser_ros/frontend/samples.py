@@ -120,6 +120,33 @@ class FixSample:
 
 
 @dataclass(frozen=True)
+class HeightSample:
+    """How high a robot is, by one of `heights.inputs`."""
+
+    kind: ClassVar[str] = 'heights'
+    robot: str
+    source: str
+    """Name of the input, which says what the value is."""
+    stamp_ns: int
+    received_ns: int
+    value: float
+    """Metres up, metres to the ground, or Pa."""
+
+
+@dataclass(frozen=True)
+class AttitudeSample:
+    """Orientation of a robot in a frame whose z axis points up (`sensor_msgs/Imu`)."""
+
+    kind: ClassVar[str] = 'attitudes'
+    robot: str
+    stamp_ns: int
+    received_ns: int
+    quat_xyzw: Array
+    unknown: bool = False
+    """True where the message says that it holds no orientation."""
+
+
+@dataclass(frozen=True)
 class Refused:
     """A message, or a part of one, that holds no sample; counted by the front-end."""
 
@@ -131,4 +158,4 @@ class Refused:
 
 
 Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample
-          | Refused)
+          | HeightSample | AttitudeSample | Refused)

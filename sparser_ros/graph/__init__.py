@@ -7,6 +7,8 @@ from .keys import is_landmark, landmark_endpoint, point_index
 from .measurement_tables import MeasurementTables
 from .measurements import (
     MEASUREMENT_TYPES,
+    HeightResidual,
+    Heights,
     Kind,
     MeasurementType,
     PointPriors,
@@ -17,9 +19,12 @@ from .measurements import (
     RotationResidual,
     Sightings,
     Table,
+    VerticalResidual,
+    Verticals,
     concatenated,
     empty,
     register,
+    residual_size,
 )
 from .residuals import (
     antennas,
@@ -36,6 +41,8 @@ __all__ = [
     'MEASUREMENT_TYPES',
     'Estimate',
     'Graph',
+    'HeightResidual',
+    'Heights',
     'Increment',
     'Kind',
     'Landmarks',
@@ -50,6 +57,8 @@ __all__ = [
     'RotationResidual',
     'Sightings',
     'Table',
+    'VerticalResidual',
+    'Verticals',
     'antennas',
     'concatenated',
     'cost',
@@ -66,6 +75,7 @@ __all__ = [
     'range_residuals',
     'range_vectors',
     'register',
+    'residual_size',
     'squared_residuals',
     'tables_from',
     'to_arrays',

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike
 from ..array_types import Array, Index
 from ..config import GraphError
 from .measurements import (
+    Heights,
     PointPriors,
     PosePriors,
     Ranges,
     RelativePoses,
     Table,
+    Verticals,
     concatenated,
     empty,
 )
@@ -135,6 +137,33 @@ class GraphBuilder(Generic[G]):
                 np.zeros(k, dtype=np.int64)))
         return self
 
+    def add_vertical(
+        self, what: tuple[str, ArrayLike], up: ArrayLike, *, sigma_rad: ArrayLike,
+    ) -> GraphBuilder[G]:
+        """The vertical as poses see it: the last axis of map (k, 3) in their body frames."""
+        seen = _bounded('up', up).reshape(-1, self.dimension)
+        length = np.linalg.norm(seen, axis=1, keepdims=True)
+        if np.any(length < 1e-6):
+            raise GraphError('up: a direction of no length')
+        k = len(seen)
+        self._tables.append(Verticals(
+            self._ends(what, k, poses_only=True), seen / length,
+            _precision('sigma_rad', sigma_rad, k), np.zeros(k, dtype=np.int64)))
+        return self
+
+    def add_height(
+        self, what: End, height_m: ArrayLike, *, sigma_m: ArrayLike, lever: ArrayLike = 0.0,
+    ) -> GraphBuilder[G]:
+        """k heights in map of a beacon, or of points `lever` (d,) in the frames of poses."""
+        height = np.atleast_1d(_bounded('height_m', height_m))
+        k = len(height)
+        ends = self._ends(what, k)
+        arm = np.where(
+            (ends >= 0)[:, None], np.broadcast_to(np.asarray(lever, float), self._size(k)), 0.0)
+        self._tables.append(Heights(
+            ends, arm, height, _precision('sigma_m', sigma_m, k), np.zeros(k, dtype=np.int64)))
+        return self
+
     def build(self) -> G:
         """The graph; GraphError names what is not finite, not positive or not there."""
         d, n = self.dimension, len(self._rotation)
@@ -151,7 +180,8 @@ class GraphBuilder(Generic[G]):
             np.array([at is not None for at in known], dtype=bool))
         return self._make(
             d, tuple(self._robots), poses, landmarks,
-            *(self._joined(kind) for kind in (RelativePoses, Ranges, PosePriors, PointPriors)),
+            *(self._joined(kind) for kind in (
+                RelativePoses, Ranges, PosePriors, PointPriors, Verticals, Heights)),
             name=self._name).validate()
 
     # -- parts -----------------------------------------------------------------------------------

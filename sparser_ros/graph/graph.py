@@ -80,6 +80,15 @@ class Graph(MeasurementTables):
         """True when something absolute fixes the map frame."""
         return bool(self.n_absolute or np.any(self.landmarks.fixed))
 
+    @property
+    def gauge_freedom(self) -> int:
+        """Degrees of freedom of a rigid motion that no measurement minds."""
+        if self.anchored:
+            return 0
+        d = self.dimension
+        free = d + d * (d - 1) // 2
+        return free - 2 * bool(len(self.verticals)) - bool(len(self.heights))
+
     def replaced(self, **parts: object) -> Graph:
         """A copy with some parts replaced."""
         return replace(self, **parts)  # type: ignore[arg-type]
@@ -106,6 +115,8 @@ class Graph(MeasurementTables):
                     if values.min() < low or values.max() >= self.n_poses:
                         row = int(np.argmax((values < low) | (values >= self.n_poses)))
                         raise GraphError(f'{name}[{row}].{column} names no variable')
+        if self.levelled and self.dimension == 2:
+            raise GraphError('verticals and heights need dimension 3: the plane has none')
         self._validate_scales()
         return self
 

@@ -10,6 +10,8 @@ import numpy as np
 from ..array_types import Array, Index
 from .measurements import (
     MEASUREMENT_TYPES,
+    HeightResidual,
+    Heights,
     Kind,
     MeasurementType,
     PointPriors,
@@ -19,6 +21,8 @@ from .measurements import (
     RelativePoses,
     Sightings,
     Table,
+    VerticalResidual,
+    Verticals,
     empty,
 )
 
@@ -36,6 +40,8 @@ class MeasurementTables:
         ranges: Ranges
         pose_priors: PosePriors
         point_priors: PointPriors
+        verticals: Verticals
+        heights: Heights
     else:
         def __getattr__(self, name: str) -> Table:
             """The table of a measurement type."""
@@ -59,6 +65,25 @@ class MeasurementTables:
             for part in kind.residuals(table):
                 if isinstance(part, PointResidual):
                     yield part
+
+    def vertical_residuals(self) -> Iterator[VerticalResidual]:
+        """The residuals of verticals, in the order of their rows."""
+        for kind, table in self.typed():
+            for part in kind.residuals(table):
+                if isinstance(part, VerticalResidual):
+                    yield part
+
+    def height_residuals(self) -> Iterator[HeightResidual]:
+        """The residuals of heights, in the order of their rows."""
+        for kind, table in self.typed():
+            for part in kind.residuals(table):
+                if isinstance(part, HeightResidual):
+                    yield part
+
+    @property
+    def levelled(self) -> bool:
+        """Whether something says where up is, or how high: the last axis of map is the vertical."""
+        return bool(len(self.verticals) or len(self.heights))
 
     @property
     def n_measurements(self) -> int:

@@ -14,7 +14,7 @@ from .measurements import MeasurementType, Table
 from .precision import rotation_variance
 
 _WEIGHTS = ('precision', 'tau')
-"""Columns that are inverse to a variance in m^2."""
+"""Columns that are inverse to a variance in m^2, or in rad^2 for directions."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Moves:
         return np.where((kappa > 0) & (added > 0), 1 / (1 / known + factor * added), kappa)
 
     def moved(self, kind: MeasurementType, table: Table) -> Moved:
-        """A table of points with lever arms, at the poses that stay."""
+        """A table of points with lever arms, or of directions, at the poses that stay."""
         columns: dict[str, Array | Index] = {}
         touched = np.zeros(len(table), dtype=bool)
         ends = []
@@ -113,6 +113,15 @@ class Moves:
                          np.where(here, self.point_variance(pose, lever), 0.0)))
             shifted = self.move[pose] + np.einsum('kij,kj->ki', self.turn[pose], lever)
             columns[arm] = np.where(here[:, None], shifted, lever)
+            columns[column] = np.where(here, self.neighbour[pose], end)
+            touched |= here
+        for column, direction in kind.directions.items():
+            end, seen = getattr(table, column), getattr(table, direction)
+            pose = np.maximum(end, 0)
+            here = (end >= 0) & (self.gone[pose] if len(self.gone) else False)
+            ends.append((np.where(here, end, -1), np.where(here, self.angle[pose], 0.0)))
+            columns[direction] = np.where(
+                here[:, None], np.einsum('kij,kj->ki', self.turn[pose], seen), seen)
             columns[column] = np.where(here, self.neighbour[pose], end)
             touched |= here
         weight = next((one for one in _WEIGHTS if one in table.columns()), '')

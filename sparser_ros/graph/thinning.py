@@ -172,7 +172,8 @@ def _check_arms(graph: Graph, drop: Mask) -> None:
 
 def armless(kind: MeasurementType) -> list[str]:
     """Endpoint columns whose measurement cannot move along odometry by a lever arm."""
-    return [column for column in kind.table.endpoints() if column not in kind.arms]
+    return [column for column in kind.table.endpoints()
+            if column not in kind.arms and column not in kind.directions]
 
 
 def _chosen(graph: Graph, part: Moved, per_pair: int) -> Mask:

@@ -4,6 +4,7 @@ the topics and messages that the node subscribes to."""
 from __future__ import annotations
 
 import heapq
+import math
 import os
 import shutil
 import sqlite3
@@ -33,7 +34,16 @@ from rosbags.typesys.store import Typestore
 from ..array_types import Array
 from ..config import FormatError
 from . import atomic, damaged_bag
-from .messages import LANDMARK_SIGHTING, LOOP_CLOSURE, ODOMETRY, POSE_FIX, UWB_RANGE, typestore
+from .messages import (
+    IMU,
+    LANDMARK_SIGHTING,
+    LOOP_CLOSURE,
+    ODOMETRY,
+    POINT,
+    POSE_FIX,
+    UWB_RANGE,
+    typestore,
+)
 from .stamp_text import SECOND
 
 UNKNOWN_DEFINITIONS = (Stores.ROS2_HUMBLE, Stores.ROS2_JAZZY)
@@ -418,6 +428,22 @@ class SensorBagWriter(BagWriter):
         """`/<robot>/fix`: pose in the map frame; a large heading variance means position only."""
         self._write(f'/{robot}/fix', POSE_FIX, stamp_ns, self._new(POSE_FIX)(
             self._header(stamp_ns, 'map'), self._pose(position_xyz, quat_xyzw, covariance)))
+
+    def altitude(self, robot: str, stamp_ns: int, height_m: float) -> None:
+        """`/<robot>/altitude`: height above the ground in the z of a point."""
+        self._write(f'/{robot}/altitude', POINT, stamp_ns, self._new(POINT)(
+            self._header(stamp_ns, 'map'),
+            self._new('geometry_msgs/msg/Point')(math.nan, math.nan, height_m)))
+
+    def imu(self, robot: str, stamp_ns: int, quat_xyzw: Array, variance: float) -> None:
+        """`/<robot>/imu`: orientation alone, its variance in rad^2."""
+        unknown = np.zeros(9)
+        unknown[0] = -1.0
+        self._write(f'/{robot}/imu', IMU, stamp_ns, self._new(IMU)(
+            self._header(stamp_ns, f'{robot}/base_link'),
+            self._new('geometry_msgs/msg/Quaternion')(*map(float, quat_xyzw)),
+            np.diag(np.full(3, variance)).ravel(), self._vector(), unknown, self._vector(),
+            unknown))
 
     def _write(self, topic: str, msgtype: str, stamp_ns: int, msg: Any) -> None:
         if not self.has_topic(topic):

@@ -17,6 +17,8 @@ LOOP_CLOSURE = 'sparser_ros/msg/LoopClosure'
 SOLVER_STATUS = 'sparser_ros/msg/SolverStatus'
 ODOMETRY = 'nav_msgs/msg/Odometry'
 POSE_FIX = 'geometry_msgs/msg/PoseWithCovarianceStamped'
+POINT = 'geometry_msgs/msg/PointStamped'
+IMU = 'sensor_msgs/msg/Imu'
 
 DEFINITIONS = {
     UWB_RANGE: """

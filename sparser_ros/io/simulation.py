@@ -34,6 +34,15 @@ CLOSURE_SIGMA_M, CLOSURE_SIGMA_RAD = 0.1, 0.03
 """Noise of loop closures per axis: the defaults of the front-end for closures without any."""
 DROPOUT = 0.1
 """Share of range exchanges that get no answer."""
+CEILING_M = 6.0
+"""In space robots fly between the ground and so high, and beacons hang between these heights:"""
+BEACON_HEIGHTS_M = (0.3, 5.0)
+CLIMB = 0.25
+"""Of their speed they climb and sink with."""
+TILT_TIME_S, HEIGHT_TIME_S = 10.0, 5.0
+"""Time constants of the errors of attitudes and altimeters (exponential autocorrelation)."""
+HEIGHT_RATE_HZ, IMU_RATE_HZ = 5.0, 10.0
+"""Messages of altimeters and IMUs."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,17 @@ class Closures:
     false: Mask
 
 
+@dataclass(frozen=True)
+class Levels:
+    """What altimeters and IMUs of one robot say."""
+
+    height_stamp_ns: Index
+    height_m: Array
+    imu_stamp_ns: Index
+    attitude: Array
+    """(k, 3, 3): in a frame whose z axis points up, the heading as it may be."""
+
+
 class Simulation:
     """One simulated run."""
 
@@ -120,6 +140,7 @@ class Simulation:
         self.tracks = [self._track(motion, streams[2]) for motion in self.motions]
         self.exchanges = self._exchanges(streams[3])
         self.closures = self._closures(streams[4])
+        self.levels = [self._levels(motion, streams[5]) for motion in self.motions]
 
     @property
     def lever(self) -> Array:
@@ -137,19 +158,22 @@ class Simulation:
         amplitude = 0.6 * config.radius / wave * random.uniform(0.7, 1.3, (d, WAVES))
         frequency = wave * random.uniform(0.8, 1.2, (d, WAVES))
         if d == 3:
-            amplitude[2] *= 0.1
-        rms_speed = np.sqrt(np.sum((amplitude * frequency) ** 2) / 2)
-        frequency *= config.speed / rms_speed
-        return Motion(
-            random.normal(0, 0.1 * config.radius, d), amplitude, frequency,
-            random.uniform(0, 2 * np.pi, (d, WAVES)))
+            # From close to the ground to close to the ceiling.
+            amplitude[2] *= 0.47 * CEILING_M / np.sum(amplitude[2])
+        for axes, share in ((slice(0, 2), 1.0), (slice(2, d), CLIMB)):
+            rms_speed = np.sqrt(np.sum((amplitude[axes] * frequency[axes]) ** 2) / 2)
+            frequency[axes] *= share * config.speed / max(rms_speed, 1e-12)
+        centre = random.normal(0, 0.1 * config.radius, d)
+        if d == 3:
+            centre[2] = CEILING_M / 2
+        return Motion(centre, amplitude, frequency, random.uniform(0, 2 * np.pi, (d, WAVES)))
 
     def _beacons(self, random: np.random.Generator) -> Array:
         """(b, d): around the field, unevenly."""
         count, d = self.config.beacons, self.config.dimension
         angle = 2 * np.pi * (np.arange(count) + random.uniform(-0.3, 0.3, count)) / max(count, 1)
         distance = self.config.radius * random.uniform(0.8, 1.3, count)
-        height = random.uniform(0, 0.2 * self.config.radius, count)
+        height = random.uniform(*BEACON_HEIGHTS_M, count)
         return np.column_stack(
             [distance * np.cos(angle), distance * np.sin(angle), height])[:, :d]
 
@@ -170,11 +194,50 @@ class Simulation:
         start = np.arange(n) == 0
         move[0] = turn[0] = 0.0
         step_translation = step_translation + np.sqrt(move)[:, None] * random.normal(size=(n, d))
-        step_rotation = step_rotation @ _noise(np.sqrt(turn), d, random)
-        composed, position = compose(step_rotation, step_translation, start)
+        if config.gravity:
+            composed = self._upright(rotation, stamp_ns, turn, random)
+            before = np.concatenate([composed[:1], composed[:-1]])
+            step_rotation = np.swapaxes(before, 1, 2) @ composed
+            # About the vertical the heading drifts, about the others the error of the tilt changes.
+            change = 2 * config.tilt_sigma**2 * np.diff(
+                stamp_ns, prepend=stamp_ns[0]) / SECOND / TILT_TIME_S
+            turn = (turn + 2 * change) / 3
+            position = np.cumsum(np.where(start[:, None], 0.0, np.einsum(
+                'kij,kj->ki', before, step_translation)), axis=0)
+        else:
+            step_rotation = step_rotation @ _noise(np.sqrt(turn), d, random)
+            composed, position = compose(step_rotation, step_translation, start)
         return SimulatedTrack(
             stamp_ns, composed, position, step_rotation, step_translation, move, turn, rotation,
             translation)
+
+    def _upright(
+        self, rotation: Array, stamp_ns: Index, turn: Array, random: np.random.Generator
+    ) -> Array:
+        """(n, 3, 3): attitudes by gravity, of which the heading drifts by `turn` (n,) rad^2."""
+        heading = np.arctan2(rotation[0, 1, 0], rotation[0, 0, 0])
+        drift = np.cumsum(np.sqrt(turn) * random.normal(size=len(turn))) - heading
+        tilt = _wandering(stamp_ns, TILT_TIME_S, self.config.tilt_sigma, 2, random)
+        about = Rotation.from_rotvec(np.column_stack([0 * drift, 0 * drift, drift]))
+        leaning = Rotation.from_rotvec(np.column_stack([tilt, np.zeros(len(tilt))]))
+        return np.asarray((about * leaning).as_matrix() @ rotation)
+
+    def _levels(self, motion: Motion, random: np.random.Generator) -> Levels:
+        """Heights above the ground, of which half of the variance changes slowly, and attitudes."""
+        config = self.config
+        none = np.zeros(0, dtype=np.int64)
+        height_ns, height, imu_ns, attitude = none, np.zeros(0), none, np.zeros((0, 3, 3))
+        if config.dimension == 3 and not config.no_altimeter:
+            height_ns = _ticks(self.duration_s, HEIGHT_RATE_HZ, random)
+            _, position = motion.poses(height_ns / SECOND)
+            sigma = config.height_sigma * np.sqrt(0.5)
+            slow = _wandering(height_ns, HEIGHT_TIME_S, sigma, 1, random)[:, 0]
+            height = position[:, 2] + slow + sigma * random.normal(size=len(height_ns))
+        if config.dimension == 3 and config.imu:
+            imu_ns = _ticks(self.duration_s, IMU_RATE_HZ, random)
+            rotation, _ = motion.poses(imu_ns / SECOND)
+            attitude = self._upright(rotation, imu_ns, np.full(len(imu_ns), 1e-6), random)
+        return Levels(START_NS + height_ns, height, START_NS + imu_ns, attitude)
 
     def _exchanges(self, random: np.random.Generator) -> Exchanges:
         """Each robot ranges beacons and robots in turn, with dropouts, noise and outliers."""
@@ -243,8 +306,28 @@ class Simulation:
 
 
 def _streams(seed: int) -> list[np.random.Generator]:
-    """Motions, beacons, odometry, ranges, closures."""
-    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(5)]
+    """Motions, beacons, odometry, ranges, closures, altimeters and IMUs."""
+    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(6)]
+
+
+def _ticks(duration_s: float, rate_hz: float, random: np.random.Generator) -> Index:
+    """Stamps since the start, ns."""
+    period = SECOND / rate_hz
+    return ((np.arange(int(duration_s * rate_hz)) + random.uniform()) * period).astype(np.int64)
+
+
+def _wandering(
+    stamp_ns: Index, time_s: float, sigma: float, size: int, random: np.random.Generator
+) -> Array:
+    """(n, size): stationary errors with exponential autocorrelation (Ornstein and Uhlenbeck)."""
+    kept = np.exp(-np.diff(stamp_ns) / SECOND / time_s)
+    fresh = random.normal(size=(len(stamp_ns), size))
+    error = np.empty_like(fresh)
+    if len(error):
+        error[0] = fresh[0]
+    for k, share in enumerate(kept.tolist(), start=1):
+        error[k] = share * error[k - 1] + np.sqrt(1 - share**2) * fresh[k]
+    return sigma * error
 
 
 def robot_names(count: int) -> list[str]:
@@ -274,6 +357,17 @@ def write_bag(
                     track.translation_variance[k], track.rotation_variance[k]))
             counts['odometry'] += len(track.stamp_ns)
             counts['ground truth'] += _write_truth(bag, run, robot)
+        for robot, level in zip(run.robots, run.levels, strict=True):
+            for stamp, height in zip(
+                    level.height_stamp_ns.tolist(), level.height_m.tolist(), strict=True):
+                bag.altitude(robot, stamp, height)
+            quat = quats(level.attitude)
+            for k, stamp in enumerate(level.imu_stamp_ns.tolist()):
+                bag.imu(robot, stamp, quat[k], run.config.tilt_sigma**2)
+        levels = {
+            name: count for name, count in (
+                ('heights', sum(len(level.height_m) for level in run.levels)),
+                ('attitudes', sum(len(level.attitude) for level in run.levels))) if count}
         names = [*run.robots, *run.beacon_names]
         table = run.exchanges
         for k, stamp in enumerate(table.stamp_ns.tolist()):
@@ -288,7 +382,8 @@ def write_bag(
                 run.robots[one], int(run.tracks[one].stamp_ns[closures.from_row[k]]),
                 run.robots[other], int(run.tracks[other].stamp_ns[closures.to_row[k]]),
                 position[k], quat[k], noise, 'simulation')
-    return counts | {'ranges': len(table.stamp_ns), 'loop closures': len(closures.from_row)}
+    return counts | levels | {
+        'ranges': len(table.stamp_ns), 'loop closures': len(closures.from_row)}
 
 
 def _write_truth(bag: SensorBagWriter, run: Simulation, robot: str) -> int:
@@ -397,9 +492,27 @@ def node_config(run: Simulation) -> dict[str, Any]:
         'radios': radios,
         'ranges': {'max_m': run.config.max_range + 10 * run.config.outlier_bias},
     }
+    if run.config.dimension == 3:
+        config |= _level_config(run.config)
     if run.config.outliers > 0:
         config['solver'] = {'robust': {'kernel': 'gm', 'gnc': True}}
     if run.config.truth_rate > 0:
         config['backend'] = {
             'truth_topics': {robot: f'/{robot}/ground_truth' for robot in run.robots}}
+    return config
+
+
+def _level_config(options: SimulationConfig) -> dict[str, Any]:
+    """Parameters of what says where up is, and how high a robot flies."""
+    config: dict[str, Any] = {'odometry': (
+        {'vertical': 'gravity', 'tilt_sigma_rad': options.tilt_sigma,
+         'tilt_correlation_s': 2 * TILT_TIME_S} if options.gravity else {'vertical': 'free'})}
+    if not options.no_altimeter:
+        config['heights'] = {'inputs': {'altimeter': {
+            'topic': '/{robot}/altitude', 'sigma_m': options.height_sigma,
+            'correlation_s': 2 * HEIGHT_TIME_S}}}
+    if options.imu and not options.gravity:
+        config['attitudes'] = {
+            'topic': '/{robot}/imu', 'sigma_rad': options.tilt_sigma,
+            'correlation_s': 2 * TILT_TIME_S}
     return config

@@ -110,6 +110,14 @@ def rotation_jacobian(vector: Array) -> Array:
     return -hat(vector)
 
 
+def nearest_about_vertical(matrix: Array) -> Array:
+    """(3, 3): the turn about the last axis that is closest to a (3, 3) matrix."""
+    angle = np.arctan2(matrix[1, 0] - matrix[0, 1], matrix[0, 0] + matrix[1, 1])
+    turn = np.eye(3)
+    turn[:2, :2] = angle_to_matrix(angle)
+    return turn
+
+
 def nearest_rotation(matrix: Array) -> Array:
     """Closest rotations (Frobenius norm) to (..., d, d) matrices: polar factors of det = +1."""
     if matrix.shape[-1] == 2:

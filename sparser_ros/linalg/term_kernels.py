@@ -3,8 +3,9 @@
 A body is a pose (rotation R, position t) or a point (R = I, never turned). A term has two ends,
 each a vector p = c t + R a of a body, or a constant a in the map; c = 1 makes it a point fixed to
 the body, c = 0 a direction. The term's square is w |p_1 - p_0|^2, or, with a measured distance,
-w (|p_1 - p_0| - distance)^2. Tangents are in the frame of the body, R exp(omega), t + R v,
-rotation first: a rigid motion of many bodies leaves the Hessian blocks of their terms unchanged.
+w (|p_1 - p_0| - distance)^2, or that of one coordinate of p_1 - p_0, in map. Tangents are in the
+frame of the body, R exp(omega), t + R v, rotation first: a rigid motion of many bodies leaves the
+Hessian blocks of their terms unchanged.
 
 `axes` is a tuple of d zeros. Its length is part of its type, so that d is a constant where loops
 are compiled. Closures over d would do that too, but numba caches none that calls another.
@@ -38,7 +39,8 @@ class TermColumns(NamedTuple):
     position_factor: Array
     """(k,): c, 1 for points fixed to bodies, 0 for directions."""
     distance: Array
-    """(k,): measured distance in metres, negative where the two ends should coincide."""
+    """(k,): measured distance in metres; -1 where the two ends should coincide, -2 - x where their
+    coordinates x should."""
     weight: Array
     """(k,): w, the precision, times the robust weight where that counts."""
 
@@ -118,6 +120,8 @@ def squares(axes, chosen, terms, bodies, out):  # type: ignore[no-untyped-def]
             s += v[r] * v[r]
         if distance[k] >= 0:
             s = (np.sqrt(s) - distance[k]) ** 2
+        elif distance[k] < -1.5:
+            s = v[int(-1.5 - distance[k])] ** 2
         change += weight[k] * s - out[k]
         out[k] = weight[k] * s
     return change
@@ -130,7 +134,15 @@ def _residual(axes, k, v, distance, u):  # type: ignore[no-untyped-def]
     if distance[k] < 0:
         for r in range(d):
             u[r] = 0.0
-        return 1.0
+        if distance[k] > -1.5:
+            return 1.0
+        only = int(-1.5 - distance[k])
+        for r in range(d):
+            if r == only:
+                u[r] = 1.0
+            else:
+                v[r] = 0.0
+        return 0.0
     length = 0.0
     for r in range(d):
         length += v[r] * v[r]
@@ -240,7 +252,15 @@ def _assemble(axes, nodes, inner, place, chains, terms, bodies, fisher, front): 
             c = max(_residual(axes, k, v, distance, u), 0.0)
             if fisher and distance[k] >= 0:
                 c = 0.0
-            _jacobian(axes, rotation[i], arms[k, side], position_factor[k], own)
+            for r in range(d):
+                arm[r] = arms[k, side, r]
+            if fisher and j < 0 and position_factor[k] == 0 and distance[k] > -1.5:
+                # A direction of map as the body sees it: a turn about it tells nothing.
+                for r in range(d):
+                    arm[r] = 0.0
+                    for x in range(d):
+                        arm[r] += rotation[i, x, r] * arms[k, 1 - side, x]
+            _jacobian(axes, rotation[i], arm, position_factor[k], own)
             if j >= 0:
                 for r in range(d):
                     arm[r] = arms[k, 1 - side, r]

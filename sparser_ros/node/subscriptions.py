@@ -253,7 +253,8 @@ class Subscriptions:
         qos = self.config.node.qos
         return {'odometry': qos.odometry_depth, 'ranges': qos.range_depth,
                 'sightings': qos.sighting_depth, 'closures': qos.closure_depth,
-                'fixes': qos.fix_depth, LATCHED: STATIC_DEPTH}[kind]
+                'fixes': qos.fix_depth, 'heights': qos.fix_depth, 'attitudes': qos.fix_depth,
+                LATCHED: STATIC_DEPTH}[kind]
 
     def _arrived(self, item: Input, data: bytes) -> None:
         """A message that the executor has fetched; all that wait are fetched with it.

@@ -277,6 +277,8 @@ def _refusal(config: SolverConfig, graph: Graph) -> str | None:
         return f'formulation {config.formulation} runs on the CPU only'
     if graph.free_scale:
         return 'poses of free scale run on the CPU only'
+    if len(graph.heights):
+        return 'graphs with heights run on the CPU only'
     if config.backend == 'auto' and _size(graph) < _least_variables():
         return (f'{_size(graph)} variables are fewer than {_least_variables()}: launches '
                 'would take longer than the work')

@@ -22,7 +22,15 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
 from ..config import SolverError
-from ..graph import Estimate, Graph, PointResidual, RotationResidual, squared_residuals
+from ..graph import (
+    Estimate,
+    Graph,
+    HeightResidual,
+    PointResidual,
+    RotationResidual,
+    VerticalResidual,
+    squared_residuals,
+)
 from ..graph.measurements import turned_arms
 from ..graph.precision import chi_square_kappa
 from ..linalg.cholesky import NotPositiveDefiniteError, factorize
@@ -93,8 +101,7 @@ def variance_factor(
         weight = np.asarray(weights.get(kind.name, np.ones(len(table))))
         total += float(weight @ squares[kind.name])
         degrees += float(np.sum(weight)) * kind.degrees_of_freedom(d)
-    gauge = 0 if graph.anchored else 1
-    free = degrees - (graph.n_poses - gauge) * (d + (1 if d == 2 else 3)) - d * int(
+    free = degrees + graph.gauge_freedom - graph.n_poses * (d + (1 if d == 2 else 3)) - d * int(
         np.count_nonzero(~graph.landmarks.fixed))
     return max(1.0, total / free) if free > 0 else 1.0
 
@@ -175,6 +182,10 @@ class Linearised:
             for part in kind.residuals(table):
                 if isinstance(part, RotationResidual):
                     self._rotations(kind.name, part)
+                elif isinstance(part, VerticalResidual):
+                    self._verticals(kind.name, part)
+                elif isinstance(part, HeightResidual):
+                    self._heights(kind.name, part)
                 else:
                     self._antennas(kind.name, part)
         self.jacobian = sp.vstack(
@@ -185,7 +196,10 @@ class Linearised:
         return (self.jacobian.T @ self.jacobian).tocsr()
 
     def free(self, gauge: int | None) -> Mask:
-        """(size,): false for fixed landmarks and for one pose per ungrounded component."""
+        """(size,): false for fixed landmarks and for one pose per ungrounded component.
+
+        Of a pose with a vertical only the heading is held, and of its place what heights leave.
+        """
         graph, n = self.graph, self.graph.n_poses
         points = n + graph.n_landmarks
         variable = np.concatenate([
@@ -202,8 +216,18 @@ class Linearised:
         held[n:] = graph.landmarks.fixed
         order = np.arange(n) if gauge is None else np.r_[gauge, 0:n]
         found, first = np.unique(label[order], return_index=True)
-        held[order[first[~grounded[found]]]] = True
-        return ~held[variable]
+        pinned = order[first[~grounded[found]]]
+        held[pinned] = True
+        free = ~held[variable]
+        # A pose that says where up is holds its heading and place only, in an upright frame.
+        level = np.zeros(n, dtype=bool)
+        level[graph.verticals.i] = True
+        for pose in pinned[level[pinned]]:
+            own = self.pose_columns(np.array([pose]))[0]
+            free[own[self.d:self.d + 2]] = True
+            high = np.isin(label[graph.points(graph.heights.point)], label[pose])
+            free[own[self.d - 1]] = bool(np.any(high))
+        return free
 
     def pose_columns(self, i: Index) -> Index:
         """(k, d + turns): columns of translation and rotation."""
@@ -247,6 +271,26 @@ class Linearised:
         if residual.first is not None:
             parts.append((self._turn_columns(residual.first), self._eye(k, self.turns, -1.0)))
         self._add(self._weighted(table, kappa), parts)
+
+    def _verticals(self, table: str, residual: VerticalResidual) -> None:
+        """R_j up - e_z, which a turn moves like a lever arm, at zero residual: (k, d) rows.
+
+        The arm is e_z: with R_j up a turn about the vertical would seem to be measured.
+        """
+        up = np.tile(np.eye(self.d)[-1], (len(residual), 1))
+        self._add(self._weighted(table, residual.weight), [
+            (self._turn_columns(residual.second), rotation_jacobian(up))])
+
+    def _heights(self, table: str, residual: HeightResidual) -> None:
+        """The last coordinate of a point: (k, 1) rows."""
+        endpoint, last = residual.second, slice(self.d - 1, self.d)
+        parts = [(self.point_columns(self.graph.points(endpoint))[:, last],
+                  np.ones((len(residual), 1, 1)))]
+        if np.any(endpoint >= 0):
+            turned = turned_arms(endpoint, residual.arm_second, self._rows)
+            parts.append((self._turn_columns(np.maximum(endpoint, 0)),
+                          rotation_jacobian(turned)[:, last]))
+        self._add(self._weighted(table, residual.weight), parts)
 
     def _antennas(self, table: str, residual: PointResidual) -> None:
         """Antenna minus antenna, or the length of that minus a distance; weight 1/sigma^2."""

@@ -32,7 +32,14 @@ from numpy.typing import NDArray
 
 from ..array_types import Array, Index, Mask
 from ..config import RobustConfig
-from ..graph import Kind, MeasurementTables, PointResidual, RotationResidual
+from ..graph import (
+    HeightResidual,
+    Kind,
+    MeasurementTables,
+    PointResidual,
+    RotationResidual,
+    VerticalResidual,
+)
 from ..graph.measurements import Residual
 from ..linalg.clique_tree import CliqueTree, MarginalFactor, room
 from ..linalg.process import single_threaded_blas
@@ -62,7 +69,8 @@ class Terms:
     position_factor: Array
     """(k,): c, 1 for points fixed to bodies, 0 for directions."""
     distance: Array
-    """(k,): measured distance in metres, -1 where the two ends should coincide."""
+    """(k,): measured distance in metres; -1 where the two ends should coincide, -2 - x where their
+    coordinates x should."""
     weight: Array
     """(k,): precision."""
     kind: NDArray[np.int8]
@@ -107,9 +115,7 @@ def _terms(
 ) -> Terms:
     """The terms of one table: of each measurement its points first, then its axes."""
     ordered = sorted(residuals, key=lambda part: isinstance(part, RotationResidual))
-    blocks = [
-        _axes(part, dimension, body) if isinstance(part, RotationResidual)
-        else _points(part, dimension, body) for part in ordered]
+    blocks = [_columns(part, dimension, body) for part in ordered]
     ends, arms, position_factor, distance, weight = (
         np.concatenate(column, axis=1) for column in zip(*blocks, strict=True))
     size = weight.shape[1]
@@ -119,6 +125,53 @@ def _terms(
         ends.reshape(-1, 2), arms.reshape(-1, 2, dimension), position_factor.ravel(),
         distance.ravel(), weight.ravel(), np.repeat(kinds, size), members.ravel(),
         np.repeat(threshold, size))
+
+
+def _columns(part: Residual, d: int, body: Callable[[Index], Index]) -> _Columns:
+    if isinstance(part, RotationResidual):
+        return _axes(part, d, body)
+    return _points(part, d, body) if isinstance(part, PointResidual) else _upright(part, d, body)
+
+
+def _upright(
+    part: VerticalResidual | HeightResidual, d: int, body: Callable[[Index], Index]
+) -> _Columns:
+    """One term for each row: a direction and that of map, or the last coordinate of a point."""
+    m = len(part)
+    up = np.tile(np.eye(d)[d - 1], (m, 1))
+    if isinstance(part, HeightResidual):
+        high, own, there = True, part.arm_second, part.height[:, None] * up
+    else:
+        high, own, there = False, part.up, up
+    ends = np.stack([np.full(m, GROUND), body(part.second)], axis=1)
+    return (
+        ends[:, None], np.stack([there, own], axis=1)[:, None], np.full((m, 1), float(high)),
+        np.full((m, 1), -float(d + 1) if high else -1.0), part.weight[:, None])
+
+
+def held_upright(
+    body: int, rotation: Array, position: Array, precision: float, *, height: bool
+) -> Terms:
+    """Terms that hold the heading of a body and its place, all but its height where not `height`.
+
+    The gauge of a map whose vertical is measured: they cost nothing where the body is now, and
+    leave its roll and pitch to what measures them. Needs d = 3.
+    """
+    d = len(position)
+    held = [*range(d if height else d - 1)]
+    m = len(held) + 1
+    arms = np.zeros((m, 2, d))
+    arms[:-1, 0] = position
+    # The first axis of map as the body sees it now stays in the plane of the first and last.
+    arms[-1, 1] = rotation.T[:, 0]
+    arms[-1, 0] = np.eye(d)[0]
+    ends = np.tile(np.array([[GROUND, body]], dtype=np.int64), (m, 1))
+    axis = np.array([*held, 1], dtype=float)
+    factor = np.ones(m)
+    factor[-1] = 0.0
+    return Terms(
+        ends, arms, factor, -2.0 - axis, np.full(m, precision),
+        np.full(m, Kind.OTHER, dtype=np.int8), np.ones(m, dtype=np.int8), np.full(m, np.inf))
 
 
 def _points(part: PointResidual, d: int, body: Callable[[Index], Index]) -> _Columns:
@@ -143,7 +196,7 @@ def _axes(part: RotationResidual, d: int, body: Callable[[Index], Index]) -> _Co
         np.full((m, d), -1.0), np.repeat(part.weight[:, None], d, axis=1))
 
 
-def _ends(part: Residual, body: Callable[[Index], Index]) -> Index:
+def _ends(part: PointResidual | RotationResidual, body: Callable[[Index], Index]) -> Index:
     first = np.full(len(part), GROUND) if part.first is None else body(part.first)
     return np.stack([first, body(part.second)], axis=1)
 
@@ -364,7 +417,10 @@ class IncrementalSolver:
         given = t.weight[:n] > 0
         weight = self._weights.values[:n] / np.where(given, t.weight[:n], 1.0)
         squares = np.where(turns & (d == 2), 0.5, 1.0) * self._squares[:n]
-        degrees = np.where(turns, (d - 1) / 2, np.where(t.distance[:n] < 0, d, 1))
+        degrees = np.where(turns, (d - 1) / 2, np.where(t.distance[:n] == -1, d, 1))
+        # A direction alone, the vertical; and the one coordinate of it that holds a heading.
+        alone = turns & (t.members[:n] == 1)
+        degrees[alone] = np.where(t.distance[:n][alone] == -1, d - 1, 1)
         variable = self._variable[:self.n_bodies]
         unknowns = np.sum(np.where(self._point[:self.n_bodies], d, self._tree.b)[variable])
         free = float(weight @ degrees - unknowns)

@@ -41,6 +41,9 @@ class Manifold:
     """Bearings."""
     homogenised: bool = False
     """True when d rows at the end are held at [I_d 0]."""
+    upright: bool = False
+    """True when measurements use the last of these rows only: the vertical. A turn about it is
+    free then."""
 
     @property
     def rows(self) -> int:
@@ -173,11 +176,13 @@ class ScaledManifold(Manifold):
         return scale
 
 
-def manifold_of(d: int, n: int, k: int, homogenised: bool, scaled: tuple[int, ...]) -> Manifold:
+def manifold_of(
+    d: int, n: int, k: int, homogenised: bool, scaled: tuple[int, ...], *, upright: bool = False,
+) -> Manifold:
     """The search space of n rotations, k bearings, and scales where some poses have them."""
     if scaled:
-        return ScaledManifold(d, n, k, homogenised, scaled)
-    return Manifold(d, n, k, homogenised)
+        return ScaledManifold(d, n, k, homogenised, upright, scaled)
+    return Manifold(d, n, k, homogenised, upright)
 
 
 def symmetric_part(a: Array) -> Array:
@@ -233,8 +238,9 @@ def round_to_rotations(manifold: Manifold, y: Array) -> Array:
     n, d = manifold.n, manifold.d
     z = reduce_rank(manifold, y, d)
     blocks = z[: n * d].reshape(n, d, d)
-    if n and not manifold.homogenised and np.mean(np.linalg.det(blocks) < 0) > 0.5:
-        z[:, -1] *= -1
+    free = not manifold.homogenised or manifold.upright
+    if n and free and np.mean(np.linalg.det(blocks) < 0) > 0.5:
+        z[:, 0 if manifold.upright else -1] *= -1
     turned = manifold.scales(z)[:, None, None] * nearest_rotation(z[: n * d].reshape(n, d, d))
     z[: n * d] = turned.reshape(n * d, d)
     return z
@@ -245,14 +251,27 @@ def reduce_rank(manifold: Manifold, y: Array, rank: int) -> Array:
 
     Where the frame is fixed by homogenising rows the leading columns are that frame; otherwise
     the leading right singular vectors of the rotations are (of the bearings, if there are none).
+    Where only its vertical is fixed, that column stays and the others are reduced to theirs.
     """
     n, d = manifold.n, manifold.d
     if y.shape[1] <= rank:
         return manifold.lift(y, rank)
+    if manifold.upright:
+        return manifold.nearest_point(_turned_about_vertical(manifold, y, rank))
     if manifold.homogenised:
         return manifold.nearest_point(_turned_tail(manifold, y, rank))
     _, _, vt = np.linalg.svd(y[: n * d] if n else y, full_matrices=False)
     return manifold.nearest_point(y @ vt[:rank].T)
+
+
+def _turned_about_vertical(manifold: Manifold, y: Array, rank: int) -> Array:
+    """Column d kept, the rest reduced to its rank - 1 principal directions; columns before d first.
+    """
+    d = manifold.d
+    rest = np.delete(y, d - 1, axis=1)
+    rows = rest[: manifold.n * d] if manifold.n else rest
+    _, _, vt = np.linalg.svd(rows, full_matrices=False)
+    return np.insert(rest @ vt[: rank - 1].T, d - 1, y[:, d - 1], axis=1)
 
 
 def _turned_tail(manifold: Manifold, y: Array, rank: int) -> Array:

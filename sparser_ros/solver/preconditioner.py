@@ -223,7 +223,7 @@ class NewtonPreconditioner:
     def __init__(self, schur: SchurOperator, *, damping: float | None = None) -> None:
         problem, manifold = schur.problem, schur.problem.manifold
         d, n = manifold.d, manifold.n
-        self.manifold = manifold
+        self.manifold, self._schur = manifold, schur
         self.full = schur.full()
         self.damping = 1e-10 if damping is None else damping
         """Share of its diagonal added to the Hessian, which is singular in the gauge."""
@@ -283,7 +283,26 @@ class NewtonPreconditioner:
         complements(y[n * d : n * d + k], self.normal)
         gauss = np.zeros((len(self.symbolic.rows), q + p, q + p))
         self.kernel.assemble(csr(full), self.turns, self.slots, gauss)
+        if self._schur.upright is not None:
+            self._add_heights(self._schur.upright, gauss)
         return gauss
+
+    def _add_heights(self, upright: SchurOperator, blocks: Array) -> None:
+        """Add what heights add to T^T Q T in the last column of map: each is of one node."""
+        graph, problem, manifold = upright.problem.graph, upright.problem, self.manifold
+        d, (_, b, _) = manifold.d, blocks.shape
+        weight = upright.omega[problem.n_shared:]
+        parts = list(graph.height_residuals())
+        endpoint = np.concatenate([part.second for part in parts])
+        arm = np.concatenate([part.arm_second for part in parts])
+        node, pose = graph.points(endpoint), endpoint >= 0
+        row = np.zeros((len(node), b))
+        # Of a node without a column in Q only the rotation counts.
+        row[np.isin(node, self.node[manifold.rows:]), b - self.turns.shape[2] + d - 1] = 1.0
+        turned = self.turns[endpoint[pose], :, d - 1]
+        row[pose, :turned.shape[2]] = np.einsum('ki,kiq->kq', arm[pose], turned)
+        np.add.at(blocks, self.diagonal[node],
+                  weight[:, None, None] * row[:, :, None] * row[:, None, :])
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
         manifold, full = self.manifold, self.full

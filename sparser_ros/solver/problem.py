@@ -9,6 +9,10 @@ A_f = C R, with a basis C of its column space by choice of columns (section 5.1)
 holds one free variable or the difference of two, A_f is the incidence matrix of a graph and its
 components say which columns to leave out. Any other A_f goes through a sparse QR factorisation
 that reveals the rank (the paper's CR route).
+
+A vertical is a row like any other: up^T R_i^T less the last homogenising row. A height is a row of
+one column of X only, the last of map, so Q differs there: `QuadraticProblem.upright` is the problem
+with the rows of heights, and serves that column (docs/method.md, section 1).
 """
 
 from __future__ import annotations
@@ -22,7 +26,14 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
-from ..graph import Estimate, Graph, PointResidual, RotationResidual
+from ..graph import (
+    Estimate,
+    Graph,
+    HeightResidual,
+    PointResidual,
+    RotationResidual,
+    VerticalResidual,
+)
 from ..linalg.cholesky import factorize
 from ..linalg.compiled import compiled
 from ..linalg.rotations import nearest_rotation
@@ -204,13 +215,17 @@ def _append(
 
 
 def residual_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
-    """The rows of all measurements, type by type, residual by residual; none is empty."""
+    """The rows of all measurements but heights, residual by residual; none is empty."""
     blocks = []
     bearings = 0
     for kind, table in graph.typed():
         for part in kind.residuals(table):
+            if isinstance(part, HeightResidual):
+                continue
             if isinstance(part, RotationResidual):
                 block = rotation_rows(kind.name, part, at)
+            elif isinstance(part, VerticalResidual):
+                block = vertical_rows(kind.name, part, at)
             else:
                 block = point_rows(kind.name, part, at, graph.points, bearings)
                 bearings += 0 if part.distance is None else len(part)
@@ -227,6 +242,35 @@ def rotation_rows(table: str, residual: RotationResidual, at: VariableColumns) -
     first = at.homogenising(m) if residual.first is None else at.rotation(residual.first)
     block.add(rows[:, :, None], first[:, None, :], -np.swapaxes(residual.rotation, 1, 2))
     return block
+
+
+def vertical_rows(
+    table: str, residual: VerticalResidual, at: VariableColumns
+) -> ResidualRows:
+    """up^T R_j^T - e_z^T, weight 1/sigma^2."""
+    rows = np.arange(len(residual))
+    block = ResidualRows(table, residual.weight, rows)
+    block.add(rows[:, None], at.rotation(residual.second), residual.up)
+    block.add(rows, at.homogenising(len(rows))[:, -1], -1.0)
+    return block
+
+
+def height_rows(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
+    """e_z^T (t_j + R_j l_j) - h, weight 1/sigma^2: rows for the last column of map only."""
+    blocks = []
+    for kind, table in graph.typed():
+        for part in kind.residuals(table):
+            if not isinstance(part, HeightResidual) or not len(part):
+                continue
+            rows = np.arange(len(part))
+            block = ResidualRows(kind.name, part.weight, rows)
+            block.add_free(rows, graph.points(part.second), 1.0)
+            held = (part.second >= 0) & np.any(part.arm_second != 0, axis=1)
+            block.add(
+                rows[held][:, None], at.rotation(part.second[held]), part.arm_second[held])
+            block.add(rows, at.homogenising(len(rows))[:, -1], -part.height)
+            blocks.append(block)
+    return blocks
 
 
 def point_rows(
@@ -279,7 +323,8 @@ class QuadraticProblem:
     `build` makes the rows of all measurements; another function may add further linear residuals.
     Attributes: `A` (rows, n_c) CSR; `C` (rows, n_f) CSR, the column-space basis of A_f; `omega`
     (rows,) weights; `kept` (n_f,) point of each column of C; `manifold` of X_c; `bearing_rows` (k,)
-    row of each bearing and `distance` (k,) along it, metres.
+    row of each bearing and `distance` (k,) along it, metres; `upright` the problem of the last
+    column of map, whose first rows are these and whose others are heights; None without heights.
     """
 
     def __init__(
@@ -289,7 +334,9 @@ class QuadraticProblem:
         self.graph = graph
         self._ranged = [part for part in graph.point_residuals() if part.distance is not None]
         d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
-        self.manifold: Manifold = manifold_of(d, n, k, graph.anchored, graph.free_scale)
+        self.manifold: Manifold = manifold_of(
+            d, n, k, graph.anchored or graph.levelled, graph.free_scale,
+            upright=graph.levelled and not graph.anchored)
         at = VariableColumns(d, n, k)
         positions = np.concatenate([np.zeros((n, d)), graph.landmarks.position])
         fixed = np.concatenate([np.zeros(n, dtype=bool), graph.landmarks.fixed])
@@ -314,13 +361,28 @@ class QuadraticProblem:
         self.distance: Array = np.concatenate([np.zeros(0), *(far for _, far in with_bearing)])
         self.kept = column_basis(A_f, fixed)
         self.C = A_f[:, self.kept].tocsr()
+        heights = {kind.name for kind, table in graph.typed() for part in kind.residuals(table)
+                   if isinstance(part, HeightResidual)}
+        self.n_shared = next(
+            (rows.start for name, rows, _ in self.rows_of if name in heights), m)
+        """Rows that act on all columns of X; heights come after them."""
+        self.upright: QuadraticProblem | None = None
+        if build is not _with_heights and any(map(len, graph.height_residuals())):
+            self.upright = QuadraticProblem(graph, _with_heights)
+
+    @property
+    def all_rows(self) -> QuadraticProblem:
+        """The problem that has the rows of all measurements."""
+        return self.upright or self
 
     @property
     def n_points(self) -> int:
         return self.graph.n_poses + self.graph.n_landmarks
 
     def weights(self, robust: dict[str, Array] | None) -> Array:
-        """Row weights Omega with the robust weight of each row's measurement folded in."""
+        """Weights of `all_rows` with the robust weight of each row's measurement folded in."""
+        if self.upright is not None:
+            return self.upright.weights(robust)
         if not robust:
             return self.omega
         omega = self.omega.copy()
@@ -328,6 +390,13 @@ class QuadraticProblem:
             if table in robust:
                 omega[rows] *= robust[table][measurement]
         return omega
+
+    def height_squares(self, y: Array, points: Array) -> Array:
+        """(k,): weighted squares of the rows of heights at y (rows, p) and its points."""
+        first = self.n_shared
+        column = self.manifold.d - 1
+        residual = self.A[first:] @ y[:, column] + self.C[first:] @ points[self.kept, column]
+        return np.asarray(self.omega[first:] * residual**2)
 
     def pack(self, estimate: Estimate) -> Array:
         """The rank-d point of an estimate: rotations, and bearings along the antennas."""
@@ -364,6 +433,10 @@ class QuadraticProblem:
         return Estimate(
             nearest_rotation(np.swapaxes(blocks, 1, 2)), points[:n].copy(), landmarks,
             self.manifold.scales(y) if self.graph.free_scale else None)
+
+
+def _with_heights(graph: Graph, at: VariableColumns) -> list[ResidualRows]:
+    return [*residual_rows(graph, at), *height_rows(graph, at)]
 
 
 def _stack(

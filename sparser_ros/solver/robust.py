@@ -175,7 +175,7 @@ def floored(weights: Array, floor: float) -> Array:
 _SWITCHES = {
     Kind.ODOMETRY: 'odometry', Kind.CLOSURE: 'closures', Kind.SIGHTING: 'sightings',
     Kind.RANGE: 'ranges', Kind.OTHER: 'sightings', Kind.POSITION_FIX: 'fixes',
-    Kind.POSE_FIX: 'fixes',
+    Kind.POSE_FIX: 'fixes', Kind.VERTICAL: 'odometry', Kind.HEIGHT: 'heights',
 }
 """Option of RobustConfig that says whether a kind of measurement is doubted; surveyed places of
 landmarks are not."""
@@ -213,8 +213,8 @@ class Reweighting:
         self.doubted = np.isfinite(self.c2)
         self.measurement = np.concatenate(
             [np.zeros(0, dtype=np.int64)]
-            + [rows + self.slices[name].start for name, _, rows in self.problem.rows_of])
-        """(rows,): measurement that each row of A belongs to."""
+            + [rows + self.slices[name].start for name, _, rows in self.problem.all_rows.rows_of])
+        """(rows,): measurement that each row of A belongs to, those of heights last."""
         self.weights = np.ones(len(self.c2))
         self._one_sided = config.kernel == 'one_sided'
         self._long = self.c2
@@ -226,7 +226,7 @@ class Reweighting:
     def apply(self, weights: Array) -> None:
         """Give every measurement a weight; Q_cc, B and M follow, M is factorised again."""
         self.weights = floored(weights, self.floor)
-        self.schur.update(self.problem.omega * self.weights[self.measurement])
+        self.schur.update(self.problem.all_rows.omega * self.weights[self.measurement])
 
     def squares_of(self, estimate: Estimate) -> Array:
         """(m,): squared residuals of an estimate as it stands."""
@@ -243,7 +243,8 @@ class Reweighting:
         """
         problem, manifold = self.problem, self.problem.manifold
         sign = np.ones(len(self.c2))
-        residual = problem.A @ y + problem.C @ self.schur.points(y)[problem.kept]
+        points = self.schur.points(y)
+        residual = problem.A @ y + problem.C @ points[problem.kept]
         if manifold.k:
             y = y.copy()
             at, distance = problem.bearing_rows, problem.distance[:, None]
@@ -256,6 +257,8 @@ class Reweighting:
             if self._one_sided:
                 sign[self.measurement[at[length[:, 0] < distance[:, 0]]]] = -1.0
         squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
+        if problem.upright is not None:
+            squares = np.concatenate([squares, problem.upright.height_squares(y, points)])
         total = np.bincount(self.measurement, squares, minlength=len(self.c2))
         return sign * total, y
 

@@ -81,10 +81,22 @@ class SchurOperator:
         self._weighted: WeightedNormalMatrix | None = None
         self._placed: dict[str, _Placed] = {}
         self._symbolic: dict[str, Symbolic] = {}
-        self.update(problem.omega if omega is None else omega)
+        self.upright: SchurOperator | None = None
+        """Q_s of the last column of map where heights make it another one."""
+        self.update(problem.all_rows.omega if omega is None else omega)
 
     def update(self, omega: Array) -> None:
-        """New weights (rows,): refresh Q_cc, B and M and refactorise M (paper, algorithm 2)."""
+        """New weights (rows,) of `problem.all_rows`: refresh Q_cc, B and M and refactorise M.
+
+        The paper's algorithm 2.
+        """
+        if self.problem.upright is not None:
+            if self.upright is None:
+                self.upright = SchurOperator(self.problem.upright, omega)
+            else:
+                self.upright.update(omega)
+            omega = omega[: len(self.problem.omega)]
+        self.omega = omega
         self.Q_cc, self.B, self.B_T, self.M = self._products(omega)
         # By symmetry the rows of M serve as columns.
         M = sp.csc_matrix((self.M.data, self.M.indices, self.M.indptr), shape=self.M.shape)
@@ -143,7 +155,16 @@ class SchurOperator:
         at = self._at(arrays)
         at.Q_cc.product(x, out)
         at.B.subtract(z, out)
+        if self.upright is not None:
+            column = self._vertical
+            out[:, column] = self.upright(np.ascontiguousarray(x[:, column]))
         return out
+
+    @property
+    def _vertical(self) -> slice:
+        """The last column of map."""
+        d = self.problem.manifold.d
+        return slice(d - 1, d)
 
     def _free(self, x: Array) -> Array:
         """M^-1 B^T x in a reused workspace."""
@@ -161,6 +182,9 @@ class SchurOperator:
         """Optimal positions X_f (points, p) given X_c; deleted columns stand at the origin."""
         points = np.zeros((self.problem.n_points, x.shape[1]))
         points[self.problem.kept] = -self._free(x)
+        if self.upright is not None:
+            column = self._vertical
+            points[:, column] = self.upright.points(np.ascontiguousarray(x[:, column]))
         return points
 
     def full(self) -> sp.csr_matrix:

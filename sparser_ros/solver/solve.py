@@ -52,6 +52,10 @@ def solve(
     if config.certify and graph.free_scale:
         raise SolverError(
             'no certificate for poses of free scale: their rows of X_c are not bounded')
+    if len(graph.heights) and (config.certify or config.formulation != 'schur'):
+        raise SolverError(
+            'heights make the cost another one in the last column of map: no certificate, and '
+            'formulation schur only; leave heights out for these')
     with single_threaded_blas():
         # The quadratic problem, its Schur complement, and what suits them.
         context = SolveContext(graph, config, progress=progress)
@@ -114,10 +118,9 @@ def solve_checked(
 def _degrees_of_freedom(graph: Graph) -> int:
     """Scalar residuals less unknowns."""
     d = graph.dimension
-    gauge = 0 if graph.anchored else 1
     return sum(
         len(table) * kind.degrees_of_freedom(d) for kind, table in graph.typed()
-    ) - (graph.n_poses - gauge) * (d + d * (d - 1) // 2) - d * int(
+    ) + graph.gauge_freedom - graph.n_poses * (d + d * (d - 1) // 2) - d * int(
         len(graph.landmarks) - graph.landmarks.fixed.sum())
 
 

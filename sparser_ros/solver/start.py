@@ -367,6 +367,11 @@ def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) 
         columns: dict[str, Array | Index] = {}
         for column, arm in kind.arms.items():
             columns[column], columns[arm] = attached(getattr(table, column), getattr(table, arm))
+        for column, direction in kind.directions.items():
+            endpoint = getattr(table, column)
+            columns[direction] = np.einsum(
+                'kij,kj->ki', turn[endpoint], getattr(table, direction))
+            columns[column] = nearest[endpoint]
         for column in _armless(kind):
             endpoint = getattr(table, column)
             columns[column] = np.where(endpoint >= 0, nearest[np.maximum(endpoint, 0)], endpoint)
@@ -389,7 +394,8 @@ def _armless(kind: MeasurementType) -> list[str]:
     if kind.has_rotation(2):
         # Relative poses and pose priors are composed with the odometry as a whole.
         return []
-    return [column for column in kind.table.endpoints() if column not in kind.arms]
+    return [column for column in kind.table.endpoints()
+            if column not in kind.arms and column not in kind.directions]
 
 
 def _coarse_relative(

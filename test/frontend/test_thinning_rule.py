@@ -18,7 +18,8 @@ def setting(dimension, most=40, **values):
     frontend = Frontend(config(
         dimension=dimension, radios={'L1': {'beacon': 'L1', 'position': BEACON.tolist()}},
         keyframes={'distance_m': float('inf'), 'angle_rad': float('inf'), 'time_s': 1.0,
-                   'max_count': most}, odometry={'history_s': 5.0}, **values))
+                   'max_count': most}, odometry={
+                       'history_s': 5.0, 'vertical': 'free'}, **values))
     return frontend, robots
 
 

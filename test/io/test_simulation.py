@@ -112,3 +112,30 @@ def test_one_robot_alone():
     run = Simulation(dataclasses.replace(SHORT, robots=1, beacons=0))
     assert len(run.exchanges.range_m) == 0
     assert simulation.graph_of(run).validate().n_poses == 600
+
+
+def test_robots_in_space_know_the_vertical_and_their_height():
+    run = changed(dimension=3, minutes=5.0)
+    for track, level, motion in zip(run.tracks, run.levels, run.motions, strict=True):
+        assert 0 < track.true_translation[:, 2].min() < 1.5
+        assert 4.5 < track.true_translation[:, 2].max() < simulation.CEILING_M
+        up, true = track.rotation[:, 2], track.true_rotation[:, 2]
+        tilt = np.linalg.norm(up - true, axis=1) / np.sqrt(2)
+        assert np.sqrt(np.mean(tilt**2)) == pytest.approx(run.config.tilt_sigma, rel=0.3)
+        # It does not grow with the way, as that of the heading does.
+        assert np.mean(tilt[-600:]) < 2 * np.mean(tilt)
+        seconds = (level.height_stamp_ns - START_NS) / 1e9
+        error = level.height_m - motion.poses(seconds)[1][:, 2]
+        assert np.std(error) == pytest.approx(run.config.height_sigma, rel=0.2)
+    low, high = simulation.BEACON_HEIGHTS_M
+    assert np.all((run.beacons[:, 2] >= low) & (run.beacons[:, 2] <= high))
+    config = simulation.node_config(run)
+    assert config['odometry']['vertical'] == 'gravity'
+    assert config['heights']['inputs']['altimeter']['sigma_m'] == run.config.height_sigma
+    bare = changed(dimension=3, no_gravity=True, no_altimeter=True, imu=True)
+    config = simulation.node_config(bare)
+    assert config['odometry']['vertical'] == 'free'
+    assert 'heights' not in config
+    assert config['attitudes']['topic'] == '/{robot}/imu'
+    np.testing.assert_allclose(bare.tracks[0].rotation[0], np.eye(3))
+    assert len(bare.levels[0].attitude) and not len(bare.levels[0].height_m)

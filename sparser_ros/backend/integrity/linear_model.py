@@ -42,7 +42,8 @@ class Scores:
 @dataclass(frozen=True)
 class LinearModel:
     """Residuals at an estimate in the order: turns and moves of relative poses, sightings, ranges,
-    pose priors (turns, moves), point priors; all whitened and times the root of their weight."""
+    pose priors (turns, moves), point priors, verticals, heights; all whitened and times the root of
+    their weight."""
 
     jacobian: sp.csr_matrix
     residual: Array
@@ -103,6 +104,10 @@ def _residuals(
     carried = fix.point >= 0
     place[carried] += np.einsum(
         'kij,kj->ki', rotation[fix.point[carried]], fix.lever[carried])
+    tilt = np.concatenate([np.zeros((0, d)), *(
+        part.vectors(points, estimate.rows) for part in graph.vertical_residuals())])
+    high = np.concatenate([np.zeros(0), *(
+        part.errors(points, estimate.rows) for part in graph.height_residuals())])
     return {
         'turns': scaled('relative_poses', 2 * chi_square_kappa(rel.kappa, d), turn(
             rotation[rel.i] @ rel.rotation, rotation[rel.j])),
@@ -114,6 +119,8 @@ def _residuals(
             pose.rotation, rotation[pose.i])),
         'prior_moves': scaled('pose_priors', pose.tau, translation[pose.i] - pose.translation),
         'point_priors': scaled('point_priors', fix.precision, place),
+        'verticals': scaled('verticals', graph.verticals.precision, tilt),
+        'heights': scaled('heights', graph.heights.precision, high[:, None]),
     }
 
 

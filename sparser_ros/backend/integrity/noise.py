@@ -36,7 +36,7 @@ from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table
 from ...graph.owners import owners
 from ...graph.residuals import antennas
 from ...solver.covariance import normal_solver
-from ..observability.datum import relative_to
+from ..observability.datum import Outside, relative_to
 from .hypotheses import odometry_scales, odometry_turns
 from .linear_model import LinearModel, keyframes_of, linear_model, newest_poses
 
@@ -208,7 +208,7 @@ def _variances(
             continue
         own = moved[:, k * d:(k + 1) * d]
         if not anchored:
-            motion = relative_to(places[k], places[datum])
+            motion = relative_to(places[k], places[datum], Outside.of(graph))
             if motion is None:
                 continue
             own = own - moved[:, b * d:(b + len(spread)) * d] @ motion[:d].T

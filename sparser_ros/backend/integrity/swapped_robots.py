@@ -76,7 +76,8 @@ def _misfit(
     none = np.zeros((0, d))
     center = points.mean(axis=0)
     best = candidates(Evidence(
-        points - center, places, table.distance_m, table.precision, none, none, np.zeros(0)),
+        points - center, places, table.distance_m, table.precision, none, none, np.zeros(0),
+        np.zeros(0, dtype=np.int64)),
         turn=True)
     antenna = (points - center) @ best.rotation[0].T + best.position[0]
     error = np.linalg.norm(antenna - places, axis=1) - table.distance_m

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...array_types import Index, Mask
-from ...linalg.rotations import nearest_rotation
+from ...linalg.rotations import nearest_about_vertical, nearest_rotation
 from .pieces import Pieces
 from .proposals import Proposal
 from .rigid_problem import GROUND, WIDE, WIDTH, Placement, RigidProblem
@@ -168,12 +168,15 @@ def _aligned(
     offset = found - np.mean(found, axis=0)
     if np.max(np.linalg.norm(offset, axis=1)) < apart_m:
         return there
-    turn = nearest_rotation((
-        (wanted - np.mean(wanted, axis=0)).T @ offset
-        + sum(here.rotation[k] @ there.rotation[k].T for k in own.tolist()))[None])[0]
+    best = ((wanted - np.mean(wanted, axis=0)).T @ offset
+            + sum(here.rotation[k] @ there.rotation[k].T for k in own.tolist()))
+    turn = nearest_about_vertical(best) if fine.level else nearest_rotation(best[None])[0]
     middle = np.mean(found, axis=0)
-    shift = (fine.centers + there.shift - middle) @ turn.T + np.mean(
-        wanted, axis=0) - fine.centers
+    moved = np.mean(wanted, axis=0)
+    if len(fine.held(int(own[0]))) < fine.dimension + 1 and fine.level:
+        # Heights say how high everything is.
+        moved[-1] = middle[-1]
+    shift = (fine.centers + there.shift - middle) @ turn.T + moved - fine.centers
     shift[GROUND] = 0
     rotation = turn @ there.rotation
     rotation[GROUND] = np.eye(fine.dimension)
@@ -183,7 +186,7 @@ def _aligned(
 def _free(problem: RigidProblem, held: int | None) -> Mask:
     free = np.ones(problem.unknowns, dtype=bool)
     if held is not None:
-        free[problem.columns(held)] = False
+        free[problem.held(held)] = False
     return free
 
 

@@ -415,7 +415,7 @@ def _relaxed_gaps(
         return {}
     free = np.ones(fine.unknowns, dtype=bool)
     if not graph.anchored and fine.pieces:
-        free[fine.columns(0)] = False
+        free[fine.held(0)] = False
     here = fine.relaxed(fine.identity(), free)
     base, gaps = fine.cost(here), {}
     part = case.part_of_pose[pieces.parts.first]
@@ -479,7 +479,8 @@ def _evidence(case: _Case, variable: int) -> Evidence:
     apart = ~np.isnan(ties.distance[rows])
     return Evidence(
         own[apart], place[apart], ties.distance[rows][apart], ties.weight[rows][apart],
-        own[~apart], place[~apart], ties.weight[rows][~apart])
+        own[~apart], place[~apart], ties.weight[rows][~apart],
+        np.zeros(int(np.sum(~apart)), dtype=np.int64))
 
 
 # -- words -----------------------------------------------------------------------------------------

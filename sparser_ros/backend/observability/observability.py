@@ -21,6 +21,7 @@ from .bends import bends
 from .location import Location
 from .pieces import Pieces, cut
 from .proposals import proposals
+from .rigid_kernels import WHOLE
 from .rigid_model import RobustWeights, rejected_share, rigid_problem
 from .rigid_problem import GROUND, Placement, RigidProblem
 from .uncertainty import Uncertainty, uncertainty
@@ -223,7 +224,8 @@ def _verdict(
 
 def _linked(problem: RigidProblem, variable: int) -> int:
     return sum(
-        int(np.sum(((pairs.first == variable) | (pairs.second == variable)) & pairs.kept))
+        int(np.sum(((pairs.first == variable) | (pairs.second == variable)) & pairs.kept
+                   & (pairs.part == WHOLE)))
         for pairs in (problem.ranges, problem.same))
 
 

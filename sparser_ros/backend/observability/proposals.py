@@ -14,6 +14,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...linalg.rotations import nearest_rotation
 from .registration import candidates, evidence_of
+from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
 from .rigid_problem import WIDE, Placement, RigidProblem
 
 MOST_SUBSETS, MOST_PAIRED = 5, 30
@@ -66,8 +67,9 @@ def proposals(
 
 
 def _ties(problem: RigidProblem) -> _Ties:
+    places = problem.same.take(problem.same.part == WHOLE)
     columns = [
-        np.concatenate([getattr(pairs, name) for pairs in (problem.ranges, problem.same)])
+        np.concatenate([getattr(pairs, name) for pairs in (problem.ranges, places)])
         for name in ('first', 'second', 'point_first', 'point_second')]
     return _Ties(*columns)
 
@@ -245,7 +247,11 @@ def _best_tied(problem: RigidProblem, rest: list[int]) -> int:
     waiting = np.zeros(problem.variables + 1, dtype=bool)
     waiting[rest] = True
     rows = np.zeros(problem.variables + 1)
-    for pairs, each in ((problem.ranges, 1), (problem.same, d)):
+    for part, most in ((HEIGHT, 1), (DIRECTION, d - 1)):
+        # Of a vertical and of heights there is one each, however often measured.
+        rows[problem.same.first[problem.same.part == part]] += most
+    same = problem.same.take(problem.same.part == WHOLE)
+    for pairs, each in ((problem.ranges, 1), (same, d)):
         for own, other in ((pairs.first, pairs.second), (pairs.second, pairs.first)):
             np.add.at(rows, own[~waiting[other]], each)
     size = np.full(problem.variables + 1, d)

@@ -15,10 +15,12 @@ import numpy as np
 from ...array_types import Array, Index
 from ...linalg.rotations import angle_to_matrix
 from .registration_kernels import descended
+from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
 from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
 
 TRIED_HEADINGS = 12
-"""Starts in the plane, 30 degrees apart; in space the 24 rotations of a cube."""
+"""Starts in the plane, and about a known vertical, 30 degrees apart; else in space the 24
+rotations of a cube."""
 MOST_DESCENT_STEPS = 20
 """Levenberg-Marquardt steps from each start; most end sooner, by their gain."""
 MOST_ROWS = 120
@@ -39,11 +41,15 @@ class Evidence(NamedTuple):
     same_places: Array
     """(c, d): ... these places in map."""
     same_weight: Array
+    same_part: Index
+    """(c,): what of them coincides: `WHOLE`, `HEIGHT` or `DIRECTION` (unit vectors)."""
 
     @property
     def rows(self) -> int:
         """Scalar constraints."""
-        return len(self.points) + self.same_points.size
+        d, part = self.same_points.shape[1], self.same_part
+        return (len(self.points) + d * int(np.sum(part == WHOLE)) + bool(np.any(part == HEIGHT))
+                + (d - 1) * bool(np.any(part == DIRECTION)))
 
     def thinned(self) -> Evidence:
         """At most MOST_ROWS distances, evenly picked, with their weights scaled up."""
@@ -84,14 +90,15 @@ def evidence_of(
         own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
         other = np.concatenate([
             problem.places(at, pairs, False)[first], problem.places(at, pairs, True)[second]])
-        return own - problem.centers[variable], other, np.concatenate(
-            [np.flatnonzero(first), np.flatnonzero(second)])
+        rows = np.concatenate([np.flatnonzero(first), np.flatnonzero(second)])
+        direction = (pairs.part[rows] == DIRECTION)[:, None]
+        return own - np.where(direction, 0.0, problem.centers[variable]), other, rows
 
     points, places, rows = sides(problem.ranges)
     same_points, same_places, same_rows = sides(problem.same)
     return Evidence(
         points, places, problem.distance[rows], problem.ranges.weight[rows], same_points,
-        same_places, problem.same.weight[same_rows])
+        same_places, problem.same.weight[same_rows], problem.same.part[same_rows])
 
 
 def candidates(
@@ -105,7 +112,8 @@ def candidates(
     """
     evidence = evidence.thinned()
     d = evidence.places.shape[1] if len(evidence.places) else evidence.same_places.shape[1]
-    headings = _headings(d) if turn else np.eye(d)[None]
+    level = bool(np.any(evidence.same_part == DIRECTION))
+    headings = _headings(d, level) if turn else np.eye(d)[None]
     position = np.concatenate([_multilaterated(evidence, r) for r in headings])
     rotation = np.repeat(headings, 2, axis=0)
     if start is not None:
@@ -117,9 +125,15 @@ def candidates(
     return Candidates(rotation[order], position[order], cost[order])
 
 
-def _headings(dimension: int) -> Array:
+def _headings(dimension: int, level: bool) -> Array:
+    """Starts; of a level body, whose vertical is known, only turns about that."""
+    around = angle_to_matrix(np.linspace(0, 2 * np.pi, TRIED_HEADINGS, endpoint=False))
     if dimension == 2:
-        return angle_to_matrix(np.linspace(0, 2 * np.pi, TRIED_HEADINGS, endpoint=False))
+        return around
+    if level:
+        upright = np.tile(np.eye(3), (TRIED_HEADINGS, 1, 1))
+        upright[:, :2, :2] = around
+        return upright
     signed = [
         np.eye(3)[list(order)] * np.array(signs)[:, None]
         for order in itertools.permutations(range(3))
@@ -130,16 +144,29 @@ def _headings(dimension: int) -> Array:
 
 def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
     """(2, d): linear estimate of the centre at a heading, and its mirror image."""
-    turned = evidence.points @ rotation.T
-    seen_from = np.concatenate([
-        evidence.places - turned,
-        evidence.same_places - evidence.same_points @ rotation.T])
-    if len(evidence.same_points):
-        middle = np.mean(seen_from[len(turned):], axis=0)
+    seen_from = evidence.places - evidence.points @ rotation.T
+    same = evidence.same_places - evidence.same_points @ rotation.T
+    if np.any(evidence.same_part == WHOLE):
+        middle = np.mean(same[evidence.same_part == WHOLE], axis=0)
         return np.stack([middle, middle])
+    if not len(seen_from):
+        middle = np.mean(same[evidence.same_part == HEIGHT], axis=0)
+        return np.stack([middle, middle])
+    if np.any(evidence.same_part == HEIGHT):
+        # The height is known: what is left of the distances is of the horizontal plane.
+        height = float(np.median(same[evidence.same_part == HEIGHT, -1]))
+        level = np.sqrt(np.maximum(
+            evidence.distance**2 - (seen_from[:, -1] - height)**2, 0.0))
+        return np.insert(_trilaterated(seen_from[:, :-1], level), seen_from.shape[1] - 1, height,
+                         axis=1)
+    return _trilaterated(seen_from, evidence.distance)
+
+
+def _trilaterated(seen_from: Array, distance: Array) -> Array:
+    """(2, d): the point at these distances (k,) from places (k, d), and its mirror image."""
     middle = np.mean(seen_from, axis=0)
     offset = seen_from - middle
-    square = np.sum(offset**2, axis=1) - evidence.distance**2
+    square = np.sum(offset**2, axis=1) - distance**2
     squares, columns = np.linalg.eigh(offset.T @ offset)
     values, axes = np.sqrt(np.maximum(squares[::-1], 0)), columns[:, ::-1].T
     d = offset.shape[1]
@@ -149,8 +176,8 @@ def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
     inverse[spread] = 1 / values[spread] ** 2
     target = 0.5 * (square - np.mean(square))
     along = axes.T @ (inverse * (axes @ (offset.T @ target)))
-    height = np.mean(evidence.distance**2 - np.sum((along - offset) ** 2, axis=1))
+    height = np.mean(distance**2 - np.sum((along - offset) ** 2, axis=1))
     up = axes[-1] * np.sqrt(max(height, 0.01))
     if not np.any(spread):
-        up = axes[0] * np.mean(evidence.distance)
+        up = axes[0] * np.mean(distance)
     return np.stack([middle + along + up, middle + along - up])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...linalg.compiled import compiled
+from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
 
 _compiled = compiled(error_model='numpy')
 
@@ -71,8 +72,9 @@ def _cost(evidence, rotation, position, width):  # type: ignore[no-untyped-def]
         square = evidence.weight[k] * residual * residual
         total += square / (1 + square / width)
     for k in range(len(evidence.same_weight)):
-        for i in range(d):
-            gap = position[i] - evidence.same_places[k, i]
+        part = evidence.same_part[k]
+        for i in range(d - 1 if part == HEIGHT else 0, d):
+            gap = (0.0 if part == DIRECTION else position[i]) - evidence.same_places[k, i]
             for j in range(d):
                 gap += rotation[i, j] * evidence.same_points[k, j]
             square = evidence.same_weight[k] * gap * gap
@@ -91,19 +93,20 @@ def _linearised(evidence, rotation, position, size, width, normal, gradient):  #
     total = 0.0
     for k in range(distances + len(evidence.same_weight)):
         c = k - distances
+        part = WHOLE if c < 0 else evidence.same_part[c]
         for i in range(d):
             arm[i] = 0.0
             for j in range(d):
                 arm[i] += rotation[i, j] * (
                     evidence.points[k, j] if c < 0 else evidence.same_points[c, j])
-            gap[i] = arm[i] + position[i] - (
+            gap[i] = arm[i] + (0.0 if part == DIRECTION else position[i]) - (
                 evidence.places[k, i] if c < 0 else evidence.same_places[c, i])
         length = 0.0
         for i in range(d):
             length += gap[i] * gap[i]
         length = np.sqrt(length)
         scale = np.sqrt(evidence.weight[k] if c < 0 else evidence.same_weight[c])
-        for axis in range(1 if c < 0 else d):
+        for axis in range(d - 1 if part == HEIGHT else 0, 1 if c < 0 else d):
             # Along the line of sight, or along one axis of map.
             residual = scale * (length - evidence.distance[k]) if c < 0 else scale * gap[axis]
             for i in range(d):
@@ -117,6 +120,9 @@ def _linearised(evidence, rotation, position, size, width, normal, gradient):  #
                 for i in range(3):
                     u, v = (i + 1) % 3, (i + 2) % 3
                     row[3 + i] = arm[u] * row[v] - arm[v] * row[u]
+            if part == DIRECTION:
+                # The turn's columns come from the shift's, which a direction does not have.
+                row[axis] = 0.0
             square = residual * residual
             total += square / (1 + square / width)
             weight = (1 + square / width) ** -2.0

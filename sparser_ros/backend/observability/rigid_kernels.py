@@ -16,6 +16,10 @@ from ...linalg.compiled import compiled
 
 _compiled = compiled(error_model='numpy')
 
+WHOLE, HEIGHT, DIRECTION = 0, 1, 2
+"""Of two points that coincide: all of them, their last coordinates, or the directions of their
+arms, wherever the centres are; the second direction is one of map."""
+
 
 class CarriedPairs(NamedTuple):
     """Pairs of points, each carried by a variable."""
@@ -30,6 +34,8 @@ class CarriedPairs(NamedTuple):
     """(k,): square root of the weight, 1/m."""
     kept: Mask
     """(k,): false for measurements that the robust solve rejects."""
+    part: Index
+    """(k,): `WHOLE`, `HEIGHT` or `DIRECTION`: what of the two points coincides."""
 
 
 class Unknowns(NamedTuple):
@@ -54,6 +60,10 @@ def _gap(rotation, base, pairs, k, arm, gap):  # type: ignore[no-untyped-def]
             arm[0, i] += rotation[f, i, j] * pairs.arm_first[k, j]
             arm[1, i] += rotation[s, i, j] * pairs.arm_second[k, j]
         gap[i] = base[s, i] + arm[1, i] - base[f, i] - arm[0, i]
+        if pairs.part[k] == DIRECTION:
+            gap[i] = arm[1, i] - arm[0, i]
+        elif pairs.part[k] == HEIGHT and i < d - 1:
+            gap[i] = 0.0
         square += gap[i] * gap[i]
     return square
 
@@ -128,10 +138,15 @@ def pair_normal_equations(  # type: ignore[no-untyped-def]
             scale = same.root[c]
         if weight == 0.0:
             continue
-        for axis in range(1 if is_range else d):
+        part = 0 if is_range else same.part[c]
+        for axis in range(d - 1 if part == HEIGHT else 0, 1 if is_range else d):
             # One row of the Jacobian: along the line of sight, or along one axis of map.
             for q in range(2):
                 sign = -scale if q == 0 else scale
+                if part == DIRECTION and q == 0:
+                    # As in `RigidProblem._entries`.
+                    for i in range(d):
+                        arm[0, i] = arm[1, i]
                 for i in range(d):
                     row[q, i] = sign * gap[i] if is_range else (sign if i == axis else 0.0)
                 if d == 2:
@@ -140,6 +155,9 @@ def pair_normal_equations(  # type: ignore[no-untyped-def]
                     for i in range(3):
                         u, v = (i + 1) % 3, (i + 2) % 3
                         row[q, 3 + i] = arm[q, u] * row[q, v] - arm[q, v] * row[q, u]
+                if part == DIRECTION:
+                    # The turn's columns come from the shift's, which a direction does not have.
+                    row[q, axis] = 0.0
             if not is_range:
                 residual = scale * gap[axis]
             for q in range(2):

@@ -12,6 +12,7 @@ from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
 from ...graph.residuals import antennas
 from .joints import Joints, no_joints
+from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
 from .rigid_problem import GROUND, Pairs, RigidProblem
 
 CELL_M = 0.5
@@ -19,6 +20,8 @@ CELL_M = 0.5
 CELL_SHARE, COARSEST_SHARE = 0.05, 0.4
 """Cells grow to this share of the distance: within them the direction changes by so many rad;
 where there are more ranges than asked for, they grow further."""
+HEIGHTS = 24
+"""Heights of one part, each the mean of a stretch of its path."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,10 @@ def rigid_problem(
     believed = RobustWeights() if believed is None else believed
     b, d = len(parts), graph.dimension
     ranges, distance = _ranges(graph, estimate, parts, range_sigma_floor_m, believed, most_ranges)
-    same = _coincidences(graph, estimate, parts, believed)
+    same = _joined([
+        _coincidences(graph, estimate, parts, believed),
+        _verticals(graph, estimate, parts, believed),
+        _heights(graph, estimate, parts, range_sigma_floor_m, believed)])
     fixed = b + np.flatnonzero(graph.landmarks.fixed)
     ranges, same = _grounded(ranges, fixed), _grounded(same, fixed)
     centers = np.zeros((b + graph.n_landmarks + 1, d))
@@ -56,8 +62,9 @@ def rigid_problem(
     for pairs in (ranges, same):
         for variable, point in (
             (pairs.first, pairs.point_first), (pairs.second, pairs.point_second)):
-            np.add.at(centers, variable[pairs.kept], point[pairs.kept])
-            np.add.at(count, variable[pairs.kept], 1)
+            used = pairs.kept & (pairs.part == WHOLE)
+            np.add.at(centers, variable[used], point[used])
+            np.add.at(count, variable[used], 1)
     centers /= np.maximum(count, 1)[:, None]
     alone = np.flatnonzero(count[:b] == 0)
     centers[alone] = estimate.translation[parts.last[alone]]
@@ -100,7 +107,7 @@ def _ranges(
     pairs = Pairs(
         first, second, antennas(estimate, table.source, table.lever_source),
         antennas(estimate, table.target, table.lever_target), weight * table.precision,
-        np.arange(len(first)), kept, np.ones(len(first)))
+        np.arange(len(first)), kept, np.ones(len(first)), _whole(len(first)))
     pairs, distance = pairs.take(between), table.distance_m[between]
     group, share = _cells(pairs, distance, CELL_SHARE), CELL_SHARE
     while most and share < COARSEST_SHARE and np.max(group, initial=0) >= most:
@@ -157,8 +164,8 @@ def _merged(
             np.linalg.norm(pairs.point_second - pairs.point_first, axis=1))
     return Pairs(
         pairs.first[chosen], pairs.second[chosen], first, second, weight,
-        np.arange(len(chosen)), pairs.kept[chosen], pairs.degrees[chosen]), np.maximum(
-            found, 0.0)
+        np.arange(len(chosen)), pairs.kept[chosen], pairs.degrees[chosen],
+        pairs.part[chosen]), np.maximum(found, 0.0)
 
 
 def _coincidences(
@@ -197,6 +204,72 @@ def _coincidences(
                 rotation[prior.i], prior.rotation, prior.kappa * prior_weight,
                 prior.tau * prior_weight, prior_kept, d + turns),
     ]
+    return _joined(blocks)
+
+
+def _verticals(
+    graph: Graph, estimate: Estimate, parts: OdometrySegments, believed: RobustWeights
+) -> Pairs:
+    """One direction for every part: the mean of what its poses say is up.
+
+    sum w |R v - e|^2 = W |R m - e|^2 + const with the sum W of the weights and the mean m of v.
+    """
+    table, d = graph.verticals, graph.dimension
+    weight, kept = believed.of('verticals', len(table))
+    weight = np.where(kept, weight * table.precision, 0.0)
+    seen = np.einsum('kij,kj->ki', estimate.rotation[table.i], table.up)
+    part = parts.of_pose[table.i]
+    total: Array = np.bincount(part, weight, len(parts)).astype(float)
+    mean = np.zeros((len(parts), d))
+    np.add.at(mean, part, weight[:, None] * seen)
+    own = np.flatnonzero(total > 0)
+    count = len(own)
+    return Pairs(
+        own, np.full(count, GROUND), mean[own] / total[own, None],
+        np.tile(np.eye(d)[-1], (count, 1)), total[own], np.arange(count),
+        np.ones(count, dtype=bool), np.full(count, np.inf), np.full(count, DIRECTION))
+
+
+def _heights(
+    graph: Graph, estimate: Estimate, parts: OdometrySegments, floor: float,
+    believed: RobustWeights,
+) -> Pairs:
+    """Heights, those of a stretch of path that are believed, or not, as their mean.
+
+    No mean is surer than `floor`: neighbouring heights share the error of their sensor.
+    """
+    table, d = graph.heights, graph.dimension
+    weight, kept = believed.of('heights', len(table))
+    weight = weight * table.precision
+    variable = parts.variable(table.point)
+    pose = table.point >= 0
+    points = antennas(estimate, table.point, table.lever)
+    # Poses of a part in their order, in stretches of equal numbers.
+    order = np.lexsort((np.where(pose, table.point, 0), variable))
+    rank = np.empty(len(order), dtype=np.int64)
+    start = np.searchsorted(variable[order], variable[order], side='left')
+    rank[order] = np.arange(len(order)) - start
+    number = np.bincount(variable, minlength=1)[variable]
+    stretch = np.where(number > HEIGHTS, rank * HEIGHTS // np.maximum(number, 1), rank)
+    keys = np.stack([variable, stretch, kept.astype(np.int64)], axis=1)
+    _, chosen, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    total: Array = np.bincount(group, weight, len(chosen)).astype(float)
+    mean = np.zeros((len(chosen), d))
+    np.add.at(mean, group, weight[:, None] * points)
+    ground = np.zeros((len(chosen), d))
+    np.add.at(ground[:, -1], group, weight * table.height_m)
+    mean, ground = mean / total[:, None], ground / total[:, None]
+    if floor > 0:
+        total = np.minimum(total, 1 / floor**2)
+    count = len(chosen)
+    return Pairs(
+        variable[chosen], np.full(count, GROUND), mean, ground, total, np.arange(count),
+        kept[chosen], np.ones(count), np.full(count, HEIGHT))
+
+
+def _joined(blocks: list[Pairs]) -> Pairs:
+    """All pairs whose two variables differ, groups numbered through."""
     joined = Pairs(*(
         np.concatenate([getattr(part, name) for part in blocks])
         for name in Pairs.__dataclass_fields__))
@@ -207,12 +280,16 @@ def _coincidences(
     return joined.take(joined.first != joined.second)
 
 
+def _whole(count: int) -> Index:
+    return np.full(count, WHOLE)
+
+
 def _points(
     first: Index, second: Index, point_first: Array, point_second: Array, weight: Array,
     kept: Mask, degrees: float | Array,
 ) -> Pairs:
     return Pairs(first, second, point_first, point_second, weight, np.arange(len(first)), kept,
-                 np.broadcast_to(degrees, len(first)).astype(float))
+                 np.broadcast_to(degrees, len(first)).astype(float), _whole(len(first)))
 
 
 def _frames(
@@ -234,7 +311,7 @@ def _frames(
         np.repeat(first, repeat), np.repeat(second, repeat), points(t_first, r_first),
         points(t_second, r_second), np.repeat(tau / repeat, repeat),
         np.repeat(np.arange(len(first)), repeat), np.repeat(kept, repeat),
-        np.full(len(first) * repeat, float(degrees)))
+        np.full(len(first) * repeat, float(degrees)), _whole(len(first) * repeat))
 
 
 def _grounded(pairs: Pairs, fixed: Index) -> Pairs:
@@ -244,4 +321,4 @@ def _grounded(pairs: Pairs, fixed: Index) -> Pairs:
 
     return Pairs(
         ground(pairs.first), ground(pairs.second), pairs.point_first, pairs.point_second,
-        pairs.weight, pairs.group, pairs.kept, pairs.degrees)
+        pairs.weight, pairs.group, pairs.kept, pairs.degrees, pairs.part)

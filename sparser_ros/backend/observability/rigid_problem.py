@@ -17,8 +17,11 @@ from scipy.sparse import csr_matrix
 
 from ...array_types import Array, Index, Mask
 from ...linalg.rotations import angle_to_matrix, rotation_jacobian, rotvec_to_matrix
+from .datum import Outside
 from .joints import Joints, joint_residuals, joint_terms
 from .rigid_kernels import (
+    DIRECTION,
+    HEIGHT,
     CarriedPairs,
     Unknowns,
     add_joints,
@@ -53,13 +56,22 @@ class Pairs:
     """(k,): false for measurements that the robust solve rejects."""
     degrees: Array
     """(k,): degrees of freedom of the measurement, by which kernels widen; infinite for
-    surveyed places of landmarks, which no kernel doubts."""
+    surveyed places of landmarks and for verticals, which no kernel doubts."""
+    part: Index
+    """(k,): what of the points coincides: `WHOLE`, `HEIGHT`, or `DIRECTION`, where the points are
+    unit vectors. Of distances `WHOLE`."""
 
     def __len__(self) -> int:
         return len(self.first)
 
     def take(self, rows: Mask) -> Pairs:
         return Pairs(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    @property
+    def scalars(self) -> Array:
+        """(k,): scalar residuals of each coincidence."""
+        d = self.point_first.shape[1]
+        return np.array([d, 1, d - 1])[self.part]
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,33 @@ class RigidProblem:
         begin = self.pieces * size + (variable - self.pieces) * d
         return slice(begin, begin + d)
 
+    @cached_property
+    def level(self) -> bool:
+        """Whether some piece knows where up is: a turn of everything is free about the vertical
+        only."""
+        return bool(np.any(self.same.part == DIRECTION))
+
+    @property
+    def outside(self) -> Outside:
+        """What verticals and heights tell of the frame."""
+        if not self.level:
+            return Outside.NOTHING
+        high = bool(np.any(self.same.part == HEIGHT))
+        return Outside.HEIGHT if high else Outside.VERTICAL
+
+    def held(self, piece: int) -> Index:
+        """Unknowns of a piece that give everything else its frame, the gauge.
+
+        Rotations are about the axes of map: of a level frame the heading is held, and the height
+        only where nothing measures one.
+        """
+        own = np.arange(self.columns(piece).start, self.columns(piece).stop)
+        if not self.level:
+            return own
+        d = self.dimension
+        high = self.outside is Outside.HEIGHT
+        return own[[*range(d - 1 if high else d), len(own) - 1]]
+
     @property
     def unknowns(self) -> int:
         return self.columns(self.variables - 1).stop if self.variables else 0
@@ -141,8 +180,9 @@ class RigidProblem:
         """Points relative to their variables' centres, by (of ranges, of the first side)."""
         return {
             (pairs is self.ranges, first): (
-                pairs.point_first if first else pairs.point_second) - self.centers[
-                    pairs.first if first else pairs.second]
+                pairs.point_first if first else pairs.point_second) - np.where(
+                    (pairs.part == DIRECTION)[:, None], 0.0, self.centers[
+                        pairs.first if first else pairs.second])
             for pairs in (self.ranges, self.same) for first in (True, False)}
 
     def arms(self, at: Placement, pairs: Pairs, first: bool) -> Array:
@@ -160,10 +200,21 @@ class RigidProblem:
         """Whitened residuals, without robust weights."""
         vector = self.places(at, self.ranges, False) - self.places(at, self.ranges, True)
         length = np.sqrt(np.einsum('ki,ki->k', vector, vector))
-        gap = self.places(at, self.same, False) - self.places(at, self.same, True)
+        same = self.same
+        gap = np.where(
+            (same.part == DIRECTION)[:, None],
+            self.arms(at, same, False) - self.arms(at, same, True),
+            self.places(at, same, False) - self.places(at, same, True)) * self._counted
         return Residuals(
             np.sqrt(self.ranges.weight) * (length - self.distance),
             np.sqrt(self.same.weight)[:, None] * gap, self._bent(at)[0], vector, length)
+
+    @cached_property
+    def _counted(self) -> Array:
+        """(c, d): 1 where a coordinate of a coincidence counts."""
+        counted = np.ones((len(self.same), self.dimension))
+        counted[self.same.part == HEIGHT, :-1] = 0.0
+        return counted
 
     def _bent(self, at: Placement) -> tuple[Array, Array, Array]:
         return joint_terms(self.joints, self.centers, at.rotation, at.shift)
@@ -192,7 +243,7 @@ class RigidProblem:
                 np.where(pairs.first < 0, self.variables, pairs.first),
                 np.where(pairs.second < 0, self.variables, pairs.second),
                 own[pairs is self.ranges, True], own[pairs is self.ranges, False],
-                np.sqrt(pairs.weight), pairs.kept)
+                np.sqrt(pairs.weight), pairs.kept, pairs.part)
 
         groups = int(self.same.group.max()) + 1 if len(self.same) else 0
         return carried(self.ranges), carried(self.same), self._degrees(groups)
@@ -254,7 +305,8 @@ class RigidProblem:
         ] + [
             self._entries(
                 at, self.same, side,
-                (gap_scale * sign)[:, None, None] * np.eye(d), len(self.ranges))
+                (gap_scale * sign)[:, None, None] * np.eye(d) * self._counted[:, :, None],
+                len(self.ranges))
             for side, sign in ((True, -1.0), (False, 1.0))
         ] + [
             _dense_rows(block, variable * (d + self.turns), below)
@@ -275,7 +327,11 @@ class RigidProblem:
         d, turns = self.dimension, self.turns
         variable = pairs.first if first else pairs.second
         arm = self.arms(at, pairs, first)
-        block = np.concatenate([weight, weight @ rotation_jacobian(arm)], axis=2)
+        # With the direction of map, e, in place of the turned one, a: e x (a - e) = e x a is the
+        # same gradient, and no turn about e seems to be measured.
+        arm = np.where((pairs.part == DIRECTION)[:, None], self.arms(at, pairs, False), arm)
+        shifted = weight * (pairs.part != DIRECTION)[:, None, None]
+        block = np.concatenate([shifted, weight @ rotation_jacobian(arm)], axis=2)
         size = d + turns
         body = (variable >= 0) & (variable < self.pieces)
         start = np.where(

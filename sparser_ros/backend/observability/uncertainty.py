@@ -10,7 +10,7 @@ from ...array_types import Array, Index, Mask
 from ...graph import Estimate
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.rotations import rotation_jacobian
-from .datum import relative_to
+from .datum import Outside, relative_to
 from .pieces import Pieces
 from .rigid_problem import RigidProblem
 
@@ -53,7 +53,7 @@ def uncertainty(
     size = d + problem.turns
     weak[:count * size].reshape(count, size)[:, d:] = 1 / _UNKNOWN_RAD**2
     if gauge is not None:
-        weak[problem.columns(int(pieces.first[gauge]))] = _HELD
+        weak[problem.held(int(pieces.first[gauge]))] = _HELD
     scale = 1 / np.sqrt(np.diag(normal) + weak)
     scaled = scale[:, None] * (normal + np.diag(weak)) * scale
     factor = _variance_factor(problem, residual) if variance_factor is None else variance_factor
@@ -138,7 +138,7 @@ class _Bodies:
     def _relative(self, body: int, others: Mask) -> Array | None:
         """(d or d + turns, unknowns): of a body beside others; None where these are too few."""
         d, names = self.problem.dimension, np.flatnonzero(others)
-        motion = relative_to(self.place[body], self.place[names])
+        motion = relative_to(self.place[body], self.place[names], self.problem.outside)
         if motion is None:
             return None
         row = self.rows(body)
@@ -187,11 +187,17 @@ def _frame(problem: RigidProblem, own: Mask) -> tuple[Array, Array]:
     points = motion[count * size:].reshape(-1, d, size)
     points[:, :, :d] = np.eye(d)
     points[:, :, d:] = arms[count:]
+    if problem.outside >= Outside.VERTICAL:
+        motion[:, d:-1] = 0.0
+    if problem.outside >= Outside.HEIGHT:
+        motion[:, d - 1] = 0.0
     weight = np.zeros((count, size))
     weight[own, :d] = 1.0
     weight[own, d:] = _HEADING_ARM_M**2
     weighted = np.concatenate([weight.ravel(), np.zeros(len(motion) - weight.size)])[
         :, None] * motion
+    if problem.outside:
+        return motion, np.linalg.pinv(weighted.T @ motion) @ weighted.T
     return motion, np.linalg.solve(weighted.T @ motion, weighted.T)
 
 
@@ -204,8 +210,8 @@ def _aligned(covariance: Array, project: Array) -> Array:
 
 def _variance_factor(problem: RigidProblem, residual: Array) -> float:
     """Chi-square per degree of freedom of what is believed, at least 1."""
-    rows = int(np.sum(problem.ranges.kept)) + problem.dimension * int(
-        np.sum(problem.same.kept)) + problem.joints.offset.size
+    rows = int(np.sum(problem.ranges.kept)) + int(
+        problem.same.kept @ problem.same.scalars) + problem.joints.offset.size
     free = rows - problem.unknowns
     return max(1.0, float(np.sum(residual**2)) / free) if free > 0 else 1.0
 

@@ -27,7 +27,7 @@ from .bound import Bound, bound_of
 from .contest import SAME_COST, Contest, SearchEnd
 from .due_rule import DueRule
 from .frame import Frame, frame_of
-from .gauge import at_origin, initial_pose
+from .gauge import at_heights, at_origin, initial_pose
 from .graph_store import GraphStore
 from .growth_clock import GrowthClock
 from .judgement import Judgement, against_rivals, determined, judged, seen_in, ties_of
@@ -369,7 +369,8 @@ class Auditor:
             frame.graph, segments, known, known_map.estimate, self.config, frame.anchored)
         if frame.gauge is not None and not known[frame.gauge]:
             rows = segments.of_pose == frame.gauge
-            own = at_origin(guess, int(segments.first[frame.gauge]), self._pose)
+            own = at_origin(guess, int(segments.first[frame.gauge]), self._pose, frame.graph)
+            own = at_heights(own, frame.graph, rows)
             guess = Estimate(
                 np.where(rows[:, None, None], own.rotation, guess.rotation),
                 np.where(rows[:, None], own.translation, guess.translation), guess.landmarks)

@@ -63,7 +63,7 @@ def bound_of(
     by then; `observer` is called at each of its steps.
     """
     graph = solved.graph
-    if graph.n_poses == 0 or graph.n_measurements == 0 or graph.free_scale:
+    if graph.n_poses == 0 or graph.n_measurements == 0 or graph.free_scale or len(graph.heights):
         return None
     deadline = time.perf_counter() + limit_s if limit_s > 0 else math.inf
     with single_threaded_blas():

@@ -81,7 +81,8 @@ class Contest:
         if result.estimate is not None:
             own = result.estimate
             if self.frame.gauge is not None:
-                own = at_origin(own, self.frame.gauge_row, self.pose)
+                own = at_origin(
+                    own, self.frame.gauge_row, self.pose, self.frame.subgraph.graph)
             whole = self.frame.subgraph.into(self.guess, own)
         candidate = Candidate(start, result, whole, value_of(result))
         self.candidates.append(candidate)

@@ -12,7 +12,15 @@ from ...array_types import Array, Mask
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments, connected_part, find_segments
 from ...graph.subgraph import Subgraph, extract
-from .gauge import anchors_determine, first_segment, gauge_robot, spans, without_anchors
+from .gauge import (
+    anchors_determine,
+    first_segment,
+    gauge_robot,
+    level_at,
+    spans,
+    without_anchors,
+    without_levels,
+)
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -23,7 +31,8 @@ class Frame:
     """What of a graph is connected to the frame of map."""
 
     graph: Graph
-    """The whole graph, without absolute data where these do not fix the frame."""
+    """The whole graph, without absolute data where these do not fix the frame, without verticals
+    and heights where nothing absolute does and the gauge robot has no vertical."""
     segments: OdometrySegments
     anchored: bool
     gauge: int | None
@@ -87,6 +96,8 @@ def frame_of(
     gauge = None if name is None else first_segment(graph, segments, name)
     if gauge is None and not anchored:
         return None
+    if not anchored and graph.levelled and not level_at(graph, segments, gauge or 0):
+        graph = without_levels(graph)
     mask = connected_part(graph, segments, -1 if gauge is None else gauge, anchored)
     if anchored and not np.any(mask[:len(segments)]):
         return None

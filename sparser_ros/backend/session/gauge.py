@@ -11,7 +11,7 @@ from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
-from ...linalg.rotations import angle_to_matrix
+from ...linalg.rotations import angle_to_matrix, nearest_about_vertical
 
 
 def initial_pose(config: BackendConfig, dimension: int) -> tuple[Array, Array]:
@@ -84,10 +84,45 @@ def without_anchors(graph: Graph) -> Graph:
     )
 
 
-def at_origin(estimate: Estimate, row: int, pose: tuple[Array, Array]) -> Estimate:
-    """The estimate moved rigidly so that pose `row` is at `pose` (rotation, translation)."""
+def level_at(graph: Graph, segments: OdometrySegments, gauge: int) -> bool:
+    """Whether the robot that gives the frame says where up is."""
+    own = segments.of_pose[graph.verticals.i] == gauge
+    return bool(np.any(own))
+
+
+def without_levels(graph: Graph) -> Graph:
+    """The graph without verticals and heights: its frame is that of a robot that knows none."""
+    return graph.replaced(
+        verticals=graph.verticals.take([]), heights=graph.heights.take([]))
+
+
+def at_origin(
+    estimate: Estimate, row: int, pose: tuple[Array, Array], graph: Graph
+) -> Estimate:
+    """The estimate moved rigidly so that pose `row` is at `pose` (rotation, translation).
+
+    Where the graph has verticals only the heading is turned, where it has heights these stay.
+    """
     rotation = pose[0] @ estimate.rotation[row].T
-    return estimate.moved(rotation, pose[1] - rotation @ estimate.translation[row])
+    if len(graph.verticals):
+        rotation = nearest_about_vertical(rotation)
+    shift = pose[1] - rotation @ estimate.translation[row]
+    if len(graph.heights):
+        shift[-1] = 0.0
+    return estimate.moved(rotation, shift)
+
+
+def at_heights(estimate: Estimate, graph: Graph, poses: Mask) -> Estimate:
+    """The estimate moved up or down so that half of the heights of these poses are above theirs."""
+    own = graph.heights.take((graph.heights.point >= 0) & poses[graph.heights.point])
+    if not len(own):
+        return estimate
+    errors = np.concatenate([
+        part.errors(estimate.points, estimate.rows)
+        for part in graph.replaced(heights=own).height_residuals()])
+    shift = np.zeros(estimate.dimension)
+    shift[-1] = -float(np.median(errors))
+    return estimate.moved(np.eye(estimate.dimension), shift)
 
 
 def _measured(graph: Graph) -> Mask:

@@ -82,6 +82,7 @@ def without_the_doubtful(
         scene = replace(scene, robots=tuple(
             replace(state, location=Location.UNLOCATED, missing=texts[worst])
             if state.robot == worst else state for state in scene.robots))
+    scene = replace(scene, robots=_not_alone(scene))
     robots = tuple(
         replace(state, location=Location.POSITION_ONLY, missing=text)
         if state.location is Location.LOCATED and state.robot in views
@@ -94,6 +95,25 @@ def without_the_doubtful(
             f'probability of {100 * risk.probability:.0f} %: {risk.reason}'), risk.probability)
         for robot, risk in risks.items()
         if risk.probability > CAUTION * accepted.integrity_risk)
+
+
+def _not_alone(scene: Scene) -> tuple[RobotLocation, ...]:
+    """The robots of an upright map; the gauge robot is withdrawn where nothing else has a place.
+
+    It would be located in its own path only, which leaves a turn about itself open to whoever lays
+    it on the world: no place of a beacon or of another robot is in it.
+    """
+    located = (Location.LOCATED, Location.POSITION_ONLY)
+    others = len(scene.names) > 1
+    alone = not scene.landmarks and not any(
+        state.location in located and state.robot != scene.gauge for state in scene.robots)
+    if scene.anchored or not scene.outside or not others or not alone:
+        return tuple(scene.robots)
+    return tuple(
+        replace(state, location=Location.UNLOCATED, missing=(
+            'no other robot and no beacon has a place yet that it could be located beside'))
+        if state.robot == scene.gauge and state.location in located else state
+        for state in scene.robots)
 
 
 def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...array_types import Array, Index, Mask
 from ...config import SolverError
-from ...graph import Estimate, Graph, Increment, is_landmark
+from ...graph import MEASUREMENT_TYPES, Estimate, Graph, Increment, is_landmark
 from ...linalg.cholesky import supports_external_ordering
 from ...solver.covariance import in_map
-from ...solver.incremental import IncrementalSolver, Kind, Update, terms_of
+from ...solver.incremental import IncrementalSolver, Kind, Update, held_upright, terms_of
 from ...solver.result import SolveStats, SolveStatus
 from .covariances import JointCovariance
 from .frame import Frame
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 _KINDS = {
     'relative_poses': (Kind.ODOMETRY, Kind.CLOSURE), 'sightings': (Kind.SIGHTING,),
     'ranges': (Kind.RANGE,), 'pose_priors': (Kind.POSE_FIX,),
-    'point_priors': (Kind.PRIOR, Kind.POSITION_FIX)}
+    'point_priors': (Kind.PRIOR, Kind.POSITION_FIX), 'verticals': (Kind.VERTICAL,),
+    'heights': (Kind.HEIGHT,)}
 _SHARE, _FLOOR = 1e-5, 1e-9
 """What an update may leave to gain: a share of the cost, and above rounding errors."""
+_HELD = 1e8
+"""Precision, m^-2 and rad^-2, that holds the gauge of an upright map: a tenth of a millimetre."""
 
 
 class IncrementalMap:
@@ -53,7 +56,9 @@ class IncrementalMap:
             for row in self._last]
         """Values of the segments' last poses in their own odometry frames."""
         variable = placed[:count][segments.of_pose]
-        if frame.gauge is not None:
+        self._levelled = graph.levelled
+        """Whether verticals and heights count: also those of later increments."""
+        if frame.gauge is not None and not self._levelled:
             variable[segments.first[frame.gauge]] = False
         self._pose = self._solver.add_bodies(
             estimate.rotation, estimate.translation, False, variable)
@@ -64,6 +69,11 @@ class IncrementalMap:
         self._counts = dict.fromkeys(graph.tables(), 0)
         self._rows: dict[str, list[Index]] = {name: [] for name in _KINDS}
         self._take_measurements(graph)
+        if frame.gauge is not None and self._levelled:
+            row = int(segments.first[frame.gauge])
+            self._solver.add_terms(held_upright(
+                int(self._pose[row]), estimate.rotation[row], estimate.translation[row], _HELD,
+                height=not len(graph.heights)))
 
     @property
     def cost(self) -> float:
@@ -173,8 +183,10 @@ class IncrementalMap:
             keep = np.ones(len(table), dtype=bool)
             for column in table.endpoints():
                 keep &= self._placed(getattr(table, column))
-            if len(table.endpoints()) == 1 and not self._anchored:
+            if MEASUREMENT_TYPES[name].absolute and not self._anchored:
                 # Absolute data of a map whose frame the gauge robot gives.
+                keep[:] = False
+            if name in ('verticals', 'heights') and not self._levelled:
                 keep[:] = False
             if name in _KINDS:
                 self._rows[name].append(self._counts[name] + np.flatnonzero(keep))

@@ -15,7 +15,7 @@ import numpy as np
 from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ..integrity.undetected import HiddenFaults
-from ..observability.datum import motions, relative_to, spans
+from ..observability.datum import Outside, motions, relative_to, spans
 from .covariances import JointCovariance
 from .solution import Location, RobotLocation
 
@@ -41,6 +41,8 @@ class Scene:
     """Whether positions are known: the datum is these."""
     owners: tuple[str, ...] = ()
     """(k,): robots of the keyframes."""
+    outside: Outside = Outside.NOTHING
+    """What verticals and heights tell of the frame."""
 
     @property
     def size(self) -> int:
@@ -55,7 +57,7 @@ class Scene:
         names = datum_of(robot, self.robots, self.landmarks)
         rows = np.array([self.names.index(name) for name in names], dtype=np.int64)
         rows = rows[self.place[rows] >= 0]
-        if spans(self.position[rows]):
+        if spans(self.position[rows], self.outside):
             return rows
         return self.keyframes(robot, other=robot != self.gauge)
 
@@ -70,7 +72,7 @@ class Scene:
         known = self.place[bodies] >= 0
         own = np.array([owner == robot for owner in self.owners], dtype=bool)
         chosen = bodies[known & (own != other)]
-        return chosen if spans(self.position[chosen]) else bodies[known]
+        return chosen if spans(self.position[chosen], self.outside) else bodies[known]
 
     def rows_of(self, bodies: Index, size: int) -> Index:
         """The first `size` rows of bodies in `joint`."""
@@ -100,7 +102,7 @@ def scene_of(
         tuple(names[k] for k in np.flatnonzero(located)),
         np.concatenate([joint.poses, joint.landmarks, joint.keyframes]),
         joint.joint, variance, anchored,
-        tuple(graph.robots[k] for k in graph.poses.robot[keyframes]))
+        tuple(graph.robots[k] for k in graph.poses.robot[keyframes]), Outside.of(graph))
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def view_of(
     if not scene.anchored and not len(datum):
         return None
     motion = np.zeros((scene.size, 0)) if scene.anchored else relative_to(
-        scene.position[own], scene.position[datum])
+        scene.position[own], scene.position[datum], scene.outside)
     if motion is None:
         return None
     rows = np.concatenate([
@@ -197,25 +199,26 @@ def landmarks_beside_each_other(scene: Scene, count: int) -> Array:
     datum = located
     if scene.anchored:
         datum = located[:0]
-    elif not spans(scene.position[located]):
+    elif not spans(scene.position[located], scene.outside):
         keyframes = np.arange(len(scene.names), len(scene.place))
         datum = keyframes[scene.place[keyframes] >= 0]
-        if not spans(scene.position[datum]):
+        if not spans(scene.position[datum], scene.outside):
             return out
     at = scene.rows_of(datum, d)
     inverse: Array = np.zeros((0, 0))
     if len(datum):
         centre = scene.position[datum].mean(axis=0)
         inverse = np.asarray(
-            np.linalg.pinv(motions(scene.position[datum] - centre)), dtype=float)
+            np.linalg.pinv(motions(scene.position[datum] - centre, scene.outside)), dtype=float)
     for body in known.tolist():
         own = scene.rows_of(np.array([body]), d)
         rows = own
         relative: Array = np.eye(d)
         if len(datum):
             rows = np.concatenate([own, at])
-            relative = np.asarray(np.hstack([
-                np.eye(d), -motions((scene.position[body] - centre)[None]) @ inverse]), dtype=float)
+            arm = (scene.position[body] - centre)[None]
+            relative = np.asarray(
+                np.hstack([np.eye(d), -motions(arm, scene.outside) @ inverse]), dtype=float)
         out[body - first] = scene.variance.get(scene.names[body], 1.0) * (
             relative @ scene.joint[np.ix_(rows, rows)] @ relative.T)
     return out

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...array_types import Index, Mask
-from ...graph import Estimate, Graph, is_landmark
+from ...graph import MEASUREMENT_TYPES, Estimate, Graph, is_landmark
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.cholesky import supports_external_ordering
 from ...solver.incremental import IncrementalSolver, terms_of
@@ -128,7 +128,7 @@ class _Tail:
         those that do not count."""
         table = self._graph.tables()[name]
         newest = np.full(len(table), -1, dtype=np.int64)
-        keep = np.full(len(table), len(table.endpoints()) > 1 or self._anchored)
+        keep = np.full(len(table), not MEASUREMENT_TYPES[name].absolute or self._anchored)
         moves = np.zeros(len(table), dtype=bool)
         for column in table.endpoints():
             end = getattr(table, column)

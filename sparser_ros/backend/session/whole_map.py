@@ -67,7 +67,8 @@ class WholeMap:
         if frame.gauge is not None:
             row = int(np.searchsorted(chosen.poses, frame.segments.first[frame.gauge]))
             held = chosen.of(guess)
-            own = at_origin(own, row, (held.rotation[row], held.translation[row]))
+            own = at_origin(
+                own, row, (held.rotation[row], held.translation[row]), chosen.graph)
         self._estimate = chosen.into(guess, own)
         self._chosen, self._graph = chosen, frame.graph
         self._stats, self.status = result.stats, result.status

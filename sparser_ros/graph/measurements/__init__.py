@@ -17,13 +17,25 @@ from .sightings import Sightings  # isort: skip
 from .ranges import Ranges, range_residual  # isort: skip
 from .pose_priors import PosePriors  # isort: skip
 from .point_priors import PointPriors  # isort: skip
+from .verticals import Verticals  # isort: skip
+from .heights import Heights  # isort: skip
 from .measurement_type import MEASUREMENT_TYPES, Kind, MeasurementType, register
-from .residual import PointResidual, Residual, RotationResidual, turned_arms
+from .residual import (
+    HeightResidual,
+    PointResidual,
+    Residual,
+    RotationResidual,
+    VerticalResidual,
+    residual_size,
+    turned_arms,
+)
 from .table import Column, Table, concatenated, empty
 
 __all__ = [
     'MEASUREMENT_TYPES',
     'Column',
+    'HeightResidual',
+    'Heights',
     'Kind',
     'MeasurementType',
     'PointPriors',
@@ -35,10 +47,13 @@ __all__ = [
     'RotationResidual',
     'Sightings',
     'Table',
+    'VerticalResidual',
+    'Verticals',
     'concatenated',
     'empty',
     'range_residual',
     'register',
+    'residual_size',
     'turned_arms',
 ]
 

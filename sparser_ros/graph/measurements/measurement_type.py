@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .residual import PointResidual, Residual, RotationResidual
+from .residual import HeightResidual, Residual, RotationResidual, VerticalResidual
 from .table import Table, empty
 
 
@@ -31,6 +31,10 @@ class Kind(IntEnum):
     """Position of a robot in map."""
     POSE_FIX = 7
     """Position and heading of a robot in map."""
+    VERTICAL = 8
+    """Roll and pitch of a robot."""
+    HEIGHT = 9
+    """Height of a robot or landmark."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,10 @@ class MeasurementType:
     arms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Endpoint column -> column of the point in that endpoint's body frame. A pose that is named
     by an endpoint without an arm stays when a graph is thinned."""
+    directions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Endpoint column -> column of a direction in that endpoint's body frame."""
     absolute: bool = False
-    """True where it fixes the map frame."""
+    """True where it fixes the map frame; verticals and heights leave its heading open."""
     free_scale: bool = False
     """True where it is right also up to one factor per pose (paper, table 1, row 3)."""
 
@@ -63,15 +69,20 @@ class MeasurementType:
         return any(isinstance(part, RotationResidual) for part in self._parts(dimension))
 
     def degrees_of_freedom(self, dimension: int) -> int:
-        """Of one row: d of a coincidence, 1 of a distance, 1 (2D) or 3 (3D) of a rotation."""
-        turns = 1 if dimension == 2 else 3
-        return sum(
-            turns if not isinstance(part, PointResidual)
-            else dimension if part.distance is None else 1
-            for part in self._parts(dimension))
+        """Of one row: d of a coincidence, 1 of a distance or a height, 1 (2D) or 3 (3D) of a
+        rotation, d - 1 of a vertical."""
+        return sum(_degrees(part, dimension) for part in self._parts(dimension))
 
     def _parts(self, dimension: int) -> tuple[Residual, ...]:
         return self.residuals(empty(self.table, dimension))
+
+
+def _degrees(part: Residual, dimension: int) -> int:
+    if isinstance(part, RotationResidual):
+        return 1 if dimension == 2 else 3
+    if isinstance(part, VerticalResidual):
+        return dimension - 1
+    return 1 if isinstance(part, HeightResidual) or part.distance is not None else dimension
 
 
 MEASUREMENT_TYPES: dict[str, MeasurementType] = {}

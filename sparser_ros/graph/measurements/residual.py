@@ -1,7 +1,8 @@
-"""The two residuals that all measurements are made of (paper, table 1, with lever arms).
+"""The residuals that all measurements are made of (paper, table 1, with lever arms).
 
 Both are linear in X: rows of A, squared residuals, terms of the incremental solver, thresholds of
 robust kernels and Jacobians follow from them. First sides may be the map frame: absolute data.
+Verticals and heights refer to the last axis of map, which points up.
 """
 
 from __future__ import annotations
@@ -83,7 +84,73 @@ class RotationResidual:
             self.weight * np.sum((rotation[self.second] - predicted) ** 2, axis=(1, 2)))
 
 
-Residual = PointResidual | RotationResidual
+@dataclass(frozen=True)
+class VerticalResidual:
+    """up^T R_j^T - e_z^T: the vertical as seen from a pose, turned to map, against that of map."""
+
+    second: Index
+    """(k,): poses."""
+    up: Array
+    """(k, d): e_z in the body frame, unit vectors."""
+    weight: Array
+    """(k,): 1 / sigma^2 of the angle about each horizontal axis, rad^-2."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def vectors(self, _points: Array, rows: Array) -> Array:
+        """(k, p): difference of unit vectors, in length the angle between them where it is small.
+
+        rows: (n, d, p) with R_i^T; at rank p the vertical of map is its column d.
+        """
+        d = rows.shape[1]
+        return np.asarray(
+            turned_arms(self.second, self.up, rows) - np.eye(d, rows.shape[2])[d - 1])
+
+    def squares(self, points: Array, rows: Array) -> Array:
+        """(k,): weighted squared residuals."""
+        return np.asarray(self.weight * np.sum(self.vectors(points, rows)**2, axis=1))
+
+
+@dataclass(frozen=True)
+class HeightResidual:
+    """e_z^T (t_j + R_j l_j) - h: the last coordinate of a point against a measured height."""
+
+    second: Index
+    """(k,): endpoints."""
+    arm_second: Array
+    """(k, d): point in the body frame of the end, metres, not read at landmarks."""
+    height: Array
+    """(k,): metres in map."""
+    weight: Array
+    """(k,): 1 / sigma^2, m^-2."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def errors(self, points: Array, rows: Array) -> Array:
+        """(k,): metres; points (n + m, p) and rows (n, d, p) as in `PointResidual.vectors`."""
+        axis = rows.shape[1] - 1
+        end = points[point_index(self.second, len(rows)), axis]
+        turned = turned_arms(self.second, self.arm_second, rows[:, :, axis:axis + 1])[:, 0]
+        return np.asarray(end + turned - self.height)
+
+    def squares(self, points: Array, rows: Array) -> Array:
+        """(k,): weighted squared residuals."""
+        return np.asarray(self.weight * self.errors(points, rows) ** 2)
+
+
+Residual = PointResidual | RotationResidual | VerticalResidual | HeightResidual
+
+
+def residual_size(residual: Residual, dimension: int) -> int:
+    """Rows of one measurement in a Jacobian of residuals."""
+    if isinstance(residual, RotationResidual):
+        return 1 if dimension == 2 else 3
+    if isinstance(residual, HeightResidual):
+        return 1
+    point = isinstance(residual, PointResidual) and residual.distance is not None
+    return 1 if point else dimension
 
 
 def _of(arm: Array | None) -> Array:

@@ -1,0 +1,128 @@
+"""Verticals and heights in the rigid problem, in placements and in the datum."""
+
+import numpy as np
+import pytest
+from flying_world import flying_graph
+
+from sparser_ros.backend.observability.datum import Outside, motions, relative_to, spans
+from sparser_ros.backend.observability.pieces import cut
+from sparser_ros.backend.observability.registration import candidates, evidence_of
+from sparser_ros.backend.observability.rigid_kernels import DIRECTION, HEIGHT
+from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
+from sparser_ros.backend.session.gauge import at_heights, at_origin
+from sparser_ros.graph import Estimate
+from sparser_ros.graph.odometry_segments import find_segments
+from sparser_ros.linalg.rotations import rotvec_to_matrix
+
+
+def problem_of(graph, truth, *, bend=0.03, floor=0.1):
+    segments = find_segments(graph)
+    pieces = cut(graph, truth, segments, bend)
+    weights = {'heights': np.where(np.arange(len(graph.heights)) % 7 == 3, 0.0, 1.0)}
+    return rigid_problem(
+        graph, truth, pieces.parts, floor, RobustWeights(weights), pieces.joints)
+
+
+def moved(problem, size=0.1):
+    step = size * np.random.default_rng(1).normal(size=problem.unknowns)
+    return problem.stepped(problem.identity(), step)
+
+
+def test_the_jacobian_is_the_derivative_of_the_residuals():
+    graph, truth = flying_graph(1, steps=20)
+    problem = problem_of(graph, truth)
+    assert {DIRECTION, HEIGHT} <= set(problem.same.part.tolist())
+    at, step = moved(problem), 1e-6
+    residual, jacobian = problem.linearised(at)
+    rows = np.ones((len(problem.same), 3), dtype=bool)
+    rows[problem.same.part == DIRECTION] = False
+    exact = np.concatenate([
+        np.ones(len(problem.ranges), dtype=bool), rows.ravel(),
+        np.ones(problem.joints.offset.size, dtype=bool)])
+    for column in range(problem.unknowns):
+        move = np.zeros(problem.unknowns)
+        move[column] = step
+        there, here = (problem.linearised(problem.stepped(at, sign * move))[0]
+                       for sign in (1, -1))
+        difference = (there - here) / (2 * step)
+        np.testing.assert_allclose(
+            jacobian[:, column].toarray().ravel()[exact], difference[exact],
+            atol=1e-4 * (1 + np.abs(difference).max()))
+        # Of verticals the gradient: the derivative is one that leaves the heading free.
+        own = ~exact
+        assert jacobian[:, column].toarray().ravel()[own] @ residual[own] == pytest.approx(
+            difference[own] @ residual[own], rel=1e-4, abs=1e-2)
+
+
+@pytest.mark.parametrize('width', [np.inf, 9.0])
+def test_compiled_normal_equations_and_costs_are_those_of_the_jacobian(width):
+    graph, truth = flying_graph(2, steps=20, known=True)
+    problem = problem_of(graph, truth)
+    at = moved(problem)
+    residual, jacobian = problem.linearised(at, width)
+    normal, gradient = problem.normal_equations(at, width)
+    dense = jacobian.toarray()
+    np.testing.assert_allclose(normal, dense.T @ dense, rtol=1e-9, atol=1e-6 * np.abs(normal).max())
+    np.testing.assert_allclose(
+        gradient, dense.T @ residual, rtol=1e-9, atol=1e-6 * np.abs(gradient).max())
+    if np.isinf(width):
+        assert problem.cost(at) == pytest.approx(float(residual @ residual))
+
+
+def test_a_turn_about_the_vertical_and_a_shift_in_the_plane_are_free_and_no_more():
+    graph, truth = flying_graph(3, steps=15, known=False)
+    problem = problem_of(graph, truth)
+    normal, _ = problem.normal_equations(problem.identity())
+    values, vectors = np.linalg.eigh(normal)
+    assert values[2] < 1e-6 * values[3]
+    held = problem.held(0)
+    assert len(held) == 3
+    # What is held takes all of that: the rest is determined.
+    assert np.linalg.svd(vectors[held, :3], compute_uv=False)[-1] > 1e-3
+
+
+def test_a_body_is_placed_by_three_places_of_which_six_would_be_needed_without():
+    graph, truth = flying_graph(4, robots=1, steps=8, beacons=3, noise=0.0, known=True)
+    segments = find_segments(graph)
+    problem = rigid_problem(graph, truth, segments, 0.0)
+    evidence = evidence_of(problem, 0, np.zeros(0, dtype=np.int64))
+    turn = rotvec_to_matrix(np.array([[0.0, 0.0, 2.0]]))[0]
+    found = candidates(evidence, True)
+    assert found.cost[0] == pytest.approx(0.0, abs=1e-3)
+    np.testing.assert_allclose(found.rotation[0], np.eye(3), atol=1e-3)
+    np.testing.assert_allclose(found.position[0], problem.centers[0], atol=1e-2)
+    # All minima are level: the search is one over headings.
+    few = found.rotation[found.cost < 10]
+    np.testing.assert_allclose(few[:, 2, 2], 1.0, atol=1e-3)
+    assert not np.allclose(turn, np.eye(3))
+
+
+def test_the_origin_takes_heading_and_place_and_leaves_the_vertical():
+    graph, truth = flying_graph(5, steps=6)
+    tilted = rotvec_to_matrix(np.array([[0.2, -0.1, 0.7]]))[0]
+    own = at_origin(truth, 3, (tilted, np.array([1.0, 2.0, 3.0])), graph)
+    change = own.rotation @ np.swapaxes(truth.rotation, 1, 2)
+    np.testing.assert_allclose(change[:, 2], np.tile([0, 0, 1.0], (len(change), 1)), atol=1e-12)
+    np.testing.assert_allclose(own.translation[3, :2], [1.0, 2.0])
+    assert own.translation[3, 2] == truth.translation[3, 2]
+    lifted = Estimate(
+        truth.rotation, truth.translation + np.array([0, 0, 9.0]), truth.landmarks)
+    back = at_heights(lifted, graph, np.ones(graph.n_poses, dtype=bool))
+    np.testing.assert_allclose(back.translation, truth.translation, atol=0.1)
+
+
+def test_an_upright_datum_takes_off_no_tilt():
+    rng = np.random.default_rng(0)
+    points, place = rng.normal(size=(5, 3)), np.array([3.0, -2.0, 1.0])
+    turn, shift = np.array([0.0, 0.0, 1e-3]), np.array([0.2, -0.1, 0.0])
+    for outside, tilt in ((Outside.NOTHING, 1e-3), (Outside.VERTICAL, 0.0), (Outside.HEIGHT, 0.0)):
+        w = turn + np.array([tilt, 0, 0])
+        moved_by = (shift + np.cross(w, points)).ravel()
+        relative = relative_to(place, points, outside) @ moved_by
+        np.testing.assert_allclose(relative, [*(shift + np.cross(w, place)), *w], atol=1e-12)
+    lift = np.tile([0.0, 0.0, 1.0], 5)
+    np.testing.assert_allclose(relative_to(place, points, Outside.HEIGHT) @ lift, 0, atol=1e-12)
+    assert spans(points[:2], Outside.VERTICAL)
+    assert not spans(points[:2])
+    assert not spans(np.array([[0, 0, 0], [0, 0, 4.0]]), Outside.VERTICAL)
+    assert motions(points, Outside.HEIGHT).shape == (15, 6)
