@@ -1,7 +1,7 @@
-"""Array backends: the operations of the trust region on the CPU and on a GPU.
+"""Array backends: the operations of the trust region on the CPU, and on a GPU.
 
-The trust region is written once, in terms of `Arrays`. `arrays_of(x)` finds the backend of an
-array by its type.
+The trust region is written once, in terms of `Arrays`, of which `gpu/device_arrays.py` has another
+kind. `arrays_of(x)` finds the backend of an array by its type.
 """
 
 from __future__ import annotations
@@ -48,94 +48,50 @@ class Symbolic(Protocol):
         ...
 
 
-class Arrays(Protocol):
-    """The operations that the solver needs on arrays of one device."""
-
-    name: str
-    """`cpu` or `gpu`."""
-    look_every: int
-    """CG steps from one look at the state to the next."""
-    errors: tuple[type[BaseException], ...]
-    """Failures of this backend that another one may not have."""
-
-    def active(self) -> AbstractContextManager[Any]:
-        """Context in which its operations must run."""
-        ...
-
-    def put(self, host: Array) -> Any:
-        """A copy of a host array (the array itself where it lies on the host)."""
-        ...
-
-    def get(self, x: Any) -> Array:
-        """The host's copy of an array (the array itself where it lies on the host)."""
-        ...
-
-    def empty(self, shape: tuple[int, ...]) -> Any:
-        """An uninitialised array of doubles."""
-        ...
-
-    def manifold(self, d: int, p: int) -> Any:
-        """The kernels project, multipliers, hessian and retract of
-        `linalg/manifold_kernels.py`."""
-        ...
-
-    def matrix(self, matrix: sp.csr_matrix) -> Matrix:
-        """The matrix in the memory of this backend."""
-        ...
-
-    def symbolic(self, matrix: sp.csc_matrix) -> Symbolic:
-        """A symbolic analysis whose factors solve on arrays of this backend."""
-        ...
-
-    def dot(self, a: Any, b: Any) -> float:
-        """Sum of a * b."""
-        ...
-
-    def advance(self, state: Any, direction: Any, hp: Any) -> None:
-        """The four parts of a CG step, see `linalg/cg_kernels.py`."""
-        ...
-
-    def move(self, state: Any, direction: Any, hp: Any, s: Any, r: Any) -> None: ...
-
-    def turn(self, state: Any, r: Any, z: Any) -> None: ...
-
-    def redirect(self, state: Any, z: Any, direction: Any) -> None: ...
-
-    def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
-        """The same step, prepared for many calls on the same arrays (recorded, on a GPU)."""
-        ...
-
-
-class HostArrays:
-    """numpy arrays and compiled loops on the CPU."""
+class Arrays:
+    """The operations that the solver needs on arrays of one device: here numpy's, on the CPU."""
 
     name = 'cpu'
     look_every = 1
+    """CG steps from one look at the state to the next."""
     errors: tuple[type[BaseException], ...] = ()
-    advance = staticmethod(cg_kernels.advance)
-    move = staticmethod(cg_kernels.move)
-    turn = staticmethod(cg_kernels.turn)
-    redirect = staticmethod(cg_kernels.redirect)
-    dot = staticmethod(dot)
-    manifold = staticmethod(kernels)
-    symbolic = staticmethod(SymbolicCholesky)
+    """Failures of this backend that another one may not have."""
+    dot: Callable[..., Any] = staticmethod(dot)
+    manifold: Callable[..., Any] = staticmethod(kernels)
+    """(d, p): the kernels project, multipliers, hessian and retract of
+    `linalg/manifold_kernels.py`."""
+    # The four parts of a CG step.
+    advance: Callable[..., Any] = staticmethod(cg_kernels.advance)
+    move: Callable[..., Any] = staticmethod(cg_kernels.move)
+    turn: Callable[..., Any] = staticmethod(cg_kernels.turn)
+    redirect: Callable[..., Any] = staticmethod(cg_kernels.redirect)
 
     def active(self) -> AbstractContextManager[Any]:
+        """Context in which its operations must run."""
         return nullcontext()
 
-    def put(self, host: Array) -> Array:
+    def put(self, host: Array) -> Any:
+        """A copy of a host array (the array itself where it lies on the host)."""
         return np.ascontiguousarray(host)
 
-    def get(self, x: Array) -> Array:
-        return x
+    def get(self, x: Any) -> Array:
+        """The host's copy of an array (the array itself where it lies on the host)."""
+        return np.asarray(x)
 
-    def empty(self, shape: tuple[int, ...]) -> Array:
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """An uninitialised array of doubles."""
         return np.empty(shape)
 
-    def matrix(self, matrix: sp.csr_matrix) -> HostMatrix:
+    def matrix(self, matrix: sp.csr_matrix) -> Matrix:
+        """The matrix in the memory of this backend."""
         return HostMatrix(matrix)
 
+    def symbolic(self, matrix: sp.csc_matrix) -> Symbolic:
+        """A symbolic analysis whose factors solve on arrays of this backend."""
+        return SymbolicCholesky(matrix)
+
     def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
+        """The same step, prepared for many calls on the same arrays (recorded, on a GPU)."""
         return step
 
 
@@ -152,7 +108,7 @@ class HostMatrix:
         sparse_kernels(x.shape[1]).csr_subtract(*self._parts, x, out)
 
 
-HOST = HostArrays()
+HOST = Arrays()
 _BY_TYPE: dict[type, Arrays] = {}
 
 

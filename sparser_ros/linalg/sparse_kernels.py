@@ -248,7 +248,7 @@ def add_diagonal(indptr, indices, shift, data):  # type: ignore[no-untyped-def]
 
 @fast
 def bordered(A, B, C, D):  # type: ignore[no-untyped-def]
-    """The CSR matrix [[A, B], [C, D]] of CSR matrices (`records.Csr`), A square."""
+    """The CSR matrix [[A, B], [C, D]] of CSR matrices (`Csr`), A square."""
     n, m = len(A.indptr) - 1, len(D.indptr) - 1
     indptr = np.zeros(n + m + 1, dtype=A.indptr.dtype)
     entries = len(A.indices) + len(B.indices) + len(C.indices) + len(D.indices)

@@ -9,7 +9,7 @@ residuals. The work of an update is that of the parts of the tree that change.
 
 At rank d, with bearings at their best direction, every residual is the difference of two vectors
 c t + R a, each of a body (pose or landmark), or the distance of two such points less the measured
-one (linalg/clique_tree/term_kernels.py). A relative rotation is one term for each axis:
+one (linalg/term_kernels.py). A relative rotation is one term for each axis:
 kappa |R_j e_a - R_i R~ e_a|^2, summed over a.
 
 An update ends when what is left to gain is within its tolerance. That is the decrement, the

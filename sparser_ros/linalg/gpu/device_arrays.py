@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...array_types import Array
-from ..arrays import register
+from ..arrays import Arrays, register
 from ..cholesky import CholeskyFactor
 from ..linalg_numbers import linalg_numbers
 from ..ordering import flattest
@@ -24,7 +24,7 @@ _ANY = 2
 """Block height of kernels that have nothing to do with blocks."""
 
 
-class DeviceArrays:
+class DeviceArrays(Arrays):
     """The array backend `gpu` on a CUDA runtime."""
 
     name = 'gpu'
@@ -36,7 +36,7 @@ class DeviceArrays:
         self.runtime = runtime
         self.errors = runtime.errors
         self.description = runtime.description
-        self.manifold = cache(self._manifold)
+        self._kernels = cache(partial(ManifoldKernels, runtime))
         register(runtime.array_type, self)
         self._sums = runtime.threads(1 << 15)
         """Threads of a sum; their number decides the order of summation."""
@@ -54,8 +54,8 @@ class DeviceArrays:
     def empty(self, shape: tuple[int, ...]) -> Any:
         return self.runtime.empty(shape)
 
-    def _manifold(self, d: int, p: int) -> ManifoldKernels:
-        return ManifoldKernels(self.runtime, d, p)
+    def manifold(self, d: int, p: int) -> ManifoldKernels:
+        return self._kernels(d, p)
 
     def matrix(self, matrix: sp.csr_matrix) -> DeviceMatrix:
         return DeviceMatrix(self.runtime, matrix.indptr, matrix.indices, matrix.data)
