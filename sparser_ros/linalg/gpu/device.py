@@ -1,4 +1,4 @@
-"""What the array backend needs of a device (memory, kernels, recorded steps), and cupy's own.
+"""A CUDA device: memory, kernels, and steps that are recorded.
 
 Importing cupy and touching the device happens in `open_device`, in the process that solves and
 nowhere else.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,58 +21,17 @@ from ..linalg_numbers import linalg_numbers
 
 log = logging.getLogger(__name__)
 SOURCE = Path(__file__).parent / 'kernels.cu'
-"""One text for all runtimes; D and P are defined when it is compiled."""
+"""D and P are defined when it is compiled."""
 
 
-class Runtime(Protocol):
-    """A CUDA device (`CupyRuntime`) or its emulator (test/support/emulator.py)."""
+class Runtime:
+    """Memory and kernels of the current CUDA device, on a stream of its own, through cupy.
 
-    description: str
-    array_type: type
-    warp: int
-    """Threads that add up their sums together."""
-    errors: tuple[type[BaseException], ...]
-
-    def active(self) -> AbstractContextManager[Any]:
-        """Context of every operation."""
-        ...
-
-    def empty(self, shape: tuple[int, ...], kind: type = np.float64) -> Any:
-        """Uninitialised memory."""
-        ...
-
-    def put(self, host: NDArray[Any]) -> Any:
-        """A copy of a host array, C-ordered."""
-        ...
-
-    def get(self, x: Any) -> NDArray[Any]:
-        """A copy on the host; waits for everything before it."""
-        ...
-
-    def threads(self, wanted: int) -> int:
-        """Threads of a launch for so many items: at most what fills the device, whole blocks."""
-        ...
-
-    def launch(self, d: int, p: int, kernel: str, threads: int, *arguments: Any) -> None:
-        """Queue a kernel compiled for blocks of d rows and p columns.
-
-        int arguments are passed as 32-bit integers, float as doubles, arrays by address.
-        """
-        ...
-
-    def free(self) -> None:
-        """Return unused memory to the device."""
-        ...
-
-    def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
-        """The step, recorded where that saves launches."""
-        ...
-
-
-class CupyRuntime:
-    """Memory and kernels of the current device, on a stream of its own."""
+    test/support/emulator.py has the same without a device.
+    """
 
     warp = 32
+    """Threads that add up their sums together."""
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
@@ -93,21 +52,30 @@ class CupyRuntime:
         self._module = cache(self._compile)
 
     def active(self) -> AbstractContextManager[Any]:
+        """Context of every operation."""
         return self.stream
 
     def empty(self, shape: tuple[int, ...], kind: type = np.float64) -> Any:
+        """Uninitialised memory."""
         return self._cupy.empty(shape, dtype=kind)
 
     def put(self, host: NDArray[Any]) -> Any:
+        """A copy of a host array, C-ordered."""
         return self._cupy.asarray(np.ascontiguousarray(host))
 
     def get(self, x: Any) -> NDArray[Any]:
+        """A copy on the host; waits for everything before it."""
         return self._cupy.asnumpy(x)
 
     def threads(self, wanted: int) -> int:
+        """Threads of a launch for so many items: at most what fills the device, whole blocks."""
         return self._block * max(1, min(-(-wanted // self._block), self._most))
 
     def launch(self, d: int, p: int, kernel: str, threads: int, *arguments: Any) -> None:
+        """Queue a kernel compiled for blocks of d rows and p columns.
+
+        int arguments are passed as 32-bit integers, float as doubles, arrays by address.
+        """
         block = min(threads, self._block)
         self._kernel(d, p, kernel)((threads // block,), (block,), tuple(map(_argument, arguments)))
 
@@ -123,6 +91,7 @@ class CupyRuntime:
         self._cupy.get_default_memory_pool().free_all_blocks()
 
     def repeated(self, step: Callable[[], None]) -> Callable[[], None]:
+        """The step, recorded where that saves launches."""
         return _Recorded(step, self.stream, self.errors)
 
 
@@ -168,7 +137,7 @@ class _Recorded:
                         'one by one: %s', error)
 
 
-def open_device() -> CupyRuntime:
+def open_device() -> Runtime:
     """The current CUDA device; SolverError says why there is none that can be used."""
     try:
         import cupy
@@ -177,7 +146,7 @@ def open_device() -> CupyRuntime:
             'cupy is not installed: pip install cupy-cuda12x or cupy-cuda13x, by the version of '
             f'CUDA that the driver supports ({error})') from error
     try:
-        runtime = CupyRuntime(cupy)
+        runtime = Runtime(cupy)
         with runtime.active():
             _try(runtime)
     except Exception as error:
@@ -188,7 +157,7 @@ def open_device() -> CupyRuntime:
     return runtime
 
 
-def _try(runtime: CupyRuntime) -> None:
+def _try(runtime: Runtime) -> None:
     """Compile and launch: where a device that is there but unusable says so."""
     source = np.arange(8.0).reshape(4, 2)
     order, out = np.arange(3, -1, -1, dtype=np.int32), runtime.empty((4, 2))
