@@ -84,10 +84,10 @@ class Alarms:
 
 def failures(worker: WorkerState) -> list[Finding]:
     """A solve or an audit that failed, until another one succeeds; an auditor that was lost."""
-    found = [Finding('solve_failed', 'solver', worker.failed)] if worker.failed else []
+    findings = [Finding('solve_failed', 'solver', worker.failed)] if worker.failed else []
     if worker.auditor_missing and worker.restarts:
-        found.append(Finding('auditor_lost', 'auditor', worker.auditor_missing))
-    return found
+        findings.append(Finding('auditor_lost', 'auditor', worker.auditor_missing))
+    return findings
 
 
 def without_echoes(findings: Sequence[Finding]) -> list[Finding]:
@@ -161,26 +161,26 @@ class Staleness:
         """What is older than the limit, by robot; '' stands for all robots. 0 = no limit."""
         if limit_s <= 0:
             return {}
-        found: dict[str, Finding] = {}
+        stale: dict[str, Finding] = {}
         behind = self.steady() - self._behind_s
         if behind > limit_s and not math.isnan(self._solution_s):
-            found[''] = Finding(
+            stale[''] = Finding(
                 'solution_stale', 'solver',
                 f'the solver has given no solution for {self.solution_age_s:.0f} s: the map is '
                 'old, its TF has stopped', self.solution_age_s, 's')
         if self.data_age_s > limit_s:
-            found.setdefault('', Finding(
+            stale.setdefault('', Finding(
                 'data_stale', 'all inputs',
                 f'no data for {self.data_age_s:.0f} s: the map is old, its TF has stopped',
                 self.data_age_s, 's'))
-            return found
+            return stale
         for robot in self.robots:
             age = self.steady() - self._odometry_s.get(robot, math.nan)
             if age > limit_s:
-                found[robot] = Finding(
+                stale[robot] = Finding(
                     'odometry_stale', robot,
                     f'no odometry of {robot} for {age:.0f} s: its TF has stopped', age, 's')
-        return found
+        return stale
 
 
 class FindingBoard:

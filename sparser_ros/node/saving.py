@@ -74,8 +74,8 @@ def save(config: SparserConfig, graph: Graph, solution: Solution, name: str = ''
         fixes = solution.fixes
         part, estimate = _restricted(graph, solution.estimate, [
             robot for robot, fix in fixes.items() if fix is not Fix.NONE])
-        remarks = {one.robot: one.remark for one in solution.robots
-                   if fixes[one.robot] is Fix.FLOAT}
+        remarks = {state.robot: state.remark for state in solution.robots
+                   if fixes[state.robot] is Fix.FLOAT}
         tum.write(folder, part, estimate, part.poses.stamp_ns, remarks)
         record.write(folder, part, estimate, odometry, remarks)
         if solution.covariances is not None:
@@ -112,13 +112,13 @@ def find(config: SparserConfig, name: str) -> Path:
         for path in (directory / name, Path(name).expanduser().absolute()) if name else ():
             if path.exists():
                 return path
-        maps = sorted((one.parent for one in directory.glob(f'*/{beacon_file.NAME}')),
+        maps = sorted((path.parent for path in directory.glob(f'*/{beacon_file.NAME}')),
                       key=lambda folder: folder.stat().st_mtime, reverse=True)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ of nobody
         raise FormatError(name, None, f'no name of a map: {error}') from None
     raise FormatError(
         name or 'no name', None, 'cannot be read: no such map; '
-        f'in {directory} there are: {listed([one.name for one in maps]) or "none"}')
+        f'in {directory} there are: {listed([path.name for path in maps]) or "none"}')
 
 
 def listed(names: Sequence[str]) -> str:
@@ -130,10 +130,10 @@ def listed(names: Sequence[str]) -> str:
 def missing(solution: Solution, beacons: Sequence[str]) -> list[str]:
     """What a map of this solution does not hold, in words; `beacons` are those of its graph."""
     fixes = solution.fixes
-    lacks = [('no trajectory' if fixes[one.robot] is Fix.NONE else 'only an uncertain trajectory')
-             + f' of {one.robot}, which is {one.location.value}'
-             + (f' ({one.missing})' if one.missing else '')
-             for one in solution.robots if fixes[one.robot] is not Fix.FIXED]
+    lacks = [('no trajectory' if fixes[state.robot] is Fix.NONE else 'only an uncertain trajectory')
+             + f' of {state.robot}, which is {state.location.value}'
+             + (f' ({state.missing})' if state.missing else '')
+             for state in solution.robots if fixes[state.robot] is not Fix.FIXED]
     located = solution.landmark_located
     unknown = [name for name, known in zip(beacons, located, strict=False) if not known]
     if not np.any(located):
@@ -161,9 +161,9 @@ def saved_beacons(
     covariances: Array = np.tile(bound, (len(rows), 1, 1))
     known = np.zeros(len(rows), dtype=bool)
     if solution.covariances is not None:
-        found = solution.covariances.beacons[rows]
-        known = np.all(np.isfinite(found), axis=(1, 2))
-        covariances[known] = found[known]
+        estimated = solution.covariances.beacons[rows]
+        known = np.all(np.isfinite(estimated), axis=(1, 2))
+        covariances[known] = estimated[known]
     return [
         SavedBeacon(graph.landmarks.names[row], tuple(solution.estimate.landmarks[row].tolist()),
                     covariance)
@@ -183,7 +183,8 @@ def found_radios(
     from ..backend.session.radio_findings import antennas_of
     from ..calibrate.radio_settings import moved_lever_arm, radios_of
 
-    bias = {one.subject: one.value for one in solution.findings if one.kind == BIAS}
+    bias = {
+        finding.subject: finding.value for finding in solution.findings if finding.kind == BIAS}
     if ALL_RADIOS in bias:
         common = bias.pop(ALL_RADIOS)
         bias = {name: bias.get(name, common) for name in (*graph.robots, *graph.landmarks.names)}
@@ -233,8 +234,8 @@ def merged_radios(
     """
     result = {name: dict(radio) for name, radio in radios.items()}
     radios_of: dict[Any, list[dict[str, Any]]] = {}
-    for one in result.values():
-        radios_of.setdefault(one.get('beacon'), []).append(one)
+    for entry in result.values():
+        radios_of.setdefault(entry.get('beacon'), []).append(entry)
     for name, radio in saved.items():
         beacon = str(radio.get('beacon', name))
         own = radios_of.get(beacon, [])
@@ -244,9 +245,9 @@ def merged_radios(
                 raise ConfigError(f'radios.{name} is a radio of {owner}, not beacon {beacon}')
             result[name] = {'beacon': beacon, 'position': radio['position'],
                             'sigma_m': radio.get('sigma_m', 0.0)}
-        for one in own:
-            if not one.get('position'):
-                one.update(position=radio['position'], sigma_m=radio.get('sigma_m', 0.0))
+        for entry in own:
+            if not entry.get('position'):
+                entry.update(position=radio['position'], sigma_m=radio.get('sigma_m', 0.0))
     return result
 
 

@@ -48,7 +48,7 @@ def state_of(pipeline: Pipeline, findings: Sequence[Finding]) -> int:
         return int(SolverStatus.STATE_ERROR)
     if pipeline.paused:
         return int(SolverStatus.STATE_PAUSED)
-    if any(one.kind == 'solve_failed' for one in findings):
+    if any(finding.kind == 'solve_failed' for finding in findings):
         return int(SolverStatus.STATE_ERROR)
     if solution is None:
         return int(SolverStatus.STATE_WAITING)
@@ -105,8 +105,8 @@ def status_message(pipeline: Pipeline, now_ns: int, figures: Figures) -> SolverS
     message.latency, message.map_epoch = figures.latency_s, figures.epoch
     message.solution_age_s, message.data_age_s = figures.solution_age_s, figures.data_age_s
     message.cost = message.cost_relaxed = math.nan
-    message.findings = [one.text for one in figures.findings]
-    message.rulings = [one.words for one in pipeline.rulings.entries]
+    message.findings = [finding.text for finding in figures.findings]
+    message.rulings = [ruling.words for ruling in pipeline.rulings.entries]
     texts = [*message.findings, *message.rulings]
     if solution is not None and not pipeline.follows(pipeline.rulings.revision):
         texts.append('the map does not follow the operator yet')
@@ -187,7 +187,7 @@ def diagnostics_message(
     solution, worker = pipeline.solution, pipeline.worker.state
     counters = pipeline.frontend.counters.as_dict()
     state = STATE_NAMES[state_of(pipeline, findings)]
-    words = joined([one.text for one in findings])
+    words = joined([finding.text for finding in findings])
     greatest, slowest = times.greatest()
     bound = pipeline.worker.bound
     statuses = [

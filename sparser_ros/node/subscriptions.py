@@ -140,16 +140,16 @@ def input_profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSPr
 def _fetched(item: Input) -> list[tuple[int, Input, bytes]]:
     """What waits in the queue of a topic, with the times of publication."""
     subscription = item.subscription
-    found: list[tuple[int, Input, bytes]] = []
+    fetched: list[tuple[int, Input, bytes]] = []
     if subscription is None:
         return []
     with subscription.handle:
-        while len(found) < MOST_FETCHED:
+        while len(fetched) < MOST_FETCHED:
             taken = subscription.handle.take_message(subscription.msg_type, True)
             if taken is None:
                 break
-            found.append((taken[1]['source_timestamp'], item, taken[0]))
-    return found
+            fetched.append((taken[1]['source_timestamp'], item, taken[0]))
+    return fetched
 
 
 def _header_stamp_ns(data: bytes) -> int:
@@ -269,10 +269,10 @@ class Subscriptions:
             # Each topic has a queue of its own: put them back into the order of publication.
             arrived.sort(key=itemgetter(0))
         now = self.node.get_clock().now().nanoseconds
-        for _, one, message in arrived:
-            stamp = _header_stamp_ns(message) if one.headed else 0
-            one.arrived((now - stamp) * 1e-9 if stamp and now else None)
-            self._backlog.append((one, message, now))
+        for _, source, message in arrived:
+            stamp = _header_stamp_ns(message) if source.headed else 0
+            source.arrived((now - stamp) * 1e-9 if stamp and now else None)
+            self._backlog.append((source, message, now))
         if self._work(ARRIVAL_SLICE_S):
             self._backlog_timer.wake()
 
@@ -316,14 +316,14 @@ class Subscriptions:
 
     def warnings(self) -> dict[str, str]:
         """What is wrong with inputs, by kind."""
-        found = {f'qos {i.topic}': i.problem for i in self.inputs.values() if i.problem}
-        found |= {f'lost {i.topic}': f'{i.topic}: {i.lost} messages lost by the middleware'
+        texts = {f'qos {i.topic}': i.problem for i in self.inputs.values() if i.problem}
+        texts |= {f'lost {i.topic}': f'{i.topic}: {i.lost} messages lost by the middleware'
                   for i in self.inputs.values() if i.lost}
         if len(self._backlog) > BEHIND:
-            found['backlog messages'] = (
+            texts['backlog messages'] = (
                 f'{len(self._backlog)} messages have arrived that are not taken in yet')
-        found |= {f'type {topic}': text for topic, text in self._refused.items()}
-        return found
+        texts |= {f'type {topic}': text for topic, text in self._refused.items()}
+        return texts
 
     def summary(self) -> dict[str, str]:
         """Per topic: count, rate and age, for diagnostics."""

@@ -163,12 +163,12 @@ class Watch:
               for number, text in enumerate((
                   *self._hints, *self._pipeline.frontend.warnings))))
         # What is refused is a finding of the front-end; the log tells when it begins.
-        told = (*self.findings, *(one for one in self._pipeline.frontend.findings
-                                  if one.kind.startswith('refused_')))
-        now = {(one.kind, one.subject) for one in told}
-        for one in told:
-            if (one.kind, one.subject) not in self._logged:
-                self._node.get_logger().warning(one.text)
+        told = (*self.findings, *(finding for finding in self._pipeline.frontend.findings
+                                  if finding.kind.startswith('refused_')))
+        now = {(finding.kind, finding.subject) for finding in told}
+        for finding in told:
+            if (finding.kind, finding.subject) not in self._logged:
+                self._node.get_logger().warning(finding.text)
         self._logged = now
 
     def _silence(self) -> list[Finding]:
@@ -178,12 +178,12 @@ class Watch:
             item for item in inputs
             if (item.regular or not item.optional)
             and now - (item.last_steady_s or self._begin) > limit]
-        found = []
+        findings = []
         stopped = [item for item in silent if item.count]
         if len(stopped) > 1 and len(stopped) == sum(
                 item.regular for item in inputs):
             since = now - max(item.last_steady_s for item in stopped)
-            found.append(Finding(
+            findings.append(Finding(
                 'input_silent', 'all inputs',
                 f'all inputs have been silent for {since:.0f} s', since, 's'))
             silent = [item for item in silent if not item.count]
@@ -196,13 +196,13 @@ class Watch:
                 # sensor_msgs/Range, for one, is another type since Jazzy: DDS connects nobody.
                 heard = (', though somebody publishes it: the type may be that of another ROS '
                          'distribution (`sparser play` translates recordings)')
-            found.append(Finding(
+            findings.append(Finding(
                 kind, item.topic, f'{item.topic} {state} for {since:.0f} s{heard}', since, 's'))
         if len(silent) > MOST_NAMED_TOPICS:
             rest = len(silent) - MOST_NAMED_TOPICS
-            found.append(Finding(
+            findings.append(Finding(
                 'input_silent', 'other inputs', f'{rest} other topics are silent as well'))
-        return found
+        return findings
 
     def _rivals(self) -> list[Finding]:
         """Other nodes of ours that publish the same transforms; consumers see robots jump."""

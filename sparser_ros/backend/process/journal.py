@@ -363,13 +363,13 @@ class Files:
 
     def sessions(self) -> dict[int, dict[str, list[Path]]]:
         """Paths of every session by kind (`journal`, `graph`, `map`), in order of their numbers."""
-        found: dict[int, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+        paths: dict[int, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
         if self.directory.is_dir():
             for path in sorted(self.directory.iterdir()):
                 match = _NAME.fullmatch(path.name)
                 if match and path.is_file() and not path.is_symlink():
-                    found[int(match[1])][match[3]].append(path)
-        return dict(found)
+                    paths[int(match[1])][match[3]].append(path)
+        return dict(paths)
 
     def new_session(self, after: int = -1) -> int:
         """A number that no file has, whoever wrote it."""
@@ -415,7 +415,7 @@ class Files:
         sessions = self.sessions()
         if len(self._checkpoints) > 1:
             least = self._checkpoints[-2]
-            base = max((one for one in self._bases if one <= least), default=-1)
+            base = max((number for number in self._bases if number <= least), default=-1)
             for kind, first in (('journal', least), ('graph', base)):
                 for path in sessions.get(session, {}).get(kind, []):
                     if _number(path) < first:

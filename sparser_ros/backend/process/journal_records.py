@@ -85,22 +85,22 @@ def scan(data: bytes) -> Iterator[Record | Damage]:
     """Sound records in order, and what lies between them that is none."""
     at = 0
     while at < len(data):
-        found = data.find(MARKER, at)
-        if found < 0:
+        start = data.find(MARKER, at)
+        if start < 0:
             yield Damage(at, len(data) - at)
             return
-        head, length = _head(data, found)
+        head, length = _head(data, start)
         if head is None:
-            after = data.find(MARKER, found + 1)
+            after = data.find(MARKER, start + 1)
             end = len(data) if after < 0 else after
             yield Damage(at, end - at)
             at = end
             continue
-        if found > at:
-            yield Damage(at, found - at)
-        begin = found + HEAD_SIZE
+        if start > at:
+            yield Damage(at, start - at)
+        begin = start + HEAD_SIZE
         body = data[begin:begin + length]
-        crc = _HEAD.unpack_from(data, found)[-1]
+        crc = _HEAD.unpack_from(data, start)[-1]
         if len(body) == length and zlib.crc32(body) == crc:
             yield Record(head.kind, head.number, head.before, head.count, head.first_ns,
                          head.last_ns, body, head.take)
@@ -109,7 +109,7 @@ def scan(data: bytes) -> Iterator[Record | Damage]:
         # The length itself is sound: the next record begins there, unless bytes are missing.
         at = begin + length if data.startswith(MARKER, begin + length) else begin
         at = min(at, len(data))
-        yield Damage(found, at - found, head)
+        yield Damage(start, at - start, head)
 
 
 def _head(data: bytes, at: int) -> tuple[Record | None, int]:
@@ -127,15 +127,15 @@ def _head(data: bytes, at: int) -> tuple[Record | None, int]:
 
 def pack_messages(messages: list[Message]) -> bytes:
     """The body of a record of messages: table of topics, columns, then the bytes of all."""
-    topics = list(dict.fromkeys((one.topic, one.type) for one in messages))
+    topics = list(dict.fromkeys((message.topic, message.type) for message in messages))
     numbers = {topic: number for number, topic in enumerate(topics)}
     names = '\n'.join(f'{topic} {kind}' for topic, kind in topics).encode()
     return b''.join((
         struct.pack('<II', len(names), len(messages)), names,
-        np.array([numbers[one.topic, one.type] for one in messages], '<u2').tobytes(),
-        np.array([one.received_ns for one in messages], '<i8').tobytes(),
-        np.array([len(one.data) for one in messages], '<u4').tobytes(),
-        *(one.data for one in messages)))
+        np.array([numbers[message.topic, message.type] for message in messages], '<u2').tobytes(),
+        np.array([message.received_ns for message in messages], '<i8').tobytes(),
+        np.array([len(message.data) for message in messages], '<u4').tobytes(),
+        *(message.data for message in messages)))
 
 
 def unpack_messages(body: bytes) -> list[Message]:
@@ -196,78 +196,70 @@ def newest(sessions: Mapping[int, Mapping[str, list[Path]]]) -> KeptSession | No
 
 
 def _read(number: int, paths: Mapping[str, list[Path]]) -> KeptSession | None:
-    found: list[Record | Damage] = []
-    for path in paths.get('journal', []):
-        found += scan(path.read_bytes())
-    whole = _in_order([one for one in found if isinstance(one, Record)])
-    if not any(one.kind in (MESSAGES, STATE) for one in whole):
+    scanned = [item for path in paths.get('journal', []) for item in scan(path.read_bytes())]
+    whole = _in_order([item for item in scanned if isinstance(item, Record)])
+    if not any(record.kind in (MESSAGES, STATE) for record in whole):
         return None
     begin = _begin(number, whole)
-    starts = [k for k, one in enumerate(whole) if one.kind == STATE]
-    for place in reversed(starts):
-        values, front_end = _split(whole[place].body)
-        known = _increments(paths.get('graph', []), values['sequence'])
-        if values['sequence'] <= (known[-1].sequence if known else -1):
-            return _session(number, begin, values, front_end, known, whole, place, found, paths)
-    if whole[0].number != 0 and (starts or whole[0].before):
+    place, state, front_end, increments = _newest_state(number, whole, paths)
+    after = whole[place + 1:]
+    kept, damaged_map = map_in(paths.get('map', []))
+    losses = (*_losses(whole[place] if place >= 0 else None, after, scanned), *damaged_map)
+    messages = [record for record in after if record.kind == MESSAGES]
+    topics = Counter(state['topics'] if state is not None else {})
+    for record in messages:
+        topics.update(message.topic for message in unpack_messages(record.body))
+    last = max((*whole, *(
+        item.record for item in scanned if isinstance(item, Damage) and item.record is not None)),
+        key=lambda record: record.number)
+    return KeptSession(
+        number, begin, state, front_end, increments, messages, kept, last.number + 1,
+        last.before + last.count, topics, _rulings(whole), losses)
+
+
+def _newest_state(
+    number: int, whole: list[Record], paths: Mapping[str, list[Path]]
+) -> tuple[int, dict[str, Any] | None, bytes, list[Increment]]:
+    """The newest state whose increments can all be read: its place, values, front-end, increments;
+    (-1, None, …) where messages begin at the beginning. SparserError where there is neither."""
+    places = [place for place, record in enumerate(whole) if record.kind == STATE]
+    for place in reversed(places):
+        head, _, front_end = whole[place].body.partition(b'\n')
+        values: dict[str, Any] = json.loads(head)
+        increments = _increments(paths.get('graph', []), values['sequence'])
+        if values['sequence'] <= (increments[-1].sequence if increments else -1):
+            return place, values, front_end, increments
+    if whole[0].number != 0 and (places or whole[0].before):
         files = ', '.join(
             path.name for kind in ('journal', 'graph') for path in paths.get(kind, []))
         raise SparserError(
             f'session {number} of the journal: no state of it can be read, with the increments '
             f'before; {files} are damaged or missing. They stay as they are: restore them from a '
             'copy to go on with that map')
-    return _session(number, begin, None, b'', [], whole, -1, found, paths)
-
-
-def _session(
-    number: int, begin: dict[str, Any], state: dict[str, Any] | None, front_end: bytes,
-    increments: list[Increment], whole: list[Record], place: int,
-    found: list[Record | Damage], paths: Mapping[str, list[Path]],
-) -> KeptSession:
-    start = whole[place] if place >= 0 else None
-    after = whole[place + 1:]
-    losses = _losses(start, after, found)
-    kept, damaged_map = map_in(paths.get('map', []))
-    losses += damaged_map
-    damaged = [one.record for one in found if isinstance(one, Damage) and one.record is not None]
-    heads = [*whole, *damaged]
-    last = max(heads, key=lambda one: one.number)
-    messages = [one for one in after if one.kind == MESSAGES]
-    topics = Counter(state['topics'] if state is not None else {})
-    for record in messages:
-        topics.update(one.topic for one in unpack_messages(record.body))
-    return KeptSession(
-        number, begin, state, front_end, increments, messages, kept,
-        last.number + 1, last.before + last.count, topics, _rulings(whole),
-        tuple(losses))
+    return -1, None, b'', []
 
 
 def _in_order(whole: list[Record]) -> list[Record]:
     """Records by number, each once."""
-    return [one for _, one in sorted({one.number: one for one in reversed(whole)}.items())]
+    once = {record.number: record for record in reversed(whole)}
+    return [once[number] for number in sorted(once)]
 
 
 def _begin(number: int, whole: list[Record]) -> dict[str, Any]:
-    for one in whole:
-        if one.kind == BEGIN:
-            values: dict[str, Any] = json.loads(one.body)
+    for record in whole:
+        if record.kind == BEGIN:
+            values: dict[str, Any] = json.loads(record.body)
             return values
     raise SparserError(f'session {number} of the journal: its configuration cannot be read')
 
 
 def _rulings(whole: list[Record]) -> dict[str, Any] | None:
     """The newest: every file begins with those so far."""
-    for one in reversed(whole):
-        if one.kind in (BEGIN, RULINGS):
-            values: dict[str, Any] = json.loads(one.body)
-            return values if one.kind == RULINGS else values.get('rulings')
+    for record in reversed(whole):
+        if record.kind in (BEGIN, RULINGS):
+            values: dict[str, Any] = json.loads(record.body)
+            return values if record.kind == RULINGS else values.get('rulings')
     return None
-
-
-def _split(body: bytes) -> tuple[dict[str, Any], bytes]:
-    head, _, front_end = body.partition(b'\n')
-    values: dict[str, Any] = json.loads(head)
-    return values, front_end
 
 
 def join_state(values: Mapping[str, Any], front_end: bytes) -> bytes:
@@ -276,17 +268,18 @@ def join_state(values: Mapping[str, Any], front_end: bytes) -> bytes:
 
 
 def _losses(start: Record | None, after: Sequence[Record],
-            found: Sequence[Record | Damage]) -> list[str]:
+            scanned: Sequence[Record | Damage]) -> list[str]:
     """Gaps between records; heads count the messages before them."""
     losses = []
     count = 0 if start is None else start.before + start.count
     last_ns = 0
-    for one in after:
-        if one.before > count:
-            losses.append(f'{one.before - count} messages that came {_span(last_ns, one.first_ns)}')
-        count = one.before + one.count
-        last_ns = one.last_ns or last_ns
-    end = found[-1] if found else None
+    for record in after:
+        if record.before > count:
+            losses.append(f'{record.before - count} messages that came '
+                          f'{_span(last_ns, record.first_ns)}')
+        count = record.before + record.count
+        last_ns = record.last_ns or last_ns
+    end = scanned[-1] if scanned else None
     if isinstance(end, Damage):
         head = end.record
         if head is not None and head.before + head.count > count:
@@ -313,16 +306,16 @@ def _increments(paths: list[Path], until: int) -> list[Increment]:
     increments: list[Increment] = []
     newest = -1
     for path in paths:
-        for one in scan(path.read_bytes()):
-            if isinstance(one, Damage) or one.kind != GRAPH or not (
-                    newest < one.number <= until):
+        for record in scan(path.read_bytes()):
+            if isinstance(record, Damage) or record.kind != GRAPH or not (
+                    newest < record.number <= until):
                 continue
-            if one.before == 0:
+            if record.before == 0:
                 increments = []
-            elif one.before != newest + 1:
+            elif record.before != newest + 1:
                 return increments
-            increments.append(wire.increment_of(wire.decode(one.body)))
-            newest = one.number
+            increments.append(wire.increment_of(wire.decode(record.body)))
+            newest = record.number
     return increments
 
 

@@ -117,9 +117,9 @@ class TrackerLoop:
     def _answer(self) -> None:
         """One solution answers all requests that wait."""
         begin, requests, self._requests = time.monotonic(), self._requests, []
-        wishes = [one.full for one in requests]
+        wishes = [request.full for request in requests]
         full = True if True in wishes else None if None in wishes else False
-        answer = Answer(self._generation, max(one.number for one in requests), self._audit)
+        answer = Answer(self._generation, max(request.number for request in requests), self._audit)
         try:
             solution = self._session.solve(full) if isinstance(
                 self._session, Session) else self._session.solve()
