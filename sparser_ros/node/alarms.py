@@ -6,12 +6,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..backend.process.worker import WorkerState
 from ..graph.finding import Finding
 from .callbacks import CallbackTimes
 from .pipeline import Pipeline
-from .status import totals
 from .watch import Watch
 
 NEW_S = 5.0
@@ -80,6 +80,14 @@ class Alarms:
                     f'an exception in the callback {name!r} ({error.count} so far): {error.text}',
                     float(error.count))
             for name, error in self._times.errors.items() if now - error.steady_s < ERROR_MEMORY_S]
+
+
+def totals(counters: Mapping[str, Any]) -> tuple[int, int]:
+    """Messages received and refused over all kinds of input."""
+    kinds = [kind for kind in counters.values() if isinstance(kind, Mapping)]
+    received = sum(int(kind['received']) for kind in kinds)
+    dropped = sum(sum(kind['dropped'].values()) for kind in kinds)
+    return received, dropped
 
 
 def failures(worker: WorkerState) -> list[Finding]:

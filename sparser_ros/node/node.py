@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
@@ -18,16 +17,15 @@ from rclpy.node import Node
 from ..backend.process.worker import WorkerState
 from ..backend.session.solution import Location, Solution
 from ..config.sparser import SparserConfig
-from ..msg import SolverStatus
 from . import saving
 from .alarms import Alarms
 from .callbacks import CallbackTimes, OnDemandTimer
-from .messages import NO_EVENTS, STATUS, deserialise
+from .messages import deserialise
 from .parameters import Parameters
 from .pipeline import Pipeline
 from .publishers import Publishers
 from .services import Services
-from .status import Figures, diagnostics_message, status_message
+from .status import StatusPublisher
 from .subscriptions import Subscriptions
 from .watch import ClockGuard, ClockWatch, Watch
 
@@ -108,10 +106,8 @@ class SparserNode(Node):
             self._commands = Services(self, self.pipeline, self.times, self.reset)
             self._watch = Watch(self, self.pipeline, self.inputs, self.parameters.hints)
             self.alarms = Alarms(self.pipeline, self._watch, self.times)
-            self._status = self.create_publisher(
-                SolverStatus, '~/status', STATUS, event_callbacks=NO_EVENTS)
-            self._diagnostics = self.create_publisher(
-                DiagnosticArray, '/diagnostics', STATUS, event_callbacks=NO_EVENTS)
+            self._status = StatusPublisher(
+                self, self.pipeline, self.inputs, self.outputs, self.alarms, self.times)
             self._timers_of(config)
             self._follow_clock(config)
         except BaseException:
@@ -224,14 +220,7 @@ class SparserNode(Node):
             self.outputs.work(time.monotonic())
 
     def _report(self) -> None:
-        ages = self.alarms.staleness
-        self._status.publish(status_message(
-            self.pipeline, self.get_clock().now().nanoseconds, Figures(
-                findings=self.alarms.findings, latency_s=self._latency_s,
-                solution_age_s=ages.solution_age_s, data_age_s=ages.data_age_s, epoch=self._epoch,
-                corrections_m=self.outputs.corrections_m,
-                lost={i.topic: i.lost for i in self.inputs.inputs.values() if i.lost},
-                errors=sum(error.count for error in self.times.errors.values()))))
+        self._status.report(self._latency_s, self._epoch)
 
     @property
     def _epoch(self) -> int:
@@ -248,10 +237,7 @@ class SparserNode(Node):
             self._odometry_timer.wake()
         self._watch.look()
         self._watch_worker()
-        self._diagnostics.publish(diagnostics_message(
-            self.pipeline, self.get_clock().now().nanoseconds,
-            self.get_fully_qualified_name().lstrip('/'), self.times,
-            self.alarms.findings, self.inputs.summary(), self.outputs.corrections_m))
+        self._status.diagnose()
 
     def _watch_worker(self) -> None:
         state = self.pipeline.worker.state
