@@ -34,61 +34,6 @@ OUR_SHARE = 0.5
 """A block of another node of which at least this share are names of ours was meant for us."""
 
 
-@dataclass(frozen=True)
-class ParamsFiles:
-    """What ROS does not tell of the files behind `--params-file`."""
-
-    written: Mapping[str, Any]
-    """Values for this node by dotted name; numbers remember how they were written."""
-    hints: tuple[str, ...]
-    """Files in which nothing is for this node."""
-
-
-def read_files(
-    arguments: Sequence[str], node: str, options: Mapping[str, FlatOption]
-) -> ParamsFiles:
-    """The files in a command line; `node` is the full name of this one.
-
-    ConfigError for a file that ROS reads without a word although it cannot mean that: a name that
-    stands there twice, or our parameters under the name of another node.
-    """
-    values: dict[str, Any] = {}
-    hints = []
-    for flag, path in pairwise(arguments):
-        if flag != '--params-file' or not Path(path).is_file():
-            continue
-        try:
-            file = YamlFile(path)
-            blocks = file.blocks(node)
-        except FormatError as error:
-            raise ConfigError(str(error)) from None
-        for block in blocks:
-            values = merged(values, block.values)
-        names = [block.name for block in blocks]
-        if not blocks or any(block.fits(node) for block in blocks):
-            continue
-        ours = [name for name in names if _is_ours(file.names(name), options)]
-        if ours:
-            raise ConfigError(
-                f'{path}: parameters of {", ".join(ours)} are not for this node, which is called '
-                f'{node}: call their block {node} or /**')
-        hints.append(f'nothing in {path} is for this node, {node}: it names {", ".join(names)}; '
-                     'its values are not used')
-    return ParamsFiles(dict(flat(values)), tuple(hints))
-
-
-def _is_ours(names: Sequence[str], options: Mapping[str, FlatOption]) -> bool:
-    """Whether the parameters of a block are ours, though its name is not."""
-    tops = {name.split('.')[0] for name in options}
-    own = [name for name in names if name.split('.')[0] not in ROS_OWN]
-    ours = [name for name in own if name in options or name.split('.')[0] in tops]
-    return bool(own) and len(ours) >= OUR_SHARE * len(own)
-
-
-OURS_TOO = ('use_sim_time', 'start_type_description_service')
-OF_ROS = ('qos_overrides.',)
-
-
 class Parameters:
     """The node's parameters as one `SparserConfig`.
 
@@ -225,7 +170,7 @@ def refuse_unknown(overrides: Iterable[str], options: Mapping[str, FlatOption]) 
     mappings = tuple(o.name + '.' for o in options.values() if _is_mapping(o))
     faults = []
     for name in overrides:
-        if name in options or name in OURS_TOO or name.startswith(OF_ROS + mappings):
+        if name in options or name.partition('.')[0] in ROS_OWN or name.startswith(mappings):
             continue
         near = difflib.get_close_matches(name, options, n=1)
         faults.append(name + (f' (did you mean {near[0]}?)' if near else ''))
@@ -255,3 +200,54 @@ def _plain(value: Any) -> Any:
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and any(
         isinstance(item, str) for item in value))
+
+
+@dataclass(frozen=True)
+class ParamsFiles:
+    """What ROS does not tell of the files behind `--params-file`."""
+
+    written: Mapping[str, Any]
+    """Values for this node by dotted name; numbers remember how they were written."""
+    hints: tuple[str, ...]
+    """Files in which nothing is for this node."""
+
+
+def read_files(
+    arguments: Sequence[str], node: str, options: Mapping[str, FlatOption]
+) -> ParamsFiles:
+    """The files in a command line; `node` is the full name of this one.
+
+    ConfigError for a file that ROS reads without a word although it cannot mean that: a name that
+    stands there twice, or our parameters under the name of another node.
+    """
+    values: dict[str, Any] = {}
+    hints = []
+    for flag, path in pairwise(arguments):
+        if flag != '--params-file' or not Path(path).is_file():
+            continue
+        try:
+            file = YamlFile(path)
+            blocks = file.blocks(node)
+        except FormatError as error:
+            raise ConfigError(str(error)) from None
+        for block in blocks:
+            values = merged(values, block.values)
+        names = [block.name for block in blocks]
+        if not blocks or any(block.fits(node) for block in blocks):
+            continue
+        ours = [name for name in names if _is_ours(file.names(name), options)]
+        if ours:
+            raise ConfigError(
+                f'{path}: parameters of {", ".join(ours)} are not for this node, which is called '
+                f'{node}: call their block {node} or /**')
+        hints.append(f'nothing in {path} is for this node, {node}: it names {", ".join(names)}; '
+                     'its values are not used')
+    return ParamsFiles(dict(flat(values)), tuple(hints))
+
+
+def _is_ours(names: Sequence[str], options: Mapping[str, FlatOption]) -> bool:
+    """Whether the parameters of a block are ours, though its name is not."""
+    tops = {name.split('.')[0] for name in options}
+    own = [name for name in names if name.split('.')[0] not in ROS_OWN]
+    ours = [name for name in own if name in options or name.split('.')[0] in tops]
+    return bool(own) and len(ours) >= OUR_SHARE * len(own)

@@ -29,184 +29,6 @@ RELEASE_STEP_S = 0.01
 """Between two looks whether the disk has what a thinning waits for."""
 
 
-class GrowingArray:
-    """An array that grows at the end; doubling keeps appending cheap at any length."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: type) -> None:
-        self._data: NDArray = np.zeros((256, *shape), dtype=dtype)
-        self._size = 0
-
-    def append(self, rows: NDArray) -> None:
-        size = self._size + len(rows)
-        if size > len(self._data):
-            grown = np.zeros((max(size, 2 * len(self._data)), *self._data.shape[1:]),
-                             dtype=self._data.dtype)
-            grown[:self._size] = self._data[:self._size]
-            self._data = grown
-        self._data[self._size:size] = rows
-        self._size = size
-
-    @property
-    def values(self) -> NDArray:
-        """The rows so far, without a copy."""
-        return self._data[:self._size]
-
-
-class Keyframes:
-    """Stamp and T_odom_base of every keyframe in the order of the graph, and whose it is."""
-
-    def __init__(self, dimension: int) -> None:
-        d = dimension
-        self.robots: tuple[str, ...] = ()
-        self.landmarks: list[str] = []
-        self.landmark_fixed: list[bool] = []
-        self._rows: list[GrowingArray] = []
-        self._dimension = d
-        self._robot = GrowingArray((), np.int64)
-        self._stamp_ns = GrowingArray((), np.int64)
-        self._rotation = GrowingArray((d, d), float)
-        self._translation = GrowingArray((d,), float)
-
-    def __len__(self) -> int:
-        return len(self._stamp_ns.values)
-
-    def append(self, increment: Increment) -> None:
-        """Add the keyframes and landmarks of the next increment."""
-        self.robots = increment.robots
-        self.landmarks.extend(increment.landmarks.names)
-        self.landmark_fixed.extend(bool(fixed) for fixed in increment.landmarks.fixed)
-        poses, size = increment.poses, len(self)
-        while len(self._rows) < len(self.robots):
-            self._rows.append(GrowingArray((), np.int64))
-        for number in np.unique(poses.robot).tolist():
-            self._rows[number].append(size + np.flatnonzero(poses.robot == number))
-        self._robot.append(poses.robot)
-        self._stamp_ns.append(poses.stamp_ns)
-        self._rotation.append(poses.rotation)
-        self._translation.append(poses.translation)
-
-    def rows(self, robot: str, among_first: int) -> Index:
-        """Rows of one robot among the first so many keyframes, in time order.
-
-        A robot's keyframes come in time order, so these are their numbers as they came.
-        """
-        if robot not in self.robots:
-            return np.zeros(0, dtype=np.int64)
-        rows = self._rows[self.robots.index(robot)].values
-        return rows[:np.searchsorted(rows, among_first)]
-
-    def graph(self) -> Graph:
-        """Robots, keyframes and landmarks without a measurement; nothing is copied.
-
-        Poses are T_odom_base, positions of landmarks are not known.
-        """
-        m = len(self.landmarks)
-        poses = Poses(
-            self._robot.values, np.arange(len(self)), self._stamp_ns.values,
-            self._rotation.values, self._translation.values)
-        marks = Landmarks(tuple(self.landmarks), np.full((m, self._dimension), np.nan),
-                          np.array(self.landmark_fixed, dtype=bool))
-        return Graph(self._dimension, self.robots, poses, marks)
-
-    def stamps_ns(self, rows: Index) -> Index:
-        """Stamps of the rows."""
-        return self._stamp_ns.values[rows]
-
-    def odometry(self, row: int) -> tuple[Array, Array]:
-        """T_odom_base stored with a keyframe: rotation (d, d), translation (d,)."""
-        return self._rotation.values[row], self._translation.values[row]
-
-
-@dataclass
-class GraphCounts:
-    """Size of everything handed to the solver, and of what a solution does not include yet."""
-
-    keyframes: int = 0
-    ranges: int = 0
-    closures: int = 0
-    sightings: int = 0
-    waiting: int = 0
-
-
-class HandedOver:
-    """All increments, and what publishing needs of them."""
-
-    def __init__(self, dimension: int) -> None:
-        self._dimension = dimension
-        self.increments: list[Increment] = []
-        self.keyframes = Keyframes(dimension)
-        self.ranges: list[Ranges] = []
-        self.closures: list[RelativePoses] = []
-        self.sightings: list[Sightings] = []
-        self.counts = GraphCounts()
-
-    def keep(self, increment: Increment) -> None:
-        """Add the next increment."""
-        self.increments.append(increment)
-        self.keyframes.append(increment)
-        self.counts.keyframes += len(increment.poses)
-        self.counts.waiting += increment.n_measurements
-        if len(increment.sightings):
-            self.counts.sightings += len(increment.sightings)
-            self.sightings.append(increment.sightings)
-        if len(increment.ranges):
-            self.counts.ranges += len(increment.ranges)
-            self.ranges.append(increment.ranges)
-        closures = increment.relative_poses.take(~increment.relative_poses.odometry)
-        if len(closures):
-            self.counts.closures += len(closures)
-            self.closures.append(closures)
-
-    def solved(self, sequence: int) -> None:
-        """A solution includes the increments up to a sequence."""
-        self.counts.waiting = sum(
-            increment.n_measurements for increment in self.increments[self._until(sequence):])
-
-    def store(self, sequence: int, rulings: Rulings) -> GraphStore:
-        """Increments 0..sequence under an operator's rulings; for a thread of its own."""
-        store = GraphStore(self._dimension)
-        store.rule(rulings)
-        begin = 0
-        for increment in tuple(self.increments[:self._until(sequence)]):
-            store.add(increment, first=begin)
-            begin = increment.sequence + 1
-        return store
-
-    def _until(self, sequence: int) -> int:
-        """How many increments there are up to a sequence; a restored one stands for several."""
-        return bisect.bisect_right(
-            self.increments, sequence, key=lambda increment: increment.sequence)
-
-
-class Background:
-    """A function in a thread of its own; `result` or `error` once it is done."""
-
-    def __init__(self, function: Callable[[], Any], name: str = 'sparser-background') -> None:
-        self.result: Any = None
-        self.error: Exception | None = None
-        self._function = function
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.result = self._function()
-        except Exception as error:
-            # For the thread that asks for the outcome.
-            self.error = error
-
-    def done(self) -> bool:
-        """True when the function has returned or raised."""
-        return not self._thread.is_alive()
-
-    def outcome(self) -> Any:
-        """The result, waited for; raises what the function has raised."""
-        self._thread.join()
-        if self.error is not None:
-            raise self.error
-        return self.result
-
-
 def _no_objects(kind: str, _data: bytes) -> Any:
     raise TypeError(f'nobody makes objects of {kind} here')
 
@@ -478,3 +300,181 @@ class Pipeline:
         """End the solver process, and write the rest of the journal."""
         self.worker.close()
         self.recording.close()
+
+
+@dataclass
+class GraphCounts:
+    """Size of everything handed to the solver, and of what a solution does not include yet."""
+
+    keyframes: int = 0
+    ranges: int = 0
+    closures: int = 0
+    sightings: int = 0
+    waiting: int = 0
+
+
+class HandedOver:
+    """All increments, and what publishing needs of them."""
+
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
+        self.increments: list[Increment] = []
+        self.keyframes = Keyframes(dimension)
+        self.ranges: list[Ranges] = []
+        self.closures: list[RelativePoses] = []
+        self.sightings: list[Sightings] = []
+        self.counts = GraphCounts()
+
+    def keep(self, increment: Increment) -> None:
+        """Add the next increment."""
+        self.increments.append(increment)
+        self.keyframes.append(increment)
+        self.counts.keyframes += len(increment.poses)
+        self.counts.waiting += increment.n_measurements
+        if len(increment.sightings):
+            self.counts.sightings += len(increment.sightings)
+            self.sightings.append(increment.sightings)
+        if len(increment.ranges):
+            self.counts.ranges += len(increment.ranges)
+            self.ranges.append(increment.ranges)
+        closures = increment.relative_poses.take(~increment.relative_poses.odometry)
+        if len(closures):
+            self.counts.closures += len(closures)
+            self.closures.append(closures)
+
+    def solved(self, sequence: int) -> None:
+        """A solution includes the increments up to a sequence."""
+        self.counts.waiting = sum(
+            increment.n_measurements for increment in self.increments[self._until(sequence):])
+
+    def store(self, sequence: int, rulings: Rulings) -> GraphStore:
+        """Increments 0..sequence under an operator's rulings; for a thread of its own."""
+        store = GraphStore(self._dimension)
+        store.rule(rulings)
+        begin = 0
+        for increment in tuple(self.increments[:self._until(sequence)]):
+            store.add(increment, first=begin)
+            begin = increment.sequence + 1
+        return store
+
+    def _until(self, sequence: int) -> int:
+        """How many increments there are up to a sequence; a restored one stands for several."""
+        return bisect.bisect_right(
+            self.increments, sequence, key=lambda increment: increment.sequence)
+
+
+class Keyframes:
+    """Stamp and T_odom_base of every keyframe in the order of the graph, and whose it is."""
+
+    def __init__(self, dimension: int) -> None:
+        d = dimension
+        self.robots: tuple[str, ...] = ()
+        self.landmarks: list[str] = []
+        self.landmark_fixed: list[bool] = []
+        self._rows: list[GrowingArray] = []
+        self._dimension = d
+        self._robot = GrowingArray((), np.int64)
+        self._stamp_ns = GrowingArray((), np.int64)
+        self._rotation = GrowingArray((d, d), float)
+        self._translation = GrowingArray((d,), float)
+
+    def __len__(self) -> int:
+        return len(self._stamp_ns.values)
+
+    def append(self, increment: Increment) -> None:
+        """Add the keyframes and landmarks of the next increment."""
+        self.robots = increment.robots
+        self.landmarks.extend(increment.landmarks.names)
+        self.landmark_fixed.extend(bool(fixed) for fixed in increment.landmarks.fixed)
+        poses, size = increment.poses, len(self)
+        while len(self._rows) < len(self.robots):
+            self._rows.append(GrowingArray((), np.int64))
+        for number in np.unique(poses.robot).tolist():
+            self._rows[number].append(size + np.flatnonzero(poses.robot == number))
+        self._robot.append(poses.robot)
+        self._stamp_ns.append(poses.stamp_ns)
+        self._rotation.append(poses.rotation)
+        self._translation.append(poses.translation)
+
+    def rows(self, robot: str, among_first: int) -> Index:
+        """Rows of one robot among the first so many keyframes, in time order.
+
+        A robot's keyframes come in time order, so these are their numbers as they came.
+        """
+        if robot not in self.robots:
+            return np.zeros(0, dtype=np.int64)
+        rows = self._rows[self.robots.index(robot)].values
+        return rows[:np.searchsorted(rows, among_first)]
+
+    def graph(self) -> Graph:
+        """Robots, keyframes and landmarks without a measurement; nothing is copied.
+
+        Poses are T_odom_base, positions of landmarks are not known.
+        """
+        m = len(self.landmarks)
+        poses = Poses(
+            self._robot.values, np.arange(len(self)), self._stamp_ns.values,
+            self._rotation.values, self._translation.values)
+        marks = Landmarks(tuple(self.landmarks), np.full((m, self._dimension), np.nan),
+                          np.array(self.landmark_fixed, dtype=bool))
+        return Graph(self._dimension, self.robots, poses, marks)
+
+    def stamps_ns(self, rows: Index) -> Index:
+        """Stamps of the rows."""
+        return self._stamp_ns.values[rows]
+
+    def odometry(self, row: int) -> tuple[Array, Array]:
+        """T_odom_base stored with a keyframe: rotation (d, d), translation (d,)."""
+        return self._rotation.values[row], self._translation.values[row]
+
+
+class GrowingArray:
+    """An array that grows at the end; doubling keeps appending cheap at any length."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: type) -> None:
+        self._data: NDArray = np.zeros((256, *shape), dtype=dtype)
+        self._size = 0
+
+    def append(self, rows: NDArray) -> None:
+        size = self._size + len(rows)
+        if size > len(self._data):
+            grown = np.zeros((max(size, 2 * len(self._data)), *self._data.shape[1:]),
+                             dtype=self._data.dtype)
+            grown[:self._size] = self._data[:self._size]
+            self._data = grown
+        self._data[self._size:size] = rows
+        self._size = size
+
+    @property
+    def values(self) -> NDArray:
+        """The rows so far, without a copy."""
+        return self._data[:self._size]
+
+
+class Background:
+    """A function in a thread of its own; `result` or `error` once it is done."""
+
+    def __init__(self, function: Callable[[], Any], name: str = 'sparser-background') -> None:
+        self.result: Any = None
+        self.error: Exception | None = None
+        self._function = function
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._function()
+        except Exception as error:
+            # For the thread that asks for the outcome.
+            self.error = error
+
+    def done(self) -> bool:
+        """True when the function has returned or raised."""
+        return not self._thread.is_alive()
+
+    def outcome(self) -> Any:
+        """The result, waited for; raises what the function has raised."""
+        self._thread.join()
+        if self.error is not None:
+            raise self.error
+        return self.result

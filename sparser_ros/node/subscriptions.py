@@ -7,7 +7,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -160,23 +160,19 @@ def _header_stamp_ns(data: bytes) -> int:
     return int(seconds * 1_000_000_000 + nanoseconds)
 
 
-@dataclass
 class Subscriptions:
     """All inputs of the configuration; topics that match a pattern join as they appear."""
 
-    node: Node
-    config: SparserConfig
-    pipeline: Pipeline
-    times: CallbackTimes
-    inputs: dict[str, Input] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._routes = self.pipeline.recording.inputs
+    def __init__(
+        self, node: Node, config: SparserConfig, pipeline: Pipeline, times: CallbackTimes
+    ) -> None:
+        self.node, self.config, self.times = node, config, times
+        self.inputs: dict[str, Input] = {}
+        self._routes = pipeline.recording.inputs
         self._backlog: deque[tuple[Input, bytes, int]] = deque()
-        receive = self.pipeline.receive
-        self._receive = {kind: self.times.timed(kind, receive) for kind in KINDS}
+        self._receive = {kind: times.timed(kind, pipeline.receive) for kind in KINDS}
         self._refused: dict[str, str] = {}
-        self._found: list[tuple[str, list[str]]] = []
+        self._new_topics: list[tuple[str, list[str]]] = []
         self._backlog_timer = OnDemandTimer(
             self.node, BACKLOG_STEP_S, self.times.timed('backlog', self._work_on))
         self._topic_timer = OnDemandTimer(
@@ -189,11 +185,11 @@ class Subscriptions:
 
     def discover(self) -> None:
         """Look for new topics that match a pattern."""
-        if self._routes.has_patterns and not self._found:
-            self._found = [
-                found for found in self.node.get_topic_names_and_types()
-                if found[0] not in self.inputs and found[0] not in self._refused]
-            if self._found:
+        if self._routes.has_patterns and not self._new_topics:
+            self._new_topics = [
+                (topic, kinds) for topic, kinds in self.node.get_topic_names_and_types()
+                if topic not in self.inputs and topic not in self._refused]
+            if self._new_topics:
                 self._topic_timer.wake()
 
     def _next_topic(self) -> bool:
@@ -204,8 +200,8 @@ class Subscriptions:
         for item in self.inputs.values():
             if item.downgrade:
                 self._downgrade(item)
-        while self._found:
-            topic, kinds = self._found.pop()
+        while self._new_topics:
+            topic, kinds = self._new_topics.pop()
             route = self._routes.match(topic, kinds[0])
             if route is None or route.topic in self.inputs:
                 continue
