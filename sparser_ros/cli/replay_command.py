@@ -23,6 +23,13 @@ from .info_command import bag_parameters
 from .options import Kind, Reads, Writes, add_plot, add_report, add_run_folder, write_report
 from .solve_command import rejected_text, residual_text, status_text
 
+FAR_NOISE = 2.0
+"""Found over claimed standard deviation, or its inverse, from which a user is told."""
+NOISE_PARAMETERS = {
+    'odometry': 'odometry_noise, odometry.sigma_*', 'ranges': 'range_sigma_m, ranges.sigma_m',
+    'closures': 'closures.sigma_*, closures.min_sigma_*', 'sightings': 'sightings.sigma_m'}
+"""What says how noisy a kind of source is."""
+
 
 def add_replay(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser replay`."""
@@ -137,6 +144,7 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
               + (f' ({state["missing"]})' if state['missing'] else ''))
         if robot in result['fix_share']:
             print(f'    fix: {share_text(result["fix_share"][robot])} of the time')
+    _noise(result['noise'])
     if result['truth']:
         _errors(result['truth'], verbose)
     residuals = result['range_residuals_m']
@@ -160,6 +168,14 @@ def _summary(result: dict[str, Any], verbose: bool) -> None:
             reasons = ', '.join(f'{k} {v}' for k, v in counts['dropped'].items())
             print(f'  {kind}: {counts["received"]} received, {counts["accepted"]} accepted, '
                   f'{counts["merged"]} merged, dropped: {reasons or "none"}')
+
+
+def _noise(factors: dict[str, float]) -> None:
+    """Sources whose noise is far from what it claims."""
+    for source, factor in factors.items():
+        if not 1 / FAR_NOISE < factor < FAR_NOISE:
+            print(f'  noise of {source}: {factor:.2g} times as large as claimed '
+                  f'({NOISE_PARAMETERS[source.partition(" ")[0]]})')
 
 
 def _errors(truth: dict[str, Any], verbose: bool) -> None:

@@ -103,6 +103,8 @@ float64 alert_limit_m
 float64 integrity_risk
 string covariance_gauge
 float64 variance_factor
+string[] noise_sources
+float64[] noise_factors
 uint32 worker_restarts
 uint32 callback_errors
 string[] findings

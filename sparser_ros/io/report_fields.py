@@ -162,6 +162,7 @@ REPLAY = ReportSection(
         locations.*.location | | of each robot: `located`, `position_only`, `ambiguous`, `unlocated`
         locations.*.missing | | what is missing, in words
         fix_share.*.* | - | of each robot: share of the time with fix `none`, `float`, `fixed`
+        noise.* | - | standard deviation of each source as residuals show it, over the claimed one
         beacons.*.located | | whether its position is determined
         beacons.*.position | m | in map; null where not determined
         range_residuals_m.count | - | ranges between located ends; the following are about these

@@ -162,6 +162,8 @@ class StatusPublisher:
         message.iterations = stats.iterations
         message.solve_seconds = solution.seconds
         message.full_solve = solution.full
+        message.noise_sources = list(solution.noise)
+        message.noise_factors = list(solution.noise.values())
         if bound is not None:
             message.bound_age_s = max(
                 0.0, (solution.newest_stamp_ns - bound.newest_stamp_ns) * 1e-9)
@@ -237,7 +239,7 @@ def _figures(solution: Solution) -> dict[str, Any]:
         'rank': solution.stats.rank,
         'init': solution.stats.init, 'formulation': solution.stats.formulation,
         'kernel': solution.stats.kernel, 'cg_steps': solution.stats.cg_steps,
-        **{key: f'{value:.6g}' for key, value in solution.extra.items()},
+        **{f'noise.{source}': f'{factor:.3g}' for source, factor in solution.noise.items()},
     }
 
 

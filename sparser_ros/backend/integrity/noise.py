@@ -81,6 +81,12 @@ class Noise:
         """Found over claimed variance."""
         return float(np.exp(self.log_factor.get((kind, name), 0.0)))
 
+    @property
+    def sigmas(self) -> dict[str, float]:
+        """By source in words: found over claimed standard deviation."""
+        return {f'{kind} of {name}' if name else kind: float(np.exp(log / 2))
+                for (kind, name), log in self.log_factor.items()}
+
     def applied(self, graph: Graph, table: Table) -> Table:
         """A table of a graph, or a part of it, with these variances."""
         if not self.log_factor:

@@ -325,6 +325,7 @@ def report_of(state: Replay, dataset: str) -> dict[str, Any]:
         'range_residuals_m': range_statistics(graph, solution),
         'truth': truth or None,
         'fix_share': state.availability.shares,
+        'noise': solution.noise,
         'solves': state.history,
     })
     return result

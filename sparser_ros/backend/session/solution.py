@@ -74,7 +74,9 @@ class Solution:
     rejected: tuple[Rejected, ...] = ()
     newest_stamp_ns: int = 0
     seconds: float = 0.0
-    extra: dict[str, float] = field(default_factory=dict)
+    noise: dict[str, float] = field(default_factory=dict)
+    """By source: standard deviation of its measurements as residuals show it, over the claimed one
+    (integrity/noise.py)."""
     epoch: int = 0
     """Counts frames of `map`: rises whenever `map` becomes another frame."""
     findings: tuple[Finding, ...] = ()

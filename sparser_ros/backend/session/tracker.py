@@ -346,7 +346,8 @@ class Tracker:
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
             placed=self._names, anchored=frame[0],
             quarantined=tuple(sorted(store.excluded.items())),
-            covariances=places.covariances, protection=places.protection)
+            covariances=places.covariances, protection=places.protection,
+            noise={} if verdict is None else verdict.noise.sigmas)
 
     def _findings(self) -> tuple[Finding, ...]:
         found = self._announced
