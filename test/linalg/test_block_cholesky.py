@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.linalg import cholesky, fronts
+from sparser_ros.linalg import cholesky
 from sparser_ros.linalg.block_cholesky import RowBlockCholesky
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError, factorize
 from sparser_ros.linalg.linalg_numbers import REGISTRY
@@ -72,39 +72,6 @@ def test_dense_fronts_and_single_columns_make_the_same_factor(b, p, large):
         symbolic.factorize(sp.csc_matrix(matrix - 50 * sp.identity(len(place))))
 
 
-@settings(deadline=None)
-@given(st.integers(1, 40), st.integers(0, 10_000), st.integers(0, 12))
-def test_fronts_are_the_columns_each_once_and_children_first(m, seed, large):
-    links = np.random.default_rng(seed).integers(0, m, (2 * m, 2))
-    pattern = sp.coo_matrix((np.ones(2 * m), links.T), shape=(m, m))
-    pattern = sp.csc_matrix(pattern + pattern.T + sp.eye(m))
-    pattern.sort_indices()
-    parent, counts = elimination_tree(pattern.indptr, pattern.indices)
-    with REGISTRY.override(dense_front_rows=large):
-        made = fronts.fronts(parent, counts, 1)
-    columns = [range(f, f + w) for f, w in zip(made.first, made.width, strict=True)]
-    assert sorted(j for each in columns for j in each) == list(range(m))
-    indptr, indices = factor_pattern(pattern.indptr, pattern.indices, parent, counts)
-    room, waiting = 0, {}
-    for k, each in enumerate(columns):
-        # All columns of a front have the same rows below the last one.
-        below = set(indices[indptr[each[-1]]:indptr[each[-1] + 1]].tolist())
-        for j in each:
-            assert set(indices[indptr[j]:indptr[j + 1]].tolist()) - set(each) == below
-        above = made.parent[k]
-        assert above == (-1 if not below else next(
-            i for i, other in enumerate(columns) if min(below) in other))
-        assert above == -1 or k < above
-        assert made.dense[k] or counts[each[0]] < large
-        if made.dense[k]:
-            assert above == -1 or made.dense[above]
-            waiting = {i: (up, size) for i, (up, size) in waiting.items() if up != k}
-            # What children left lies on top of everything else that waits.
-            waiting[k] = above, len(below) ** 2
-            room = max(room, sum(size for _, size in waiting.values()))
-    assert made.room >= room
-
-
 @pytest.mark.parametrize('installed', [True, False])
 def test_without_cholmod_the_blocks_are_ordered_and_solved_all_the_same(installed, monkeypatch):
     if not installed:
@@ -135,13 +102,6 @@ def test_new_values_and_zeros_that_come_and_go():
     rhs = np.random.default_rng(1).standard_normal((len(place), 3))
     for values in (matrix, sparser, sp.csc_matrix(3 * matrix)):
         agrees(symbolic.factorize(values), values, rhs)
-
-
-def test_an_indefinite_matrix_is_refused():
-    matrix, place = chain()
-    symbolic = RowBlockCholesky(matrix, place, 3)
-    with pytest.raises(NotPositiveDefiniteError):
-        symbolic.factorize(sp.csc_matrix(matrix - 3 * sp.identity(len(place))))
 
 
 def test_pattern_and_tree_are_those_of_the_factor():

@@ -150,25 +150,6 @@ def test_every_graph_falls_into_chains_and_the_rest(n, edges_per_node, seed):
 
 
 @needs_orderings
-@pytest.mark.parametrize('kind', ['ring', 'path', 'lone', 'lollipop', 'eight'])
-def test_graphs_that_are_nothing_but_chains(kind):
-    edges = {
-        'ring': [(k, (k + 1) % 7) for k in range(7)],
-        'path': [(k, k + 1) for k in range(6)],
-        'lone': [(0, 1)],
-        'lollipop': [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 6)],
-        'eight': [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (4, 5), (5, 6), (6, 0)],
-    }[kind]
-    i, j = np.array(edges).T
-    weights = sp.coo_matrix((np.ones(len(i)), (i, j)), shape=(7, 7))
-    weights = weights + weights.T
-    matrix = sp.csc_matrix(sp.diags(np.asarray(weights.sum(axis=0)).ravel() + 1) - weights)
-    symbolic = dissected(matrix)
-    assert solves(symbolic, matrix)
-    assert symbolic.counts.max() <= 3
-
-
-@needs_orderings
 def test_a_cholmod_without_metis_makes_do(monkeypatch, caplog):
     asked = []
 
