@@ -99,13 +99,15 @@ class SolverWorker:
         self.lock = threading.RLock()
         self._config = config
         self._increments = list(increments)
-        self._solution: Solution | None = None
+        self.newest: Solution | None = None
+        """The newest solution, polled or not."""
         self._solution_message = b''
         """The newest solution as it came; empty = none of the present graph."""
         self._fresh = False
         self._verdict_message = b''
         """The newest verdict that tells of the map, for whoever begins with the present graph."""
-        self._bound: Bound | None = None
+        self.bound: Bound | None = None
+        """What is proved of the map of an audit; None = nothing yet."""
         self._generation = self._epoch = 0
         self._rulings, self._thinnings, self._paused = rulings, thinnings, paused
         if kept is not None:
@@ -117,7 +119,8 @@ class SolverWorker:
         """Generation before it."""
         self._request = self._answered = -1
         self._audit_request = self._audited = -1
-        self._audited_solution: Solution | None = None
+        self.audited_solution: Solution | None = None
+        """Answered the newest request for an audit; others may have followed."""
         self._audit_failed_at = -1
         """Newest increment when an audit failed."""
         self._failed = ''
@@ -175,31 +178,13 @@ class SolverWorker:
             return None if not self._verdict_message else KeptMap(
                 self._verdict_message, self._epoch, self._thinnings)
 
-    @property
-    def audited_solution(self) -> Solution | None:
-        """The solution that answered the newest request for an audit; others may have followed."""
-        with self.lock:
-            return self._audited_solution
-
-    @property
-    def newest(self) -> Solution | None:
-        """The newest solution, polled or not."""
-        with self.lock:
-            return self._solution
-
-    @property
-    def bound(self) -> Bound | None:
-        """What is proved of the map of an audit; None = nothing yet."""
-        with self.lock:
-            return self._bound
-
     def poll(self) -> Solution | None:
         """The newest solution, once; None when there is no new one."""
         with self.lock:
             if not self._fresh:
                 return None
             self._fresh = False
-            return self._solution
+            return self.newest
 
     def reset(self) -> None:
         """Forget all increments and solutions; the next increment has sequence 0."""
@@ -207,10 +192,10 @@ class SolverWorker:
             self._generation += 1
             self._thinned, self._thinned_from, self._thinnings = None, -1, 0
             self._epoch = 0
-            self._increments, self._solution, self._fresh = [], None, False
+            self._increments, self.newest, self._fresh = [], None, False
             self._solution_message = self._verdict_message = b''
-            self._bound, self._failed = None, ''
-            self._audited_solution = None
+            self.bound, self._failed = None, ''
+            self.audited_solution = None
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
             for link in self._links:
@@ -225,7 +210,7 @@ class SolverWorker:
             self._thinned_from, self._generation = self._generation, self._generation + 1
             self._thinned, self._thinnings = step, self._thinnings + 1
             self._increments = [step.increment]
-            self._solution, self._solution_message, self._fresh = None, b'', False
+            self.newest, self._solution_message, self._fresh = None, b'', False
             if self._verdict_message:
                 packet = wire.decode(self._verdict_message)
                 self._verdict_message = wire.verdict_message(
@@ -268,7 +253,6 @@ class SolverWorker:
     def state(self) -> WorkerState:
         """A snapshot for status and diagnostics."""
         with self.lock:
-            newest = self._increments[-1].sequence if self._increments else -1
             ready = all(link.ready for link in self._links)
             tracker, auditor = self._tracker, self._auditor
             missing = '' if auditor is None or auditor.ready else auditor.text
@@ -276,8 +260,7 @@ class SolverWorker:
                 pid=tracker.pid, auditor_pid=None if auditor is None else auditor.pid,
                 busy=self._busy, restarting=not tracker.ready, auditor_missing=missing,
                 restarts=sum(link.restarts for link in self._links),
-                settled=ready and not self._busy and self._solved(newest)
-                and self._checked(newest),
+                settled=ready and not self._busy and self._solved and self._checked,
                 failed=self._failed,
                 text=(self._failed or 'running') if tracker.ready else tracker.text)
 
@@ -303,16 +286,25 @@ class SolverWorker:
     def _busy(self) -> bool:
         return self._answered < self._request or self._audited < self._audit_request
 
-    def _solved(self, newest: int) -> bool:
-        return newest < 0 or (self._solution is not None and self._solution.sequence >= newest)
+    @property
+    def _submitted(self) -> int:
+        """Sequence of the newest increment; -1 = none."""
+        return self._increments[-1].sequence if self._increments else -1
 
-    def _checked(self, newest: int) -> bool:
+    @property
+    def _solved(self) -> bool:
+        """Whether a solution includes the newest data."""
+        return self._submitted < 0 or (
+            self.newest is not None and self.newest.sequence >= self._submitted)
+
+    @property
+    def _checked(self) -> bool:
         """Whether the newest data are audited, or never will be by themselves."""
         backend = self._config.backend
-        if backend.auditor == 'off' or backend.audit.period_s <= 0 or newest < 0:
+        if backend.auditor == 'off' or backend.audit.period_s <= 0 or self._submitted < 0:
             return True
-        audited = -1 if self._solution is None else self._solution.audited_sequence
-        return max(audited, self._audit_failed_at) >= newest
+        audited = -1 if self.newest is None else self.newest.audited_sequence
+        return max(audited, self._audit_failed_at) >= self._submitted
 
     # -- for the links' threads
 
@@ -328,8 +320,8 @@ class SolverWorker:
     def everything(self, link: Link) -> list[bytes]:
         """Everything a new process needs, in one go (called with the lock held)."""
         messages = self._reset_messages(link)
-        alone = () if self._solution is None else [
-            sequence for sequence, _ in self._solution.quarantined]
+        alone = () if self.newest is None else [
+            sequence for sequence, _ in self.newest.quarantined]
         before = -1
         for part in runs(self._increments, alone):
             # Restored increments stand for several: the sequence of the first says less.
@@ -374,7 +366,7 @@ class SolverWorker:
         elif packet.kind == wire.BOUND:
             with self.lock:
                 if answer.generation == self._generation:
-                    self._bound = packet.part('bound', Bound)
+                    self.bound = packet.part('bound', Bound)
         elif packet.kind == wire.FAILED:
             self._take_failure(link, packet, answer)
 
@@ -385,9 +377,9 @@ class SolverWorker:
                 return
             self._answered = max(self._answered, answer.request)
             if answer.audit > self._audited:
-                self._audited, self._audited_solution = answer.audit, solution
+                self._audited, self.audited_solution = answer.audit, solution
             self._last_activity = time.monotonic()
-            self._solution, self._solution_message, self._fresh = solution, packet.data, True
+            self.newest, self._solution_message, self._fresh = solution, packet.data, True
             self._epoch = max(self._epoch, solution.epoch)
             self._failed = '' if solution.status.value != 'failed' else solution.message
             if self._auditor is not None:
@@ -425,19 +417,18 @@ class SolverWorker:
         with self.lock:
             if answer.generation not in (self._generation, self._thinned_from):
                 return
-            newest = self._increments[-1].sequence if self._increments else -1
             if link is self._auditor:
                 self._failed = f'the newest audit failed: {packet.values["text"]}'
                 self._audited = max(self._audited, answer.request)
-                self._audit_failed_at = newest
+                self._audit_failed_at = self._submitted
             else:
                 self._failed = f'the last solve failed: {packet.values["text"]}'
                 self._answered = max(self._answered, answer.request)
                 # Without an auditor of its own the tracker has failed the audit as well.
                 self._audited = max(
                     self._audited, answer.audit if self._auditor is not None else answer.request)
-                if self._solution is not None:
-                    self._solution, self._fresh = withdrawn(self._solution, self._failed), True
+                if self.newest is not None:
+                    self.newest, self._fresh = withdrawn(self.newest, self._failed), True
 
     def between(self, link: Link) -> None:
         """Where auditor and tracker take turns: audit when data pause."""
@@ -445,10 +436,9 @@ class SolverWorker:
             return
         backend = self._config.backend
         with self.lock:
-            newest = self._increments[-1].sequence if self._increments else -1
             due = (
                 backend.auditor == 'inline' and not (self._busy or self._paused)
-                and self._solved(newest) and not self._checked(newest)
+                and self._solved and not self._checked
                 and time.monotonic() - self._last_activity > backend.audit.period_s)
         if due:
             self.request_solve(True)
