@@ -6,7 +6,7 @@ import difflib
 import functools
 import math
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -127,18 +127,14 @@ def _checked_mapping(option_: FlatOption, value: Any) -> dict[str, Any]:
 
 
 def dotted(
-    entries: Mapping[Any, Any], fields_: Collection[str] = frozenset(), prefix: str = ''
+    entries: Mapping[Any, Any], fields_: Collection[str] = frozenset()
 ) -> Iterator[tuple[str, Any]]:
     """Entries by name; a name with dots, as `10.0.0.7`, was unfolded like that of a parameter.
 
     An entry is no mapping, or a mapping with one of `fields_`.
     """
-    for key, value in entries.items():
-        if isinstance(value, Mapping) and value and not value.keys() & fields_ and all(
-                isinstance(inner, Mapping) or not fields_ for inner in value.values()):
-            yield from dotted(value, fields_, f'{prefix}{key}.')
-        else:
-            yield f'{prefix}{key}', value
+    return flat(entries, lambda _, value: not value or bool(value.keys() & fields_) or (
+        bool(fields_) and not all(isinstance(inner, Mapping) for inner in value.values())))
 
 
 def _scalar(name: str, accepted: tuple[Any, ...], value: Any) -> Any:
@@ -192,7 +188,7 @@ def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
     its bounds.
     """
     known = {o.name: o for o in walk(cls)}
-    given = dict(flat(values, known))
+    given = dict(flat(values, lambda name, _: name in known))
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -203,12 +199,13 @@ def build(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
 
 
 def flat(
-    values: Mapping[Any, Any], whole: Collection[str] = (), prefix: str = ''
+    values: Mapping[Any, Any],
+    whole: Callable[[str, Mapping[Any, Any]], bool] = lambda name, value: False, prefix: str = '',
 ) -> Iterator[tuple[str, Any]]:
-    """Nested values under dotted names; mappings called as one of `whole` stay together."""
+    """Nested values under dotted names; mappings of which `whole(name, mapping)` stay together."""
     for key, value in values.items():
         name = f'{prefix}{key}'
-        if isinstance(value, Mapping) and name not in whole:
+        if isinstance(value, Mapping) and not whole(name, value):
             yield from flat(value, whole, name + '.')
         else:
             yield name, value
