@@ -365,6 +365,10 @@ class HeightsConfig:
     inputs: dict[str, dict] = option(
         {}, 'sources of heights by a name of your choice: topic, type, field, scale, measures, '
         'sigma_m, sigma_m_per_sqrt_s, correlation_s, offset_m, min_m, max_m, lever_arm')
+    beacon_sigma_m: float = option(
+        10.0, 'where robots measure heights, beacons of unknown position stand within about this '
+        'of height 0; without it a beacon far overhead explains ranges of a few places as well; '
+        '0 = they may be anywhere', unit='m', lower=0.0, upper=1e4)
     min_interval_s: float = option(
         0.25, 'keep at most one height of a sensor in this time; 0 = all', unit='s', lower=0.0)
     min_sigma_m: float = option(

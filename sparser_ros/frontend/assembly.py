@@ -25,7 +25,7 @@ from .closures import PendingClosure
 from .fixes import PendingFix
 from .levels import PendingAttitude, PendingHeight, SharedError
 from .motion import Pose, Vector, rotation_rows
-from .radios import Radio
+from .radios import Beacon, Radio
 from .ranges import PendingRange
 from .sightings import PendingSighting
 from .track import Attachment
@@ -246,10 +246,7 @@ class Assembly:
         position = np.full((len(beacons), self._space.dimension), np.nan)
         for row, beacon in enumerate(beacons):
             if beacon.position is None:
-                if self._space.dimension == 3 and math.isfinite(beacon.height_m):
-                    self._heights.append((
-                        ~self._landmarks[beacon.name], self._space.zero, beacon.height_m,
-                        (beacon.sigma_m or BEACON_HEIGHT_SIGMA_M)**2, 0))
+                self._hang(beacon)
                 continue
             position[row] = beacon.position
             if not beacon.fixed:
@@ -258,6 +255,20 @@ class Assembly:
                     beacon.sigma_m**2, 0))
         return Landmarks(tuple(self._new_landmarks), position,
                          np.array([b.fixed for b in beacons], dtype=bool))
+
+    def _hang(self, beacon: Beacon) -> None:
+        """What is known of the height of a beacon at an unknown position."""
+        config = self._shared.config
+        if self._space.dimension != 3:
+            return
+        height, sigma = beacon.height_m, beacon.sigma_m or BEACON_HEIGHT_SIGMA_M
+        if not math.isfinite(height):
+            # Only where robots measure heights there is a height 0.
+            measured = config.heights.inputs or config.odometry.height == 'trusted'
+            height, sigma = 0.0, config.heights.beacon_sigma_m if measured else 0.0
+        if sigma:
+            self._heights.append((
+                ~self._landmarks[beacon.name], self._space.zero, height, sigma**2, 0))
 
     def _kappa(self, rotation_variance: tuple[float, ...]) -> Array:
         """As `graph.precision.kappa_from_covariance` for variances per axis."""

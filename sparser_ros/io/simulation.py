@@ -41,6 +41,9 @@ CLIMB = 0.25
 """Of their speed they climb and sink with."""
 TILT_TIME_S, HEIGHT_TIME_S = 10.0, 5.0
 """Time constants of the errors of attitudes and altimeters (exponential autocorrelation)."""
+HEIGHT_SLOW = 0.3
+"""Share of an altimeter's error that changes so slowly, as the ground below it does; the rest is
+noise of each reading, as of a laser."""
 HEIGHT_RATE_HZ, IMU_RATE_HZ = 5.0, 10.0
 """Messages of altimeters and IMUs."""
 
@@ -223,16 +226,17 @@ class Simulation:
         return np.asarray((about * leaning).as_matrix() @ rotation)
 
     def _levels(self, motion: Motion, random: np.random.Generator) -> Levels:
-        """Heights above the ground, of which half of the variance changes slowly, and attitudes."""
+        """Heights above the ground by a laser, and attitudes."""
         config = self.config
         none = np.zeros(0, dtype=np.int64)
         height_ns, height, imu_ns, attitude = none, np.zeros(0), none, np.zeros((0, 3, 3))
         if config.dimension == 3 and not config.no_altimeter:
             height_ns = _ticks(self.duration_s, HEIGHT_RATE_HZ, random)
             _, position = motion.poses(height_ns / SECOND)
-            sigma = config.height_sigma * np.sqrt(0.5)
-            slow = _wandering(height_ns, HEIGHT_TIME_S, sigma, 1, random)[:, 0]
-            height = position[:, 2] + slow + sigma * random.normal(size=len(height_ns))
+            slow = _wandering(
+                height_ns, HEIGHT_TIME_S, HEIGHT_SLOW * config.height_sigma, 1, random)[:, 0]
+            fast = np.sqrt(1 - HEIGHT_SLOW**2) * config.height_sigma
+            height = position[:, 2] + slow + fast * random.normal(size=len(height_ns))
         if config.dimension == 3 and config.imu:
             imu_ns = _ticks(self.duration_s, IMU_RATE_HZ, random)
             rotation, _ = motion.poses(imu_ns / SECOND)
@@ -502,6 +506,12 @@ def node_config(run: Simulation) -> dict[str, Any]:
     return config
 
 
+def _correlation_s() -> float:
+    """Seconds of an altimeter that tell as much as one reading: their mean has the variance of both
+    parts of its error, s^2 (1 - h^2) / (f T) and s^2 h^2 2 tau / T of the slow one."""
+    return round((1 - HEIGHT_SLOW**2) / HEIGHT_RATE_HZ + HEIGHT_SLOW**2 * 2 * HEIGHT_TIME_S, 2)
+
+
 def _level_config(options: SimulationConfig) -> dict[str, Any]:
     """Parameters of what says where up is, and how high a robot flies."""
     config: dict[str, Any] = {'odometry': (
@@ -510,7 +520,7 @@ def _level_config(options: SimulationConfig) -> dict[str, Any]:
     if not options.no_altimeter:
         config['heights'] = {'inputs': {'altimeter': {
             'topic': '/{robot}/altitude', 'sigma_m': options.height_sigma,
-            'correlation_s': 2 * HEIGHT_TIME_S}}}
+            'correlation_s': _correlation_s()}}}
     if options.imu and not options.gravity:
         config['attitudes'] = {
             'topic': '/{robot}/imu', 'sigma_rad': options.tilt_sigma,

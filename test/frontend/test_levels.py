@@ -175,3 +175,18 @@ def test_a_beacon_of_known_height_has_a_row_of_its_own():
     assert increment.heights.height_m.tolist() == [2.5]
     assert increment.heights.point.tolist() == [-1]
     assert increment.heights.precision[0] == pytest.approx(100.0)
+
+
+def test_beacons_of_unknown_place_stand_near_the_ground_where_robots_measure_heights():
+    for options, count in (({'heights': {'inputs': {'laser': LASER}}}, 1), ({}, 0), (
+            {'heights': {'inputs': {'laser': LASER}, 'beacon_sigma_m': 0.0}}, 0)):
+        frontend, robot = Frontend(config(dimension=3, radios={
+            'L0': {'beacon': 'L0'}}, **options)), Robot('A', 3, 0)
+        for k in range(30):
+            assert frontend.add(robot.odometry(k / 10))
+        frontend.add(RangeSample('A', 'L0', ns(1.0), ns(1.0), 4.0, 0.01))
+        increment = frontend.take(flush=True)
+        assert len(increment.heights) == count
+        if count:
+            assert increment.heights.height_m[0] == 0.0
+            assert increment.heights.precision[0] == pytest.approx(0.01)

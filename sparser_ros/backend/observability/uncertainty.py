@@ -44,7 +44,8 @@ def uncertainty(
 
     Without absolute data it is relative to the datum (datum.py): landmarks and newest poses of
     other segments whose standard deviation is below `limit_m`. Which these are is first seen from
-    the gauge robot's whole path; where they are too few, all pieces of sure segments are the datum.
+    the gauge robot's whole path (of an upright map from the path that sees most); where they are
+    too few, all pieces of sure segments are the datum.
     """
     d, count = problem.dimension, problem.pieces
     residual, jacobian = problem.linearised(problem.identity())
@@ -71,9 +72,15 @@ def uncertainty(
     if np.sum(own) > 1:
         # Odometry that began anew: all its segments, unless the newer ones are too loose to help.
         paths.append(own[pieces.segment])
+    if problem.outside:
+        # Two robots of an upright map that know each other are sure, the gauge robot or not.
+        paths += [pieces.segment == segment for segment in np.unique(pieces.segment)
+                  if segment != gauge]
     seen = min(
         (bodies.uncertainty(_at_rest(problem, covariance, path), factor) for path in paths),
-        key=lambda one: float(np.sum(one.position**2)))
+        key=lambda one: (
+            -int(np.sum(one.position < limit_m)) if problem.outside else 0,
+            float(np.sum(one.position**2))))
     return bodies.beside_each_other(covariance, seen, pieces, segments, limit_m)
 
 

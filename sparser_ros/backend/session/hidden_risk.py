@@ -82,7 +82,6 @@ def without_the_doubtful(
         scene = replace(scene, robots=tuple(
             replace(state, location=Location.UNLOCATED, missing=texts[worst])
             if state.robot == worst else state for state in scene.robots))
-    scene = replace(scene, robots=_not_alone(scene))
     robots = tuple(
         replace(state, location=Location.POSITION_ONLY, missing=text)
         if state.location is Location.LOCATED and state.robot in views
@@ -97,23 +96,42 @@ def without_the_doubtful(
         if risk.probability > CAUTION * accepted.integrity_risk)
 
 
-def _not_alone(scene: Scene) -> tuple[RobotLocation, ...]:
-    """The robots of an upright map; the gauge robot is withdrawn where nothing else has a place.
+def referred(scene: Scene, hidden: HiddenFaults | None, config: BackendConfig) -> Scene:
+    """The scene with the robot as reference beside whose path most robots are located.
 
-    It would be located in its own path only, which leaves a turn about itself open to whoever lays
-    it on the world: no place of a beacon or of another robot is in it.
+    Of an upright map the frames of robots differ by a heading and a place: two that know each other
+    well are located, although the gauge robot, far off, is not beside them yet. The gauge robot is
+    the reference where it serves as well. Who is too uncertain from there is withdrawn at once: in
+    the datum of the others a robot far off would make all of them look uncertain.
     """
-    located = (Location.LOCATED, Location.POSITION_ONLY)
-    others = len(scene.names) > 1
-    alone = not scene.landmarks and not any(
-        state.location in located and state.robot != scene.gauge for state in scene.robots)
-    if scene.anchored or not scene.outside or not others or not alone:
-        return tuple(scene.robots)
-    return tuple(
-        replace(state, location=Location.UNLOCATED, missing=(
-            'no other robot and no beacon has a place yet that it could be located beside'))
-        if state.robot == scene.gauge and state.location in located else state
-        for state in scene.robots)
+    if scene.anchored or not scene.outside:
+        return scene
+    best, count = scene, 0
+    for name in dict.fromkeys(scene.owners):
+        trial = _seen_from(replace(scene, reference=name), hidden, config)
+        robots, _ = without_the_doubtful(trial, hidden, config)
+        found = sum(state.location is Location.LOCATED for state in robots)
+        if found > count:
+            best, count = trial, found
+        if found == len(scene.robots):
+            break
+    return best
+
+
+def _seen_from(scene: Scene, hidden: HiddenFaults | None, config: BackendConfig) -> Scene:
+    """Without the robots that are at risk as seen from the path of the reference."""
+    path = scene.keyframes(scene.reference, other=False)
+    robots = []
+    for state in scene.robots:
+        view = None
+        if state.robot != scene.reference and state.location in (
+                Location.LOCATED, Location.POSITION_ONLY):
+            view = view_of(state.robot, scene, hidden, path)
+        risk = None if view is None else _risk(view, hidden, config)
+        if risk is not None and risk.probability > config.observability.integrity_risk:
+            state = replace(state, location=Location.UNLOCATED, missing=risk.reason)
+        robots.append(state)
+    return replace(scene, robots=tuple(robots))
 
 
 def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:

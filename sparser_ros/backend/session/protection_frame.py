@@ -43,6 +43,8 @@ class Scene:
     """(k,): robots of the keyframes."""
     outside: Outside = Outside.NOTHING
     """What verticals and heights tell of the frame."""
+    reference: str = ''
+    """Robot whose path stands for the datum where too little is located; '' = the gauge robot."""
 
     @property
     def size(self) -> int:
@@ -59,12 +61,14 @@ class Scene:
         rows = rows[self.place[rows] >= 0]
         if spans(self.position[rows], self.outside):
             return rows
+        if self.reference:
+            return self.keyframes(self.reference, other=False)
         return self.keyframes(robot, other=robot != self.gauge)
 
     @property
     def gauge(self) -> str:
-        """Robot of the first keyframe, whose path the others are placed in."""
-        return self.owners[0] if self.owners else ''
+        """Robot whose path the others are placed in: that of the first keyframe, or another."""
+        return self.reference or (self.owners[0] if self.owners else '')
 
     def keyframes(self, robot: str, *, other: bool) -> Index:
         """Keyframes of a robot's path, or of the others' paths; all where these are too few."""

@@ -18,7 +18,7 @@ from . import trust
 from .covariances import KNOWN_POSITIONS, NETWORK, Covariances
 from .frame import pinned
 from .graph_store import GraphStore
-from .hidden_risk import driven_on, without_the_doubtful
+from .hidden_risk import driven_on, referred, without_the_doubtful
 from .newest_evidence import since_audit
 from .placed_map import PlacedMap
 from .protection import Protection
@@ -100,6 +100,7 @@ def tick_places(
         if joint is not None:
             scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
                              {} if verdict is None else verdict.variance)
+            scene = referred(scene, hidden, config.backend)
             robots, cautions = without_the_doubtful(scene, hidden, config.backend)
             scene = replace(scene, robots=robots)
             if verdict is not None and not verdict.withheld:
