@@ -38,7 +38,6 @@ SEED = 7100
 GNC = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 NOT_SWEPT = {
     'gpu': 'needs a CUDA device',
-    'compiled': 'loops are compiled with it',
     'memory': 'bounds memory, not results or work',
 }
 """Groups of numbers without cases, and why."""

@@ -19,7 +19,7 @@ EXACT = {'rank': 5, 'init': 'random', 'cost_tolerance': 1e-9}
 
 def sample(d: int, p: int, seed: int = 0):
     random = np.random.default_rng(seed)
-    manifold = ScaledManifold(d, 4, 3, False, (1, 3))
+    manifold = ScaledManifold(d, 4, 3, homogenised=False, scaled=(1, 3))
     y = manifold.random_point(p, random)
     return manifold, y, random.normal(size=y.shape)
 
