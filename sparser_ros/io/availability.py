@@ -106,7 +106,8 @@ class Availability:
                 rows.setdefault(FIXES[pose.fix], []).append((
                     float(gap @ gap), size <= float(chdtri(len(gap), 1 - _INSIDE))))
         return {name: {
-            'poses': len(values), 'rmse_m': float(np.sqrt(np.mean([one for one, _ in values]))),
+            'poses': len(values),
+            'rmse_m': float(np.sqrt(np.mean([square for square, _ in values]))),
             'inside_95': float(np.mean([inside for _, inside in values]))}
             for name, values in sorted(rows.items())}
 

@@ -6,7 +6,8 @@ of where it is; here its ranges count with a kernel of their own about every sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from .hypotheses import misplaced
 _STEPS = 30
 _KERNEL = 5.0
 """Width c of Geman-McClure in standard deviations, as the solver's."""
+_EXCHANGED = 0.1
+"""Share of the distance of two beacons that is near, with robots held in a map that both bend."""
 _SEEDS = 8
 """Starts on a circle about the robots, to which their ranges reach."""
 
@@ -130,29 +133,27 @@ def swapped_or_misplaced(
             moved[landmark] = place
     if not moved or 2 * len(moved) > len(known):
         return []
+    return place_findings(
+        graph, {graph.landmarks.names[k]: place for k, place in moved.items()}, _EXCHANGED)
+
+
+def place_findings(graph: Graph, places: Mapping[str, Array], share: float) -> list[Finding]:
+    """What the places of known beacons say, (d,) by name: swapped labels, or a wrong place.
+
+    Two labels are swapped where each beacon stands nearer to the other's configured place than
+    this share of the distance between the two.
+    """
     names = graph.landmarks.names
+    configured = {name: configured_place(graph, names.index(name)) for name in places}
     found, swapped = [], set()
-    for a in sorted(moved):
-        for b in sorted(moved):
-            if a < b and _exchanged(graph, moved, a, b):
-                swapped |= {a, b}
-                one, other = sorted((names[a], names[b]))
-                found.append(swapped_words(one, other, float(np.linalg.norm(
-                    configured_place(graph, a) - configured_place(graph, b)))))
-    return found + [
-        misplaced(names[k])(place - configured_place(graph, k))
-        for k, place in moved.items() if k not in swapped]
-
-
-def swapped_words(one: str, other: str, apart_m: float) -> Finding:
-    """Two known beacons bear each other's name."""
-    return Finding('beacons_swapped', f'{one} and {other}',
-                   f'ranges of beacons {one} and {other} fit better when swapped', apart_m, 'm')
-
-
-def _exchanged(graph: Graph, moved: dict[int, Array], a: int, b: int) -> bool:
-    """True where each stands nearer to the other's place than a tenth of their distance."""
-    place_a, place_b = configured_place(graph, a), configured_place(graph, b)
-    apart = float(np.linalg.norm(place_a - place_b))
-    return bool(max(np.linalg.norm(moved[a] - place_b), np.linalg.norm(moved[b] - place_a))
-                < 0.1 * apart)
+    for pair in combinations(places, 2):
+        first, second = sorted(pair)
+        apart = float(np.linalg.norm(configured[first] - configured[second]))
+        if max(np.linalg.norm(places[first] - configured[second]),
+               np.linalg.norm(places[second] - configured[first])) < share * apart:
+            swapped |= {first, second}
+            found.append(Finding(
+                'beacons_swapped', f'{first} and {second}',
+                f'ranges of beacons {first} and {second} fit better when swapped', apart, 'm'))
+    return found + [misplaced(name)(place - configured[name])
+                    for name, place in places.items() if name not in swapped]

@@ -11,8 +11,7 @@ import numpy as np
 from ...array_types import Array
 from ...graph import Graph
 from ...graph.finding import Finding
-from ..integrity.hypotheses import misplaced
-from ..integrity.known_beacons import configured_place, frame_reason, swapped_words
+from ..integrity.known_beacons import configured_place, frame_reason, place_findings
 from .contest import Contest
 from .judgement import Judgement
 
@@ -27,8 +26,8 @@ def denied(judgement: Judgement, graph: Graph, known: frozenset[str]) -> frozens
 
     Only `known` where the others would no longer fix the frame of map.
     """
-    found = [one for one in judgement.findings if one.kind in _DENIED]
-    every = known | {name for one in found for name in one.subject.split(' and ')}
+    found = [finding for finding in judgement.findings if finding.kind in _DENIED]
+    every = known | {name for finding in found for name in finding.subject.split(' and ')}
     suspects = [*found, *(Finding('beacon_misplaced', name, name) for name in known)]
     return known if frame_reason(graph, suspects, np.inf) else every
 
@@ -51,16 +50,5 @@ def still_denied(
 
 
 def findings_of(places: dict[str, Array], graph: Graph) -> list[Finding]:
-    """What the places of beacons say: exchanged labels, or a wrong place."""
-    names = graph.landmarks.names
-    own = {name: configured_place(graph, names.index(name)) for name in places}
-    found, swapped = [], set()
-    for a in places:
-        for b in places:
-            apart = float(np.linalg.norm(own[a] - own[b]))
-            if a < b and max(np.linalg.norm(places[a] - own[b]),
-                             np.linalg.norm(places[b] - own[a])) < _AT_OTHER * apart:
-                swapped |= {a, b}
-                found.append(swapped_words(a, b, apart))
-    return found + [misplaced(name)(places[name] - own[name])
-                    for name in places if name not in swapped]
+    """What the places of beacons say that bend the map no longer."""
+    return place_findings(graph, places, _AT_OTHER)
