@@ -55,6 +55,20 @@ def test_each_map_is_laid_on_the_truth_by_itself_and_fixes_are_told_apart():
     assert accuracy_lines(found)[0].startswith('fixed poses as published: RMSE 0.07')
 
 
+def test_a_map_is_laid_on_the_truth_by_robots_that_are_fixed():
+    """A robot that is 30 m off must not make a right one look wrong."""
+    truth, stamps = np.column_stack([np.arange(20.0), np.arange(20.0)**2 / 20]), np.arange(20)
+    both = track(truth, stamps)
+    known = positions_of(both)
+    seen, far = Availability(), truth @ angle_to_matrix(2.0).T + 30.0
+    path = stamps * SECOND
+    seen.draw({'A': (path, truth), 'B': (path, far)}, [
+        StatedPose('A', 2, int(path[-1]), truth[-1], np.eye(2)),
+        StatedPose('B', 1, int(path[-1]), far[-1], np.eye(2))])
+    found = seen.accuracy(lambda _, at: known('A', at))
+    assert found['fixed']['rmse_m'] < 1e-9 < 20 < found['float']['rmse_m']
+
+
 def test_what_the_truth_does_not_know_is_not_compared():
     truth = positions_of(track([[k, k**2] for k in range(5)], range(5)))
     assert np.isnan(truth('A', np.array([5 * SECOND]))).all()
