@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from typing import Any
 
@@ -21,8 +22,10 @@ from ..graph import (
     Verticals,
     empty,
 )
+from ..graph.finding import Finding
 from .closures import PendingClosure
 from .fixes import PendingFix
+from .level_checks import LevelCheck
 from .levels import PendingAttitude, PendingHeight, SharedError
 from .motion import Pose, Vector, rotation_rows
 from .radios import Beacon, Radio
@@ -60,6 +63,8 @@ class Assembly:
         self._odometry_heights = [
             SharedError(options.height_correlation_s) if trusted and level else None
             for level in levels]
+        self._checks: dict[tuple[int, str], LevelCheck] = {}
+        """Odometry against heights, by robot and source of heights."""
         self.begin()
 
     def thin(self, keep: Mask) -> None:
@@ -194,11 +199,48 @@ class Assembly:
         """The height of a point of the robot, with its lever arm from the keyframe."""
         place = pending.places[0]
         assert place is not None
+        if self._frozen(place, pending):
+            return 'frozen'
         self._heights.append((
             self._row(place), self._space.act(place.offset, pending.lever), pending.height_m,
             pending.variance, pending.stamp_ns))
         self._newest_ns = max(self._newest_ns, pending.stamp_ns)
         return ''
+
+    def _frozen(self, place: Attachment, pending: PendingHeight) -> bool:
+        """Compare a height with the odometry of its robot; True where the sensor is frozen.
+
+        Odometry that claims gravity and is not aligned with it is told, and says nothing of the
+        vertical from then on.
+        """
+        config, robot, events = self._shared.config, place.robot, self._shared.events
+        name, track = config.robots[robot], self._tracks[robot]
+        if not config.claims_gravity(name):
+            return False
+        check = self._checks.get((robot, pending.source))
+        if check is None:
+            check = self._checks[robot, pending.source] = LevelCheck(
+                config.odometry.sigma_m_per_sqrt_m)
+        pose = self._space.compose(track.keyframe_poses[place.number], place.offset)
+        check.add(
+            bisect.bisect_right(track.segments, place.number),
+            self._space.act(pose, pending.lever), pending.height_m, pending.variance,
+            pending.reading, pose[2])
+        tilt = check.tilt_rad()
+        if tilt:
+            self._tilts[robot] = self._odometry_heights[robot] = None
+            events.add(pending.stamp_ns, Finding(
+                'odometry_tilted', name, f'the odometry of {name} says that its z axis points up, '
+                f'but its {pending.source} has it tilted by {math.degrees(tilt):.0f} degrees: its '
+                f'roll and pitch are not used from now on; set odometry.sensor_poses, or '
+                f'odometry.vertical_of.{name}: free', tilt, 'rad'))
+        # Of odometry that is tilted z is not up.
+        frozen = check.frozen and self._tilts[robot] is not None
+        if frozen:
+            events.add(pending.stamp_ns, Finding(
+                'altimeter_frozen', name, f'the {pending.source} of {name} says the same height '
+                f'while {name} climbs or sinks: its readings are not used'))
+        return frozen
 
     def attitude(self, pending: PendingAttitude) -> str:
         """The vertical as the keyframe sees it."""
@@ -312,7 +354,6 @@ class Assembly:
         point, lever, position, variance, stamp = zip(*self._point_priors, strict=True)
         return PointPriors(_index(point), _floats(lever), _floats(position),
                            1 / _floats(variance), _index(stamp))
-
 
     def _verticals_table(self) -> Verticals:
         if not self._verticals:

@@ -50,6 +50,9 @@ class PendingHeight(Pending):
     lever: Vector
     """Point in the body frame that is so high, metres."""
     variance: float
+    source: str
+    reading: float
+    """What the message says."""
 
 
 @dataclass
@@ -122,7 +125,7 @@ class Heights(Intake[PendingHeight]):
             lever, height = (lever[0], lever[1], lever[2] - value), options.offset_m
         return PendingHeight(
             stamp_ns, ((self._robots[sample.robot], stamp_ns),), height, lever,
-            self._bounds.variance('heights', variance))
+            self._bounds.variance('heights', variance), sample.source, sample.value)
 
 
 class Attitudes(Intake[PendingAttitude]):

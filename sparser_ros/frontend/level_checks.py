@@ -1,0 +1,131 @@
+"""Whether what a robot says of the vertical and of its height goes together.
+
+Along a path that odometry gives as p (in its own frame, z claimed to be up) an altimeter reads
+h = n . p + const, with n the true vertical in that frame. Where n differs from e_z the odometry is
+not aligned with gravity (a tilted mount, the frame of a camera), and what it says of roll and pitch
+is not believed any longer. An altimeter that says the same while its robot climbs is frozen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtri
+
+from ..array_types import Array
+from .motion import Vector
+
+READINGS = 400
+"""Newest heights of a robot that are compared with its odometry, and every so many of them:"""
+EVERY = 20
+FALSE_ALARM = 1e-4
+"""Probability of one half of a comparison under its noise: what stands below a laser for a while
+looks like a slope in one half of the readings, a tilt is the same in both."""
+LEAST_TILT_RAD = 0.1
+"""Below it (6 degrees) nothing is said: the wind and mounts tilt robots by less, and the claimed
+noise of odometry may be too small by a factor."""
+FROZEN, FROZEN_CLIMB_M = 20, 1.0
+"""So many equal readings in a row, while odometry climbs or sinks so far, are no measurements."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    point: Vector
+    """Of the altimeter in the odometry frame, metres."""
+    height_m: float
+    reading: float
+    variance: float
+    way_m: float
+    """Length of the path so far."""
+
+
+class LevelCheck:
+    """The heights of one robot against one stretch of its odometry."""
+
+    def __init__(self, sigma_m_per_sqrt_m: float) -> None:
+        self._drift = sigma_m_per_sqrt_m**2
+        self._readings: deque[_Reading] = deque(maxlen=READINGS)
+        self._segment = -1
+        self._count = self._equal = 0
+        self._low = self._high = 0.0
+        """Of the odometry since the reading began to be the same, metres."""
+
+    def add(
+        self, segment: int, point: Vector, height_m: float, variance: float, reading: float,
+        robot_z: float,
+    ) -> None:
+        """A reading, by which `point` of the odometry frame is so high, of a robot at `robot_z`."""
+        if segment != self._segment:
+            self._readings.clear()
+            self._segment, self._equal = segment, 0
+        way = 0.0
+        if self._readings:
+            last = self._readings[-1]
+            way = last.way_m + math.dist(last.point, point)
+            same = reading == last.reading
+            self._equal = self._equal + 1 if same else 0
+            self._low = min(self._low, robot_z) if same else robot_z
+            self._high = max(self._high, robot_z) if same else robot_z
+        else:
+            self._low = self._high = robot_z
+        self._readings.append(_Reading(point, height_m, reading, variance, way))
+        self._count += 1
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the altimeter says the same while the robot climbs."""
+        return self._equal >= FROZEN and self._high - self._low > FROZEN_CLIMB_M
+
+    def tilt_rad(self) -> float:
+        """Angle between z of the odometry and the vertical, 0 where chance explains it."""
+        count = len(self._readings)
+        if self._count % EVERY or count < 4 * EVERY or self._equal >= EVERY:
+            return 0.0
+        table = np.array([
+            (*one.point, one.height_m, one.variance, one.way_m) for one in self._readings])
+        halves = [self._fitted(part) for part in (table[:count // 2], table[count // 2:])]
+        if any(found @ information @ found < chdtri(3, FALSE_ALARM)
+               for found, information in halves):
+            return 0.0
+        # What a half does not show is open in it: the two agree in what both of them show.
+        (first, one), (second, other) = halves
+        apart = first - second
+        between = np.linalg.inv(np.linalg.inv(one) + np.linalg.inv(other))
+        if first @ second <= 0 or apart @ between @ apart > 0.5 * (
+                first @ one @ first + second @ other @ second):
+            return 0.0
+        found, _ = self._fitted(table)
+        # What the path does not show is as it should be: a flat one says nothing of n_z.
+        tilt = math.atan2(float(np.hypot(found[0], found[1])), 1.0 + float(found[2]))
+        return tilt if tilt > LEAST_TILT_RAD else 0.0
+
+    def _fitted(self, table: Array) -> tuple[Array, Array]:
+        """n - e_z and its information by readings (k, 6): point, height, variance, way."""
+        point, way = table[:, :3], table[:, 5]
+        # Odometry drifts along the path; from its middle on it does so half as far.
+        noise = table[:, 4] + self._drift * np.abs(way - np.median(way))
+        return _fitted(point, table[:, 3] - point[:, 2], noise)
+
+
+def _fitted(point: Array, offset: Array, variance: Array) -> tuple[Array, Array]:
+    """(3,), (3, 3): n - e_z of offset = (n - e_z) . p + const, a prior of 1 rad on it; information.
+
+    With weights of Huber's kernel: a table below a laser is no slope.
+    """
+    root = 1 / np.sqrt(variance)
+    A = np.column_stack([point - point.mean(axis=0), np.ones(len(point))])
+    prior = np.diag([1.0, 1.0, 1.0, 0.0])
+    weight = np.ones(len(point))
+    for _ in range(8):
+        w = weight * root**2
+        normal = A.T @ (w[:, None] * A) + prior
+        x = np.linalg.solve(normal, A.T @ (w * offset))
+        whitened = np.abs(root * (offset - A @ x))
+        scale = max(1.0, 1.4826 * float(np.median(whitened)))
+        weight = np.minimum(1.0, 2.0 * scale / np.maximum(whitened, 1e-12))
+    # The constant eliminated; a spread of residuals beyond the claimed noise counts.
+    own = normal[:3, :3] - np.outer(normal[:3, 3], normal[3, :3]) / normal[3, 3]
+    return x[:3], own / scale**2

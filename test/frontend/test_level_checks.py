@@ -1,0 +1,100 @@
+"""Odometry that is not aligned with gravity, and altimeters that do not measure, are noticed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sparser_ros.config import SparserConfig
+from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.frontend import Frontend, OdometrySample
+from sparser_ros.frontend.samples import HeightSample
+from sparser_ros.io.simulation import Simulation, node_config
+from sparser_ros.linalg.rotations import matrix_to_quat, rotvec_to_matrix
+
+UNKNOWN = np.zeros((6, 6))
+
+
+def flown(turn=(0.0, 0.0, 0.0), change=lambda stamp, height: height, seed=3, **options):
+    """(front-end, increments) of one robot whose odometry frame is turned by a rotation vector."""
+    run = Simulation(SimulationConfig(
+        robots=1, beacons=0, minutes=1.5, dimension=3, seed=seed, outliers=0.0, **options))
+    frontend = Frontend(SparserConfig.from_mapping(node_config(run)))
+    track, level = run.tracks[0], run.levels[0]
+    frame = rotvec_to_matrix(np.array([turn]))[0]
+    quat = matrix_to_quat(frame @ track.rotation)
+    messages = [(int(stamp), OdometrySample(
+        'A', int(stamp), int(stamp), frame @ track.translation[k], quat[k], UNKNOWN, UNKNOWN))
+        for k, stamp in enumerate(track.stamp_ns)]
+    start = int(track.stamp_ns[0])
+    messages += [
+        (int(stamp), HeightSample('A', 'altimeter', int(stamp), int(stamp), change(
+            (int(stamp) - start) * 1e-9, float(height))))
+        for stamp, height in zip(level.height_stamp_ns, level.height_m, strict=True)]
+    increments = []
+    for k, (_, sample) in enumerate(sorted(messages, key=lambda one: one[0])):
+        frontend.add(sample)
+        if k % 50 == 49:
+            increments.append(frontend.take())
+    increments.append(frontend.take(flush=True))
+    return frontend, [one for one in increments if one is not None]
+
+
+def kinds(frontend):
+    return {finding.kind for _, finding in frontend.events}
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_nothing_is_said_of_robots_that_fly_as_they_should(seed):
+    frontend, increments = flown(seed=seed)
+    assert not kinds(frontend) & {'odometry_tilted', 'altimeter_frozen'}
+    assert sum(len(one.verticals) for one in increments) == sum(
+        len(one.poses) for one in increments)
+    # A table below the laser, and the wind.
+    table, _ = flown(seed=seed, change=lambda t, h: h - 0.7 * (20 < t < 24 or 41 < t < 43))
+    assert 'odometry_tilted' not in kinds(table)
+
+
+@pytest.mark.parametrize(('turn', 'degrees'), [
+    ((0.35, 0.0, 0.0), 20), ((0.0, -0.2, 0.0), 11), ((np.pi / 2, 0.0, 0.0), 90),
+    ((0.0, np.pi / 2, 0.0), 90)])
+def test_tilted_odometry_is_named_and_no_longer_believed(turn, degrees):
+    frontend, increments = flown(turn)
+    told = [one for _, one in frontend.events if one.kind == 'odometry_tilted']
+    assert told and told[0].subject == 'A' and 'odometry of A' in told[0].text
+    assert np.degrees(told[-1].value) == pytest.approx(degrees, abs=8 if degrees < 45 else 45)
+    verticals = [len(one.verticals) for one in increments]
+    assert verticals[0] and not any(verticals[len(verticals) // 2:])
+
+
+def test_a_frozen_altimeter_is_named_and_its_readings_refused():
+    held = {}
+    frontend, _ = flown(change=lambda t, h: held.setdefault('h', h) if t > 20 else h)
+    assert 'altimeter_frozen' in kinds(frontend)
+    assert 'odometry_tilted' not in kinds(frontend)
+    assert frontend.counters.heights.dropped['frozen'] > 50
+
+
+def test_a_beam_to_the_ground_tells_the_same():
+    laser = {'topic': '/{robot}/laser', 'type': 'sensor_msgs/msg/Range', 'measures': 'ground'}
+    run = SimulationConfig(robots=1, dimension=3, minutes=1.5)
+    assert dataclasses.replace(run, no_altimeter=True).gravity
+    config = SparserConfig.from_mapping({
+        'dimension': 3, 'robots': ['A'], 'heights': {'inputs': {'laser': laser}}})
+    for turn, told in (((0.0, 0.0, 0.0), False), ((0.4, 0.0, 0.0), True)):
+        simulated, frontend = Simulation(run), Frontend(config)
+        track = simulated.tracks[0]
+        frame = rotvec_to_matrix(np.array([turn]))[0]
+        quat = matrix_to_quat(frame @ track.rotation)
+        for k, stamp in enumerate(track.stamp_ns.tolist()):
+            frontend.add(OdometrySample(
+                'A', stamp, stamp, frame @ track.translation[k], quat[k], UNKNOWN, UNKNOWN))
+            if k % 3 == 0:
+                # Down along the body's own axis to the ground.
+                beam = track.true_translation[k, 2] / track.true_rotation[k, 2, 2]
+                frontend.add(HeightSample('A', 'laser', stamp, stamp, float(beam)))
+            if k % 50 == 49:
+                frontend.take()
+        frontend.take(flush=True)
+        assert ('odometry_tilted' in kinds(frontend)) == told
+        assert 'altimeter_frozen' not in kinds(frontend)
