@@ -9,7 +9,6 @@ import pytest
 
 from benchmark import (
     arguments,
-    collect,
     datasets,
     gpu,
     incremental,
@@ -240,18 +239,6 @@ def test_commands_name_nothing_of_this_machine():
     assert table.elsewhere([
         '--sets', 'MIT', '--out', '/tmp/x', '--data=/data', '--gtsam-python', '/opt/bin/python3',
     ]) == ['--sets', 'MIT', '--gtsam-python', 'python3']
-
-
-def test_tables_go_to_their_place_in_the_page(tmp_path: Path):
-    page = tmp_path / 'page.md'
-    page.write_text('# T\n<!-- a -->\nold\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\nend\n')
-    other = tmp_path / 'other.md'
-    other.write_text('<!-- b -->\n')
-    (tmp_path / 'a.md').write_text('new\n')
-    assert collect.main(['--out', str(tmp_path), '--pages', str(page), str(other)]) == 0
-    assert other.read_text() == '<!-- b -->\n'
-    assert page.read_text() == (
-        '# T\n<!-- a -->\nnew\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\nend\n')
 
 
 def test_gpu_beside_cpu(data: Path, tmp_path: Path) -> None:
