@@ -173,7 +173,7 @@ REPLAY = ReportSection(
         range_residuals_m.median_absolute | m | median of the absolute values
         range_residuals_m.p95_absolute | m | 95 % are below
         range_residuals_m.max_absolute | m | largest
-        range_residuals_m.rms_whitened | sigma | about 1 where the claimed noise is right
+        range_residuals_m.rms_whitened | sigma | rms over claimed noise, false ones included
         truth.ate_m | m | mean position error against `backend.truth_topics`; truth is null without
         truth.ate_rmse_m | m | root mean square
         truth.aligned_on[] | | robots that the alignment was fitted to
