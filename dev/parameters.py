@@ -15,9 +15,15 @@ PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'parameters.md'
 HEADER = """# Parameters
 
 Written by `dev/parameters.py` from the dataclasses in `sparser_ros/config`; do not edit. The names
-are those of the ROS parameters and of YAML files. Most users meet the first table only; the
-[reference](#robots-and-radios) has all. *Live* ones may change while the node runs and act from the
-next solve on; the others are read once, at the start.
+are those of the ROS parameters and of YAML files; `config/sparser.yaml` has all
+in one file. Most users meet the first table only, experts the [reference](#expert-reference).
+"""
+
+EXPERT = """## Expert reference
+
+All parameters by group; their defaults suit most robots. *Live* ones may change while the node runs
+(`ros2 param set /sparser NAME VALUE`) and act from the next solve on; the others are read once, at
+the start.
 """
 
 FIRST = {
@@ -109,11 +115,11 @@ def sections() -> Iterator[tuple[str, str, list[FlatOption]]]:
 
 def page() -> str:
     """The whole page."""
-    lines = [HEADER, '## The first twenty', '', *first_page(), '']
+    lines = [HEADER, '## The first twenty', '', *first_page(), '', EXPERT]
     for name, doc, options in sections():
-        lines += [f'## {name}', '', *([doc, ''] if doc else []), *table(options), '']
+        lines += [f'### {name}', '', *([doc, ''] if doc else []), *table(options), '']
     for name, doc, kind in ENTRIES:
-        lines += [f'## `{name}`', '', doc, '', *table(list(walk(kind)), live=False), '']
+        lines += [f'### `{name}`', '', doc, '', *table(list(walk(kind)), live=False), '']
     return '\n'.join(lines)
 
 

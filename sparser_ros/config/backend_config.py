@@ -49,10 +49,8 @@ class AuditConfig:
         3, 'most starts from scratch of one audit; two that end at the same cost settle it',
         lower=1, upper=100, live=True)
     limit_s: float = option(
-        30.0, 'longest search from scratch in the running node, which also ends before the graph '
-        'has doubled; 0 = no limit. `sparser replay` has none, to give the same result '
-        'every time', unit='s', lower=0.0, upper=3600.0,
-        live=True)
+        30.0, 'longest search from scratch in the running node; 0 = no limit, as in `sparser '
+        'replay`', unit='s', lower=0.0, upper=3600.0, live=True)
     stale_s: float = option(
         60.0, 'a robot is no longer located when measurements wait for an audit and data are newer '
         'by this, in data time, than the newest one; half of it makes an audit due', unit='s',
@@ -70,18 +68,16 @@ class ObservabilityConfig:
         0.2, 'a robot is located only if the standard deviation of its heading is below this',
         unit='rad', lower=1e-3, upper=3.0, live=True)
     alert_limit_m: float = option(
-        1.0, 'the one number to set: an error of a position that must not go unnoticed. A robot is '
-        'located where its error is below this with all but `integrity_risk` of the probability; '
-        'placements that differ by less count as the same', unit='m', lower=1e-3, upper=1e4,
-        live=True)
+        1.0, 'an error of a position that must not go unnoticed: a robot is located where its '
+        'error is below this with all but `integrity_risk` of the probability; placements '
+        'that differ by less count as the same', unit='m', lower=1e-3, upper=1e4, live=True)
     integrity_risk: float = option(
         0.05, 'a robot is located only if the probability that its position is off by more than '
-        '`alert_limit_m`, for noise and for faults that nothing proves, is below this',
-        lower=1e-6, upper=0.5, live=True)
+        '`alert_limit_m`, by noise or by faults, is below this', lower=1e-6, upper=0.5, live=True)
     flip_cost: float = option(
-        25.0, 'an alternative placement must fit worse by this much (chi-square units) to count '
-        'as excluded: a wrong one ever leads a right one by as much with probability '
-        'exp(-flip_cost / 2) at most, 4e-6', lower=0.0, upper=1e6, live=True)
+        25.0, 'another placement must fit worse by this much in chi-square to count as excluded '
+        '(a wrong one leads a right one by as much with probability 4e-6)', lower=0.0, upper=1e6,
+        live=True)
     range_sigma_floor_m: float = option(
         0.1, 'ranges count with at least this standard deviation when it is decided what they '
         'determine (biases do not average out)', unit='m', lower=0.0, upper=10.0, live=True)
@@ -98,20 +94,17 @@ class IntegrityConfig:
 
     false_alarms_per_hour: float = option(
         0.01, 'all tests together may raise so many false alarms in an hour of data; every '
-        'threshold is the quantile of its law (normal, chi-square, binomial) that follows',
-        unit='1/h', lower=1e-9, upper=1e3, live=True)
+        'threshold follows from it', unit='1/h', lower=1e-9, upper=1e3, live=True)
     risk: float = option(
         1e-5, 'integrity risk: probability that the error of a position exceeds its protection '
         'level', lower=1e-12, upper=0.5, live=True)
     fault_probability: float = option(
-        0.01, 'probability that a source (a radio, a known beacon, the odometry of a robot) is at '
-        'fault at any time, for protection levels: faults that nobody has found weigh by it',
-        lower=1e-9, upper=1.0, live=True)
+        0.01,
+        'probability that a source (a radio, a known beacon, the odometry of a robot) is at '
+        'fault at any time, for protection levels', lower=1e-9, upper=1.0, live=True)
     fault_size: float = option(
-        10.0, 'how much larger the errors of a source at fault are than those of a sound one, for '
-        'protection levels: standard deviation of its bias, place, share or rate, over what the '
-        'floor of that fault gives (10 of a bias floor of 0.1 m = 0.6 m)', lower=2.0, upper=1e4,
-        live=True)
+        10.0, 'errors of a source at fault over those of a sound one, for protection levels (10 '
+        'of a bias floor of 0.1 m = 0.6 m)', lower=2.0, upper=1e4, live=True)
     window_s: float = option(
         30.0, 'statistics in time use windows of this length; tests of two windows count as '
         'independent', unit='s', lower=1.0, upper=3600.0, live=True)
@@ -134,10 +127,10 @@ class IntegrityConfig:
         True, 'robots whose newest data do not fit the map are withdrawn; false: only '
         'reported', live=True)
     doubt_ranges: bool = option(
-        True, 'ranges of one source that are faulty together for a while are left out, or count '
-        'with the length taken off that all of them are too long; so do all ranges of a radio, or '
-        'of all radios, that are long all the time, and those of a robot whose antenna stands '
-        'elsewhere than configured count from there; false: only reported', live=True)
+        True,
+        'ranges that are faulty together are left out, or their common length is taken off; '
+        'antennas that stand elsewhere than configured count from there; false: only '
+        'reported', live=True)
     doubt_odometry: bool = option(
         True, 'odometry that the ranges deny for a while, as when wheels slip, is left out there, '
         'and its robot placed anew; false: only reported', live=True)
@@ -165,23 +158,23 @@ class BackendConfig:
         '', 'robot whose first pose is the origin of map where no absolute data fix it; '
         'empty = the first in `robots`')
     gauge_wait_s: float = option(
-        20.0, 'where `gauge_robot` is empty: wait this long, in data time, for the first robot '
-        'of `robots` before the first one seen becomes the gauge for good', unit='s',
-        lower=0.0, upper=1e6)
+        20.0, 'without `gauge_robot`: wait this long, in data time, for the first robot of '
+        '`robots` before the first one seen becomes the gauge', unit='s', lower=0.0, upper=1e6)
     gauge_initial_pose: list[float] = option(
         [], 'initial pose of the gauge robot in map: x y yaw (2D) or x y z roll pitch yaw (3D); '
         'empty = zero', unit='m, rad')
     auditor: str = option(
-        'process', 'where the map is checked by solves from scratch: a process of its own at low '
-        'priority, in turns with the ticks in their process, or only when asked for',
+        'process',
+        'where the map is checked by solves from scratch: a process of its own at low '
+        'priority, in turns with the ticks, or only when asked for',
         choices=('process', 'inline', 'off'))
     incremental: bool = option(
         True, 'a tick moves only what new measurements move; without it, and with a certificate, '
         'every tick solves the whole graph from the last solution', live=True)
     incremental_tolerance: float = option(
-        0.01, 'a tick has settled when what is left to gain is less than this (and than '
-        '1e-5 of the cost): its square root bounds how far any coordinate is from its optimum, '
-        'in its own standard deviations', unit='sigma^2', lower=1e-9, upper=1.0, live=True)
+        0.01, 'a tick has settled when what is left to gain is less than this, and than 1e-5 of '
+        'the cost; its square root bounds how many standard deviations any coordinate is '
+        'from its optimum', unit='sigma^2', lower=1e-9, upper=1.0, live=True)
     covariance: str = option(
         'found', 'covariances of the newest poses and of beacons, by the noise that residuals '
         'show, or none', choices=('found', 'off'), live=True)

@@ -28,28 +28,25 @@ class StampsConfig:
         lower=0.0, upper=60.0)
     timeout_s: float = option(
         10.0, 'a range, closure or fix waits at most this long (data time) for odometry that '
-        'covers its stamp; generous, as a busy machine may deliver one topic late',
-        unit='s', lower=0.0, upper=600.0)
+        'covers its stamp', unit='s', lower=0.0, upper=600.0)
     backward_jump_s: float = option(
         1.0, 'odometry this much older than the newest counts as time going backwards', unit='s',
         lower=0.0, upper=3600.0)
     jump_messages: int = option(
-        3, 'so many messages of a robot in a row must be that old, and follow one another in time, '
-        'while nothing else is stamped with the present, before time counts as having gone back '
-        '(bad stamps must not reset a map)', lower=1, upper=1000)
+        3, 'so many messages of a robot in a row must be that old, and nothing else be of the '
+        'present, before time counts as having gone back', lower=1, upper=1000)
     max_future_s: float = option(
         10.0, 'a stamp further ahead than this, of all other data and of its reception, is '
         'refused, unless every source agrees with it; 0 = never', unit='s', lower=0.0)
     clock_tolerance_s: float = option(
         0.2, 'a clock counts as wrong when its stamps differ from those of the other sources by '
-        'more than this, beyond the scatter of both (a robot at 1 m/s moves 0.2 m in that time)',
-        unit='s', lower=0.01, upper=3600.0)
+        'more than this (a robot at 1 m/s moves 0.2 m in that time)', unit='s', lower=0.01,
+        upper=3600.0)
     correct_radio_clocks: bool = option(
-        True, 'ranges of a radio whose clock is ahead by a steady amount are shifted back by it '
-        '(otherwise they are refused when that is more than max_future_s)')
+        True, 'ranges of a radio whose clock is ahead by a steady amount are shifted back by it')
     by_arrival: list[str] = option(
         [], 'robots and radios whose stamps are not believed: their messages count as of their '
-        'arrival, less the lag of the other sources, as stamps of zero do; "*" = all')
+        'arrival, less the lag of the other sources; "*" = all')
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,9 @@ class OdometryConfig:
 
     topic: str = option('/{robot}/odom', 'nav_msgs/Odometry topic of each robot')
     sensor_poses: dict[str, list[float]] = option(
-        {}, 'pose in the base frame of what the odometry tracks, where that is a sensor (an '
-        'antenna, a camera) and not the base: x y z, or x y z roll pitch yaw, by robot name; '
-        'without it /tf_static says where child_frame_id sits; covariances are taken as they are',
-        unit='m, rad')
+        {}, 'pose in the base frame of the sensor that the odometry tracks, where that is not '
+        'the base: x y z, or x y z roll pitch yaw, by robot name; without it /tf_static '
+        'says where child_frame_id sits', unit='m, rad')
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
     sigma_m_per_sqrt_m: float = option(
@@ -81,9 +77,10 @@ class OdometryConfig:
     sigma_rad_per_sqrt_s: float = option(
         0.001, 'heading noise after one second', unit='rad/sqrt(s)', lower=1e-9, upper=10.0)
     vertical: str = option(
-        'gravity', 'what roll and pitch in the odometry of a robot are (3D): measured against '
-        'gravity, as visual-inertial, lidar-inertial and autopilot odometry have them, or free: '
-        'relative to where it began', choices=('gravity', 'free'))
+        'gravity',
+        'roll and pitch in the odometry (3D): measured against gravity, as visual-inertial, '
+        'lidar-inertial and autopilot odometry have them, or free, relative to where it '
+        'began', choices=('gravity', 'free'))
     vertical_of: dict[str, str] = option(
         {}, 'the same by robot name, where robots differ: gravity or free')
     tilt_sigma_rad: float = option(
@@ -103,9 +100,10 @@ class OdometryConfig:
         120.0, 'raw odometry is kept this long; older stamps are interpolated between keyframes',
         unit='s', lower=1.0, upper=1e5)
     recorded_messages: int = option(
-        100000, 'messages of each robot kept for trajectories at the rate of the odometry, 40 '
-        'bytes each (72 in space); beyond it older ones are thinned, the older the more; 0 = none',
-        unit='messages', lower=0, upper=100000000)
+        100000,
+        'messages of each robot kept for trajectories at the rate of the odometry, 40 bytes '
+        'each (72 in space); older ones are thinned beyond it; 0 = none', unit='messages', lower=0,
+        upper=100000000)
     max_interpolation_gap_s: float = option(
         2.0, 'no interpolation between odometry messages further apart', unit='s', lower=0.0,
         upper=3600.0)
@@ -135,8 +133,8 @@ class OdometryConfig:
         3, 'so many messages in a row must agree with one another before a jump of the odometry '
         'begins a new segment; fewer are dropped', lower=2, upper=100)
     gap_s: float = option(
-        5.0, 'silence longer than this, and than ten usual periods, makes the motion across it as '
-        'uncertain as if the robot had gone on driving at its usual speed', unit='s', lower=0.1,
+        5.0, 'after a silence longer than this, and than ten usual periods, the motion is as '
+        'uncertain as if the robot had driven on at its usual speed', unit='s', lower=0.1,
         upper=1e6)
     max_gap_s: float = option(
         120.0, 'after a silence longer than this (and than ten usual periods) a new segment '
@@ -158,15 +156,13 @@ class KeyframesConfig:
         5.0, 'a keyframe after this time; 0 = every message, .inf = not by time', unit='s',
         lower=0.0)
     max_count: int = option(
-        20_000, 'keyframes of all robots together; when there are more, the oldest are thinned to '
-        'three quarters of it, every second one of a stretch, so that gaps between them grow with '
-        'their age; what was measured at them moves to their neighbours with the noise of the '
-        'odometry in between (docs/method.md, section 11); 0 = never, and the graph grows without '
-        'end', lower=0, upper=10_000_000)
+        20_000,
+        'most keyframes of all robots together; beyond it the oldest are thinned to three '
+        'quarters of it, the older the more (docs/method.md, section 11); 0 = never, and '
+        'the graph grows without end', lower=0, upper=10_000_000)
     thinned_per_pair: int = option(
-        1, 'what moves to a neighbour when keyframes are thinned is dropped where that keyframe '
-        'has so many measurements with the same beacon or robot; 0 = all of it is kept, and '
-        'measurements grow without end', lower=0, upper=1000)
+        1, 'a keyframe keeps so many measurements per beacon or robot of those that move to it '
+        'when others are thinned; 0 = all, and measurements grow without end', lower=0, upper=1000)
 
 
 @dataclass(frozen=True)
@@ -226,15 +222,15 @@ class RangesConfig:
     min_rssi_dbm: float = option(
         -1000.0, 'ranges with less total power are refused', unit='dBm', upper=0.0)
     temporal_window_s: float = option(
-        0.0, 'ranges that lie off a second-order polynomial through their neighbours of the same '
-        'pair within this window are dropped (paper, appendix D: 2 s); all ranges are held back '
-        'by half of it; 0 = off', unit='s', lower=0.0, upper=60.0)
+        0.0, 'ranges off a second-order polynomial through their neighbours of the same pair '
+        'within this window are dropped (paper, appendix D: 2 s); holds all ranges back by '
+        'half of it; 0 = off', unit='s', lower=0.0, upper=60.0)
     temporal_mads: float = option(
         5.0, 'by more than so many median absolute deviations', lower=1.0, upper=1e3)
     attach: str = option(
-        'exact', 'exact: a range between keyframes acts on the nearest one through a lever arm '
-        'that holds the odometry in between; nearest: as if taken at the nearest keyframe',
-        choices=('exact', 'nearest'))
+        'exact',
+        'exact: a range acts on the nearest keyframe through a lever arm that holds the '
+        'odometry in between; nearest: as if taken there', choices=('exact', 'nearest'))
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by source radio ("*" = all others)', unit='s')
 
@@ -250,13 +246,12 @@ class SightingsConfig:
         'landmark', 'a landmark that `radios` does not name is one at an unknown position, or is '
         'ignored', choices=('landmark', 'ignore'))
     new_landmark_sightings: int = option(
-        3, 'a landmark that `radios` does not name counts once it was seen so often (detectors '
-        'read false numbers now and then); `ranges.max_new_beacons` is the most of them', lower=1,
-        upper=1000)
+        3, 'a landmark that `radios` does not name counts once it was seen so often; '
+        '`ranges.max_new_beacons` is the most of them', lower=1, upper=1000)
     sensor_poses: dict[str, list[float]] = option(
-        {}, 'pose in the base frame of the frame that positions are in: x y z, or x y z roll pitch '
-        'yaw, by frame_id of the messages, or by robot name for all of its frames; without it '
-        '/tf_static says where frame_id sits', unit='m, rad')
+        {}, 'pose in the base frame of the frame that positions are in: x y z, or x y z roll '
+        'pitch yaw, by frame_id or by robot name; without it /tf_static says where frame_id '
+        'sits', unit='m, rad')
     use_message_covariance: bool = option(
         True, 'take the covariance of the message where it is positive')
     sigma_m: float = option(
@@ -344,9 +339,8 @@ class FixesConfig:
         [], 'latitude, longitude (deg) and ellipsoidal height (m) of the map origin for NavSatFix',
         unit='deg, deg, m')
     max_distance_m: float = option(
-        1e5, 'a NavSatFix farther from the datum is refused: receivers without a position send '
-        'latitude 0, longitude 0 as if it were one; 0 = no bound', unit='m', lower=0.0,
-        upper=1.3e7)
+        1e5, 'a NavSatFix farther from the datum is refused (receivers without a position send '
+        '0, 0); 0 = no bound', unit='m', lower=0.0, upper=1.3e7)
     datum_heading_rad: float = option(
         0.0, 'direction of the map x axis, counter-clockwise from east', unit='rad')
     time_offsets: dict[str, float] = option(
@@ -366,9 +360,9 @@ class HeightsConfig:
         {}, 'sources of heights by a name of your choice: topic, type, field, scale, measures, '
         'sigma_m, sigma_m_per_sqrt_s, correlation_s, offset_m, min_m, max_m, lever_arm')
     beacon_sigma_m: float = option(
-        10.0, 'where robots measure heights, beacons of unknown position stand within about this '
-        'of height 0; without it a beacon far overhead explains ranges of a few places as well; '
-        '0 = they may be anywhere', unit='m', lower=0.0, upper=1e4)
+        10.0,
+        'where robots measure heights, beacons of unknown position stand within about this '
+        'of height 0; 0 = anywhere', unit='m', lower=0.0, upper=1e4)
     min_interval_s: float = option(
         0.25, 'keep at most one height of a sensor in this time; 0 = all', unit='s', lower=0.0)
     min_sigma_m: float = option(

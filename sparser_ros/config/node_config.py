@@ -23,11 +23,9 @@ class QosConfig:
                             lower=1, upper=1000000)
     reliability: str = option(
         'auto',
-        'odometry, ranges and sightings: best_effort hears every publisher but may lose messages, '
-        'reliable loses none but hears reliable publishers only, auto follows the publishers it '
-        'finds',
-        choices=('auto', 'best_effort', 'reliable'),
-    )
+        'of odometry, ranges and sightings: best_effort hears every publisher but may lose '
+        'messages, reliable hears reliable publishers only, auto follows the publishers',
+        choices=('auto', 'best_effort', 'reliable'))
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class PublishConfig:
 
     tf: bool = option(True, 'publish map -> odom of every located robot on /tf', live=True)
     tf_float: bool = option(
-        False, 'and of robots that are not located but have a pose with a covariance (fix type 1 '
-        'of ~/status), and their ~/odometry: for users who look at covariances', live=True)
+        False, 'map -> odom and ~/odometry also of robots that have a pose but are not located '
+        '(`robot_fix` 1 of ~/status): look at their covariances', live=True)
     paths: bool = option(True, 'publish ~/path/<robot> after every solve', live=True)
     poses: bool = option(True, 'publish ~/pose/<robot> (map frame) after every solve', live=True)
     markers: bool = option(True, 'publish ~/markers for RViz', live=True)
@@ -62,9 +60,8 @@ class PublishConfig:
         lower=0.001, upper=100.0, live=True,
     )
     marker_share: float = option(
-        0.01, 'least radius of a beacon in ~/markers, as a share of the extent of the map: it '
-        'stays visible on large maps; 0 = always beacon_size_m', lower=0.0, upper=0.1, live=True,
-    )
+        0.01, 'least radius of a beacon in ~/markers, as a share of the extent of the map; 0 = '
+        'always beacon_size_m', lower=0.0, upper=0.1, live=True)
     pose_covariance: str = option(
         'estimated', 'covariance in ~/pose/<robot> and ~/odometry/<robot>: that of the estimate '
         '(infinite where it is not known), or the constants below',
@@ -87,14 +84,13 @@ class JournalConfig:
 
     directory: str = option(
         '', 'folder to which every message is written before it counts, to go on after a crash; '
-        'a folder of the full name of the node is made in it; empty = none (the launch file sets '
-        'one)')
+        'the node makes one of its full name in it; empty = none (the launch file sets one)')
     resume: bool = option(
         False, 'go on with the newest session in the journal: same map frame, same graph')
     sync_period_s: float = option(
-        0.0, 'least time between two fsync; 0 = before any solution that includes the data, so '
-        'that a power failure takes nothing that was published; what is newer than this is lost '
-        'in a power failure, not in a crash of the node', unit='s', lower=0.0, upper=3600.0)
+        0.0, 'least time between two fsync, the most that a power failure takes (a crash of the '
+        'node takes nothing); 0 = before any solution that includes the data', unit='s', lower=0.0,
+        upper=3600.0)
     segment_mb: float = option(
         64.0, 'when so much is written the state of the front-end is, and older messages are '
         'deleted', unit='MB', lower=0.1, upper=1e5)
@@ -153,38 +149,33 @@ class NodeConfig:
         lower=0.001, upper=3600.0,
     )
     time_jump_messages: int = option(
-        3, 'so many /clock messages in a row must agree on a jump before it counts (one wrong '
-        'message must not reset a map)', lower=1, upper=1000,
-    )
+        3, 'so many /clock messages in a row must agree on a jump before it counts', lower=1,
+        upper=1000)
     time_ahead_s: float = option(
         60.0, 'a step of /clock ahead by this much is doubted until further messages agree; TF '
         'pauses meanwhile', unit='s', lower=0.1, upper=1e6,
     )
     stale_after_s: float = option(
-        5.0, 'map -> odom of a robot stops when its odometry has been silent for this long (wall '
-        'time), that of all robots when all data or the solver have; 0 = never', unit='s',
-        lower=0.0, upper=3600.0, live=True,
-    )
+        5.0,
+        'map -> odom of a robot stops when its odometry has been silent for this long (wall '
+        'time), all of them when all data or the solver have; 0 = never', unit='s', lower=0.0,
+        upper=3600.0, live=True)
     reset_keeps_beacons: bool = option(
         False, '~/reset keeps the positions of the beacons', live=True,
     )
     start_paused: bool = option(False, 'start paused: data are kept, nothing is solved')
     save_directory: str = option(
-        'sparser_maps', '~/save writes a new folder under this one; read-only, or anyone in the '
-        'network could have folders written anywhere',
-    )
+        'sparser_maps',
+        '~/save writes a new folder under this one; read-only while the node runs')
     map_file: str = option(
-        '', 'map to start in: a folder that ~/save has written, or its beacons.yaml; its beacons '
-        'are known to their standard deviations (correlations between them are neglected)')
+        '', 'map to start in: a folder that ~/save has written, or its beacons.yaml; its '
+        'beacons are known to their standard deviations')
     niceness: int = option(
-        0, 'scheduling priority of the node; -5, where the system allows it, keeps map -> odom on '
-        'time on a busy machine; 0 = as it is', lower=-20, upper=19,
-    )
+        0, 'scheduling priority of the node; -5, where the system allows it, keeps map -> odom '
+        'on time on a busy machine', lower=-20, upper=19)
     solver_niceness: int = option(
-        0, 'scheduling priority of the solver process; that of the auditor, '
-        '`backend.audit.niceness`, is lower, so that audits do not slow the ticks down', lower=0,
-        upper=19,
-    )
+        0, 'scheduling priority of the solver process; that of the auditor is '
+        '`backend.audit.niceness`', lower=0, upper=19)
     journal: JournalConfig = section(JournalConfig)
     publish: PublishConfig = section(PublishConfig)
     qos: QosConfig = section(QosConfig)

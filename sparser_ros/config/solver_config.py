@@ -69,9 +69,9 @@ class SolverConfig:
         'schur', 'how X_f is handled', choices=('schur', 'original', 'original-varpro', 'dense'),
     )
     backend: str = option(
-        'auto', 'where to solve: on a CUDA device if there is one and the graph is large (auto), '
-        'or as named; without a device `gpu` solves on the CPU and says so',
-        choices=('auto', 'cpu', 'gpu'))
+        'auto',
+        'where to solve: auto takes a CUDA device if there is one and the graph is large; '
+        'without a device `gpu` solves on the CPU and says so', choices=('auto', 'cpu', 'gpu'))
     max_iterations: int = option(1000, 'most trust-region iterations of one solve',
                                  lower=1, upper=1000000)
     max_cg_steps: int = option(2000, 'most CG steps of one trust-region iteration',
