@@ -42,7 +42,7 @@ class FieldPath:
                 self.steps.append(slice(first, last, stride))
 
     def fault(self, message: Any) -> str:
-        """Which field of a message does not exist, and which there are, in words."""
+        """The field that a message lacks, and those it has, in words."""
         for step in self.steps:
             if isinstance(step, str) and not hasattr(message, step):
                 names: Iterable[str] = getattr(message, 'get_fields_and_field_types', dict)()
@@ -307,7 +307,7 @@ class KeyframeIds:
             self._stamps[robot, key] = stamp_ns
 
     def told(self, identity: Hashable) -> bool:
-        """Whether a closure was told already; these systems send their whole graph every time."""
+        """True for a closure that came before; these systems send their whole graph every time."""
         return identity in self._told
 
     def closure(self, ends: tuple[tuple[str, int], tuple[str, int]], received_ns: int,

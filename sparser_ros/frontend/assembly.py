@@ -121,7 +121,7 @@ class Assembly:
         return Poses(table[:, 1], table[:, 2], table[:, 0], rotation, translation)
 
     def _level(self, robot: int, row: int, pose: Pose, stamp_ns: int) -> None:
-        """What the odometry of a keyframe says of the vertical, and of its height."""
+        """Add the vertical and the height that the odometry of a keyframe states."""
         options = self._shared.config.odometry
         tilt, height = self._tilts[robot], self._odometry_heights[robot]
         if tilt is not None:
@@ -299,7 +299,7 @@ class Assembly:
                          np.array([b.fixed for b in beacons], dtype=bool))
 
     def _hang(self, beacon: Beacon) -> None:
-        """What is known of the height of a beacon at an unknown position."""
+        """Add the prior on the height of a beacon at an unknown position."""
         config = self._shared.config
         if self._space.dimension != 3:
             return

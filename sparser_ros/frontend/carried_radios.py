@@ -1,4 +1,4 @@
-"""Which robot carries which radio: from names, from the motion of robots, from the ranges.
+"""Assignment of radios to robots: from names, from the motion of robots, from the ranges.
 
 A range between a radio on a moving robot and one that stands still follows from the odometry of
 that robot and one unknown point: r(t) = |p(t) - b| + a, with the delay a of both antennas. A range
@@ -57,7 +57,7 @@ STARTS = 12
 
 @dataclass(frozen=True)
 class Carried:
-    """Which robots carry which radios, and how sure that is."""
+    """Assignment of radios to robots, with the doubtful ones."""
 
     robot: dict[str, str] = field(default_factory=dict)
     """Radio -> moving robot that most likely carries it."""
@@ -107,7 +107,7 @@ def carried_radios(
 
 
 def name_says(radio: str, robots: Mapping[str, Any]) -> str:
-    """What the name of a radio tells: a robot, 'rides' on one, 'stands', or '' = nothing.
+    """Clue in the name of a radio: a robot, 'rides' on one, 'stands', or '' = none.
 
     Numbers alone count where they are the whole name: radio 1 of robot 1, but not n_1.
     """
@@ -174,7 +174,7 @@ def _apart(pairs: Mapping[tuple[str, str], Array]) -> set[tuple[str, str]]:
 
 
 def _differ(one: Array, other: Array) -> bool:
-    """Whether distances (m, 2) to one radio are those of two places more than a robot apart."""
+    """True if distances (m, 2) to one radio are those of two places more than a robot apart."""
     after = np.searchsorted(other[:, 0], one[:, 0])
     inside = (after > 0) & (after < len(other))
     rows, after = one[inside], after[inside]

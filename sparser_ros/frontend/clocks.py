@@ -65,7 +65,7 @@ def offset_ns(offsets: Mapping[str, float], name: str) -> int:
 
 
 class Source(NamedTuple):
-    """Who sends: the odometry of a robot, a radio, the sightings or the fixes of a robot."""
+    """Sender of stamps: the odometry, sightings or fixes of a robot, or a radio."""
 
     kind: str
     """One of `counters.KINDS`."""
@@ -146,7 +146,7 @@ class SourceClocks:
             self._review()
 
     def shift_ns(self, source: Source) -> int:
-        """What is to be added to the stamps of a source (0 for most)."""
+        """Shift to add to the stamps of a source, ns (0 for most)."""
         lags = self._sources.get(source)
         return 0 if lags is None else lags.shift_ns
 
@@ -175,7 +175,7 @@ class SourceClocks:
 
     def _deviation(self, source: Source, lags: Lags, known: dict[Source, Lags]
                    ) -> Deviation | None:
-        """How far one source is off; None = no more than its scatter, or nobody can tell."""
+        """Deviation of one source; None = within its scatter, or nobody can tell."""
         others = {s: v for s, v in known.items() if s != source}
         mine = lags.median_ns
         odometry = [v for s, v in others.items() if s.kind == 'odometry']
@@ -200,7 +200,7 @@ class SourceClocks:
         return self._beyond(source, middle - mine, lags.scatter_ns, scatter)
 
     def _goes_with(self, group: list[Lags], source: Source, lags: Lags) -> bool:
-        """Whether the sources of a group agree, and this one agrees with them."""
+        """True if the sources of a group agree, and this one agrees with them."""
         reference = self._agreed(group)
         return reference is not None and self._beyond(
             source, reference[0] - lags.median_ns, lags.scatter_ns, reference[1]) is None
@@ -351,7 +351,7 @@ class Stamping:
         self._waiting: deque[Unplaced] = deque()
 
     def source(self, sample: Unplaced) -> Source:
-        """Who sent a sample."""
+        """Source of a sample."""
         if isinstance(sample, RangeSample):
             return Source('ranges', sample.source, self._radios.robot_of(sample.source))
         return Source(sample.kind, sample.robot, sample.robot)

@@ -1,4 +1,4 @@
-"""What became of every message: counts by kind and reason, and faults of sources as findings.
+"""Account of every message: counts by kind and reason, and faults of sources as findings.
 
 Nothing is lost silently.
 """
@@ -141,7 +141,7 @@ class EventLog:
             del self._shown[next(iter(self._shown))]
 
     def findings(self, newest_ns: int) -> tuple[Finding, ...]:
-        """What happened within the last `SHOWN_NS` of data time."""
+        """Findings on the last `SHOWN_NS` of data time."""
         return tuple(
             finding if count == 1 else replace(finding, text=f'{finding.text} ({count} times)')
             for stamp_ns, count, finding in (

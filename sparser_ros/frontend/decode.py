@@ -215,7 +215,7 @@ def _satellite(msg: Message, received_ns: int, robot: str, datum: Datum | None) 
 
 
 def readable(data: bytes) -> bool:
-    """Whether the functions below know the encoding."""
+    """True if the functions below know the encoding."""
     return data[:2] == LITTLE_ENDIAN
 
 

@@ -188,7 +188,7 @@ def _radio_notes(
     carried: Carried, entries: Mapping[str, Mapping[str, str]], riding: Mapping[str, str],
     robots: Sequence[str],
 ) -> list[str]:
-    """What was decided of the radios and why; what is doubtful, as a question."""
+    """Notes on the radios: decisions with reasons, doubtful ones as questions."""
     notes = []
     clear = {radio: robot for radio, robot in riding.items() if radio not in carried.doubtful}
     by_name = [radio for radio, robot in clear.items() if carried.named.get(radio) == robot]

@@ -1,4 +1,4 @@
-"""Where frames sit on their robots: the constant transforms of `/tf_static`, and those taken out
+"""Places of frames on their robots: the constant transforms of `/tf_static`, and those taken out
 of the odometry of sensors that are not at the base."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StaticFrames:
         """A frame above each one that was looked at, mostly the highest; of a highest one, itself,
         where it is one of a ring."""
         self._between: dict[tuple[str, str], Pose] = {}
-        """What was asked for: a new frame changes nothing between two that are joined already."""
+        """Answers so far: a new frame changes nothing between two that are joined already."""
         self._claims: dict[str, tuple[str, Pose]] = {}
         """Transforms that move a frame far, by frame, which no second message has confirmed."""
         self.too_far: dict[str, float] = {}
@@ -150,7 +150,7 @@ def _plain(name: str) -> str:
 
 
 class Mountings:
-    """Where the frames that odometry tracks sit on their robots; constant transforms.
+    """Places on their robots of the frames that odometry tracks; constant transforms.
 
     What is decided of a frame stays: a transform that comes later would be a jump of the robot.
     """
@@ -167,7 +167,7 @@ class Mountings:
         self._waiting: dict[str, deque[Unmounted]] = {}
 
     def known(self, robot: str, frame: str) -> bool:
-        """Whether it is known where a frame sits on a robot, the base itself excepted."""
+        """True if the place of a frame on a robot is known, the base itself excepted."""
         return self._sensor_base(robot, frame.lstrip('/')) is not None
 
     def _sensor_base(self, robot: str, frame: str) -> Pose | None:
@@ -185,7 +185,7 @@ class Mountings:
         return self._release(robot)
 
     def _settled(self, robot: str, frame: str) -> bool:
-        """Whether messages of a frame need not wait (any longer)."""
+        """True if messages of a frame need not wait (any longer)."""
         if self._frames is None or frame in ('', self._bases[robot]) \
                 or robot in self._configured or (robot, frame) in self._decided:
             return True
@@ -195,7 +195,7 @@ class Mountings:
         return pose is not None
 
     def _release(self, robot: str) -> list[Unmounted]:
-        """What waited of a robot; frames that nothing is known of count as the base from now on."""
+        """Messages that waited of a robot; unknown frames count as the base from now on."""
         waiting = self._waiting.pop(robot, ())
         for _, sample, _ in waiting:
             frame = sample.child_frame_id.lstrip('/')
@@ -204,7 +204,7 @@ class Mountings:
         return list(waiting)
 
     def released(self, flush: bool) -> list[Unmounted]:
-        """What need not wait any longer, after new transforms; with `flush` nothing does."""
+        """Messages that need not wait any longer after new transforms; with `flush` all."""
         ready: list[Unmounted] = []
         for robot in list(self._waiting):
             if flush or all(self._settled(robot, sample.child_frame_id.lstrip('/'))

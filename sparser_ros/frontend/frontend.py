@@ -44,7 +44,7 @@ from .waiting import Intake, Pending, Shared
 UNREADABLE = (
     AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError,
     struct.error)
-"""What decoding raises at a message that lacks a field or holds another type in it."""
+"""Exceptions of decoding a message that lacks a field or holds another type in it."""
 _log = logging.getLogger(__name__)
 P = TypeVar('P', bound=Pending)
 
@@ -58,7 +58,7 @@ class Frontend:
     def __init__(self, config: SparserConfig) -> None:
         self.config = config
         self.frames = StaticFrames()
-        """Where sensors sit; outlasts a reset, for it is not sent again."""
+        """Frames of sensors; they outlast a reset, for they are not sent again."""
         self._begin()
 
     def _begin(self) -> None:
@@ -258,12 +258,12 @@ class Frontend:
 
     @property
     def thinnings(self) -> int:
-        """How often keyframes were thinned since the last reset."""
+        """Number of thinnings of keyframes since the last reset."""
         return self._thinning.count
 
     @property
     def keyframes_thinned(self) -> int:
-        """How many keyframes that has cost."""
+        """Number of keyframes that thinning has taken."""
         return self._thinning.gone
 
     # -- state -----------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Frontend:
         return track.stamps[-1], rotation[0], translation[0]
 
     def recorded_odometry(self) -> dict[str, RecordedOdometry]:
-        """What is kept of the odometry of every robot (`odometry.recorded_messages`)."""
+        """Recorded odometry of every robot (`odometry.recorded_messages`)."""
         return dict(zip(
             self.config.robots, (track.recorded for track in self._tracks), strict=True))
 
@@ -306,7 +306,7 @@ class Frontend:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What in the configuration does not go with the data, in words."""
+        """Contradictions between configuration and data, in words."""
         texts = [*self._ranges.hints(), *self._sightings.hints()]
         frames = self._odometry.frame_warning()
         if frames:

@@ -1,5 +1,5 @@
-"""Which topics to listen to, and how each is decoded: one table for node and replay; and what of it
-does not go with the topics that exist."""
+"""Topics to listen to and their decoders, one table for node and replay; findings on topics that do
+not go with it."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def _kind(source: RangeInput | SightingInput) -> str:
 def topic_findings(
     inputs: Inputs, topics: Mapping[str, str], known: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """What of the existing topics (name: type) does not go with the configuration, in words.
+    """Findings on existing topics (name: type) that do not go with the configuration.
 
     `known`: topics that are used otherwise, such as ground truth.
     """

@@ -1,4 +1,4 @@
-"""Whether what a robot says of the vertical and of its height goes together.
+"""Test of what a robot says of the vertical against what it says of its height.
 
 Along a path that odometry gives as p (in its own frame, z claimed to be up) an altimeter reads
 h = n . p + const, with n the true vertical in that frame. Where n differs from e_z the odometry is
@@ -76,7 +76,7 @@ class LevelCheck:
 
     @property
     def frozen(self) -> bool:
-        """Whether the altimeter says the same while the robot climbs."""
+        """True while the altimeter says the same although the robot climbs."""
         return self._equal >= FROZEN and self._high - self._low > FROZEN_CLIMB_M
 
     def tilt_rad(self) -> float:

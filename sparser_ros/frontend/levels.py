@@ -28,7 +28,7 @@ def standard_height(pressure_pa: float) -> float:
 
 
 class SharedError:
-    """How much a reading tells beside the one before it, whose error it shares in part."""
+    """Information of a reading beside the one before it, whose error it shares in part."""
 
     def __init__(self, correlation_s: float) -> None:
         self._correlation_ns = correlation_s * 1e9
@@ -52,7 +52,7 @@ class PendingHeight(Pending):
     variance: float
     source: str
     reading: float
-    """What the message says."""
+    """The number in the message."""
 
 
 @dataclass

@@ -162,7 +162,7 @@ class SpaceNoise:
 
 
 class Noise(Protocol):
-    """What both models offer; a covariance is opaque to everyone else."""
+    """Interface of both noise models; a covariance is opaque to everyone else."""
 
     @property
     def zero(self) -> Any: ...

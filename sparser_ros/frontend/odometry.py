@@ -45,9 +45,9 @@ class Odometry:
         """(messages that follow one another, last stamp) since odometry last went on forwards."""
         self._absurd: dict[str, deque[bool]] = {
             robot: deque(maxlen=JUDGED) for robot in config.robots}
-        """Which of the newest messages are no poses."""
+        """True for each of the newest messages that is no pose, by robot."""
         self._present = 0
-        """What the clock had counted of messages of the present at the last of these."""
+        """Count of messages of the present, by the clock, at the last of these."""
         self.time_jump = False
         """True since all that comes has gone back in time, and stayed there."""
         self._frames_seen: set[tuple[str, str, str]] = set()

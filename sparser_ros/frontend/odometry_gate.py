@@ -112,7 +112,7 @@ class StepRule:
         return GAP_PERIODS * self._usual_period_s
 
     def paused(self, last: Reading, reading: Reading) -> bool:
-        """Whether a reading comes so late that its stamp may as well be wrong."""
+        """True for a reading so late that its stamp may as well be wrong."""
         usual = self._usual_period_s
         return 0 < PAUSE_PERIODS * usual < self.seconds(last, reading)
 

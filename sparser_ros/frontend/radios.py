@@ -105,7 +105,7 @@ class Radios:
         return radio
 
     def landmark(self, name: str, *, ignore_unknown: bool) -> Radio | None:
-        """What a sighting of that name is of, as `find` says of a range; None = of nothing."""
+        """Landmark that a sighting names, as `find` gives the radio of a range; None = ignored."""
         radio = self._radios.get(name)
         return radio if radio or not name or ignore_unknown else Radio(
             '', name, self._zero, math.nan)
@@ -172,7 +172,7 @@ class AboutBeacons(Protocol):
 
     @property
     def ends(self) -> tuple[Radio, ...]:
-        """What it is about."""
+        """The radios at its ends."""
 
 
 C = TypeVar('C', bound=AboutBeacons)
@@ -243,7 +243,7 @@ class Strangers(Generic[C]):
         return []
 
     def passed(self, ready: Iterable[C], flush: bool) -> Iterator[C]:
-        """What may go on of the measurements that are `ready`; with `flush` nothing waits."""
+        """Those of `ready` whose beacons are admitted; with `flush` nothing waits."""
         for pending in ready:
             yield from self.admit(pending)
         if flush:

@@ -185,7 +185,7 @@ class RangeGate:
 
 @dataclass
 class PairHistory:
-    """What one pair of radios has waiting, and what it sent last."""
+    """Waiting and last ranges of one pair of radios."""
 
     waiting: list[PendingRange] = field(default_factory=list)
     recent: deque[PendingRange] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -252,7 +252,7 @@ class Ranges(Intake[PendingRange]):
         return True
 
     def _history(self, pair: tuple[str, str]) -> PairHistory:
-        """What is known of a pair; the one silent for longest is forgotten when there are many."""
+        """History of a pair; the one silent for longest is forgotten when there are many."""
         history = self._pairs.setdefault(pair, PairHistory())
         self._pairs.move_to_end(pair)
         if len(self._pairs) > MAX_PAIRS:

@@ -62,7 +62,7 @@ class PoseColumn:
 
 @dataclass(frozen=True)
 class RecordedOdometry:
-    """What is known of the odometry of one robot, in its odometry frame.
+    """Recorded odometry and keyframes of one robot, in its odometry frame.
 
     Poses are rows `x y yaw` or `x y z qx qy qz qw`; within a segment they are of one frame.
     """

@@ -121,7 +121,7 @@ class FixSample:
 
 @dataclass(frozen=True)
 class HeightSample:
-    """How high a robot is, by one of `heights.inputs`."""
+    """Reading of the height of a robot, from one of `heights.inputs`."""
 
     kind: ClassVar[str] = 'heights'
     robot: str
@@ -154,7 +154,7 @@ class Refused:
     """One of `counters.KINDS`."""
     reason: str
     detail: str = field(default='', compare=False)
-    """Which part of the configuration does not fit the message, in words."""
+    """The part of the configuration that does not fit the message, in words."""
 
 
 Sample = (OdometrySample | RangeSample | SightingSample | ClosureSample | FixSample | FrameSample

@@ -79,8 +79,8 @@ class Attachment:
 
 
 class ThinnedKeyframes:
-    """What late measurements between others are placed by: stamps and poses in the robot's odometry
-    frame, in order of time.
+    """Stamps and poses of thinned keyframes, in the robot's odometry frame and in order of time, by
+    which late measurements are placed.
 
     A closure may name an instant of hours ago. Its keyframe may be gone; the way to the next one
     that stays is still known, 32 bytes a keyframe in 2D and 64 in 3D.

@@ -42,7 +42,7 @@ class UnitCheck:
         self._count = 0
         self._finding: Finding | None = None
         self.scale = 1.0
-        """What makes metres of the values, as far as that is known."""
+        """Factor that makes metres of the values, as far as it is known."""
 
     def add(self, distance_m: float, pair: tuple[str, str] = ('', ''),
             travelled_m: float = 0.0) -> None:
@@ -85,5 +85,5 @@ class UnitCheck:
             'input (ranges.inputs.<name>.scale)', median, 'm')
 
     def findings(self) -> tuple[Finding, ...]:
-        """What is suspicious, in words."""
+        """Findings on suspicious units."""
         return (self._finding,) if self._finding is not None else ()

@@ -1,5 +1,5 @@
-"""What measurements of all kinds share on their way to keyframes: the order of their stamps, limits
-on their rate, and waiting until odometry covers their instants."""
+"""The way of all measurements to keyframes: the order of their stamps, limits on their rate, and
+waiting until odometry covers their instants."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Pending:
     instants: tuple[Instant | None, ...]
     """Of its ends; None for ends that are no robot."""
     places: list[Attachment | None] = field(init=False, default_factory=list)
-    """Where the instants were attached so far."""
+    """Keyframes to which the instants are attached so far."""
 
     def __post_init__(self) -> None:
         self.detach()
@@ -169,7 +169,7 @@ class RateLimit:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def exceeded(self, stamp_ns: int, pair: tuple[str, str]) -> str:
-        """Who sends too much, '' = the measurement is within the limits.
+        """The senders that exceed their limit with this measurement, in words; '' = none.
 
         Measurements come in the order of their stamps.
         """

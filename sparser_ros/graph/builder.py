@@ -31,7 +31,7 @@ G = TypeVar('G', bound='Validated')
 
 
 class Validated(Protocol):
-    """What `build` makes: a graph (a type of its own, since the graph knows its builder)."""
+    """Result of `build`: a graph (a type of its own, since the graph knows its builder)."""
 
     def validate(self: G) -> G:
         """Return self, or raise GraphError."""

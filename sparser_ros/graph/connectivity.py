@@ -1,4 +1,4 @@
-"""Which variables measurements tie together, and which of them they leave without a place."""
+"""Components of variables that measurements tie together, and variables left without a place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found wrong with the data, in words and as a number."""
+"""Findings: faults of sources of data, in words and as numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Finding:
     """One fault of one source; plain values, so that any codec can write it."""
 
     kind: str
-    """Which rule found it, such as 'odometry_jump' or 'radio_clock'; equal kinds are comparable."""
+    """The rule, such as 'odometry_jump' or 'radio_clock'; values of equal kinds are comparable."""
     subject: str
     """The culprit: a robot, radio, pair of radios, beacon, detector or topic."""
     text: str

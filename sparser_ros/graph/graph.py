@@ -29,7 +29,7 @@ class Graph(MeasurementTables):
     free_scale: tuple[int, ...] = ()
     """Poses whose sightings are right up to one unknown factor per pose (paper, table 1, row 3)."""
     remarks: tuple[str, ...] = field(default=(), compare=False)
-    """What reading its file left out or assumed, in sentences."""
+    """Sentences on what the reader of its file left out or assumed."""
     measurements: Mapping[str, Table] = field(default_factory=dict)
     """Tables by name; those that are not given are empty."""
 

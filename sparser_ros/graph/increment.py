@@ -1,4 +1,4 @@
-"""What the front-end hands to the back-end: the variables and measurements since the last one.
+"""An increment: the variables and measurements that the front-end adds to the graph at once.
 
 Increments are append-only: endpoints number poses and landmarks in the order in which all
 increments so far introduced them, so the graph is their concatenation.

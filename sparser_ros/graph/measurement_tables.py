@@ -82,7 +82,7 @@ class MeasurementTables:
 
     @property
     def levelled(self) -> bool:
-        """Whether something says where up is, or how high: the last axis of map is the vertical."""
+        """True if verticals or heights make the last axis of map the vertical."""
         return bool(len(self.verticals) or len(self.heights))
 
     @property

@@ -138,7 +138,7 @@ class Moves:
 
 
 def moves_of(graph: Graph, rows: Index) -> Moves:
-    """How the measurements at some poses (r,) move; GraphError where one cannot go.
+    """Moves of the measurements at pose rows (r,) to neighbours; GraphError where a pose must stay.
 
     Each needs one odometry edge into it and one out of it, of poses that stay. The edge that is
     the surer of the two in translation is taken.

@@ -36,7 +36,7 @@ class RangeEnds:
         return np.asarray((self.first == radio) | (self.second == radio))
 
     def is_robot(self, radio: int) -> bool:
-        """Whether a radio is a robot's, not a landmark."""
+        """True for the radio of a robot, False for a landmark."""
         return radio < self.robots
 
     @property

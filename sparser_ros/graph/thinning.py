@@ -26,7 +26,7 @@ RELATIVE, PRIORS = 'relative_poses', 'pose_priors'
 
 @dataclass(frozen=True)
 class Renumbering:
-    """Where the rows of a graph are in its thinned copy."""
+    """Map from the rows of a graph to those of its thinned copy."""
 
     kept: Index
     """(m,): pose rows of the graph that stay, ascending: those of the thinned one, in order."""

@@ -1,4 +1,4 @@
-"""How long robots had a fix, and how good the poses were that were stated meanwhile."""
+"""Availability: the time that robots had a fix, and the errors of the poses stated meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bag holds, topic by topic: rates, gaps, frames, radios and the size of their ranges."""
+"""Survey of a bag, topic by topic: rates, gaps, frames, radios and the size of their ranges."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _CHECKSUM_LINE = re.compile(rf'^# {_CHECKSUM}([0-9a-f]+)$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class SavedBeacon:
-    """Where a beacon stands in a map, and how well that is known."""
+    """Position of a beacon in a map, with its covariance."""
 
     name: str
     position: tuple[float, ...]

@@ -31,7 +31,7 @@ def compose(rotation: Array, translation: Array, start: Mask) -> tuple[Array, Ar
 
 
 def steps(poses: Poses, number: Index, i: Index, j: Index) -> tuple[Mask, Mask]:
-    """Which relative poses from i to j are steps to a robot's next pose, and which steps back.
+    """Masks (k,) of relative poses i to j: steps to a robot's next pose, and steps back.
 
     `number` (n,) counts the poses of each robot. Some systems write odometry as the step back, from
     the newer pose to the older one; beside a step forward from that pose it is a loop closure.

@@ -51,7 +51,7 @@ def opened(path: Path, store: Typestore) -> tuple[AnyReader, str]:
 
 
 class _Damaged(ABC):
-    """What `rosbags` asks of a storage, filled by a scan."""
+    """Storage as `rosbags` asks for it, filled by a scan."""
 
     hint = ''
 
@@ -84,7 +84,7 @@ class _Damaged(ABC):
         """Find connections and count messages until the file cannot be read any more."""
 
     def _count(self, channel: int, stamp_ns: int) -> bool:
-        """Whether a message is one: its stamp is no nonsense."""
+        """True for a message whose stamp makes sense."""
         if not (isinstance(stamp_ns, int) and 0 <= stamp_ns < MOST_STAMP):
             return False
         self._counts[channel] += 1
@@ -128,7 +128,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class _Span:
-    """Where messages lie in the file."""
+    """Places of messages in the file."""
 
     first_ns: int
     offset: int

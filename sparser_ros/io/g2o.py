@@ -111,7 +111,7 @@ RANGES = ('EDGE_RANGE', 'EDGE_RANGE_SE2', 'EDGE_RANGE_SE3', 'EDGE_RANGE_SE2_XY',
 ENDS = {
     **dict.fromkeys(('EDGE_SE2_XY', 'EDGE_SE3_TRACKXYZ', *RANGES[3:]), ('pose', 'landmark')),
     'EDGE_PRIOR_XY': ('',), 'EDGE_POINTXYZ_PRIOR': ('',), 'EDGE_RANGE': ('', '')}
-"""What the ids of a line are, where they may be no poses; '' = either. Ids that no line of a pose
+"""Kinds of the ids of a line that may be no poses; '' = either. Ids that no line of a pose
 names are landmarks."""
 TAGS = 'tag'
 """The owner of poses that only EDGE_SE3 lines measure: RTAB-Map's landmarks with a heading."""
@@ -208,7 +208,7 @@ class _G2oReader:
         return self._with_fixed(graph)
 
     def _remarks(self) -> Iterator[str]:
-        """What was left out or assumed, a sentence per keyword."""
+        """Sentences on what was left out or assumed, one per keyword."""
         for tag, lines in self.unused.items():
             yield (f'{_told(lines.numbers, tag[:40])} left out: sparser has no such variable '
                    'or measurement')

@@ -201,7 +201,7 @@ def grammar_of(dimension: int) -> Grammar:
 
 
 def sidecar_path(path: Path | str) -> Path:
-    """Where names that are no PyFG names are kept beside a file."""
+    """Path of the file beside a .pyfg file that keeps names which PyFG cannot hold."""
     path = Path(path)
     return path.with_name(path.name + '.names.json')
 

@@ -1,4 +1,4 @@
-"""What every field of a report means; the page about `report.json` is made of this.
+"""Units and meanings of all fields of a report; source of the page on `report.json`.
 
 Names are paths: `a.b` is field b of a, `*` any name (a robot, a topic), `[]` every element of a
 list. A field without fields of its own may hold anything below it.

@@ -20,7 +20,7 @@ MAP, REPORT, COVARIANCES = 'map.pyfg', 'report.json', 'covariances.json'
 
 @dataclass(frozen=True)
 class RunFolder:
-    """What is left of a run."""
+    """Files of a run: map, report, covariances."""
 
     name: str
     graph: Graph

@@ -75,7 +75,7 @@ class Motion:
 
 @dataclass(frozen=True)
 class SimulatedTrack:
-    """What one robot's odometry says, and the truth at the same instants."""
+    """Odometry of one robot, and its true poses at the same instants."""
 
     stamp_ns: Index
     rotation: Array
@@ -119,7 +119,7 @@ class Closures:
 
 @dataclass(frozen=True)
 class Levels:
-    """What altimeters and IMUs of one robot say."""
+    """Readings of the altimeter and the IMU of one robot."""
 
     height_stamp_ns: Index
     height_m: Array

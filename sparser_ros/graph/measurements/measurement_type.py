@@ -1,4 +1,4 @@
-"""What a measurement type declares, in one block, and the registry of all of them."""
+"""Declaration of a measurement type, in one block, and the registry of all types."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .table import Table, empty
 
 @unique
 class Kind(IntEnum):
-    """What a measurement is to robust kernels and statistics."""
+    """Kind of a measurement, by which robust kernels and statistics choose."""
 
     ODOMETRY = 0
     CLOSURE = 1
     SIGHTING = 2
     RANGE = 3
     PRIOR = 4
-    """Where a landmark is known to be."""
+    """Known position of a landmark."""
     OTHER = 5
     """Anything else; a robust kernel doubts it where it doubts sightings."""
     POSITION_FIX = 6
@@ -65,7 +65,7 @@ class MeasurementType:
         return self.kind(table)
 
     def has_rotation(self, dimension: int) -> bool:
-        """Whether a residual compares rotations."""
+        """True if a residual compares rotations."""
         return any(isinstance(part, RotationResidual) for part in self._parts(dimension))
 
     def degrees_of_freedom(self, dimension: int) -> int:

@@ -24,7 +24,7 @@ squares of their quotients stay finite."""
 
 @dataclass(frozen=True)
 class Column:
-    """What one column holds, k rows of it."""
+    """Type, shape and unit of one column of k rows."""
 
     dtype: DTypeLike = np.float64
     shape: str = ''
