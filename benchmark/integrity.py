@@ -1,15 +1,16 @@
 """Hazardously misleading information over simulated recordings with one fault each, without ROS.
 
 A robot-second is misleading when the robot is `located` and its newest pose is further from the
-truth than the alert limit. It is silent when the solution lists no finding. An event is an
-interval of misleading seconds of one robot that lasts longer than the time to alert. True errors
-against protection levels make a Stanford diagram (stanford.png), of real sets as well.
+truth than the alert limit. It is silent when neither front-end nor solution lists a finding. An
+event is an interval of misleading seconds of one robot that lasts longer than the time to alert.
+True errors against protection levels make a Stanford diagram (stanford.png), of real sets as well.
 `python -m benchmark.integrity [--faults gross burst] [--seeds 20] [--sets tiers plaza2]`
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -162,8 +163,9 @@ def _compared(made: Scenario, state: Replay, seed: int) -> Outcome:
             solution = state.solution
             if solution is None:
                 continue
-            texts = [finding.text for finding in solution.findings]
-            named = named or any(culprit in text for culprit in made.culprits for text in texts)
+            texts = [finding.text for finding in (*state.frontend.findings, *solution.findings)]
+            named = named or any(
+                re.search(rf'\b{culprit}\b', text) for culprit in made.culprits for text in texts)
             poses = state.graph.poses
             paths = paths_of(made, solution, poses.robot, poses.stamp_ns)
             errors = errors_of(made, paths)

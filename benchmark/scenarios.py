@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from sparser_ros.array_types import Array
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import ClosureSample, OdometrySample, RangeSample
+from sparser_ros.frontend.samples import AttitudeSample, HeightSample
 from sparser_ros.io.bag import isotropic
 from sparser_ros.io.simulation import START_NS, Simulation, node_config
 from sparser_ros.io.stamp_text import SECOND
 from sparser_ros.io.tum import quats, xyz
 
-Sample = OdometrySample | RangeSample | ClosureSample
+Sample = OdometrySample | RangeSample | ClosureSample | HeightSample | AttitudeSample
 Samples = list[Sample]
 
 
@@ -54,29 +57,40 @@ class Draw:
         return START_NS + int(share * self.run.duration_s * SECOND)
 
 
-def samples_of(run: Simulation) -> Iterator[OdometrySample | RangeSample]:
-    """Odometry and ranges of a simulated run, in the order of their stamps."""
-    robots, exchanges = len(run.robots), run.exchanges
-    stamps = [track.stamp_ns for track in run.tracks] + [exchanges.stamp_ns]
-    kind = np.repeat(np.arange(robots + 1), [len(one) for one in stamps])
-    rows = np.concatenate([np.arange(len(one)) for one in stamps])
-    order = np.argsort(np.concatenate(stamps), kind='stable')
-    places = [(xyz(track.translation), quats(track.rotation)) for track in run.tracks]
-    names = [*run.robots, *run.beacon_names]
-    none = np.zeros((6, 6))
-    for k in order:
-        number, at = int(kind[k]), int(rows[k])
-        stamp = int(stamps[number][at])
-        if number == robots:
-            yield RangeSample(
-                names[exchanges.source[at]], names[exchanges.target[at]], stamp, stamp,
-                float(exchanges.range_m[at]), float(exchanges.variance[at]))
-        else:
-            track, (position, quat) = run.tracks[number], places[number]
-            yield OdometrySample(
-                names[number], stamp, stamp, position[at], quat[at], isotropic(
-                    track.translation_variance[at], track.rotation_variance[at]), none,
-                f'{names[number]}/odom', f'{names[number]}/base_link')
+def samples_of(run: Simulation) -> Iterator[Sample]:
+    """What a simulated run measures, in the order of the stamps."""
+    return heapq.merge(
+        _ranges(run), *(_odometry(run, k) for k in range(len(run.robots))),
+        *(_levels(run, k) for k in range(len(run.robots))), key=lambda sample: sample.stamp_ns)
+
+
+def _ranges(run: Simulation) -> Iterator[RangeSample]:
+    table, names = run.exchanges, [*run.robots, *run.beacon_names]
+    for k, stamp in enumerate(table.stamp_ns.tolist()):
+        yield RangeSample(
+            names[table.source[k]], names[table.target[k]], stamp, stamp,
+            float(table.range_m[k]), float(table.variance[k]))
+
+
+def _odometry(run: Simulation, number: int) -> Iterator[OdometrySample]:
+    robot, track, none = run.robots[number], run.tracks[number], np.zeros((6, 6))
+    position, quat = xyz(track.translation), quats(track.rotation)
+    for k, stamp in enumerate(track.stamp_ns.tolist()):
+        yield OdometrySample(
+            robot, stamp, stamp, position[k], quat[k], isotropic(
+                track.translation_variance[k], track.rotation_variance[k]), none,
+            f'{robot}/odom', f'{robot}/base_link')
+
+
+def _levels(run: Simulation, number: int) -> Iterator[HeightSample | AttitudeSample]:
+    robot, level = run.robots[number], run.levels[number]
+    heights = (
+        HeightSample(robot, 'altimeter', stamp, stamp, height) for stamp, height in zip(
+            level.height_stamp_ns.tolist(), level.height_m.tolist(), strict=True))
+    attitudes = (
+        AttitudeSample(robot, stamp, stamp, quat) for stamp, quat in zip(
+            level.imu_stamp_ns.tolist(), quats(level.attitude), strict=True))
+    return heapq.merge(heights, attitudes, key=lambda sample: sample.stamp_ns)
 
 
 def by_reception(samples: Samples) -> Samples:
@@ -404,12 +418,80 @@ def false_closure(samples: Samples, draw: Draw) -> Faulty:
     return by_reception([*samples, closure]), ()
 
 
+def tilted_odometry(samples: Samples, draw: Draw) -> Faulty:
+    """A robot's odometry claims gravity and is tilted by 10 to 90 degrees."""
+    robot = draw.robot()
+    turn = Rotation.from_euler('ZX', [draw.random.uniform(-np.pi, np.pi), np.radians(
+        draw.random.choice([draw.random.uniform(10, 30), 90.0]))])
+    return with_odometry(samples, robot, lambda s: replace(
+        s, position_xyz=turn.apply(s.position_xyz),
+        quat_xyzw=(turn * Rotation.from_quat(s.quat_xyzw)).as_quat())), (robot,)
+
+
+def turned_imu(samples: Samples, draw: Draw) -> Faulty:
+    """A robot's IMU is mounted with 90 degrees about one of its axes that nobody configured."""
+    robot = draw.robot()
+    mount = Rotation.from_euler(str(draw.random.choice(list('xyz'))), draw.random.choice(
+        [-90.0, 90.0]), degrees=True)
+    return [replace(s, quat_xyzw=(Rotation.from_quat(s.quat_xyzw) * mount).as_quat())
+            if isinstance(s, AttitudeSample) and s.robot == robot else s for s in samples], (robot,)
+
+
+def with_heights(
+    samples: Samples, robot: str, change: Callable[[HeightSample], HeightSample]
+) -> Samples:
+    """The samples with the heights of one robot changed."""
+    return [change(s) if isinstance(s, HeightSample) and s.robot == robot else s for s in samples]
+
+
+def drifting_barometer(samples: Samples, draw: Draw) -> Faulty:
+    """The heights of one robot drift by 2 m within half a minute to two minutes, for good."""
+    robot, begin = draw.robot(), draw.time_ns()
+    metres, seconds = draw.random.choice([-2.0, 2.0]), draw.random.uniform(30, 120)
+
+    def change(sample: HeightSample) -> HeightSample:
+        share = np.clip((sample.stamp_ns - begin) / SECOND / seconds, 0.0, 1.0)
+        return replace(sample, value=sample.value + float(metres * share))
+
+    return with_heights(samples, robot, change), (robot,)
+
+
+def furniture(samples: Samples, draw: Draw) -> Faulty:
+    """The laser of one robot measures to tables below it, a quarter of the time."""
+    robot, table = draw.robot(), draw.random.uniform(0.6, 1.2)
+    seconds = np.cumsum(draw.random.exponential(1.0, 400) * np.tile([9.0, 3.0], 200))
+
+    def change(sample: HeightSample) -> HeightSample:
+        above = np.searchsorted(seconds, (sample.stamp_ns - START_NS) / SECOND) % 2 == 1
+        return replace(sample, value=sample.value - table) if above else sample
+
+    return with_heights(samples, robot, change), (robot,)
+
+
+def frozen_altimeter(samples: Samples, draw: Draw) -> Faulty:
+    """The altimeter of one robot repeats what it said at a time."""
+    robot, begin = draw.robot(), draw.time_ns()
+    held: list[float] = []
+
+    def change(sample: HeightSample) -> HeightSample:
+        if sample.stamp_ns >= begin:
+            held[:] = held or [sample.value]
+            return replace(sample, value=held[0])
+        return sample
+
+    return with_heights(samples, robot, change), (robot,)
+
+
+LEVEL_FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
+    one.__name__: one for one in (
+        tilted_odometry, turned_imu, drifting_barometer, furniture, frozen_altimeter)}
+"""Of robots that fly."""
 FAULTS: dict[str, Callable[[Samples, Draw], Faulty]] = {
     one.__name__: one for one in (
         clean, gross, biased_radio, burst, swapped_radios, restarted, slipped, scaled, vanished,
         late_ranges, wrong_clock, misplaced_beacon, false_closure, turning, moved_beacon,
         biased_beacon, two_faults, stuck_odometry, stuck_ranges, hidden_robot, boastful_ranges,
-        misplaced_antenna)}
+        misplaced_antenna)} | LEVEL_FAULTS
 
 
 def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
@@ -422,6 +504,12 @@ def scenario(fault: str, seed: int, minutes: float = 2.5) -> Scenario:
         seed=seed, dimension=int(random.choice([2, 2, 2, 3])),
         outliers=float(random.choice([0.0, 0.05])),
         drift_m=float(random.uniform(0.01, 0.04)), drift_rad=float(random.uniform(0.001, 0.005)))
+    if fault in LEVEL_FAULTS:
+        options = replace(
+            options, dimension=3, robots=int(random.integers(2, 4)),
+            beacons=int(random.integers(3, 7)), known_beacons=0, radius=float(
+                random.choice([15.0, 60.0])), imu=fault == 'turned_imu',
+            no_gravity=fault == 'turned_imu')
     run = Simulation(options)
     parameters = node_config(run)
     draw = Draw(random, run, parameters)

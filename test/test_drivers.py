@@ -1,4 +1,5 @@
-"""The examples of docs/drivers.md are valid, and read the messages that they are for."""
+"""The examples of docs/drivers.md and docs/flying.md are valid, and read the messages that they are
+for."""
 
 import array
 import re
@@ -8,9 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import yaml
+from scipy.spatial.transform import Rotation
 
 from sparser_ros.config import SparserConfig
-from sparser_ros.frontend import Refused
+from sparser_ros.frontend import Inputs, Refused
 from sparser_ros.frontend.adapters import Fields
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'drivers.md'
@@ -72,3 +74,31 @@ def test_tag_0_and_anchor_0_are_two_radios():
     ranging = SimpleNamespace(tag_id=0, anchor_id=0, range=1500, rss=-80.0)
     (one,) = fields_of('gtec')(ranging, 5)
     assert (one.source, one.target, one.range_m) == ('tag0', 'anchor0', 1.5)
+
+
+FLYING = re.findall(
+    r'```yaml\n(.*?)```', PAGE.with_name('flying.md').read_text(encoding='utf-8'), re.DOTALL)
+
+
+def test_examples_of_autopilots_are_valid_and_read_heights():
+    laser, local = (SparserConfig.from_mapping(yaml.safe_load(text)) for text in FLYING)
+    assert laser.height_inputs()['laser'].measures == 'ground'
+    down = SimpleNamespace(timestamp=5, x=1.0, y=2.0, z=-3.5)
+    route = Inputs(local).match('/px4_1/fmu/out/vehicle_local_position')
+    (height,) = route.decode(down, 7)
+    assert (height.robot, height.value, height.stamp_ns, height.received_ns) == ('px4_1', 3.5, 0, 7)
+    assert Inputs(laser).match('/uav2/mavros/local_position/odom').kind == 'odometry'
+
+
+def test_poses_of_px4_are_turned_as_the_page_says():
+    text = PAGE.with_name('flying.md').read_text(encoding='utf-8')
+    (code,) = re.findall(r'```python\n(.*?)```', text, re.DOTALL)
+    known = Rotation.from_euler('ZYX', [0.7, -0.4, 0.3])  # FRD in NED
+    q = known.as_quat(scalar_first=True)
+    found = {'x': 1.0, 'y': 2.0, 'z': 3.0, 'q': q}
+    exec(code, found)
+    world, body = np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1]]), np.diag([1, -1, -1])
+    np.testing.assert_allclose(world @ [1.0, 2.0, 3.0], found['position'])
+    turned = Rotation.from_quat([found[name] for name in 'wxyz'], scalar_first=True)
+    np.testing.assert_allclose(
+        turned.as_matrix(), world @ known.as_matrix() @ body, atol=1e-12)

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from ..array_types import Array, Index, Mask
 from ..graph import (
@@ -25,7 +26,7 @@ from ..graph import (
 from ..graph.finding import Finding
 from .closures import PendingClosure
 from .fixes import PendingFix
-from .level_checks import LevelCheck
+from .level_checks import LevelCheck, MountCheck
 from .levels import PendingAttitude, PendingHeight, SharedError
 from .motion import Pose, Vector, rotation_rows
 from .radios import Beacon, Radio
@@ -65,6 +66,10 @@ class Assembly:
             for level in levels]
         self._checks: dict[tuple[int, str], LevelCheck] = {}
         """Odometry against heights, by robot and source of heights."""
+        self._mounts: dict[int, MountCheck] = {}
+        """Odometry against attitudes, by robot."""
+        self._unlevelled: set[str] = set()
+        """Robots whose odometry, or IMU, says something else of the vertical than is true."""
         self.begin()
 
     def thin(self, keep: Mask) -> None:
@@ -229,6 +234,7 @@ class Assembly:
         tilt = check.tilt_rad()
         if tilt:
             self._tilts[robot] = self._odometry_heights[robot] = None
+            self._unlevelled.add(name)
             events.add(pending.stamp_ns, Finding(
                 'odometry_tilted', name, f'the odometry of {name} says that its z axis points up, '
                 f'but its {pending.source} has it tilted by {math.degrees(tilt):.0f} degrees: its '
@@ -246,11 +252,37 @@ class Assembly:
         """The vertical as the keyframe sees it."""
         space, place = self._space, pending.places[0]
         assert place is not None
+        if self._turned_imu(place, pending):
+            return 'turned'
         turn = (*space.zero, *place.offset[space.dimension:])
         self._verticals.append((
             self._row(place), space.act(turn, pending.up), pending.variance, pending.stamp_ns))
         self._newest_ns = max(self._newest_ns, pending.stamp_ns)
         return ''
+
+    def _turned_imu(self, place: Attachment, pending: PendingAttitude) -> bool:
+        """Compare an attitude with the odometry of its robot; True once the IMU is turned."""
+        config, robot = self._shared.config, place.robot
+        check = self._mounts.get(robot)
+        if check is None:
+            check = self._mounts[robot] = MountCheck(config.odometry.sigma_rad_per_sqrt_m)
+        track = self._tracks[robot]
+        pose = self._space.compose(track.keyframe_poses[place.number], place.offset)
+        check.add(
+            bisect.bisect_right(track.segments, place.number), np.array(rotation_rows(pose[3:])),
+            pose[:3], pending.up, pending.variance)
+        turn, name = check.turn(), config.robots[robot]
+        if turn is not None:
+            self._unlevelled.add(name)
+            mount = Rotation.from_matrix(turn) * Rotation.from_euler(
+                'xyz', config.attitudes.mounts.get(name, [0.0, 0.0, 0.0]))
+            degrees = float(np.degrees(Rotation.from_matrix(turn).magnitude()))
+            angles = ', '.join(f'{angle:.1f}' for angle in mount.as_euler('xyz'))
+            self._shared.events.add(pending.stamp_ns, Finding(
+                'imu_turned', name, f'the IMU of {name} is turned against its base by '
+                f'{degrees:.0f} degrees: its roll and pitch are not used from now on; '
+                f'attitudes.mounts.{name}: [{angles}] would fit', math.radians(degrees), 'rad'))
+        return name in self._unlevelled
 
     def _row(self, place: Attachment) -> int:
         return self._tracks[place.robot].rows[place.number]
@@ -278,7 +310,8 @@ class Assembly:
             return None
         increment = Increment(
             self._sequence, tuple(self._shared.config.robots), self._poses, landmarks,
-            newest_stamp_ns=self._newest_ns, **tables)
+            newest_stamp_ns=self._newest_ns, unlevelled=tuple(sorted(self._unlevelled)),
+            **tables)
         self._sequence += 1
         return increment
 

@@ -1,11 +1,11 @@
 """A configuration drafted from a bag: inputs by types and names of topics, the dimension by the
-motion, who carries which radio by names, motion and ranges."""
+motion, who carries which radio by names, motion and ranges, who knows where up is by attitudes."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -16,14 +16,31 @@ from ..config.frontend_config import FramesConfig, RangesConfig
 from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..io.bag_survey import TopicSurvey
 from .carried_radios import Carried, carried_radios
-from .inputs import ODOMETRY_TYPE
+from .inputs import IMU_TYPE, ODOMETRY_TYPE
 from .units import UnitCheck
 
 TRUTH = re.compile(r'truth|mocap|vrpn|optitrack|vicon|(?:^|[/_])gt(?:[/_]|$)', re.IGNORECASE)
 """Topics of a reference, which must not count as odometry."""
 TRUTH_TYPES = (ODOMETRY_TYPE, 'geometry_msgs/msg/PoseStamped',
                'geometry_msgs/msg/PoseWithCovarianceStamped')
-
+PX4_ODOMETRY = 'px4_msgs/msg/VehicleOdometry'
+ALTIMETER = re.compile(r'alti|height|range_?finder|laser|lidar|sonar|down|ground|rel_alt|agl', re.I)
+SIDEWAYS = re.compile(r'front|forward|back|rear|left|right|side|diff', re.I)
+"""Topics of altimeters where the type alone does not tell, and of sensors that look elsewhere."""
+ALTIMETERS: dict[str, tuple[bool, dict[str, Any]]] = {
+    'sensor_msgs/msg/Range': (True, {'measures': 'ground'}),
+    'px4_msgs/msg/DistanceSensor': (False, {'field': 'current_distance', 'measures': 'ground'}),
+    'geometry_msgs/msg/PointStamped': (True, {}),
+    'std_msgs/msg/Float64': (True, {}),
+    'mavros_msgs/msg/Altitude': (False, {'field': 'relative'}),
+    'px4_msgs/msg/VehicleLocalPosition': (False, {'field': 'z', 'scale': -1.0}),
+    'sensor_msgs/msg/FluidPressure': (False, {
+        'measures': 'pressure', 'sigma_m_per_sqrt_s': 0.05}),
+}
+"""Whether the name must say so, and the entry of heights.inputs; the best first. Autopilots have
+their laser and barometer in their height, so that one of them is drafted."""
+LEVEL_RAD = 1e-6
+"""Odometry that begins so nearly upright began at the identity, whatever gravity says."""
 
 CLIMB_M, CLIMB_SHARE, LEAN_DEG = 0.3, 0.03, 5.0
 """A robot moves in space where it climbs CLIMB_M and either CLIMB_SHARE of its way across, or leans
@@ -57,11 +74,18 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
                 'each to `robots`, and its radio with `robot: NAME`, where it moves')
     if robots:
         config |= {'robots': robots, 'odometry': {'topic': template}}
+        if dimension == 3:
+            levels, said = _levels(topics, driven, robots)
+            config['odometry'] |= levels.pop('odometry', {})
+            config |= levels
+            notes += said
         frames = _frames({robot: driven[robot].frames for robot in robots})
         if frames:
             config['frames'] = frames
     else:
-        notes.append(f'no topic of {ODOMETRY_TYPE}: a solve needs the odometry of every robot')
+        notes.append(f'no topic of {ODOMETRY_TYPE}: a solve needs the odometry of every robot' + (
+            f'. {PX4_ODOMETRY} has other axes: docs/flying.md says how to turn it'
+            if any(t.type == PX4_ODOMETRY for t in topics) else ''))
     if inputs:
         config['ranges'], said = _range_options(topics, inputs, unit)
         notes += said
@@ -103,6 +127,52 @@ def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
         travelled = [float(np.interp(seconds, *way)) for way in zip(stamps, ways, strict=True)]
         check.add(value, pair, float(np.mean(travelled)) if travelled else 0.0)
     return check
+
+
+def _levels(
+    topics: Sequence[TopicSurvey], driven: Mapping[str, TopicSurvey], robots: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """What says where up is and how high robots fly: `odometry`, `attitudes`, `heights`."""
+    config: dict[str, Any] = {}
+    notes = []
+    # By gravity nobody stands as upright as that at the start.
+    free = [robot for robot in robots if driven[robot].upright and np.hypot(
+        *driven[robot].upright[0][:2]) < LEVEL_RAD]
+    if free:
+        config['odometry'] = {'vertical': 'free'} if len(free) == len(robots) else {
+            'vertical_of': dict.fromkeys(free, 'free')}
+        notes.append(
+            f'question: the odometry of {", ".join(free)} begins exactly upright, as odometry '
+            'without an IMU does: vertical: free. Set gravity where it knows the vertical')
+        imus = _per_robot((t.topic for t in topics if t.type == IMU_TYPE and t.attitudes), robots)
+        if imus:
+            config['attitudes'] = {'topic': imus[0]}
+            notes.append(f'{imus[0]} says roll and pitch there: attitudes.mounts, where the axes '
+                         'of the IMU are not those of the robot')
+    found = {kind: _per_robot((
+        t.topic for t in topics if t.type == kind and t.count and not SIDEWAYS.search(t.topic)
+        and (ALTIMETER.search(t.topic) or not named)), robots)
+        for kind, (named, _) in ALTIMETERS.items()}
+    every = [(kind, topic) for kind, own in found.items() for topic in own]
+    if every:
+        kind, topic = every[0]
+        config['heights'] = {'inputs': {'altimeter': {
+            'topic': topic, 'type': kind, **ALTIMETERS[kind][1]}}}
+        left = [topic for _, topic in every[1:]]
+        notes.append(
+            f'heights by {topic}: give its sigma_m, and its place as lever_arm' + (
+                f'; left out, as it may have the same errors: {", ".join(left)}' if left else ''))
+    else:
+        notes.append('no topic of heights is known by its type: with a laser or barometer '
+                     '(heights.inputs) robots that fly are located far sooner')
+    return config, notes
+
+
+def _per_robot(topics: Iterable[str], robots: Sequence[str]) -> list[str]:
+    """Topics with {robot} in place of the name, each once; as they are for a single robot."""
+    templates = [_templated(topic, robot) for topic in topics for robot in robots
+                 if len(robots) == 1 or _templated(topic, robot) != topic]
+    return list(dict.fromkeys(templates))
 
 
 def _range_options(
@@ -292,7 +362,8 @@ def _ranges(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], set[str]]:
         if one.type == RANGE_TYPES['uwb_range']:
             inputs[f'uwb{len(inputs) or ""}'] = {'topic': one.topic, 'adapter': 'uwb_range'}
             radios |= one.radios
-    pairs = [t.topic for t in topics if t.type == RANGE_TYPES['pair_topic']]
+    pairs = [t.topic for t in topics
+             if t.type == RANGE_TYPES['pair_topic'] and not ALTIMETER.search(t.topic)]
     words = [topic.split('/') for topic in pairs]
     if len(pairs) > 1 and len({len(w) for w in words}) == 1:
         varying = [k for k in range(len(words[0])) if len({w[k] for w in words}) > 1]

@@ -4,6 +4,10 @@ Along a path that odometry gives as p (in its own frame, z claimed to be up) an 
 h = n . p + const, with n the true vertical in that frame. Where n differs from e_z the odometry is
 not aligned with gravity (a tilted mount, the frame of a camera), and what it says of roll and pitch
 is not believed any longer. An altimeter that says the same while its robot climbs is frozen.
+
+Beside odometry that knows its turns R_i but no vertical, an IMU says up = u_i in the body frame:
+R_i u_i is the same n at all times. Where it is not, and R_i M u_i is for one rotation M, the IMU is
+mounted otherwise than configured.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 from scipy.special import chdtri
 
 from ..array_types import Array
@@ -27,6 +32,8 @@ looks like a slope in one half of the readings, a tilt is the same in both."""
 LEAST_TILT_RAD = 0.1
 """Below it (6 degrees) nothing is said: the wind and mounts tilt robots by less, and the claimed
 noise of odometry may be too small by a factor."""
+LEAST_TURN_RAD, ROUNDS = 0.2, 30
+"""Mounts that are turned by less are not told; steps to one from each turn of a cube."""
 FROZEN, FROZEN_CLIMB_M = 20, 1.0
 """So many equal readings in a row, while odometry climbs or sinks so far, are no measurements."""
 
@@ -129,3 +136,74 @@ def _fitted(point: Array, offset: Array, variance: Array) -> tuple[Array, Array]
     # The constant eliminated; a spread of residuals beyond the claimed noise counts.
     own = normal[:3, :3] - np.outer(normal[:3, 3], normal[3, :3]) / normal[3, 3]
     return x[:3], own / scale**2
+
+
+class MountCheck:
+    """The attitudes of one robot's IMU against one stretch of its odometry."""
+
+    def __init__(self, sigma_rad_per_sqrt_m: float) -> None:
+        self._drift = sigma_rad_per_sqrt_m**2
+        self._readings: deque[tuple[Array, Vector, float, float]] = deque(maxlen=READINGS)
+        """Rotation of the odometry, up, variance, and the length of the path so far."""
+        self._segment, self._count = -1, 0
+        self._last: Vector = ()
+
+    def add(
+        self, segment: int, rotation: Array, place: Vector, up: Vector, variance: float
+    ) -> None:
+        """An attitude at a pose of the odometry: (3, 3), metres."""
+        if segment != self._segment:
+            self._readings.clear()
+            self._segment, self._last = segment, place
+        way = self._readings[-1][-1] if self._readings else 0.0
+        self._readings.append((rotation, up, variance, way + math.dist(self._last, place)))
+        self._last = place
+        self._count += 1
+
+    def turn(self) -> Array | None:
+        """(3, 3): turns the IMU as configured into the body frame; None where chance does."""
+        if self._count % EVERY or len(self._readings) < 2 * EVERY:
+            return None
+        rotation, up, variance, way = map(np.array, zip(*self._readings, strict=True))
+        weight = 1 / (variance + self._drift * np.abs(way - np.median(way)))
+        mount, misfit = _mounted(rotation, up, weight)
+        if math.acos(np.clip((np.trace(mount) - 1) / 2, -1, 1)) < LEAST_TURN_RAD:
+            return None
+        scale = max(1.0, float(np.sum(misfit)) / (2 * len(up)))
+        configured = _misfit(rotation @ up[:, :, None], weight)
+        gain = (configured - misfit) / scale
+        half = len(up) // 2
+        chance = chdtri(3, FALSE_ALARM)
+        return mount if min(np.sum(gain[:half]), np.sum(gain[half:])) > chance else None
+
+
+def _misfit(seen: Array, weight: Array) -> Array:
+    """(..., k): squared whitened distances of directions (..., k, 3, 1) from their mean."""
+    mean = np.sum(weight[:, None, None] * seen, axis=-3, keepdims=True)
+    mean = mean / np.maximum(np.linalg.norm(mean, axis=-2, keepdims=True), 1e-12)
+    return np.asarray(weight * np.sum((seen - mean)**2, axis=(-2, -1)))
+
+
+def _mounted(rotation: Array, up: Array, weight: Array) -> tuple[Array, Array]:
+    """(3, 3), (k,): the mount by which R_i M u_i is the same for all, and what is left of each.
+
+    In turns: the mount for a vertical (Kabsch), the vertical for a mount; from all 24 turns of a
+    cube, since the sum has several minima. Of those that fit alike one by which the odometry began
+    upright, not on its head (a robot that leans forward only fits both), and nearest to none.
+    """
+    mount = Rotation.create_group('O').as_matrix()
+    # What the sum depends on: sum over i of w R_i[a, b] u_i[c].
+    moment = np.einsum('k,kab,kc->abc', weight, rotation, up)
+    for _ in range(ROUNDS):
+        mean = np.einsum('abc,mbc->ma', moment, mount)
+        mean /= np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+        left, _, right = np.linalg.svd(np.einsum('abc,ma->mbc', moment, mean))
+        left[:, :, 2] *= np.sign(np.linalg.det(left @ right))[:, None]
+        mount = left @ right
+    seen = rotation @ (mount @ up.T).transpose(0, 2, 1)[..., None]
+    misfit = _misfit(seen, weight)
+    total = np.sum(misfit, axis=1)
+    scale = max(1.0, float(np.min(total)) / (2 * len(up)))
+    alike = np.flatnonzero(total < np.min(total) + scale * chdtri(3, FALSE_ALARM))
+    best = max(alike, key=lambda k: (mean[k, 2] > 0, np.trace(mount[k])))
+    return mount[best], misfit[best]

@@ -34,17 +34,19 @@ class Increment(MeasurementTables):
     """New landmarks; position is a guess (NaN = unknown) or, where fixed, exact."""
     newest_stamp_ns: int = 0
     """Stamp of the newest sensor data included."""
+    unlevelled: tuple[str, ...] = ()
+    """Robots whose verticals, those of earlier increments as well, are found to be wrong."""
     measurements: Mapping[str, Table] = field(default_factory=dict)
 
     def __init__(
         self, sequence: int, robots: tuple[str, ...], poses: Poses, landmarks: Landmarks,
-        *tables: Table, newest_stamp_ns: int = 0,
+        *tables: Table, newest_stamp_ns: int = 0, unlevelled: tuple[str, ...] = (),
         measurements: Mapping[str, Table] | None = None, **named: Table,
     ) -> None:
         dimension = poses.translation.shape[1]
         vars(self).update(
             sequence=sequence, robots=robots, poses=poses, landmarks=landmarks,
-            newest_stamp_ns=newest_stamp_ns,
+            newest_stamp_ns=newest_stamp_ns, unlevelled=unlevelled,
             measurements=complete(dimension, measurements, tables, named))
 
     def replaced(self, **parts: Any) -> Increment:

@@ -12,6 +12,7 @@ from ..config import FormatError
 from .bag import BagReader
 
 ODOMETRY = 'nav_msgs/msg/Odometry'
+IMU = 'sensor_msgs/msg/Imu'
 MOST_DECODED = 4000
 """Messages of a topic that are decoded, spread over the bag: names, sizes and tracks show in
 fewer."""
@@ -44,6 +45,8 @@ class TopicSurvey:
     """(reception in seconds of bag time, x, y, z) of odometry."""
     upright: list[tuple[float, float, float]] = field(default_factory=list)
     """The z axis of the body in the frame of the odometry, for each of them."""
+    attitudes: int = 0
+    """Decoded messages of an IMU that state an orientation."""
     frames: tuple[str, str] = ('', '')
     """Frame and child frame of the last of them."""
 
@@ -87,6 +90,10 @@ def _look(one: TopicSurvey, msg: Any, seconds: float) -> None:
         one.range_pairs.append(pair)
         one.range_stamps_s.append(seconds)
         one.radios |= {name for name in pair if name}
+    if one.type == IMU:
+        turn = msg.orientation
+        one.attitudes += bool(msg.orientation_covariance[0] >= 0 and abs(
+            turn.x**2 + turn.y**2 + turn.z**2 + turn.w**2 - 1) < 0.1)
     if one.type == ODOMETRY:
         place, turn = msg.pose.pose.position, msg.pose.pose.orientation
         x, y, z, w = turn.x, turn.y, turn.z, turn.w

@@ -19,11 +19,11 @@ NEW_S = 5.0
 _WORST_FIRST = (
     'solve_failed', 'journal_failed', 'audit_failed', 'auditor_lost', 'monitor_failed',
     'callback_error', 'journal_lost', 'quarantined', 'solution_stale', 'data_stale',
-    'odometry_stale', 'map_changed',
+    'odometry_stale', 'map_changed', 'odometry_tilted', 'imu_turned',
     'radios_swapped', 'beacons_swapped', 'odometry_jump', 'odometry_failed', 'odometry_outlier',
     'beacon_misplaced', 'beacon_moved', 'height_missing', 'odometry_scale', 'odometry_turn',
     'ranges_rejected', 'range_burst', 'antenna_misplaced', 'range_bias', 'radio_bias',
-    'odometry_noise', 'closures_rejected')
+    'altimeter_frozen', 'heights_rejected', 'odometry_noise', 'closures_rejected')
 """Faults of the node itself, what is old, what bends the map, then what costs accuracy."""
 _STOPS_ALL = ('solution_stale', 'data_stale')
 """Kinds that stay before newer findings: nothing is published while they last."""

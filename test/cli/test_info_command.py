@@ -10,8 +10,9 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 
 from sparser_ros.cli.main import main
 from sparser_ros.config.sparser import SparserConfig
+from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.frontend.draft_config import draft
-from sparser_ros.io.bag import SensorBagWriter
+from sparser_ros.io.bag import BagReader, SensorBagWriter
 from sparser_ros.io.bag_survey import TopicSurvey, survey
 from sparser_ros.io.messages import typestore
 
@@ -237,3 +238,55 @@ def test_what_cannot_be_decided_is_a_question_in_the_draft(tmp_path):
     assert '# question: 0x6958 stands still in this draft' in text
     radios = SparserConfig.from_yaml(tmp_path / 'c.yaml').radio_specs()
     assert radios['81:00'].robot == 'A' and radios['0x6958'].beacon == '0x6958'
+
+
+@pytest.mark.parametrize(('options', 'vertical', 'attitudes', 'heights'), [
+    ([], 'gravity', '', True), (['--no-altimeter'], 'gravity', '', False),
+    (['--no-gravity', '--imu'], 'free', '/{robot}/imu', True)])
+def test_what_flying_robots_say_of_the_vertical_is_drafted(
+        tmp_path, options, vertical, attitudes, heights):
+    path = tmp_path / 'bag'
+    assert main([
+        'simulate', '-o', str(path), '--robots', '2', '--beacons', '3', '--minutes', '0.3',
+        '--dimension', '3', '--seed', '4', *options]) == 0
+    values, notes = draft(survey(path))
+    config = SparserConfig.from_mapping(values)
+    assert config.dimension == 3 and config.odometry.vertical == vertical
+    assert config.attitudes.topic == attitudes
+    assert any('no topic of heights' in note for note in notes) is not heights
+    frontend, inputs, bag = Frontend(config), Inputs(config), BagReader(path)
+    for message in bag.messages():
+        route = inputs.match(message.topic, bag.topics[message.topic])
+        if route is not None:
+            frontend.feed(route, message.msg, message.bag_time_ns)
+    frontend.take(flush=True)
+    counters = frontend.counters
+    assert (counters.heights.accepted > 50) is heights
+    assert (counters.attitudes.accepted > 20) is bool(attitudes)
+
+
+def test_topics_of_autopilots_are_known():
+    """One altimeter is drafted: what a flight controller says has its barometer in it."""
+    local, laser = 'px4_msgs/msg/VehicleLocalPosition', 'px4_msgs/msg/DistanceSensor'
+    flown = TopicSurvey('/d1/odom', ODOMETRY, 9, upright=[(0.01, 0.02, 0.9998)] * 9, track=[
+        (k, 0.3 * k, 0.0, 0.4 * k) for k in range(9)])
+    topics = [
+        flown, TopicSurvey('/d1/fmu/out/vehicle_local_position', local, 9),
+        TopicSurvey('/d1/fmu/out/distance_sensor', laser, 9), TopicSurvey(
+            '/d1/imu', 'sensor_msgs/msg/Imu', 9, attitudes=9)]
+    values, notes = draft(topics)
+    assert values['heights']['inputs']['altimeter'] == {
+        'topic': '/{robot}/fmu/out/distance_sensor', 'type': laser, 'field': 'current_distance',
+        'measures': 'ground'}
+    assert any('/{robot}/fmu/out/vehicle_local_position' in note for note in notes)
+    assert 'attitudes' not in values and 'vertical' not in values['odometry']
+    (height,) = draft(topics[:2])[0]['heights']['inputs'].values()
+    assert (height['field'], height['scale']) == ('z', -1.0)
+    SparserConfig.from_mapping(draft(topics[:2])[0])
+    # Sensors that look ahead, and ranges of radios, are no altimeters.
+    ahead = [TopicSurvey('/d1/laser_front', RANGE, 9), TopicSurvey(
+        '/d1/uwb/n_1/n_2/distance', RANGE, 9)]
+    assert 'heights' not in draft([flown, *ahead])[0]
+    # Odometry of the autopilot alone: it is in other axes.
+    assert any('docs/flying.md' in note for note in draft([TopicSurvey(
+        '/fmu/out/vehicle_odometry', 'px4_msgs/msg/VehicleOdometry', 9)])[1])

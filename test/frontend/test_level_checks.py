@@ -1,14 +1,16 @@
-"""Odometry that is not aligned with gravity, and altimeters that do not measure, are noticed."""
+"""Odometry that is not aligned with gravity, altimeters that do not measure and IMUs that are
+turned are noticed."""
 
 import dataclasses
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.frontend import Frontend, OdometrySample
-from sparser_ros.frontend.samples import HeightSample
+from sparser_ros.frontend.samples import AttitudeSample, HeightSample
 from sparser_ros.io.simulation import Simulation, node_config
 from sparser_ros.linalg.rotations import matrix_to_quat, rotvec_to_matrix
 
@@ -98,3 +100,36 @@ def test_a_beam_to_the_ground_tells_the_same():
         frontend.take(flush=True)
         assert ('odometry_tilted' in kinds(frontend)) == told
         assert 'altimeter_frozen' not in kinds(frontend)
+
+
+@pytest.mark.parametrize('turn', [
+    (0, 0, 0), (8, 0, 0), (90, 0, 0), (0, -90, 0), (0, 0, 90), (180, 0, 0)])
+def test_an_imu_that_is_turned_is_named_with_its_mount(turn):
+    """Beside odometry that knows no vertical; 8 degrees are within what mounts are off."""
+    run = Simulation(SimulationConfig(
+        robots=1, beacons=0, minutes=1.5, dimension=3, seed=1, outliers=0.0, imu=True,
+        no_gravity=True))
+    mount = Rotation.from_euler('xyz', turn, degrees=True).as_matrix()
+    frontend = Frontend(SparserConfig.from_mapping(node_config(run)))
+    track, level = run.tracks[0], run.levels[0]
+    quat, seen = matrix_to_quat(track.rotation), matrix_to_quat(level.attitude @ mount)
+    messages = [OdometrySample(
+        'A', stamp, stamp, track.translation[k], quat[k], UNKNOWN, UNKNOWN)
+        for k, stamp in enumerate(track.stamp_ns.tolist())]
+    messages += [AttitudeSample('A', stamp, stamp, seen[k])
+                 for k, stamp in enumerate(level.imu_stamp_ns.tolist())]
+    increments = []
+    for k, sample in enumerate(sorted(messages, key=lambda one: one.stamp_ns)):
+        frontend.add(sample)
+        if k % 50 == 49:
+            increments.append(frontend.take())
+    told = [one for _, one in frontend.events if one.kind == 'imu_turned']
+    if max(map(abs, turn)) < 10:
+        assert not told and not frontend.counters.attitudes.dropped['turned']
+        return
+    assert 'the IMU of A' in told[-1].text
+    angles = [float(x) for x in told[-1].text.partition('[')[2].partition(']')[0].split(',')]
+    apart = Rotation.from_euler('xyz', angles).inv() * Rotation.from_matrix(mount)
+    assert np.degrees(apart.magnitude()) < 10
+    verticals = [len(one.verticals) for one in increments]
+    assert sum(verticals) and not any(verticals[len(verticals) // 2:])

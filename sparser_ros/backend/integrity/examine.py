@@ -30,6 +30,7 @@ from .doubts import (
     bursts,
     doubt_finding,
     doubted_sources,
+    exceeds,
     lasting,
 )
 from .gate import Gate, gate_of
@@ -46,6 +47,8 @@ from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, 
 
 LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
 """Faults of odometry that go on: by a share of the length, by a rate of turning."""
+_ODD_HEIGHTS = 0.1
+"""Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
 
@@ -117,7 +120,7 @@ def examine(
         # A burst of one radio shows at the others that it talks to: the greatest stands for all.
         findings.append(burst_finding(sources, found[0], rows))
         named.add(sources.names[found[0].source])
-    findings += _closures(graph, weights)
+    findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm)
     at_fault = {one.subject for one in findings if one.kind in LASTING_ODOMETRY}
     factors, noisy = _odometry(graph, windows, false_alarm, config, at_fault)
     findings += [finding for finding in noisy if finding.subject not in named]
@@ -285,6 +288,29 @@ def _closures(graph: Graph, weights: Mapping[str, Array]) -> list[Finding]:
     text = (f'{len(rejected)} of {total} loop closures are rejected, the newest {which} '
             f'(claimed within {1 / np.sqrt(rel.tau[row]):.2g} m)')
     return [Finding('closures_rejected', 'loop closures', text, float(len(rejected)))]
+
+
+def _levels(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], false_alarm: float
+) -> list[Finding]:
+    """Robots of whose heights more do not fit than an altimeter has errors."""
+    table = graph.heights
+    if 'heights' not in weights or not len(table):
+        return []
+    found = []
+    residual = np.concatenate([
+        part.errors(estimate.points, estimate.rows) for part in graph.height_residuals()])
+    owner = np.where(table.point >= 0, graph.poses.robot[table.point], -1)
+    for number, name in enumerate(graph.robots):
+        own = np.flatnonzero(owner == number)
+        far = own[weights['heights'][own] < REJECTED_WEIGHT]
+        if exceeds(len(far), len(own), _ODD_HEIGHTS, false_alarm):
+            share, size = 100 * len(far) / len(own), -float(np.median(residual[far]))
+            found.append(Finding(
+                'heights_rejected', name, f'{share:.0f} % of the heights of {name} do not fit, by '
+                f'{size:+.1f} m: what is below is not the floor, or its altimeter drifts',
+                share, '%'))
+    return found
 
 
 def _odometry(

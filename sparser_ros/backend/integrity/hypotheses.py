@@ -32,6 +32,10 @@ HEIGHT = 'height_missing'
 _LEAST_HEIGHT_M, _MOST_HEIGHT_M = 0.7, 6.0
 """Heights below which nobody need be asked for it (5 cm at 5 m), and above which it is no ceiling.
 """
+ALTIMETER = 'altimeter_drift'
+"""Kind of a barometer that wanders more than it claims, since one of these shares of the time."""
+_DRIFTING_SINCE, _DRIFT_FLOOR_M, _LONGEST_DRIFT_S = (0.0, 0.4, 0.7), 0.2, 300.0
+"""The errors of a sound one stay within that floor; of a faulty one the newest stretch is seen."""
 ANTENNA = 'antenna_misplaced'
 """Kind of an antenna that stands elsewhere than configured."""
 
@@ -106,7 +110,8 @@ def hypotheses_of(
     return [
         *(_shared(build, sources, one, config) for one in shared),
         *_biases(build, sources, config), *_places(build, sources, config),
-        *_heights(build, sources), *_antennas(build, sources, config), *_odometry(build, config)]
+        *_heights(build, sources), *_altimeters(build), *_antennas(build, sources, config),
+        *_odometry(build, config)]
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -181,6 +186,43 @@ def _heights(build: _Columns, sources: RangeEnds) -> list[Hypothesis]:
             build.model.starts['ranges'] + own, (root / (2 * length))[own, None]),
         _LEAST_HEIGHT_M**2, _hangs(subject), least=0.0, most=_MOST_HEIGHT_M**2)
         for subject, own in rows if len(own)]
+
+
+def _altimeters(build: _Columns) -> list[Hypothesis]:
+    """The heights of one robot drift at a constant rate since a time, by theta until now.
+
+    Robots in space follow their altimeters: odometry bends by as much, a little in each step.
+    """
+    graph, table = build.graph, build.graph.heights
+    if not len(table):
+        return []
+    root = build.root('heights', table.precision)
+    owner = np.where(table.point >= 0, graph.poses.robot[table.point], -1)
+    found = []
+    for number, name in enumerate(graph.robots):
+        own = np.flatnonzero(owner == number)
+        if len(own) < 2:
+            continue
+        seconds = (table.stamp_ns[own] - table.stamp_ns[own].max()) * 1e-9
+        span = min(float(-seconds.min()), _LONGEST_DRIFT_S)
+        for share in _DRIFTING_SINCE:
+            length = max((1 - share) * span, 1e-3)
+            ramp = np.clip(1 + seconds / length, 0.0, 1.0)
+            found.append(Hypothesis(
+                ALTIMETER, name, build.matrix(
+                    build.model.starts['heights'] + own, (root[own] * ramp)[:, None]),
+                _DRIFT_FLOOR_M, _drifts(name, length), len(_DRIFTING_SINCE)))
+    return found
+
+
+def _drifts(name: str, seconds: float) -> Callable[[Array], Finding]:
+    def finding(theta: Array) -> Finding:
+        which = 'high' if theta[0] > 0 else 'low'
+        return Finding(
+            ALTIMETER, name, f'the heights of {name} have come to be {abs(theta[0]):.1f} m too '
+            f'{which} within {seconds:.0f} s: its altimeter drifts, or stands over something else',
+            float(theta[0]), 'm')
+    return finding
 
 
 def _hangs(subject: str) -> Callable[[Array], Finding]:

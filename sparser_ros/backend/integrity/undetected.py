@@ -36,16 +36,18 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
-from .hypotheses import ANTENNA, Hypothesis
+from .hypotheses import ALTIMETER, ANTENNA, Hypothesis
 from .linear_model import Scores, keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS, SCALE, TURN, OdometryErrors
 
 LASTING = frozenset({
-    'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn', ANTENNA})
+    'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn', ANTENNA,
+    ALTIMETER})
 """Faults that go on. A jump or a burst is tested where a residual shows it."""
-_NOT_IN_LEVELS = frozenset({ANTENNA})
+_NOT_IN_LEVELS = frozenset({ANTENNA, ALTIMETER})
 """Faults that count as soon as data speak for them: who measured a lever arm is not off by half a
-metre once in a hundred times, and a robot that hardly turns does not show it."""
+metre once in a hundred times, and a robot that hardly turns does not show it. Nor does a robot that
+flies straight on show a drift of its altimeter."""
 TAKEN, DROPPED = 0.5, 0.1
 """Probability of a fault of odometry from which on the map is solved with its size, and odds below
 which it no longer is. Solving for a fault that is none hides the true one: it must be likelier than
@@ -56,6 +58,7 @@ _WORDS = {
     'beacon_misplaced': 'beacon {} does not stand where it is configured',
     'odometry_scale': 'the odometry of {} is too long or too short',
     'odometry_turn': 'the odometry of {} turns by itself',
+    ALTIMETER: 'the altimeter of {} drifts',
     ANTENNA: 'the antenna of {} does not stand where its lever_arm says',
 }
 

@@ -244,6 +244,7 @@ def increment_message(
         'robots': list(increment.robots),
         'landmarks': list(increment.landmarks.names),
         'newest_stamp_ns': increment.newest_stamp_ns,
+        'unlevelled': list(increment.unlevelled),
     }
     values.update({name: _packed(part, name, arrays) for name, part in parts.items()})
     return encode(kind, values, arrays)
@@ -257,7 +258,7 @@ def increment_of(packet: Packet) -> Increment:
     return Increment(
         sequence=values['sequence'], robots=tuple(values['robots']), landmarks=landmarks,
         newest_stamp_ns=values['newest_stamp_ns'], poses=poses_from(arrays),
-        measurements=tables_from(arrays))
+        unlevelled=tuple(values['unlevelled']), measurements=tables_from(arrays))
 
 
 def verdict_message(verdict: Verdict, answer: Answer) -> bytes:

@@ -100,7 +100,12 @@ class Auditor:
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
+        before = self._store.unlevelled
         added = self._store.add(increment, first=first)
+        if self._store.unlevelled != before:
+            # Faults and places found so far rest on a vertical that was none.
+            self._faults.forget()
+            self._rule = ScratchRule()
         self._growth.note(self._store.n_measurements, time.monotonic())
         return added
 

@@ -18,6 +18,7 @@ from .solution import Location
 
 RULED = 'the operator has said what to leave out'
 CALIBRATED = 'the radios were calibrated'
+UNLEVELLED = 'verticals were found to be wrong'
 """Reasons of an audit."""
 
 
@@ -48,6 +49,7 @@ class DueRule:
         self._last: _Counts | None = None
         self._rulings = Rulings()
         self._errors = RadioErrors()
+        self._unlevelled: tuple[str, ...] = ()
         self.sequence = -1
         """Newest increment of the last audit, also of one that could not tell; -1 = none."""
 
@@ -60,12 +62,15 @@ class DueRule:
         """What else than data is new since the last audit, or ''."""
         if store.rulings != self._rulings:
             return RULED
+        if store.unlevelled != self._unlevelled:
+            return UNLEVELLED
         return CALIBRATED if store.radio_errors != self._errors else ''
 
     def begin(self, store: GraphStore) -> int:
         """An audit of the graph begins; returns `sequence` of the one before."""
         before, self.sequence = self.sequence, store.sequence
         self._rulings, self._errors = store.rulings, store.radio_errors
+        self._unlevelled = store.unlevelled
         return before
 
     def audited(self, store: GraphStore) -> None:

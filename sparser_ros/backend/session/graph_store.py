@@ -19,6 +19,7 @@ from ...graph import (
     Ranges,
     RelativePoses,
     Table,
+    Verticals,
     concatenated,
     empty_graph,
 )
@@ -45,6 +46,7 @@ def merged(increments: list[Increment]) -> Increment:
         poses=concatenated([one.poses for one in increments]),
         landmarks=_joined([one.landmarks for one in increments]),
         newest_stamp_ns=max(one.newest_stamp_ns for one in increments),
+        unlevelled=last.unlevelled,
         **parts,
     )
 
@@ -78,7 +80,7 @@ class GraphStore:
     Ranges that are long by a known length are corrected there (range_corrections.py), those of
     radios with known errors as well (radio_errors.py). Variances are there as residuals show them
     (integrity/noise.py); what the operator doubts has a smaller weight. Beacons that were moved
-    away from their known place have none there.
+    away from their known place have none there, robots whose verticals are wrong none of these.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -101,6 +103,8 @@ class GraphStore:
         """`whole` as it was, and without errors of radios."""
         self._rulings = Rulings()
         self._released: tuple[str, ...] = ()
+        self.unlevelled: tuple[str, ...] = ()
+        """Robots whose verticals are left out, as the newest increment says."""
         self._robots: dict[int, tuple[int, ...]] = {}
         self.sequence = -1
         self.newest_stamp_ns = 0
@@ -121,6 +125,7 @@ class GraphStore:
                 f'increment {begin} follows {self.sequence}: one in between is missing; '
                 'send them in order')
         self._waiting.append(increment)
+        self.unlevelled = increment.unlevelled
         self.sequence = increment.sequence
         self.newest_stamp_ns = max(self.newest_stamp_ns, increment.newest_stamp_ns)
         for name in self._ends:
@@ -205,7 +210,7 @@ class GraphStore:
         return bool(
             self._excluded or len(self._doubted) or len(self._cut) or len(self._corrections)
             or self._odometry_errors or self._radio_errors
-            or self._rulings.entries or self._released)
+            or self._rulings.entries or self._released or self.unlevelled)
 
     @property
     def whole(self) -> Graph:
@@ -356,6 +361,10 @@ class GraphStore:
             keep &= ~np.isin(first + np.arange(len(table)), self._doubted)
         if name == 'relative_poses' and len(self._cut):
             keep &= ~np.isin(first + np.arange(len(table)), self._cut)
+        if isinstance(table, Verticals) and self.unlevelled:
+            keep &= ~np.isin(
+                self._whole.poses.robot[table.i],
+                [self._whole.robots.index(name) for name in self.unlevelled])
         if isinstance(table, PointPriors) and self._released:
             moved = np.flatnonzero(np.isin(self._whole.landmarks.names, self._released))
             keep &= ~np.isin(table.point, ~moved)

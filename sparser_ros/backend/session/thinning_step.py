@@ -56,7 +56,8 @@ def thinned(
     graph = found.graph
     increment = Increment(
         store.sequence, graph.robots, graph.poses, graph.landmarks,
-        newest_stamp_ns=store.newest_stamp_ns, measurements=graph.tables())
+        newest_stamp_ns=store.newest_stamp_ns, unlevelled=store.unlevelled,
+        measurements=graph.tables())
     edges = np.full(len(store.whole.relative_poses), -1, dtype=np.int64)
     edges[store.original(RELATIVE, np.arange(len(part.relative_poses)))] = (
         found.renumbering.next_edge)

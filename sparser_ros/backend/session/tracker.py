@@ -55,6 +55,8 @@ class Tracker:
         self._map: PlacedMap | None = None
         self._frame_key: FrameKey | None = None
         self._names: tuple[str, ...] = ()
+        self._unlevelled: tuple[str, ...] = ()
+        """Robots of which the map has no verticals."""
         self._verdict: Verdict | None = None
         """The newest one that tells something."""
         self._audited = -1
@@ -267,6 +269,10 @@ class Tracker:
         news, self._news = self._news, []
         assert self._map is not None
         try:
+            if self._store.unlevelled != self._unlevelled and self._good is not None:
+                # Rows of earlier increments are left out: the map is made anew.
+                self._map, news = self._built(self._good[1], self._names), []
+            self._unlevelled = self._store.unlevelled
             if news:
                 self._map.add(self._as_solved(merged(news)))
             stats = self._map.update(self._store.graph)

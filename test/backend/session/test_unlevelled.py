@@ -1,0 +1,81 @@
+"""Robots whose verticals are found to be wrong: these go, those of earlier increments as well."""
+
+import numpy as np
+import pytest
+from backend_world import config
+from flying_world import flying_graph
+
+from benchmark.stream import increments_of
+from sparser_ros.backend.process.wire import decode, increment_message, increment_of
+from sparser_ros.backend.session.graph_store import GraphStore, merged
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.thinning_step import thinned
+from sparser_ros.linalg.rotations import align, rotvec_to_matrix
+
+TICKS = 6
+
+
+def stream(since, tilt=0.5):
+    """(increments, truth): the odometry of B claims another vertical; it is known from `since`."""
+    graph, truth = flying_graph(7, steps=20, beacons=4)
+    of_b = graph.poses.robot[graph.verticals.i] == 1
+    # Odometry in a frame that is turned: up = R^T n, n not e_z.
+    frame = rotvec_to_matrix(np.array([[tilt, 0.0, 0.0]]))[0]
+    up = np.where(
+        of_b[:, None], np.einsum('kji,j->ki', truth.rotation[graph.verticals.i], frame[:, 2]),
+        graph.verticals.up)
+    graph = graph.replaced(verticals=graph.verticals.replaced(up=up))
+    increments = increments_of(graph, TICKS)
+    return [one.replaced(unlevelled=('B',)) if number >= since else one
+            for number, one in enumerate(increments)], truth
+
+
+def test_the_store_leaves_their_verticals_out():
+    increments, _ = stream(since=4)
+    store = GraphStore(3)
+    for one in increments[:4]:
+        store.add(one)
+    assert set(store.graph.poses.robot[store.graph.verticals.i]) == {0, 1}
+    for one in increments[4:]:
+        store.add(increment_of(decode(increment_message(one))))
+    graph = store.graph
+    assert store.unlevelled == ('B',)
+    assert set(graph.poses.robot[graph.verticals.i]) == {0}
+    assert len(store.whole.verticals) > len(graph.verticals)
+    news = store.newest(increments[-1])
+    assert set(graph.poses.robot[news.verticals.i]) <= {0}
+    together = GraphStore(3)
+    together.add(merged(increments), first=0)
+    assert len(together.graph.verticals) == len(graph.verticals)
+    drop = np.zeros(len(graph.poses), dtype=bool)
+    drop[10] = True
+    smaller = GraphStore(3)
+    smaller.add(thinned(increments, drop, 1000).increment, first=0)
+    assert smaller.unlevelled == ('B',)
+    assert set(smaller.graph.poses.robot[smaller.graph.verticals.i]) == {0}
+
+
+def test_the_map_is_made_anew_without_them():
+    """It is as one that never had them; before it is bent."""
+    since = 4
+    increments, truth = stream(since)
+    session, fresh = (Session(config(3)) for _ in range(2))
+    bent = None
+    for number, one in enumerate(increments):
+        session.add(one)
+        fresh.add(one.replaced(unlevelled=('B',)))
+        solution = session.solve()
+        bent = solution if number == since - 1 else bent
+    expected = fresh.solve()
+    stamps = session.graph.poses
+
+    def error(one):
+        place = one.estimate.translation
+        own = stamps.robot[:len(place)] * (len(truth.rotation) // 2) + stamps.index[:len(place)]
+        rotation, shift = align(place, truth.translation[own])
+        return float(np.max(np.linalg.norm(
+            place @ rotation.T + shift - truth.translation[own], axis=1)))
+
+    assert error(expected) < 0.3 and error(solution) < 0.3
+    assert error(bent) > 2 * error(solution)
+    assert solution.stats.cost_final == pytest.approx(expected.stats.cost_final, rel=1e-3)
