@@ -21,6 +21,7 @@ from ..backend.session.graph_store import GraphStore
 from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
 from ..backend.session.thinning_step import ThinningStep, possible, thinned
+from ..backend.session.treatment import Treatment
 from ..config.sparser import SparserConfig
 from ..frontend import Route
 from ..graph import Graph, Increment, Landmarks, Poses, Ranges, RelativePoses, Sightings
@@ -350,7 +351,7 @@ class HandedOver:
     def store(self, sequence: int, rulings: Rulings) -> GraphStore:
         """Increments 0..sequence under an operator's rulings; for a thread of its own."""
         store = GraphStore(self._dimension)
-        store.rule(rulings)
+        store.treat(Treatment(rulings=rulings))
         begin = 0
         for increment in tuple(self.increments[:self._until(sequence)]):
             store.add(increment, first=begin)

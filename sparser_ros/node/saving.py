@@ -179,7 +179,7 @@ def found_radios(
     """
     # The calibration takes 0.1 s to load, which the node need not wait for.
     from ..backend.integrity.hypotheses import ALL_RADIOS
-    from ..backend.session.radio_errors import BIAS
+    from ..backend.integrity.radio_errors import BIAS
     from ..backend.session.radio_findings import antennas_of
     from ..calibrate.radio_settings import moved_lever_arm, radios_of
 

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import numpy as np
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
@@ -14,6 +13,7 @@ from std_srvs.srv import SetBool, Trigger
 from ..backend.session.graph_store import GraphStore
 from ..backend.session.rejected import Unused, unused_of
 from ..backend.session.rulings import DOUBT, IGNORE, KINDS, Ruling, Rulings, count
+from ..backend.session.treatment import Treatment
 from ..config import ConfigError, SparserError
 from ..config.sparser import SparserConfig
 from ..msg import RejectedMeasurement
@@ -215,7 +215,7 @@ class Services:
         if solution is None:
             response.message = 'there is no solution yet'
             return response
-        faulty = np.zeros(0, dtype=np.int64) if kept is None else kept.verdict.doubted_ranges
+        faults = () if kept is None else kept.verdict.treatment.faults
         try:
             end = any_end(request.name, pipeline.config, pipeline.keyframes.landmarks)
         except ConfigError as error:
@@ -226,6 +226,7 @@ class Services:
 
         def described() -> tuple[int, list[RejectedMeasurement]]:
             store: GraphStore = pipeline.store_of(solution.sequence)
+            faulty = store.treated(Treatment(faults)).left_out('ranges')
             unused = unused_of(store.whole, solution, faulty, rulings, end)
             return len(unused), [_message(measurement) for measurement in unused[:most]]
 

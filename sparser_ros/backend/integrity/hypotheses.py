@@ -22,9 +22,8 @@ from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
 from .odometry_errors import ALL_ROBOTS
+from .radio_errors import ALL_RADIOS
 
-ALL_RADIOS = 'all radios'
-"""Subject of a length that all ranges share."""
 ALL_BEACONS = 'all beacons'
 """Subject of a height that all beacons share."""
 HEIGHT = 'height_missing'

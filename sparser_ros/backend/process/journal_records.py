@@ -12,7 +12,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,11 @@ import numpy as np
 
 from ...config import SparserError
 from ...graph import Increment
+from ..integrity.faults import BURST, MISPLACED, Fault
+from ..integrity.odometry_errors import OdometryErrors
+from ..integrity.radio_errors import RadioErrors
+from ..session.rulings import Rulings
+from ..session.treatment import Treatment
 from . import wire
 from .worker import KeptMap
 
@@ -340,11 +345,40 @@ def map_record(kept: KeptMap) -> Record:
 
 
 def _map_of(record: Record) -> KeptMap:
-    if record.kind == MAP:
-        return KeptMap(record.body, record.before, record.number)
     packet = wire.decode(record.body)
+    if record.kind == MAP:
+        return KeptMap(_since_treatments(record.body), record.before, record.number)
     epoch, thinnings = packet.answer.request, max(packet.answer.audit, 0)
-    return KeptMap(_since_layouts(packet), epoch, thinnings)
+    return KeptMap(_since_treatments(_since_layouts(packet)), epoch, thinnings)
+
+
+def _since_treatments(message: bytes) -> bytes:
+    """The message of a verdict that was written when faults were told by rows of a graph.
+
+    Names stay what they are. What was left out by rows counts again until the first audit, but for
+    what sources measure whose fault went on.
+    """
+    packet = wire.decode(message)
+    old = packet.values.get('verdict')
+    if not isinstance(old, dict) or 'treatment' in old:
+        return message
+    parts = replace(packet, values=old)
+    now = old.get('newest_stamp_ns', 0)
+    faults = [
+        *(Fault(kind, name, (size,)) for (kind, name), size in (
+            parts.part('odometry_errors', OdometryErrors).size.items()
+            if 'odometry_errors' in old else ())),
+        *(Fault(MISPLACED, name) for name in old.get('released', ())),
+        *(Fault(BURST, name, (0.0,), (), end_ns=now, held_ns=now, words=f'ranges of radio {name} '
+                'did not fit') for name in old.get('held_sources', ()) if now)]
+    treatment = Treatment(
+        tuple(faults),
+        parts.part('radio_errors', RadioErrors) if 'radio_errors' in old else RadioErrors(),
+        parts.part('rulings', Rulings) if 'rulings' in old else Rulings(),
+        tuple((sequence, level) for sequence, level in old.get('quarantined', ())))
+    packed = wire.decode(wire.message(wire.VERDICT, treatment=treatment)).values['treatment']
+    return wire.encode(
+        packet.kind, {**packet.values, 'verdict': {**old, 'treatment': packed}}, packet.arrays)
 
 
 def _since_layouts(packet: wire.Packet) -> bytes:

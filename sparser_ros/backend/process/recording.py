@@ -260,7 +260,7 @@ def _thinned(
     increments: list[Increment], frontend: Frontend, kept: KeptMap | None
 ) -> tuple[list[Increment], KeptMap | None]:
     """The increments after a thinning, where one was due then; and the map in their numbering."""
-    quarantined = () if kept is None else kept.verdict.quarantined
+    quarantined = () if kept is None else kept.verdict.treatment.quarantined
     drop = frontend.thin() if possible(quarantined) else None
     if drop is None:
         return increments, kept

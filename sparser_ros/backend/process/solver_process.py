@@ -21,9 +21,9 @@ from ...array_types import Array
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStatus
 from ...solver.trust_region import Observer
+from ..integrity.radio_errors import RadioErrors
 from ..session.auditor import Auditor
 from ..session.live_calibration import LiveCalibration
-from ..session.radio_errors import RadioErrors
 from ..session.renumbered import tracked_of
 from ..session.rulings import Rulings
 from ..session.session import Session

@@ -13,34 +13,39 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Estimate, Increment
+from ...graph.owners import stamps_of
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.noise import NoiseFound, noise_of
+from ..integrity.radio_errors import RadioErrors
 from . import quarantine, renumbered
 from .bound import Bound, bound_of
 from .contest import SAME_COST, Contest, SearchEnd
 from .due_rule import DueRule
+from .fault_search import Attempts, FaultSearch
+from .fault_trials import holding_back, look_for_faults, noted
 from .frame import Frame, frame_of
 from .gauge import at_heights, at_origin, initial_pose
 from .graph_store import GraphStore
 from .growth_clock import GrowthClock
 from .judgement import Judgement, against_rivals, determined, judged, seen_in, ties_of
 from .map_comparison import SAME_CHI_SQUARE, has_left, is_worse
+from .odometry_faults import solved_sizes
 from .quarantine import FAILURES
-from .radio_errors import RadioErrors
 from .rulings import Rulings
 from .runner import run
 from .scratch_rule import ScratchRule, Situation
 from .solved_map import SolvedMap
-from .source_faults import SourceFaults
 from .tail import with_tail
 from .tracked_map import TrackedMap
+from .treatment import Treated, Treatment
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued, placed
 
@@ -68,7 +73,7 @@ class Auditor:
         """The map of the last audit: where the next one starts."""
         self._gauge_name: str | None = None
         self._due, self._rule = DueRule(), ScratchRule()
-        self._faults = SourceFaults(self._store)
+        self._attempts = Attempts()
         self._growth = GrowthClock(_OUTGROWN)
         self._trials = 0
         self._noise = NoiseFound()
@@ -104,7 +109,7 @@ class Auditor:
         added = self._store.add(increment, first=first)
         if self._store.unlevelled != before:
             # Faults and places found so far rest on a vertical that was none.
-            self._faults.forget()
+            self._begin_anew(self._store.treatment)
             self._rule = ScratchRule()
         self._growth.note(self._store.n_measurements, time.monotonic())
         return added
@@ -115,7 +120,7 @@ class Auditor:
         What it says of robots is of the audit's data.
         """
         own = self._map
-        frame = self._frame() if verdict.kind is VerdictKind.BETTER_MAP else None
+        frame = self._frame(self._store.now) if verdict.kind is VerdictKind.BETTER_MAP else None
         if own is None or frame is None or own.sequence == self._store.sequence:
             return verdict
         estimate = with_tail(
@@ -130,7 +135,6 @@ class Auditor:
         Counts at the last audit are those that the thinned graph had then.
         """
         before, self._store = self._store, self._store.thinned(increment, to)
-        self._faults.thinned(self._store, to)
         self._due.thinned(before, self._store)
         self._map = None if self._map is None else renumbered.tracked_of(self._map, to)
         self.solved = self.bound = self._proved = None
@@ -143,19 +147,25 @@ class Auditor:
 
         Faults are looked for anew: those found so far rest on data that now count otherwise.
         """
-        if rulings != self._store.rulings:
-            self._faults.forget()
-        self._store.rule(rulings)
+        if rulings != self._store.treatment.rulings:
+            self._begin_anew(replace(self._store.treatment, rulings=rulings))
 
     def calibrate(self, errors: RadioErrors) -> None:
-        """Take these errors of radios off their ranges, and no others, from now on."""
-        if errors != self._faults.calibrated:
-            self._faults.calibrate(errors)
+        """Take these errors of radios off their ranges, and no others, from now on.
+
+        Faults are looked for anew: their lengths were measured otherwise.
+        """
+        if errors != self.calibrated:
+            self._begin_anew(replace(self._store.treatment, calibrated=errors))
+
+    def _begin_anew(self, treatment: Treatment) -> None:
+        self._store.treat(replace(treatment, faults=()))
+        self._attempts = Attempts()
 
     @property
     def calibrated(self) -> RadioErrors:
         """What a calibration takes off the ranges of radios."""
-        return self._faults.calibrated
+        return self._store.treatment.calibrated
 
     @property
     def retold(self) -> str:
@@ -180,36 +190,16 @@ class Auditor:
         """
         begin = time.perf_counter()
         self.scratch_s, self.postponed = 0.0, ''
-        if tracked is not None and tracked.quarantined:
-            self._store.exclude({**self._store.excluded, **dict(tracked.quarantined)})
-        self._faults.hold_back()
         before = self._due.begin(self._store)
-        contest, error = self._attempt(tracked)
-        if contest is None and error:
-            found = quarantine.culprits(
-                self._store.sequences(before), self._store.excluded,
-                lambda excluded: self._works(excluded, tracked))
-            self._store.exclude(found if found is not None else {})
-            contest, error = self._attempt(tracked)
-
+        treatment, contest, error = self._solvable(self._data_treated(tracked), before, tracked)
         if contest is None:
+            self._store.treat(treatment)
             if error:
                 self._due.failed(before)
             return self._completed(self._cannot_tell(error), request, begin)
-        # Faults are looked for under the noise that is claimed: they must not pass for noise.
-        self._noise = NoiseFound()
-        contest, judgement = self._faults.treated(
-            contest, self._judged, self._again, self.config,
-            denied=bool(tracked is not None and tracked.doubt))
-        self._noise, unclear = self._noise_in(contest), judgement
-
-        def judge(candidate: Contest) -> Judgement:
-            return self._judged(candidate).with_unclear(unclear)
-
-        contest, judgement = self._faults.solved_for(
-            contest, judge(contest), judge, self._again,
-            None if scratch is False else lambda rival: self._search(rival, request >= 0)[0],
-            self.config)
+        contest, judgement = self._with_faults(
+            contest, denied=bool(tracked is not None and tracked.doubt),
+            asked=request >= 0, scratch=scratch)
         now = self._situation(contest, tracked)
         reason = self._rule.reason(
             judgement, now, self.config.backend.audit, eager=self._bounded)
@@ -226,32 +216,82 @@ class Auditor:
         return self._completed(self._verdict(contest, tracked, judgement), request, begin)
 
     def _completed(self, verdict: Verdict, request: int, begin_s: float) -> Verdict:
-        """A verdict with what is left out of the graph, and what it answers."""
-        excluded = self._store.excluded
+        """A verdict with the treatment of its map, and what it answers."""
         self._due.audited(self._store)
-        verdict = self._faults.noted(verdict, self._store.whole, self.config.backend.integrity)
+        integrity, treatment = self.config.backend.integrity, self._store.treatment
+        verdict = noted(
+            verdict, treatment, self._store.whole, integrity.memory_s, integrity.window_s)
         return replace(
             verdict, request=request, final=not self.postponed,
-            quarantined=tuple(sorted(excluded.items())), rulings=self._store.rulings,
-            radio_errors=self._store.radio_errors, released=self._store.released,
-            findings=verdict.findings + quarantine.findings(excluded, self._store.subjects()),
+            findings=verdict.findings + quarantine.findings(
+                dict(treatment.quarantined), self._store.subjects()),
             seconds=time.perf_counter() - begin_s)
+
+    def _data_treated(self, tracked: TrackedMap | None) -> Treatment:
+        """The treatment in force, for data that came since the last audit."""
+        treatment, whole = self._store.treatment, self._store.whole
+        if tracked is not None and tracked.quarantined:
+            treatment = treatment.excluding(
+                {**dict(treatment.quarantined), **dict(tracked.quarantined)})
+        newest_ns = int(np.max(stamps_of(whole, whole.ranges), initial=0))
+        return holding_back(treatment, newest_ns)
+
+    def _solvable(
+        self, treatment: Treatment, before: int, tracked: TrackedMap | None
+    ) -> tuple[Treatment, Contest | None, str]:
+        """A treatment under which a warm start succeeds, its contest, or None and why not.
+
+        Increments after `before` with which it fails are left out.
+        """
+        contest, error = self._attempt(treatment, tracked)
+        if contest is None and error:
+            found = quarantine.culprits(
+                self._store.sequences(before), dict(treatment.quarantined),
+                lambda excluded: self._works(treatment.excluding(excluded), tracked))
+            treatment = treatment.excluding(found or {})
+            contest, error = self._attempt(treatment, tracked)
+        return treatment, contest, error
+
+    def _with_faults(
+        self, contest: Contest, *, denied: bool, asked: bool, scratch: bool | None
+    ) -> tuple[Contest, Judgement]:
+        """The best map beside what is at fault, which is in force from then on; its judgement.
+
+        Faults are looked for under the noise that is claimed: they must not pass for noise.
+        """
+        self._noise = NoiseFound()
+        search = FaultSearch(
+            self._store, contest, self._solved, self._judged, self._attempts, self.config)
+        look_for_faults(search, denied=denied)
+        self._noise, open_causes = self._noise_in(search.contest), search.judgement
+        search = FaultSearch(
+            self._store, search.contest, self._solved,
+            lambda one: self._judged(one).with_unclear(open_causes), self._attempts, self.config)
+        if self.config.backend.integrity.solve_odometry:
+            search.run(partial(solved_sizes, elsewhere=None if scratch is False else (
+                lambda one: self._search(one, asked)[0])))
+        self._store.treat(search.treatment)
+        return search.contest, search.judgement
 
     def _judged(self, contest: Contest) -> Judgement:
         return judged(
-            contest, seen_in(contest, self.config, self._noise.noise), self._store.graph,
-            self.config, self._store.odometry_errors, self._noise.noise)
+            contest, seen_in(contest, self.config, self._noise.noise), self.config,
+            self._noise.noise)
 
-    def _attempt(self, tracked: TrackedMap | None) -> tuple[Contest | None, str]:
+    def _attempt(
+        self, treatment: Treatment, tracked: TrackedMap | None
+    ) -> tuple[Contest | None, str]:
         """The candidates of a warm start, or None and why not ('' = nothing to place)."""
         try:
-            frame = self._frame()
+            data = self._store.treated(treatment)
+            frame = self._frame(data)
             if frame is None:
                 return None, ''
-            contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config)
+            contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config, data)
             contest.from_present(self._due.rows)
             if tracked is not None and has_left(
-                    frame, tracked, self._map, self._store.rows_until, self.config):
+                    frame, tracked, self._map, partial(self._store.rows_until, data=data),
+                    self.config):
                 contest.from_hypothesis('the last audit', self._guess(frame, None))
         except FAILURES as error:
             return None, f'{type(error).__name__}: {error}'
@@ -270,9 +310,12 @@ class Auditor:
         except FAILURES:
             return NoiseFound()
 
-    def _again(self, contest: Contest, start: Estimate) -> Contest | None:
-        """A contest for the graph as it is now, from a map of an earlier one."""
-        frame = self._frame()
+    def _solved(
+        self, treatment: Treatment, contest: Contest, start: Estimate
+    ) -> Contest | None:
+        """A warm start for the graph under a treatment, from a map of an earlier contest."""
+        data = self._store.treated(treatment)
+        frame = self._frame(data)
         if frame is None:
             return None
         before = contest.frame
@@ -283,7 +326,7 @@ class Auditor:
         names = tuple(sorted(frame.names(mask)))
         known = TrackedMap(
             self._store.sequence, start, names, contest.frame.anchored)
-        other = Contest(frame, self._guess(frame, known), self._pose, self.config)
+        other = Contest(frame, self._guess(frame, known), self._pose, self.config, data)
         other.from_present((len(frame.graph.ranges), len(frame.graph.relative_poses)))
         return other
 
@@ -298,8 +341,7 @@ class Auditor:
             after = self._judged(contest)
         else:
             after = replace(before, segments=against_rivals(
-                before.segments, contest, self.config, before.undetected,
-                self._store.odometry_errors, self._noise.noise))
+                before.segments, contest, self.config, before.undetected, self._noise.noise))
         return after, end
 
     def _search(self, contest: Contest, asked: bool) -> tuple[bool, SearchEnd]:
@@ -344,11 +386,10 @@ class Auditor:
             self._store.n_measurements, ties[:count], '' if tracked is None else tracked.doubt,
             lambda: determined(contest, self.config))
 
-    def _works(self, excluded: quarantine.Excluded, tracked: TrackedMap | None) -> bool:
-        """Whether a warm solve succeeds without these increments."""
-        self._store.exclude(excluded)
+    def _works(self, treatment: Treatment, tracked: TrackedMap | None) -> bool:
+        """Whether a warm solve succeeds under a treatment."""
         try:
-            frame = self._frame()
+            frame = self._frame(self._store.treated(treatment))
             if frame is None:
                 return True
             graph = frame.subgraph.graph
@@ -357,8 +398,8 @@ class Auditor:
         except FAILURES:
             return False
 
-    def _frame(self) -> Frame | None:
-        frame = frame_of(self._store.graph, self.config, self._gauge_name)
+    def _frame(self, data: Treated) -> Frame | None:
+        frame = frame_of(data.graph, self.config, self._gauge_name)
         if frame is not None:
             self._gauge_name = frame.gauge_name
         return frame
@@ -392,7 +433,8 @@ class Auditor:
         best, present = contest.best, contest.candidates[0]
         better = present.value - best.value > max(SAME_COST * best.value, SAME_CHI_SQUARE)
         if new or better or is_worse(
-                contest.frame, tracked, best.whole, self._store.rows_until, self.config):
+                contest.frame, tracked, best.whole,
+                partial(self._store.rows_until, data=contest.data), self.config):
             return VerdictKind.BETTER_MAP
         if found.ambiguous:
             return VerdictKind.AMBIGUOUS
@@ -410,7 +452,7 @@ class Auditor:
         own = frame.subgraph
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
-            best.result.stats.weights, self._store.radio_errors)
+            best.result.stats.weights, contest.data.treatment.radio_errors)
         self._due.end(self._store, frame.graph, found)
         stats = best.result.stats
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from ...solver.robust import squared_threshold
 from .frame import Frame
 from .gauge import at_origin
 from .runner import odometry_only, run, run_from_scratch, value_of
+from .treatment import Treated
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -61,10 +63,19 @@ class Contest:
     """The candidates for one frame so far."""
 
     def __init__(
-        self, frame: Frame, guess: Estimate, pose: tuple[Array, Array], config: SparserConfig
+        self, frame: Frame, guess: Estimate, pose: tuple[Array, Array], config: SparserConfig,
+        data: Treated,
     ) -> None:
         self.frame, self.guess, self.pose, self.config = frame, guess, pose, config
+        self.data = data
+        """The graph that the frame is of, and the treatment that made it."""
         self.candidates: list[Candidate] = []
+
+    def under(self, data: Treated) -> Contest:
+        """The same candidates as the start of what follows under another treatment."""
+        other = copy(self)
+        other.data = data
+        return other
 
     @property
     def best(self) -> Candidate:

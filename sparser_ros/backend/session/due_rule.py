@@ -9,9 +9,9 @@ import numpy as np
 from ...array_types import Index, Mask
 from ...config.backend_config import AuditConfig
 from ...graph import Graph
+from ..integrity.radio_errors import RadioErrors
 from .graph_store import GraphStore
 from .judgement import Judgement, ties_of
-from .radio_errors import RadioErrors
 from .rulings import Rulings
 from .scratch_rule import DOUBT_GROWTH
 from .solution import Location
@@ -60,22 +60,23 @@ class DueRule:
 
     def retold(self, store: GraphStore) -> str:
         """What else than data is new since the last audit, or ''."""
-        if store.rulings != self._rulings:
+        if store.treatment.rulings != self._rulings:
             return RULED
         if store.unlevelled != self._unlevelled:
             return UNLEVELLED
-        return CALIBRATED if store.radio_errors != self._errors else ''
+        return CALIBRATED if store.treatment.radio_errors != self._errors else ''
 
     def begin(self, store: GraphStore) -> int:
         """An audit of the graph begins; returns `sequence` of the one before."""
         before, self.sequence = self.sequence, store.sequence
-        self._rulings, self._errors = store.rulings, store.radio_errors
+        self._rulings = store.treatment.rulings
+        self._errors = store.treatment.radio_errors
         self._unlevelled = store.unlevelled
         return before
 
     def audited(self, store: GraphStore) -> None:
         """The audit ends: what it has taken off ranges itself is no news."""
-        self._errors = store.radio_errors
+        self._errors = store.treatment.radio_errors
 
     def failed(self, before: int) -> None:
         """The audit ended with an error: another try may succeed."""

@@ -70,24 +70,23 @@ class Judgement:
 
 
 def judged(
-    contest: Contest, seen: Observability, whole_graph: Graph, config: SparserConfig,
-    errors: OdometryErrors, noise: Noise,
+    contest: Contest, seen: Observability, config: SparserConfig, noise: Noise
 ) -> Judgement:
-    """Judge the best candidate; `whole_graph` still has the absolute data.
+    """Judge the best candidate.
 
-    `errors` are taken off the odometry of both graphs. Faults are named beside the noise that
-    measurements claim; what they determine, and which faults may hide, follows `noise`.
+    Faults are named beside the noise that measurements claim; what they determine, and which
+    faults may hide, follows `noise`.
     """
-    frame, best = contest.frame, contest.best
+    frame, best, errors = contest.frame, contest.best, contest.data.treatment.odometry_errors
     weights = weights_of_rows(frame, best.result.stats.weights)
     located = seen.landmark_located & frame.mask[len(frame.segments):]
-    withheld, findings = _frame_of_map(frame, best.whole, located, whole_graph, config)
+    withheld, findings = _frame_of_map(
+        frame, best.whole, located, contest.data.graph, config)
     found = beside = _examined(best, frame, config, errors, Noise())
     if noise:
         beside = _examined(best, frame, config, errors, noise)
     segments = against_rivals(
-        _segments(frame, seen, weights, config), contest, config, beside.undetected, errors,
-        noise)
+        _segments(frame, seen, weights, config), contest, config, beside.undetected, noise)
     whole = () if found.gate.passed else tuple(
         reason for reason in found.gate.reasons if reason not in found.gate.robots.values())
     undetected = beside.undetected
@@ -101,9 +100,10 @@ def judged(
 
 def against_rivals(
     segments: tuple[SegmentVerdict, ...], contest: Contest, config: SparserConfig,
-    hidden: HiddenFaults | None, errors: OdometryErrors, noise: Noise,
+    hidden: HiddenFaults | None, noise: Noise,
 ) -> tuple[SegmentVerdict, ...]:
     """Verdicts once more, beside the other candidates; `hidden` are the faults at the best one."""
+    errors = contest.data.treatment.odometry_errors
     return with_rivals(
         segments, contest, config.backend, hidden,
         lambda one: _examined(one, contest.frame, config, errors, noise).undetected)

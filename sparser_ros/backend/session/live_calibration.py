@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...graph.finding import Finding
+from ..integrity.radio_errors import RadioErrors
 from .quarantine import FAILURES
-from .radio_errors import RadioErrors
 from .solved_map import SolvedMap
 
 if TYPE_CHECKING:

@@ -1,36 +1,44 @@
-"""Odometry at fault: what of it an auditor's graph leaves out, or gives less weight.
+"""Faults of odometry: a wrong length or rate of turning, and stretches in which it does not hold.
 
-Odometry that is wrong by a share of its length or a rate of turning is corrected, its size being a
-part of the map (integrity/odometry_errors.py). A stretch that ranges deny altogether is left out
-(failed_odometry.py).
+What is wrong by a share of its length or a rate of turning is corrected, its size being a part of
+the map (integrity/odometry_errors.py). Wheels that slip and frozen sources give no sign of their
+own: ranges deny them, and robust kernels doubt ranges. So the graph is also solved with odometry
+doubted: where that map is far better than any that believes the odometry, what it rejects is left
+out. The stretch after that is placed by its ranges, as after a restart. What was measured in
+between is left out too: nothing ties the poses there to each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...array_types import Index
+from ...array_types import Index, Mask
 from ...config.backend_config import IntegrityConfig
-from ...graph import Estimate
+from ...graph import Estimate, Graph, range_residuals, squared_residuals
 from ...graph.finding import Finding
-from ...graph.thinning import RELATIVE, Renumbering
-from ..integrity.odometry_errors import SCALE, OdometryErrors
-from .contest import Contest
-from .failed_odometry import OdometryFailure, failures, loose_cost, loose_map
-from .graph_store import GraphStore
-from .judgement import Judgement
+from ...graph.owners import stamps_of
+from ...graph.thinning import RELATIVE
+from ...solver.robust import KERNELS, squared_threshold
+from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
+from ..integrity.examine import LASTING_ODOMETRY
+from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
+from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
+from .contest import WIDEST, Contest
+from .fault_search import Candidate, FaultSearch
+from .map_costs import robust_cost
+from .range_faults import median_error
+from .runner import run
+from .treatment import Treatment
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
-Again = Callable[[Contest, Estimate], Contest | None]
-"""A contest for the graph as it is now, from the map of an earlier one."""
 Search = Callable[[Contest], bool]
 """Adds candidates from elsewhere to a contest; whether one is better than the best before."""
-
 _FAR_FETCHED = 3.0
 """Standard deviations of the size of faults (`fault_size` times their floor) beyond which an error
 of odometry is not believed: 60 % of its length, 103 degrees a minute by default."""
@@ -38,100 +46,41 @@ _MOST_ROUNDS = 4
 """Warm solves of one audit: a fault more, and sizes beside each other."""
 _SAME = 0.1
 """Of the floor of a fault: what no map shows."""
-_NONE = np.zeros(0, dtype=np.int64)
+_CHANCE = 0.01
+"""Probability, of ranges that fit as others do, of being taken for ranges that do not."""
+TOGETHER_S = 10.0
+"""What fails again within this time has failed all the while."""
 
 
-class OdometryFaults:
-    """The faults of odometry known so far; what they change is set in the graph's store."""
+def solved_sizes(search: FaultSearch, elsewhere: Search | None) -> Iterator[Candidate]:
+    """Maps with the sizes of faults of odometry that go on, where these are likely.
 
-    def __init__(self, store: GraphStore) -> None:
-        self._store = store
-        self._failed: list[OdometryFailure] = []
+    A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
+    off only once a search `elsewhere` has found no better map without it; None = not now.
 
-    def thinned(self, store: GraphStore, to: Renumbering) -> None:
-        """Go on with the store of a thinned graph."""
-        self._store = store
-        self.leave_out([one.thinned(to) for one in self._failed])
-
-    def forget(self) -> None:
-        """Everything counts again as it came."""
-        self._store.steer(OdometryErrors())
-        self.leave_out([])
-
-    @property
-    def ranges(self) -> Index:
-        """Rows, in the sum of all increments, of ranges that were measured meanwhile."""
-        return np.unique(np.concatenate([_NONE, *(one.ranges for one in self._failed)]))
-
-    def findings(self, since_s: float) -> tuple[Finding, ...]:
-        """What is known, without failures that ended before `since_s` (s since the first pose)."""
-        return tuple(one.finding for one in self._failed if one.end_s >= since_s)
-
-    def failed(
-        self, contest: Contest, start: Estimate, config: SparserConfig
-    ) -> tuple[Estimate, float] | None:
-        """Leave out odometry that does not hold; the map without it and its cost, None = all holds.
-
-        The map is of the whole graph, the cost that of the contest's subgraph with odometry
-        doubted. What was left out before stays out.
-        """
-        found = loose_map(contest, start, config)
-        if found is None:
-            return None
-        own = contest.frame.subgraph
-        rows = self._store.original(RELATIVE, own.rows[RELATIVE][found.broken])
-        self.add(rows)
-        return own.into(start, found.estimate), loose_cost(contest, found.estimate, config)
-
-    @property
-    def all_failed(self) -> list[OdometryFailure]:
-        """What is left out."""
-        return list(self._failed)
-
-    def add(self, edges: Index) -> None:
-        """Leave these rows of odometry out as well."""
-        self.leave_out(failures(
-            self._store.whole, np.union1d(self._store.left_out_odometry, edges)))
-
-    def leave_out(self, failed: list[OdometryFailure]) -> None:
-        """Leave out these, and no others."""
-        self._failed = failed
-        self._store.cut(np.unique(np.concatenate([_NONE, *(one.edges for one in failed)])))
-
-    def solved_for(
-        self, contest: Contest, judgement: Judgement, judge: Callable[[Contest], Judgement],
-        again: Again, search: Search | None, integrity: IntegrityConfig,
-    ) -> tuple[Contest, Judgement]:
-        """The map with the sizes of faults of odometry that go on, where these are likely.
-
-        A wrong map may need such a fault, and fits well with it from then on. So a new one is taken
-        off only once a `search` has found no better map without it; None = not now.
-
-        An error that no odometry has is another fault's work, on every robot that seems to have
-        one: its cause is not known, and these robots are withdrawn as long as it shows.
-        """
-        searched = False
-        for _ in range(_MOST_ROUNDS):
-            before, errors = self._store.odometry_errors, judgement.errors
-            if any(far_fetched(kind, size, integrity) for (kind, _), size in errors.size.items()):
-                break
-            if errors.size.keys() - before.size.keys() and not searched:
-                if search is not None and search(contest):
-                    judgement, searched = judge(contest), True
-                    continue
-                searched = search is not None
-                if not searched:
-                    errors = OdometryErrors({
-                        name: size for name, size in errors.size.items() if name in before.size})
-            if not _differ(before, errors, integrity):
-                break
-            self._store.steer(errors)
-            other = again(contest, contest.best.whole)
-            if other is None:
-                self._store.steer(before)
-                break
-            contest, judgement = other, judge(other)
-        return contest, judgement
+    An error that no odometry has is another fault's work, on every robot that seems to have
+    one: its cause is not known, and these robots are withdrawn as long as it shows.
+    """
+    integrity, searched = search.integrity, False
+    for _ in range(_MOST_ROUNDS):
+        before, errors = search.treatment.odometry_errors, search.judgement.errors
+        if any(far_fetched(kind, size, integrity) for (kind, _), size in errors.size.items()):
+            break
+        if errors.size.keys() - before.size.keys() and not searched:
+            if elsewhere is not None and elsewhere(search.contest):
+                searched = True
+                yield Candidate(search.contest)
+                continue
+            searched = elsewhere is not None
+            if not searched:
+                errors = OdometryErrors({
+                    name: size for name, size in errors.size.items() if name in before.size})
+        if not _differ(before, errors, integrity):
+            break
+        yield from search.go_on(search.treatment.but(SCALE, TURN).beside(*(
+            Fault(kind, subject, (size,)) for (kind, subject), size in errors.size.items())))
+        if search.treatment.odometry_errors != errors:
+            break
 
 
 def _differ(before: OdometryErrors, after: OdometryErrors, config: IntegrityConfig) -> bool:
@@ -149,3 +98,194 @@ def _floor(kind: str, config: IntegrityConfig) -> float:
 def far_fetched(kind: str, size: float, config: IntegrityConfig) -> bool:
     """Whether odometry is said to be wrong by far more than faults of odometry are."""
     return bool(abs(size) > _FAR_FETCHED * config.fault_size * _floor(kind, config))
+
+
+def _size_of(finding: Finding) -> float:
+    """Of a lasting fault of odometry, in the units of its parameter."""
+    return finding.value / 100 if finding.kind == SCALE else float(np.radians(finding.value / 60))
+
+
+def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
+    """Where newest data do not fit: the map without odometry that all of them deny.
+
+    Or believe again what was left out, where that is no better after all. Not where odometry is
+    wrong by a share or a rate: that explains it from the beginning on. `denied`: newest
+    measurements contradict the map of the tracker.
+    """
+    found = search.judgement
+    troubled = (denied or found.bursts or found.gate_robots) and not any(
+        one.kind in LASTING_ODOMETRY and not far_fetched(
+            one.kind, _size_of(one), search.integrity) for one in found.findings)
+    if search.config.solver.robust.kernel == 'none' or not search.due(FAILED, bool(troubled)):
+        return
+    contest = _with_failures(search)
+    if contest is None and search.treatment.of(FAILED):
+        contest = _with_none(search)
+    if contest is not None:
+        search.attempts.retries[FAILED].succeeded()
+        yield Candidate(contest)
+
+
+def _believing(search: FaultSearch) -> tuple[Treatment, Contest | None]:
+    """With ranges that are held back, which may be right, and the odometry wrong."""
+    treatment = search.treatment.without(one for one in search.treatment.faults if one.open)
+    return treatment, search.contest if treatment == search.treatment else search.solved(treatment)
+
+
+def _with_failures(search: FaultSearch) -> Contest | None:
+    """The contest without odometry that fails, beside what is left out; None = there is none.
+
+    The map with odometry doubted must fit the ranges. It must be better than the present one,
+    and than those in which the ranges are wrong instead, by what a wrong one leads by chance.
+    """
+    config, start = search.config, search.estimate
+    treatment, base = _believing(search)
+    loose = None if base is None else loose_map(base, start, config)
+    if base is None or loose is None:
+        return None
+    subgraph = base.frame.subgraph
+    whole = subgraph.into(start, loose.estimate)
+    edges = base.data.original(RELATIVE, subgraph.rows[RELATIVE][loose.broken])
+    known = treatment.of(FAILED)
+    failed = failures(search.whole, np.union1d(edges_of(known, search.whole), edges))
+    spans = [one.spans for one in known]
+    suspects = [one for one in failed if one.spans not in spans]
+    limit = loose_cost(base, loose.estimate, config) + search.flip_cost
+    if (not all(fits_since(one, base.data.unbiased, whole) for one in suspects)
+            or limit > _cost(base, start, config)
+            or limit > _cost_without(search, treatment, suspects, base)):
+        return None
+    return search.solved(treatment.but(FAILED).beside(*failed), base, whole)
+
+
+def _with_none(search: FaultSearch) -> Contest | None:
+    """The contest with all odometry, where that is better; None where it is not."""
+    config, start = search.config, search.estimate
+    treatment, _ = _believing(search)
+    base = search.solved(treatment.but(FAILED))
+    loose = None if base is None else loose_map(base, start, config)
+    if base is None or loose is None:
+        return base
+    return base if _cost(base, base.best.whole, config) + search.flip_cost < loose_cost(
+        base, loose.estimate, config) else None
+
+
+def _cost_without(
+    search: FaultSearch, treatment: Treatment, suspects: list[Fault], base: Contest
+) -> float:
+    """Least cost of maps in which the ranges are wrong where odometry seems to fail.
+
+    From its begin on, or until its end; each for itself, or all of a robot by the same length.
+    """
+    graph, costs = base.data.unbiased, [np.inf]
+    for lasts in (True, False):
+        bursts = [
+            stretch(BURST, one.subject, rows, graph) for one in suspects
+            if len(rows := measured_since(one, graph, lasts))]
+        other = search.solved(treatment.beside(*bursts), base) if bursts else None
+        if other is None:
+            continue
+        without = other.best.whole
+        costs.append(_cost(base, without, search.config))
+        other = search.solved(treatment.beside(*(replace(
+            one, known_ns=one.end_ns,
+            size=(median_error(one.rows(graph), graph, without),)) for one in bursts)), base,
+            without)
+        if other is not None:
+            costs.append(_cost(other, other.best.whole, search.config))
+    return min(costs)
+
+
+def _cost(contest: Contest, whole: Estimate, config: SparserConfig) -> float:
+    return loose_cost(contest, contest.frame.subgraph.of(whole), config)
+
+
+@dataclass(frozen=True)
+class LooseMap:
+    """A map of the solved subgraph in which odometry is doubted like everything else."""
+
+    estimate: Estimate
+    broken: Mask
+    """(k,): odometry that it rejects, among the relative poses of the subgraph."""
+
+
+def _doubting(config: SparserConfig, mu_start: float = 1.0) -> SparserConfig:
+    """The configuration with odometry doubted; the kernels begin `mu_start` times as wide."""
+    robust = config.solver.robust
+    return replace(config, solver=replace(config.solver, robust=replace(
+        robust, odometry=True, gnc=True, mu_start=max(mu_start, robust.mu_start))))
+
+
+def loose_map(contest: Contest, start: Estimate, config: SparserConfig) -> LooseMap | None:
+    """Solve a contest's subgraph anew; None where that fails or believes all odometry."""
+    subgraph = contest.frame.subgraph
+    graph, own = subgraph.graph, subgraph.of(start)
+    worst = float(np.max(squared_residuals(graph, own)['ranges'], initial=0.0))
+    width = squared_threshold(config.solver.robust, 1)
+    result = run(graph, _doubting(config, min(worst / width, WIDEST)), own)
+    weights = result.stats.weights.get(RELATIVE)
+    if not result.status.solved or result.estimate is None or weights is None:
+        return None
+    broken = graph.relative_poses.odometry & (weights < config.backend.rejected_weight)
+    return LooseMap(result.estimate, broken) if np.any(broken) else None
+
+
+def loose_cost(contest: Contest, estimate: Estimate, config: SparserConfig) -> float:
+    """Robust cost of an estimate of a contest's subgraph, odometry doubted.
+
+    To reject an edge costs as much as to reject a range for each of its degrees of freedom: a pose
+    that is freed fits as many ranges as it has coordinates, right or wrong, and gains nothing.
+    """
+    graph, robust = contest.frame.subgraph.graph, config.solver.robust
+    odometry = graph.relative_poses.odometry
+    edges = graph.relative_poses.take(np.flatnonzero(odometry))
+    rest = graph.replaced(relative_poses=graph.relative_poses.take(np.flatnonzero(~odometry)))
+    squares = squared_residuals(graph.replaced(relative_poses=edges), estimate)[RELATIVE]
+    freedom = next(
+        kind.degrees_of_freedom(graph.dimension) for kind, _ in graph.typed()
+        if kind.name == RELATIVE)
+    width = np.full(len(squares), freedom * squared_threshold(robust, 1))
+    return robust_cost(rest, estimate, config) + float(
+        np.sum(KERNELS[robust.kernel].rho(squares, width)))
+
+
+def edges_of(failed: tuple[Fault, ...], whole: Graph) -> Index:
+    """Rows of relative poses that failures leave out."""
+    out = Treatment(failed).apply(whole).left_out(RELATIVE)
+    return np.asarray(out)
+
+
+def failures(graph: Graph, edges: Index) -> list[Fault]:
+    """Where these odometry `edges` of a whole graph are broken, robot by robot.
+
+    What follows within TOGETHER_S is one failure.
+    """
+    rel, poses = graph.relative_poses, graph.poses
+    found, robot = [], poses.robot[rel.i[edges]]
+    begins, ends = poses.stamp_ns[rel.i[edges]], poses.stamp_ns[rel.j[edges]]
+    for number, name in enumerate(graph.robots):
+        own = np.flatnonzero(robot == number)
+        own = own[np.argsort(ends[own], kind='stable')]
+        cuts = np.flatnonzero(np.diff(ends[own]) > int(TOGETHER_S * 1e9)) + 1
+        found += [Fault(FAILED, name, spans=tuple(
+            (int(begins[k]), int(ends[k])) for k in part.tolist()))
+            for part in np.split(own, cuts) if len(part)]
+    return found
+
+
+def measured_since(fault: Fault, graph: Graph, lasts: bool) -> Index:
+    """Ranges of a robot since its odometry failed; until the end of that unless it `lasts`."""
+    rows = ranges_of(fault.subject, graph)
+    stamps = stamps_of(graph, graph.ranges)[rows]
+    return rows[(stamps > fault.spans[0][0]) & (lasts | (stamps < fault.spans[-1][1]))]
+
+
+def fits_since(fault: Fault, graph: Graph, estimate: Estimate) -> bool:
+    """Whether the ranges since a failure fit a map of the whole graph as others do."""
+    far = np.abs(range_residuals(graph, estimate)) * np.sqrt(
+        graph.ranges.precision) > FAR_SIGMA
+    own = np.zeros(len(far), dtype=bool)
+    own[measured_since(fault, graph, True)] = True
+    usual = upper_share(int(far[~own].sum()), int(np.sum(~own)), _CHANCE)
+    return not exceeds(
+        int(far[own].sum()), int(own.sum()), max(usual, TOLERATED_SHARE), _CHANCE)

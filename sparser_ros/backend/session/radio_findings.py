@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from ...calibrate.radio_table import radio_rows
 from ...calibrate.radio_words import antenna_moved, doubt, either_words, lateness
 from ...graph.finding import Finding
-from .radio_errors import ANTENNA_AXES, BIAS
+from ..integrity.radio_errors import ANTENNA_AXES, BIAS
 
 if TYPE_CHECKING:
     from ...calibrate.antennas_and_clocks import AntennasAndClocks

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
-
 from ...graph import Estimate
 from ...graph.thinning import Renumbering
 from .frame import segment_name
@@ -37,18 +35,15 @@ def names_of(names: tuple[str, ...], to: Renumbering) -> tuple[str, ...]:
 
 def tracked_of(tracked: TrackedMap, to: Renumbering) -> TrackedMap:
     """The same map of fewer poses."""
-    return _map_of(tracked, to)
+    return replace(_map_of(tracked, to), quarantined=())
 
 
 def verdict_of(verdict: Verdict, to: Renumbering) -> Verdict:
     """The same verdict on fewer poses, of the increments until the thinning."""
     return replace(
-        _map_of(verdict, to),
+        _map_of(verdict, to), treatment=replace(verdict.treatment, quarantined=()),
         segments=tuple(
             replace(one, first=int(to.next_pose[one.first])) for one in verdict.segments),
-        doubted_ranges=np.sort(to.measurements('ranges', verdict.doubted_ranges)),
-        corrections=verdict.corrections.thinned(to),
-        left_out_odometry=to.odometry(verdict.left_out_odometry),
         undetected=None if verdict.undetected is None else replace(
             verdict.undetected, keyframes=to.next_pose[verdict.undetected.keyframes]))
 
@@ -65,5 +60,4 @@ def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:
 
 def _map_of(one: _Map, to: Renumbering) -> _Map:
     return replace(
-        one, estimate=estimate_of(one.estimate, to), placed=names_of(one.placed, to),
-        quarantined=())
+        one, estimate=estimate_of(one.estimate, to), placed=names_of(one.placed, to))

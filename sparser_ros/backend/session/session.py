@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ...graph import Estimate, Graph, Increment
 from ...graph.thinning import Renumbering
 from ...linalg.process import single_threaded_blas
+from ..integrity.radio_errors import RadioErrors
 from .auditor import Auditor
 from .bound import Bound
-from .radio_errors import RadioErrors
 from .rulings import Rulings
 from .solution import Solution
 from .tracked_map import tracked_map

@@ -9,7 +9,7 @@ from ...graph import Estimate, Graph
 from ...solver.problem import QuadraticProblem
 from ...solver.robust import floored
 from ...solver.schur import SchurOperator
-from .radio_errors import RadioErrors
+from ..integrity.radio_errors import RadioErrors
 
 
 @dataclass(frozen=True)

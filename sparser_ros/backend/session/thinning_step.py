@@ -12,6 +12,7 @@ from ...graph import Graph, Increment
 from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
 from . import quarantine
 from .graph_store import GraphStore
+from .treatment import Treatment
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def thinned(
     for one in increments:
         store.add(one, first=begin)
         begin = one.sequence + 1
-    store.exclude(dict(quarantined))
+    store.treat(Treatment(quarantined=tuple(sorted(quarantined))))
     part = store.graph
     found = thin(part, drop, per_pair)
     rows = {}

@@ -15,26 +15,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...array_types import Index
 from ...config import SolverError
 from ...graph import Estimate, Graph, Increment
 from ...graph.finding import Finding
 from ...graph.odometry_segments import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
+from ..integrity.radio_errors import RadioErrors
 from . import quarantine, renumbered, trust
 from .frame import Frame, frame_of
 from .graph_store import GraphStore, merged
 from .map_costs import costs_of
 from .placed_map import PlacedMap, placed_map
 from .quarantine import FAILURES
-from .radio_errors import RadioErrors
-from .range_corrections import RangeCorrections
-from .range_doubts import corrections_of, held_since, rows_of
+from .range_faults import nearer_to_map
 from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution
 from .suspicions import Suspicions
 from .tick_places import FrameKey, tick_places
+from .treatment import Treatment
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued
 
@@ -100,7 +99,7 @@ class Tracker:
     @property
     def radio_errors(self) -> RadioErrors:
         """What is taken off the ranges of radios in `graph`."""
-        return self._store.radio_errors
+        return self._store.treatment.radio_errors
 
     @property
     def sequence(self) -> int:
@@ -138,50 +137,37 @@ class Tracker:
         """Take a verdict over, and its map where that is another one than the present."""
         if not verdict.tells:
             self._failure = verdict.message
-            if verdict.rulings != self._store.rulings:
+            rulings = verdict.treatment.rulings
+            if rulings != self._store.treatment.rulings:
                 # Its map rests on what the operator has ruled out, and no other one is known.
-                self._store.rule(verdict.rulings)
+                self._store.treat(replace(self._store.treatment, rulings=rulings))
                 self._map = self._verdict = None
             return
         self._failure, self._fresh = '', True
         if verdict.final:
             self._audited = verdict.sequence
-        excluded = {**self._store.excluded, **dict(verdict.quarantined)}
-        key = verdict.anchored, verdict.gauge_name
-        left_out, corrections = self._treated(verdict)
+        key, before = (verdict.anchored, verdict.gauge_name), self._store.now
+        treatment = self._treatment(verdict)
+        data = self._store.treated(treatment)
+        quarantine_stays = treatment.quarantined == before.treatment.quarantined
         keep = (
-            self._map is not None and key == self._frame_key
-            and excluded == self._store.excluded
-            and np.array_equal(left_out, self._store.doubted)
-            and np.array_equal(verdict.left_out_odometry, self._store.left_out_odometry)
-            and corrections.same(self._store.corrections)
-            and verdict.odometry_errors == self._store.odometry_errors
-            and verdict.radio_errors == self._store.radio_errors
-            and verdict.released == self._store.released
-            and verdict.rulings == self._store.rulings
-            and set(verdict.placed) <= set(self._names)
+            self._map is not None and key == self._frame_key and quarantine_stays
+            and data.same(before) and set(verdict.placed) <= set(self._names)
             and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
         self._verdict, self._announced = verdict, ()
         if keep:
+            self._store.treat(treatment)
             return
         present = None
-        if (self._map is not None and key == self._frame_key
-                and excluded == self._store.excluded
+        if (self._map is not None and key == self._frame_key and quarantine_stays
                 and set(verdict.placed) <= set(self._names)):
             # What is placed newly would pull at the rest: costs could not be compared.
             present = self._present(self._map)
-        self._store.exclude(excluded)
-        self._store.doubt(left_out)
-        self._store.cut(verdict.left_out_odometry)
-        self._store.correct(corrections)
-        self._store.steer(verdict.odometry_errors)
-        self._store.calibrate(verdict.radio_errors)
-        self._store.release(verdict.released)
-        self._store.rule(verdict.rulings)
-        before = None if self._good is None else self._good[1]
+        self._store.treat(treatment)
+        good = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
             self.epoch += 1
-            before = None
+            good = None
         self._frame_key = key
         other = self._built(verdict.estimate, verdict.placed)
         if present is not None and self._worse(other, present):
@@ -189,9 +175,9 @@ class Tracker:
             self._map, self._news = self._built(present, self._names), []
             return
         self._map, self._names, self._news = other, verdict.placed, []
-        if before is not None:
+        if good is not None:
             self._announced = trust.announcements(
-                self._store.graph, before, self._map.estimate(), self._located,
+                self._store.graph, good, self._map.estimate(), self._located,
                 self._config.backend.map_change_m)
 
     def _present(self, known: PlacedMap) -> Estimate | None:
@@ -217,26 +203,22 @@ class Tracker:
             return True
         assert self._verdict is not None
         mine, theirs = costs_of(
-            self._frame(), self._verdict.placed, (present, other.estimate()), self._config)
+            self._frame(graph), self._verdict.placed, (present, other.estimate()), self._config)
         return not theirs <= mine + self._config.backend.observability.flip_cost
 
-    def _treated(self, verdict: Verdict) -> tuple[Index, RangeCorrections]:
-        """Ranges that a verdict leaves out, and what it takes off others.
+    def _treatment(self, verdict: Verdict) -> Treatment:
+        """That of a verdict, with what the tracker has left out itself.
 
-        Both with those that its held sources measured since.
+        And with what it sees of sources whose ranges are held back with a known length.
         """
-        if not verdict.held_sources:
-            return verdict.doubted_ranges, verdict.corrections
-        graph = verdict.radio_errors.off_all(self._store.whole)
-        estimate = verdict.estimate
-        if verdict.held_lengths:
-            # By odometry alone: the ranges in question have no say in where their source is.
-            estimate = continued(graph, find_segments(graph), estimate)
-        since = held_since(
-            verdict.held_sources, verdict.held_lengths, graph,
-            self._store.count_until('ranges', verdict.sequence), estimate)
-        return np.union1d(verdict.doubted_ranges, rows_of(since)), (
-            verdict.corrections.followed_by(corrections_of(since)))
+        treatment = verdict.treatment.excluding({
+            **dict(self._store.treatment.quarantined), **dict(verdict.treatment.quarantined)})
+        if not any(one.open and one.known_ns for one in treatment.faults):
+            return treatment
+        graph = treatment.unbiased(self._store.whole)
+        # By odometry alone: the ranges in question have no say in where their source is.
+        return nearer_to_map(
+            treatment, self._store.whole, continued(graph, find_segments(graph), verdict.estimate))
 
     def restore(self, estimate: Estimate) -> None:
         """Go on from an estimate of the first poses and landmarks, everything in it placed."""
@@ -283,42 +265,42 @@ class Tracker:
 
     def _as_solved(self, news: Increment) -> Increment:
         """Newest increments without what is left out, the others with their weights."""
-        if self._verdict is not None and self._verdict.held_sources:
-            left_out, corrections = self._treated(self._verdict)
-            self._store.doubt(left_out)
-            self._store.correct(corrections)
+        if self._verdict is not None:
+            self._store.treat(self._treatment(self._verdict))
         return self._store.newest(news)
 
     def _without_culprits(self, suspects: Sequence[int], error: Exception) -> SolveStats:
         if self._good is None:
             raise error
-        since = self._good[0]
+        since, before = self._good[0], self._store.treatment
         found = quarantine.culprits(
             [one for one in self._store.sequences(since) if one in suspects or one > since],
-            self._store.excluded, self._works)
+            dict(before.quarantined), self._works)
         if found is None:
-            self._store.exclude({})
+            self._store.treat(replace(before, quarantined=()))
             raise error
-        self._store.exclude(found)
+        self._store.treat(before.excluding(found))
         self._map = self._built(self._good[1], self._names)
         return self._map.update(self._store.graph)
 
     def _works(self, excluded: quarantine.Excluded) -> bool:
-        self._store.exclude(excluded)
+        """Whether the newest data can be solved without these increments."""
         assert self._good is not None
+        graph = self._store.treated(self._store.treatment.excluding(excluded)).graph
         try:
-            self._built(self._good[1], self._names).update(self._store.graph)
+            placed_map(
+                self._frame(graph), self._names, self._good[1], self._config).update(graph)
         except FAILURES:
             return False
         return True
 
     def _built(self, estimate: Estimate, names: Sequence[str]) -> PlacedMap:
         """The map of the whole graph from an estimate of a part, what is named being placed."""
-        return placed_map(self._frame(), names, estimate, self._config)
+        return placed_map(self._frame(self._store.graph), names, estimate, self._config)
 
-    def _frame(self) -> Frame:
+    def _frame(self, graph: Graph) -> Frame:
         anchored, name = self._frame_key or (None, None)
-        frame = frame_of(self._store.graph, self._config, name, anchored)
+        frame = frame_of(graph, self._config, name, anchored)
         if frame is None:
             raise SolverError('the frame of map is lost: nothing ties the graph to it any more')
         return frame
@@ -347,11 +329,11 @@ class Tracker:
                 for one in rejected),
             newest_stamp_ns=store.newest_stamp_ns, seconds=time.perf_counter() - begin,
             epoch=self.epoch, findings=self._findings() + places.cautions,
-            audited_sequence=self._audited, ruled=store.rulings.revision,
+            audited_sequence=self._audited, ruled=store.treatment.rulings.revision,
             doubt='; '.join(places.contradictions.values()) or (
                 REFUSED if verdict is not None and verdict.withheld == REFUSED else ''),
             placed=self._names, anchored=frame[0],
-            quarantined=tuple(sorted(store.excluded.items())),
+            quarantined=store.treatment.quarantined,
             covariances=places.covariances, protection=places.protection,
             noise={} if verdict is None else verdict.noise.sigmas)
 
@@ -360,7 +342,8 @@ class Tracker:
         if self._verdict is not None:
             known = {(one.kind, one.subject, one.value) for one in self._verdict.findings}
             found = found + self._verdict.findings + tuple(
-                one for one in quarantine.findings(self._store.excluded, self._store.subjects())
+                one for one in quarantine.findings(
+                    dict(self._store.treatment.quarantined), self._store.subjects())
                 if (one.kind, one.subject, one.value) not in known)
         if self._failure:
             found = (*found, Finding(
@@ -381,7 +364,7 @@ class Tracker:
         return replace(
             self._unsolved(reason, SolveStatus.FAILED, begin), doubt=reason,
             findings=self._findings(), placed=self._names,
-            quarantined=tuple(sorted(self._store.excluded.items())))
+            quarantined=self._store.treatment.quarantined)
 
     def _unsolved(self, reason: str, status: SolveStatus, begin: float) -> Solution:
         graph, config = self._store.graph, self._config
@@ -397,7 +380,7 @@ class Tracker:
             stats=SolveStats(config.dimension, 'none', config.solver.formulation, 'cpu', 'none'),
             full=False, newest_stamp_ns=self._store.newest_stamp_ns,
             seconds=time.perf_counter() - begin, epoch=self.epoch,
-            ruled=self._store.rulings.revision)
+            ruled=self._store.treatment.rulings.revision)
 
 
 def _audited(stats: SolveStats, verdict: Verdict, sequence: int) -> SolveStats:

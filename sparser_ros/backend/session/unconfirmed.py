@@ -35,7 +35,7 @@ def failed_ranges(store: GraphStore, estimate: Estimate, rows: Index, squares: A
 
     `rows` of the store's graph were solved, and have these squared residuals.
     """
-    whole, out = store.whole, store.doubted
+    whole, out = store.whole, store.now.left_out('ranges')
     failed = np.zeros(len(whole.ranges), dtype=bool)
     apart = whole.ranges.take(out)
     error = range_residuals(whole.replaced(ranges=apart), estimate)

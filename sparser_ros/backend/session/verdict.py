@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
-import numpy as np
-
-from ...array_types import Index, Mask
+from ...array_types import Mask
 from ...graph import Estimate
 from ...graph.finding import Finding
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.noise import Noise
-from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.undetected import HiddenFaults
-from .radio_errors import RadioErrors
-from .range_corrections import RangeCorrections
-from .rulings import Rulings
 from .solution import Location
+from .treatment import Treatment
 
 
 @unique
@@ -84,31 +79,14 @@ class Verdict:
     """What faults that nobody has found may do to newest positions."""
     odometry_factors: dict[str, float] = field(default_factory=dict)
     """Found over claimed variance of a robot's odometry, at least 1."""
-    quarantined: tuple[tuple[int, int], ...] = ()
-    """(sequence, level) of increments left out because no solve succeeds with them."""
-    doubted_ranges: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Rows, in the sum of all increments, of ranges left out because they are faulty together."""
-    left_out_odometry: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Rows, in the sum of all increments, of relative poses of odometry that failed."""
-    corrections: RangeCorrections = field(default_factory=RangeCorrections)
-    """What is taken off ranges that are all long by the same length."""
-    held_sources: tuple[str, ...] = ()
-    """Robots and landmarks whose next ranges are left out as well, or corrected."""
-    held_lengths: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """(length in metres, variance factor) of those whose next ranges are corrected."""
-    odometry_errors: OdometryErrors = field(default_factory=OdometryErrors)
-    """What is taken off odometry in every solve."""
+    treatment: Treatment = field(default_factory=Treatment)
+    """What its map is made with: the faults that are known, and what the operator has said as far
+    as the audit knew."""
     noise: Noise = field(default_factory=Noise)
     """Factors on the variances that measurements claim, as residuals show them."""
     variance: dict[str, float] = field(default_factory=dict)
     """By robot and landmark: variance of its place by the noise as it is, over that by the claimed
     noise."""
-    radio_errors: RadioErrors = field(default_factory=RadioErrors)
-    """What is taken off the ranges of radios in every solve."""
-    released: tuple[str, ...] = ()
-    """Beacons that were moved away from their known place: it does not count in any solve."""
-    rulings: Rulings = Rulings()
-    """What the operator has said, as far as the audit knew."""
     final: bool = True
     """False while a start from scratch of the same data is to follow."""
     seconds: float = 0.0

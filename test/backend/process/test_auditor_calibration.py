@@ -6,9 +6,9 @@ import time
 import pytest
 from backend_world import World, config
 
+from sparser_ros.backend.integrity.radio_errors import BIAS
 from sparser_ros.backend.process import solver_process
 from sparser_ros.backend.process.worker import SolverWorker
-from sparser_ros.backend.session.radio_errors import BIAS
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LiveSolverConfig

@@ -313,11 +313,14 @@ def test_a_map_of_the_first_layout_is_read(tmp_path):
     assert verdict.estimate.translation.tolist() == [[1.0, 1.0]]
     assert verdict.stats.weights['ranges'].tolist() == [0.5]
     assert verdict.stats.seconds == {'solve': 0.5} and verdict.stats.trace == ((0.1, 2.0),)
-    assert verdict.doubted_ranges.tolist() == [5] and not len(verdict.left_out_odometry)
-    assert verdict.radio_errors.bias_m == {'B': 0.1} and verdict.undetected is None
+    treatment = verdict.treatment
+    assert treatment.radio_errors.bias_m == {'B': 0.1} and verdict.undetected is None
     assert verdict.noise.log_factor == {('ranges', 'B'): 0.5}
-    assert verdict.held_lengths == {'B': (0.3, 5.0)} and verdict.odometry_factors == {'A': 2.0}
-    assert verdict.rulings.entries == (Ruling('ignore', 'pair', ('A', 'L0'), 3, 4),)
+    # Rows of a graph are forgotten; what B measures since is held back still.
+    assert [(one.kind, one.subject, one.held_ns) for one in treatment.faults] == [
+        ('range_burst', 'B', 9)]
+    assert verdict.odometry_factors == {'A': 2.0} and treatment.quarantined == ((3, 1),)
+    assert treatment.rulings.entries == (Ruling('ignore', 'pair', ('A', 'L0'), 3, 4),)
     newer = KeptMap(wire.verdict_message(verdict, wire.Answer(0, -1)), 4, 1)
     path.write_bytes(pack(map_record(newer)))
     back, _ = map_in([path])

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.replay.replay import run_calibrated
-from sparser_ros.backend.session.radio_errors import RadioErrors
 from sparser_ros.cli.main import main
 from sparser_ros.config import SparserConfig
 

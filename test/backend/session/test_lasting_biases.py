@@ -9,14 +9,16 @@ from backend_world import World, config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparser_ros.backend.integrity.hypotheses import ALL_RADIOS
+from sparser_ros.backend.integrity.faults import BURST, LENGTH, Fault
+from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, BIAS, RadioErrors
 from sparser_ros.backend.integrity.undetected import stands_out
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.common_length import common_length, lengths_left
+from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.lasting_biases import LastingBiases
-from sparser_ros.backend.session.radio_errors import BIAS, RadioErrors
+from sparser_ros.backend.session.radio_faults import measured_again, sizes_left
+from sparser_ros.backend.session.range_faults import common_length
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.owners import owners
@@ -61,6 +63,14 @@ def audited(world, auditor, name='B', length_m=LENGTH_M):
     return auditor.audit()
 
 
+def taken_off(auditor, verdict):
+    """Rows of the ranges of the whole that a verdict's treatment shortens, and by how much."""
+    data = auditor._store.treated(verdict.treatment)
+    rows = data.original('ranges', np.arange(len(data.graph.ranges)))
+    length_m = data.whole.ranges.distance_m[rows] - data.graph.ranges.distance_m
+    return rows[np.abs(length_m) > 1e-9], length_m[np.abs(length_m) > 1e-9]
+
+
 def error_m(world, verdict):
     """Root mean square of the errors of all positions, in a map that known beacons fix."""
     found = verdict.estimate.translation
@@ -72,14 +82,14 @@ def error_m(world, verdict):
 def test_a_radio_that_is_long_is_told_and_counts_by_what_is_left(length_m):
     world, auditor = world_of(), Auditor(options())
     verdict = audited(world, auditor, length_m=length_m)
-    assert verdict.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
+    assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
     found = [one for one in verdict.findings if one.kind == BIAS]
     assert [one.subject for one in found] == ['B']
-    assert found[0].value == verdict.radio_errors.bias_m['B']
+    assert found[0].value == verdict.treatment.radio_errors.bias_m['B']
     assert 'm too ' + ('long' if length_m > 0 else 'short') in found[0].text
     assert all(one.location is Location.LOCATED for one in verdict.segments)
     assert error_m(world, verdict) < 0.05
-    assert not len(verdict.doubted_ranges) and not len(verdict.corrections)
+    assert not verdict.treatment.of(BURST)
 
 
 def test_one_robot_has_the_bias_of_all_its_ranges():
@@ -90,7 +100,7 @@ def test_one_robot_has_the_bias_of_all_its_ranges():
     world = World(['curved'], [np.zeros(2)], BEACONS, seed=5, known=range(4))
     verdict = audited(world, Auditor(config(robots=('A',), solver=SolverConfig(
         robust=RobustConfig(kernel='gm')))), name='A', length_m=-0.4)
-    assert verdict.radio_errors.bias_m == {'A': pytest.approx(-0.4, abs=0.05)}
+    assert verdict.treatment.radio_errors.bias_m == {'A': pytest.approx(-0.4, abs=0.05)}
     assert [one.subject for one in verdict.findings if one.kind == BIAS] == ['A']
     assert error_m(world, verdict) < 0.05
 
@@ -99,38 +109,39 @@ def test_the_same_data_give_the_same_length_and_no_further_audit():
     auditor = Auditor(options())
     first = audited(world_of(), auditor)
     assert auditor.retold == ''
-    again = auditor.audit()
-    assert again.radio_errors.bias_m == {
-        'B': pytest.approx(first.radio_errors.bias_m['B'], abs=0.02)}
+    verdict = auditor.audit()
+    assert verdict.treatment.radio_errors.bias_m == {
+        'B': pytest.approx(first.treatment.radio_errors.bias_m['B'], abs=0.02)}
 
 
 def test_what_is_reported_only_is_not_taken_off():
     verdict = audited(world_of(), Auditor(options(doubt_ranges=False)))
-    assert not verdict.radio_errors.bias_m
+    assert not verdict.treatment.radio_errors.bias_m
     assert any(one.kind == 'range_bias' and one.subject == 'B' for one in verdict.findings)
 
 
 def test_a_switch_puts_the_length_back():
     auditor = Auditor(options())
-    assert audited(world_of(), auditor).radio_errors
+    assert audited(world_of(), auditor).treatment.radio_errors
     auditor.config = options(doubt_ranges=False)
-    assert not auditor.audit().radio_errors
+    assert not auditor.audit().treatment.radio_errors
 
 
 def test_a_known_beacon_keeps_its_ranges():
     verdict = audited(world_of(), Auditor(options()), name='L0')
-    assert not verdict.radio_errors.bias_m
+    assert not verdict.treatment.radio_errors.bias_m
     assert any(one.subject == 'L0' for one in verdict.findings)
 
 
 def test_the_length_of_a_beacon_that_nobody_surveyed_is_found_among_known_ones():
     verdict = audited(world_of(steps=80, known=range(3)), Auditor(options()), name='L3')
-    assert verdict.radio_errors.bias_m == {'L3': pytest.approx(LENGTH_M, abs=0.1)}
+    assert verdict.treatment.radio_errors.bias_m == {'L3': pytest.approx(LENGTH_M, abs=0.1)}
 
 
 def test_no_length_is_taken_off_radios_that_are_right():
     for seed in range(5):
-        assert not audited(world_of(seed=seed), Auditor(options()), length_m=0.0).radio_errors
+        verdict = audited(world_of(seed=seed), Auditor(options()), length_m=0.0)
+        assert not verdict.treatment.radio_errors
 
 
 @pytest.fixture(scope='module')
@@ -144,22 +155,22 @@ def over():
 
 
 def test_a_length_that_is_over_is_taken_off_the_ranges_before(over):
-    world, _, verdicts = over
+    world, auditor, verdicts = over
     for verdict in verdicts[:4]:
-        assert verdict.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
+        assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
     faulty = sum(len(one.ranges) for one in world.increments(16)[:4])
     for verdict in verdicts[4:]:
-        assert not verdict.radio_errors.bias_m
-        assert np.all(verdict.corrections.rows < faulty)
-        assert verdict.corrections.length_m == pytest.approx(LENGTH_M, abs=0.05)
-        assert np.all(verdict.corrections.factor == 1.0)
+        assert not verdict.treatment.radio_errors.bias_m
+        rows, length_m = taken_off(auditor, verdict)
+        assert np.all(rows < faulty)
+        assert length_m == pytest.approx(LENGTH_M, abs=0.05)
         assert all(one.location is Location.LOCATED for one in verdict.segments)
         assert error_m(world, verdict) < 0.05
         (found,) = verdict.findings
         assert found.kind == 'range_burst' and found.subject == 'B'
         assert 'until 20 s' in found.text
     # Of the 5 ranges of B at each step, hardly any is on the wrong side of the end.
-    assert len(verdicts[-1].corrections) == pytest.approx(5 * 40, abs=5)
+    assert len(rows) == pytest.approx(5 * 40, abs=5)
 
 
 @pytest.mark.parametrize('length_m', [LENGTH_M, -0.3])
@@ -168,46 +179,40 @@ def test_a_length_that_began_later_is_taken_off_from_then_on(length_m):
     for one in told(world, 'B', length_m, parts=16, begin=4):
         auditor.add(one)
         verdicts.append(auditor.audit())
-        assert auditor._store.corrections.same(verdicts[-1].corrections)
     # For half a minute it looks like a jump of odometry, and may be a burst.
     for verdict in verdicts[4:9]:
         assert any(robot == 'B' for robot, _ in verdict.gate_robots)
     honest = sum(len(one.ranges) for one in world.increments(16)[:4])
     for verdict in verdicts[10:]:
-        assert verdict.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
+        assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(length_m, abs=0.05)}
         assert not verdict.gate_robots
-        assert np.all(verdict.corrections.rows < honest)
-        assert np.all(verdict.corrections.length_m == -verdict.radio_errors.bias_m['B'])
+        rows, taken_m = taken_off(auditor, verdict)
+        assert rows.min() >= honest - 5 and taken_m == pytest.approx(
+            verdict.treatment.radio_errors.bias_m['B'])
         assert error_m(world, verdict) < 0.05
         (found,) = verdict.findings
         assert found.kind == BIAS and 'since 20 s of the data' in found.text
 
 
-def test_what_is_put_back_follows_its_length():
+def test_what_began_later_is_measured_again():
     auditor = Auditor(options())
     for one in told(world_of(steps=160), 'B', LENGTH_M, parts=16, begin=4):
         auditor.add(one)
         auditor.audit()
-    biases = auditor._faults._radios._biases
-    rows = biases.taken._before['B']
-    biases.taken.lengths['B'] += 0.2
-    biases.taken.take_off(biases.taken.lengths)
-    auditor._faults._doubt(auditor._faults._doubts)
-    contest, _ = auditor._attempt(None)
-    other = biases.renewed(
-        contest, lambda: auditor._faults._doubt([]), auditor._again, auditor.config)
-    assert other is not None and biases.taken.lengths['B'] == pytest.approx(LENGTH_M, abs=0.05)
-    taken = auditor._store.corrections
-    assert np.array_equal(taken.rows, rows)
-    assert np.all(taken.length_m == -biases.taken.lengths['B'])
-    # One that is dropped leaves nothing behind.
-    biases.taken.lengths['B'] = 5.0
-    biases.taken.take_off(biases.taken.lengths)
-    auditor._faults._doubt([])
-    contest, _ = auditor._attempt(None)
-    assert biases.renewed(
-        contest, lambda: auditor._faults._doubt([]), auditor._again, auditor.config) is not None
-    assert not auditor._store.radio_errors and not len(auditor._store.corrections)
+    treatment = auditor._store.treatment
+    (fault,) = treatment.of(LENGTH)
+    assert fault.spans[0][0] > 0
+    for wrong, left in ((fault.size[0] + 0.2, LENGTH_M), (5.0, None)):
+        auditor._store.treat(treatment.changed(
+            fault, dataclasses.replace(fault, size=(wrong,))))
+        contest, _ = auditor._attempt(auditor._store.treatment, None)
+        search = FaultSearch(
+            auditor._store, contest, auditor._solved, auditor._judged, Attempts(), auditor.config)
+        search.run(measured_again)
+        found = search.treatment.of(LENGTH)
+        # What explains nothing leaves nothing behind.
+        assert [one.spans for one in found] == ([fault.spans] if left else [])
+        assert [one.size[0] for one in found] == ([pytest.approx(left, abs=0.05)] if left else [])
 
 
 def test_odometry_that_jumps_is_no_length_that_began():
@@ -220,40 +225,26 @@ def test_odometry_that_jumps_is_no_length_that_began():
             one = dataclasses.replace(one, relative_poses=rel.replaced(translation=jumped))
         auditor.add(one)
         verdict = auditor.audit()
-        assert not verdict.radio_errors.bias_m
+        assert not verdict.treatment.radio_errors.bias_m
     assert any(one.kind.startswith('odometry') for one in verdict.findings)
 
 
 def test_what_is_over_is_named_for_as_long_as_other_faults(over):
     _, auditor, _ = over
-    biases = auditor._faults._radios._biases
-    assert biases.taken.findings(19.0) and not biases.taken.findings(21.0)
-
-
-def test_a_thinned_graph_has_the_same_lengths(over):
-    _, auditor, _ = over
-    whole, biases = auditor._store.whole, auditor._faults._radios._biases
-    keep = np.arange(len(whole.ranges)) % 3 > 0
-    rows = np.where(keep, np.cumsum(keep) - 1, -1)
-    to = SimpleNamespace(
-        rows={'ranges': rows}, measurements=lambda _, own: rows[own][rows[own] >= 0])
-    other = LastingBiases(auditor._store)
-    other.taken._past, other._well = list(biases.taken._past), {'A': 30}
-    other.thinned(auditor._store, to)
-    assert len(other.taken.corrections) == np.count_nonzero(keep[biases.taken.corrections.rows])
-    assert np.array_equal(
-        np.flatnonzero(keep)[other.taken.corrections.rows],
-        [row for row in biases.taken.corrections.rows if keep[row]])
-    assert other._well == {'A': 20}
+    treatment, graph = auditor._store.treatment, auditor._store.whole
+    begin = int(graph.poses.stamp_ns.min())
+    assert treatment.findings(graph, begin + int(19e9))
+    assert not treatment.findings(graph, begin + int(21e9))
 
 
 def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
     auditor = Auditor(options())
-    assert audited(world_of(), auditor).radio_errors
+    assert audited(world_of(), auditor).treatment.radio_errors
     auditor.calibrate(RadioErrors({'B': LENGTH_M, 'A': 0.01}))
     assert auditor.retold
     verdict = auditor.audit()
-    assert verdict.radio_errors.bias_m == {'B': LENGTH_M, 'A': 0.01} == auditor.calibrated.bias_m
+    assert verdict.treatment.radio_errors == auditor.calibrated
+    assert auditor.calibrated.bias_m == {'B': LENGTH_M, 'A': 0.01}
     assert not any(one.kind == BIAS for one in verdict.findings)
 
 
@@ -261,27 +252,27 @@ def test_a_length_beside_a_calibration_is_the_rest():
     auditor = Auditor(options())
     auditor.calibrate(RadioErrors({'B': 0.3}))
     verdict = audited(world_of(), auditor)
-    assert verdict.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
+    assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
     assert auditor.calibrated == RadioErrors({'B': 0.3})
     (found,) = [one for one in verdict.findings if one.kind == BIAS]
     # What ~/save writes is added to what is configured, not to what is calibrated.
-    assert found.value == verdict.radio_errors.bias_m['B']
+    assert found.value == verdict.treatment.radio_errors.bias_m['B']
 
 
 def test_ranges_without_biases_are_those_of_the_sum_of_all_increments():
     store = GraphStore(2)
     for one in world_of().increments(1):
         store.add(one)
-    assert store.unbiased is store.whole
-    store.calibrate(RadioErrors({'B': 0.2}))
-    before, after = store.whole.ranges.distance_m, store.unbiased.ranges.distance_m
+    assert store.now.unbiased is store.whole
+    store.treat(Treatment(calibrated=RadioErrors({'B': 0.2})))
+    before, after = store.whole.ranges.distance_m, store.now.unbiased.ranges.distance_m
     assert set(np.round(before - after, 9)) == {0.0, 0.2}
-    assert store.unbiased is store.unbiased
+    assert store.now.unbiased is store.now.unbiased
     # A calibration begins with ranges as they were measured.
-    measured = store.radio_errors.put_back(store.graph)
+    measured = store.treatment.radio_errors.put_back(store.graph)
     np.testing.assert_allclose(measured.ranges.distance_m, before, atol=1e-12)
-    store.calibrate(RadioErrors())
-    assert store.unbiased is store.whole
+    store.treat(Treatment())
+    assert store.now.unbiased is store.whole
 
 
 def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
@@ -290,11 +281,10 @@ def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
         auditor.add(dataclasses.replace(one, ranges=one.ranges.replaced(
             distance_m=one.ranges.distance_m + 0.4)))
     verdict = auditor.audit()
-    assert verdict.radio_errors.bias_m == {
-        name: pytest.approx(0.2, abs=0.02) for name in ('A', 'B', 'L0', 'L1', 'L2', 'L3')}
+    assert verdict.treatment.radio_errors.bias_m == {ALL_RADIOS: pytest.approx(0.4, abs=0.04)}
     (found,) = verdict.findings
     assert (found.kind, found.subject) == (BIAS, ALL_RADIOS)
-    assert found.value == verdict.radio_errors.bias_m['A']
+    assert found.value == verdict.treatment.radio_errors.bias_m[ALL_RADIOS] / 2
     assert 'add 0.20 m to the bias_m of every radio' in found.text
     assert error_m(world_of(), verdict) < 0.05
 
@@ -307,18 +297,27 @@ def test_odometry_of_another_size_is_no_length_of_all_ranges(factor):
             rel = one.relative_poses
             auditor.add(dataclasses.replace(
                 one, relative_poses=rel.replaced(translation=factor * rel.translation)))
-        assert not auditor.audit().radio_errors
+        assert not auditor.audit().treatment.radio_errors
+
+
+def search_of(auditor, **integrity):
+    contest, error = auditor._attempt(auditor._store.treatment, None)
+    assert contest is not None, error
+    return FaultSearch(auditor._store, contest, auditor._solved, auditor._judged, Attempts(),
+                       options(**integrity))
 
 
 def test_the_size_of_the_map_is_known_as_well_as_the_odometry(over):
     _, auditor, _ = over
-    contest, _ = auditor._attempt(None)
-    rows = [np.arange(len(contest.frame.subgraph.graph.ranges))]
-    sigma = [lengths_left(contest, rows, scale)[1][0] for scale in (1e-6, 0.02, 0.2)]
-    assert sigma[0] < sigma[1] < sigma[2]
+    every = Fault(LENGTH, ALL_RADIOS)
+    left = []
+    for scale in (1e-6, 0.02, 0.2):
+        search = search_of(auditor, scale_floor=scale, fault_size=1e6)
+        left.append(sizes_left(search, search.contest, [every])[every])
+    assert left[0][1] < left[1][1] < left[2][1]
     # With an odometry that is right, it is the score of the length alone.
-    alone = common_length(contest, rows[0], 1.0)
-    assert lengths_left(contest, rows, 1e-6)[0][0] == pytest.approx(alone[0], abs=1e-6)
+    rows = np.arange(len(search.contest.frame.subgraph.graph.ranges))
+    assert left[0][0][0] == pytest.approx(common_length(search.contest, rows, 1.0)[0], abs=1e-6)
 
 
 @given(st.lists(st.floats(-50, 200), min_size=1, max_size=6), st.floats(0.0, 50))
@@ -338,7 +337,7 @@ def test_one_cause_at_most_stands_out(evidence, flip_cost):
 def test_a_radio_that_is_not_solved_has_no_length():
     auditor = Auditor(options())
     audited(world_of(), auditor, length_m=0.0)
-    contest, _ = auditor._attempt(None)
-    biases = LastingBiases(auditor._store)
-    assert biases._left(contest, ('nobody',), auditor.config) == {}
-    assert set(biases._left(contest, ('nobody', 'A', 'B'), auditor.config)) == {'A', 'B'}
+    search = search_of(auditor)
+    nobody, a, b = (Fault(LENGTH, name) for name in ('nobody', 'A', 'B'))
+    assert sizes_left(search, search.contest, [nobody]) == {}
+    assert set(sizes_left(search, search.contest, [nobody, a, b])) == {a, b}

@@ -8,8 +8,8 @@ import pytest
 from backend_world import config
 from radio_world import at_changing_speed, radio_world, with_antennas, with_late_stamps
 
+from sparser_ros.backend.integrity.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session.live_calibration import LiveCalibration
-from sparser_ros.backend.session.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session.radio_findings import (
     antennas_of,
     bias_findings,

@@ -7,13 +7,13 @@ import pytest
 from backend_world import World, config
 from faulty_world import antenna_elsewhere
 
+from sparser_ros.backend.integrity.faults import BURST, Fault
+from sparser_ros.backend.integrity.hypotheses import ANTENNA
+from sparser_ros.backend.integrity.radio_errors import ANTENNA_AXES, RadioErrors
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.misplaced_antennas import MisplacedAntennas
-from sparser_ros.backend.session.radio_errors import ANTENNA_AXES, RadioErrors
 from sparser_ros.backend.session.radio_findings import antennas_of
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.taken_lengths import TakenLengths
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 
@@ -59,80 +59,67 @@ def error_m(world, verdict):
 def test_an_antenna_elsewhere_is_told_by_axis_and_its_robot_located(parts):
     world = world_of()
     verdict = audited(world, Auditor(options()), parts=parts)
-    assert verdict.radio_errors == RadioErrors({}, {'B': pytest.approx(ERROR_M, abs=0.06)})
+    assert verdict.treatment.radio_errors == RadioErrors(
+        {}, {'B': pytest.approx(ERROR_M, abs=0.06)})
     assert {one.kind for one in verdict.findings} == set(ANTENNA_AXES[:2])
-    assert antennas_of(verdict.findings, 2) == verdict.radio_errors.antenna_m
+    assert antennas_of(verdict.findings, 2) == verdict.treatment.radio_errors.antenna_m
     ahead, = [one.text for one in verdict.findings if one.kind == 'antenna_x']
     assert ahead.startswith('the antenna of B is 0.6') and ahead.endswith('set its lever_arm')
     assert all(one.location is Location.LOCATED for one in verdict.segments)
     assert error_m(world, verdict) < 0.06
-    assert not len(verdict.doubted_ranges) and not len(verdict.corrections)
+    assert not verdict.treatment.of(BURST)
 
 
 def test_without_it_the_map_bends():
     world = world_of()
     told_only = audited(world, Auditor(options(doubt_ranges=False, doubt_odometry=False)))
-    assert not told_only.radio_errors
+    assert not told_only.treatment.radio_errors
     assert [(one.kind, one.subject) for one in told_only.findings] == [('antenna_misplaced', 'B')]
     assert error_m(world, told_only) > 2 * error_m(world, audited(world, Auditor(options())))
 
 
 def test_a_switch_puts_the_antenna_back():
     auditor = Auditor(options())
-    assert audited(world_of(), auditor).radio_errors
+    assert audited(world_of(), auditor).treatment.radio_errors
     auditor.config = options(doubt_ranges=False)
-    assert not auditor.audit().radio_errors
+    assert not auditor.audit().treatment.radio_errors
 
 
 def test_the_same_data_give_the_same_place_and_no_further_audit():
     auditor = Auditor(options())
     first = audited(world_of(), auditor)
     assert auditor.retold == ''
-    assert auditor.audit().radio_errors == RadioErrors(
-        {}, {'B': pytest.approx(first.radio_errors.antenna_m['B'], abs=0.02)})
+    assert auditor.audit().treatment.radio_errors == RadioErrors(
+        {}, {'B': pytest.approx(first.treatment.radio_errors.antenna_m['B'], abs=0.02)})
 
 
 @pytest.mark.parametrize('seed', range(5))
 def test_antennas_that_stand_where_they_are_configured_stay(seed):
-    assert not audited(world_of(seed=seed), Auditor(options()), (0.0, 0.0), 3).radio_errors
+    verdict = audited(world_of(seed=seed), Auditor(options()), (0.0, 0.0), 3)
+    assert not verdict.treatment.radio_errors
 
 
 def test_a_robot_that_does_not_turn_shows_no_antenna():
     world = World(['straight', 'straight'], [np.zeros(2), np.full(2, 2.0)], BEACONS, seed=3,
                   known=range(4), steps=60)
-    assert not audited(world, Auditor(options())).radio_errors
+    assert not audited(world, Auditor(options())).treatment.radio_errors
 
 
 def test_an_antenna_beside_a_calibration_is_the_rest():
     auditor, known = Auditor(options()), RadioErrors({'B': 0.01}, {'B': (0.3, 0.0)})
     auditor.calibrate(known)
     verdict = audited(world_of(), auditor)
-    assert verdict.radio_errors.antenna_m == {'B': pytest.approx(ERROR_M, abs=0.06)}
-    assert verdict.radio_errors.bias_m == {'B': 0.01} and auditor.calibrated == known
+    assert verdict.treatment.radio_errors.antenna_m == {'B': pytest.approx(ERROR_M, abs=0.06)}
+    assert verdict.treatment.radio_errors.bias_m == {'B': 0.01} and auditor.calibrated == known
     # What ~/save writes is added to what is configured, not to what is calibrated.
-    assert antennas_of(verdict.findings, 2) == verdict.radio_errors.antenna_m
+    assert antennas_of(verdict.findings, 2) == verdict.treatment.radio_errors.antenna_m
     auditor.calibrate(RadioErrors({}, {'B': ERROR_M}))
-    assert auditor.audit().radio_errors == auditor.calibrated
+    assert auditor.audit().treatment.radio_errors == auditor.calibrated
 
 
 def test_one_that_no_longer_explains_the_ranges_is_where_it_is_configured():
     """The operator's lever arm was right: half a metre at this place is another fault's work."""
     auditor = Auditor(options())
     audited(world_of(), auditor, (0.0, 0.0))
-    antennas = auditor._faults._radios._antennas
-    antennas._taken.move({'B': (0.5, 0.5)})
-    assert not auditor.audit().radio_errors
-
-
-def test_lengths_and_antennas_leave_each_other_alone():
-    store = GraphStore(2)
-    for one in world_of().increments(1):
-        store.add(one)
-    taken = TakenLengths(store)
-    antennas = MisplacedAntennas(store, taken)
-    assert taken.take_off({'A': 0.3}) and taken.move({'B': (0.1, 0.2)})
-    assert store.radio_errors == RadioErrors({'A': 0.3}, {'B': (0.1, 0.2)})
-    assert [one.kind for one in antennas.findings()] == ['antenna_x', 'antenna_y']
-    assert taken.forget() and store.radio_errors == RadioErrors({}, {'B': (0.1, 0.2)})
-    assert antennas.forget() and not store.radio_errors
-    assert not antennas.forget() and antennas.findings() == ()
+    auditor._store.treat(auditor._store.treatment.beside(Fault(ANTENNA, 'B', (0.5, 0.5))))
+    assert not auditor.audit().treatment.radio_errors

@@ -7,7 +7,6 @@ import pytest
 from backend_world import World, config
 
 from sparser_ros.backend.integrity.noise import Noise
-from sparser_ros.backend.integrity.odometry_errors import OdometryErrors
 from sparser_ros.backend.session.contest import Contest
 from sparser_ros.backend.session.frame import frame_of
 from sparser_ros.backend.session.gauge import initial_pose
@@ -33,11 +32,12 @@ def situation():
         solution = session.solve()
     graph = session.tracker.graph
     frame = frame_of(graph, options, None)
-    contest = Contest(frame, solution.estimate, initial_pose(options.backend, 2), options)
+    contest = Contest(
+        frame, solution.estimate, initial_pose(options.backend, 2), options,
+        session.tracker._store.now)
     contest.from_present((0, 0))
     noise = Noise()
-    found = judged(
-        contest, seen_in(contest, options, noise), graph, options, OdometryErrors(), noise)
+    found = judged(contest, seen_in(contest, options, noise), options, noise)
     assert [one.location for one in found.segments] == [Location.LOCATED] * 2
     return contest, found, options.backend
 
@@ -60,7 +60,8 @@ def beside(situation, gap, here, there, *, metres=(0.0, 5.0), shift=0.0, risk=0.
 
     translation = contest.best.whole.translation.copy()
     translation[:, 0] += np.array(metres)[contest.frame.graph.poses.robot]
-    both = Contest(contest.frame, contest.guess, contest.pose, contest.config)
+    both = Contest(
+        contest.frame, contest.guess, contest.pose, contest.config, contest.data)
     both.candidates += [contest.best, dataclasses.replace(
         contest.best, start='hypothesis', value=contest.best.value + gap, whole=dataclasses.replace(
             contest.best.whole, translation=translation))]

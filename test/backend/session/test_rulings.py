@@ -11,6 +11,7 @@ from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.rulings import Ruling, Rulings, count
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import RelativePoses
 
@@ -65,7 +66,7 @@ def test_newest_increments_count_as_in_the_whole_graph():
     rulings = rulings.with_ruling(Ruling('doubt', 'odometry', ('B',)))
     for one in parts[:3]:
         store.add(one)
-    store.rule(rulings)
+    store.treat(Treatment(rulings=rulings))
     before = store.graph
     for one in parts[3:]:
         store.add(one)
@@ -104,7 +105,7 @@ def test_rulings_cross_pipe_and_disk():
         session.add(one)
     session.rule(rulings)
     verdict = session.auditor.audit()
-    assert carried(verdict).rulings == rulings
+    assert carried(verdict).treatment.rulings == rulings
 
 
 def shifted(parts, robot, metres):
@@ -179,7 +180,7 @@ def test_where_nothing_is_left_to_place_nothing_stays_located():
         session.solve()
     verdict = session.auditor.audit()
     session.tracker.adopt(dataclasses.replace(
-        session.auditor._cannot_tell('planted'), rulings=ignore('robot', 'A')))
+        session.auditor._cannot_tell('planted'), treatment=Treatment(rulings=ignore('robot', 'A'))))
     solution = session.tracker.solve()
     assert verdict.tells and solution.message == 'planted'
     assert not any(one.location is Location.LOCATED for one in solution.robots)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from backend_world import World
 
+from sparser_ros.backend.integrity.faults import BURST, stretch
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.newest_evidence import LOOK_BACK_S
 from sparser_ros.backend.session.suspicions import Suspicions
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.unconfirmed import failed_ranges, unconfirmed
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.range_ends import range_ends
@@ -65,10 +67,10 @@ def test_ranges_that_are_left_out_are_compared_with_the_map_as_well(world, store
     off = type(world.truth)(world.truth.rotation, moved, world.truth.landmarks)
     own = np.flatnonzero((store.whole.ranges.source == len(moved) - 1)
                          | (store.whole.ranges.target == len(moved) - 1))
-    store.doubt(own)
+    store.treat(Treatment((stretch(BURST, 'B', own, store.whole),)))
     left = np.flatnonzero(~np.isin(rows, own))
     failed = failed_ranges(store, off, np.arange(len(left)), squares[left])
-    store.doubt(own[:0])
+    store.treat(Treatment())
     assert failed[own].mean() > 0.5 and failed[left].mean() < 0.01
 
 

@@ -11,8 +11,11 @@ import numpy as np
 from ...array_types import Array, Index
 from ...graph import Graph, Ranges
 from ...graph.owners import owners
-from .range_corrections import SHORTEST_M
 
+ALL_RADIOS = 'all radios'
+"""Subject of a length that all ranges share."""
+SHORTEST_M = 1e-6
+"""What remains at least of a range: graphs hold no distance that is not positive."""
 BIAS = 'radio_bias'
 """Kind of findings whose value is to be added to `bias_m` of a robot's or beacon's radio, m."""
 
@@ -25,7 +28,8 @@ class RadioErrors:
     """What ranges are too long by, and by how much antennas stand elsewhere than configured."""
 
     bias_m: Mapping[str, float] = field(default_factory=dict)
-    """Of the radios of robots and landmarks; a range has the sum of those of its two radios."""
+    """Of the radios of robots and landmarks; a range has the sum of those of its two radios, and
+    what is said of ALL_RADIOS once."""
     antenna_m: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """(d,) of robots: true less configured lever arm, in the frame of the robot."""
 
@@ -53,7 +57,9 @@ class RadioErrors:
             self.bias_m.get(name, 0.0) for name in (*graph.robots, *graph.landmarks.names)])
         moved = self._moved(graph, ends)
         return ranges.replaced(
-            distance_m=np.maximum(ranges.distance_m - own[ends[0]] - own[ends[1]], SHORTEST_M),
+            distance_m=np.maximum(
+                ranges.distance_m - own[ends[0]] - own[ends[1]]
+                - self.bias_m.get(ALL_RADIOS, 0.0), SHORTEST_M),
             lever_source=ranges.lever_source + moved[0],
             lever_target=ranges.lever_target + moved[1])
 

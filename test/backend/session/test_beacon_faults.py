@@ -6,22 +6,18 @@ import numpy as np
 import pytest
 from backend_world import World, config, graph_of
 
+from sparser_ros.backend.integrity.beacon_moves import BeaconRanges, move_of, stands_still
+from sparser_ros.backend.integrity.beacon_steps import LEAST_TELLING
 from sparser_ros.backend.integrity.doubts import FAR_SIGMA, ordinary
-from sparser_ros.backend.session.moved_beacons import BeaconRanges, move_of, stands_still
-from sparser_ros.backend.session.range_doubts import (
-    LEAST_TELLING,
-    MOVED,
-    RangeDoubt,
-    joined,
-    of_sources,
-    revived,
-)
+from sparser_ros.backend.integrity.faults import BURST, MOVED, ranges_of, stretch
+from sparser_ros.backend.session.range_faults import joined, still_stands
+from sparser_ros.backend.session.rulings import Rulings
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import Landmarks, PointPriors, range_residuals
-from sparser_ros.graph.finding import Finding
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 FLIP_COST = 25.0
@@ -58,9 +54,9 @@ def moved(true, way):
 
 
 def group(graph, most=60):
-    rows = of_sources(graph, ('L0',), 0)
-    rows = rows[graph.ranges.source[rows] >= 2 * HALF][:most]
-    return RangeDoubt(Finding('range_burst', 'L0', '', 1.0, 'm'), rows, 1.0)
+    """Rows of ranges to the first beacon since the middle."""
+    rows = ranges_of('L0', graph)
+    return rows[graph.ranges.source[rows] >= 2 * HALF][:most]
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
@@ -69,7 +65,7 @@ def test_a_beacon_that_was_moved_is_found_within_its_sigma(seed, dimension):
     true = world(seed=seed, dimension=dimension)
     way = WAY[dimension]
     graph = graph_of(with_lengths(true.increments(4), true, moved(true, way)), dimension)
-    move = move_of(group(graph, 100), graph, true.truth, FLIP_COST)
+    move = move_of('L0', group(graph, 100), graph, true.truth, FLIP_COST)
     assert move is not None and move.landmark == 0
     np.testing.assert_array_equal(move.before, true.beacons[0])
     assert np.linalg.norm(move.after - true.beacons[0] - way) < 4 * move.sigma_m < 0.6
@@ -82,12 +78,12 @@ def test_a_beacon_that_was_moved_is_found_within_its_sigma(seed, dimension):
 def test_residuals_at_another_place_are_those_of_the_graph_and_slopes_their_differences(dimension):
     true = world(dimension=dimension)
     graph = graph_of(true.increments(4), dimension)
-    one, place = group(graph), true.beacons[0] + WAY[dimension]
-    ranges = BeaconRanges(one, graph, true.truth)
+    rows, place = group(graph), true.beacons[0] + WAY[dimension]
+    ranges = BeaconRanges('L0', rows, graph, true.truth)
     elsewhere = true.truth.landmarks.copy()
     elsewhere[0] = place
     there = dataclasses.replace(true.truth, landmarks=elsewhere)
-    part = graph.replaced(ranges=graph.ranges.take(one.rows))
+    part = graph.replaced(ranges=graph.ranges.take(rows))
     expected = range_residuals(part, there) * np.sqrt(part.ranges.precision)
     np.testing.assert_allclose(ranges.whitened(place), expected, rtol=1e-9, atol=1e-9)
     step = 1e-6
@@ -105,25 +101,23 @@ def test_residuals_at_another_place_are_those_of_the_graph_and_slopes_their_diff
 def test_other_faults_of_its_ranges_are_no_move(seed, change):
     true = world(seed=seed)
     graph = graph_of(with_lengths(true.increments(4), true, change))
-    assert move_of(group(graph), graph, true.truth, FLIP_COST) is None
+    assert move_of('L0', group(graph), graph, true.truth, FLIP_COST) is None
 
 
 def test_robots_on_a_line_do_not_tell_on_which_side_it_is():
     true = world('straight')
     graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))
-    one = group(graph, 200)
+    rows = group(graph, 200)
     # Of one robot only: two lines that cross tell the sides apart.
-    one = dataclasses.replace(one, rows=one.rows[graph.ranges.source[one.rows] % 2 == 0])
-    assert move_of(one, graph, true.truth, FLIP_COST) is None
+    rows = rows[graph.ranges.source[rows] % 2 == 0]
+    assert move_of('L0', rows, graph, true.truth, FLIP_COST) is None
 
 
 def test_few_ranges_and_radios_of_robots_tell_no_move():
     true = world()
     graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))
-    assert move_of(group(graph, LEAST_TELLING - 1), graph, true.truth, FLIP_COST) is None
-    robot = dataclasses.replace(
-        group(graph), finding=Finding('range_burst', 'B', '', 1.0, 'm'))
-    assert move_of(robot, graph, true.truth, FLIP_COST) is None
+    assert move_of('L0', group(graph, LEAST_TELLING - 1), graph, true.truth, FLIP_COST) is None
+    assert move_of('B', group(graph), graph, true.truth, FLIP_COST) is None
 
 
 def lived(true, change):
@@ -157,10 +151,11 @@ def test_the_map_goes_on_with_the_new_place_and_says_so():
     np.testing.assert_allclose(last.estimate.landmarks[1:], place[1:], atol=0.15)
     verdict = session.auditor.audit()
     # Left out is what came before, and what came after it before it showed.
-    rows, left_out = of_sources(session.auditor._store.whole, ('L0',), 0), verdict.doubted_ranges
+    data = session.auditor._store.treated(verdict.treatment)
+    rows, left_out = ranges_of('L0', data.whole), data.left_out('ranges')
     np.testing.assert_array_equal(left_out, rows[: len(left_out)])
     assert len(rows) // 2 <= len(left_out) < 0.6 * len(rows)
-    assert 'L0' not in verdict.held_sources
+    assert not any(one.open for one in verdict.treatment.faults)
 
 
 @pytest.mark.parametrize('sigma_m', [0.0, 0.02], ids=['exact', 'with a prior'])
@@ -181,9 +176,9 @@ def test_a_known_beacon_goes_on_at_its_new_place_where_others_hold_the_map(sigma
     assert said[0].text.endswith('; set the position of its radio')
     assert last.anchored and last.landmark_located[0]
     assert all(one.location is Location.LOCATED for one in last.robots)
-    assert session.auditor.audit().released == ('L0',)
+    assert session.auditor.audit().treatment.released == ('L0',)
     # Back to its configured place for an operator who says that nothing is at fault.
-    session.auditor._faults.forget()
+    session.auditor.rule(Rulings(revision=1))
     assert session.auditor._store.graph.landmarks.fixed[0] == (not sigma_m)
 
 
@@ -206,7 +201,7 @@ def test_one_of_two_known_beacons_keeps_its_place_and_its_ranges_stay_left_out()
     said = [one for one in found[-1].findings if one.subject == 'L0']
     assert [one.kind for one in said] == [MOVED]
     assert said[0].value == pytest.approx(np.linalg.norm(WAY[2]), abs=0.2)
-    assert session.auditor.audit().released == ()
+    assert session.auditor.audit().treatment.released == ()
     for one in found[-1].robots:
         assert one.location is Location.LOCATED
 
@@ -219,16 +214,15 @@ def test_one_place_for_all_ranges_of_a_beacon_is_told_from_a_move_and_from_long_
 
     def still(change, most=60, estimate=true.truth):
         graph = graph_of(with_lengths(true.increments(4), true, change))
-        return stands_still(group(graph, most), graph, estimate, FLIP_COST)
+        return stands_still('L0', group(graph, most), graph, estimate, FLIP_COST)
 
     assert still(lambda place, length: length, estimate=misplaced)
     assert not still(moved(true, WAY[2]))
     assert not still(moved(true, WAY[2]), estimate=misplaced)
     assert not still(lambda place, length: length + 2.0)
     graph = graph_of(true.increments(4))
-    own = of_sources(graph, ('L0',), 0)
-    most = dataclasses.replace(group(graph), rows=own[LEAST_TELLING - 1:])
-    assert stands_still(most, graph, true.truth, FLIP_COST)
+    most = ranges_of('L0', graph)[LEAST_TELLING - 1:]
+    assert stands_still('L0', most, graph, true.truth, FLIP_COST)
 
 
 def test_of_two_known_beacons_one_that_is_moved_later_withdraws_nothing():
@@ -239,30 +233,30 @@ def test_of_two_known_beacons_one_that_is_moved_later_withdraws_nothing():
 def test_groups_from_before_a_move_stay_by_themselves():
     true = world()
     graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))
-    rows = of_sources(graph, ('L0',), 0)
-    early = RangeDoubt(Finding(MOVED, 'L0', ''), rows[graph.ranges.source[rows] < 2 * HALF], 40.0,
-                       open=False, moved=True)
-    assert [one.moved for one in joined([early], [group(graph)])] == [True, False]
+    rows = ranges_of('L0', graph)
+    early = stretch(MOVED, 'L0', rows[graph.ranges.source[rows] < 2 * HALF], graph)
+    burst = stretch(BURST, 'L0', group(graph), graph, size=(1.0,))
+    both, _ = joined(Treatment((early,)), [burst], graph)
+    assert both.faults == (early, burst)
     # Most ranges of the beacon, and yet a group: they do not fit where it is now.
     landmarks = true.truth.landmarks + np.eye(4)[:, :1] * WAY[2]
     now = dataclasses.replace(true.truth, landmarks=landmarks)
-    assert len(revived([early], graph, now)) == 1
-    assert not revived([early], graph, true.truth)
+    assert still_stands(early, graph, now)
+    assert not still_stands(early, graph, true.truth)
 
 
 def test_ranges_from_before_a_short_move_stay_left_out_although_most_of_them_fit():
     true = world()
     graph = graph_of(true.increments(4))
-    rows = of_sources(graph, ('L0',), 0)
-    early = RangeDoubt(Finding(MOVED, 'L0', ''), rows[: len(rows) // 2], 40.0, open=False,
-                       moved=True)
-    part = graph.replaced(ranges=graph.ranges.take(early.rows))
+    rows = ranges_of('L0', graph)
+    early = stretch(MOVED, 'L0', rows[: len(rows) // 2], graph)
+    part = graph.replaced(ranges=graph.ranges.take(early.rows(graph)))
     most_fit = 0
     for way in np.linspace(0.05, 1.0, 20):
         landmarks = true.truth.landmarks + np.eye(4)[:, :1] * way * WAY[2]
         now = dataclasses.replace(true.truth, landmarks=landmarks)
         whitened = range_residuals(part, now) * np.sqrt(part.ranges.precision)
         far = np.count_nonzero(np.abs(whitened) >= FAR_SIGMA)
-        assert bool(revived([early], graph, now)) == (not ordinary(far, len(whitened)))
+        assert still_stands(early, graph, now) == (not ordinary(far, len(whitened)))
         most_fit += not ordinary(far, len(whitened)) and 2 * far < len(whitened)
     assert most_fit > 0

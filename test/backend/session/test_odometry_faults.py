@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
-from sparser_ros.backend.session.retry import Retry
+from sparser_ros.backend.integrity.faults import FAILED
+from sparser_ros.backend.session.fault_search import Retry
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.thinning_step import thinned
@@ -69,9 +70,10 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
     words = [one.text for one in last.findings if one.kind == 'odometry_failed']
     assert len(words) == 1 and words[0].startswith('the odometry of B does not hold from')
     verdict = session.auditor.audit()
-    whole = session.auditor._store.whole
-    steps = whole.relative_poses.j[verdict.left_out_odometry] // 2
-    assert np.all(whole.relative_poses.j[verdict.left_out_odometry] % 2 == 1)
+    data = session.auditor._store.treated(verdict.treatment)
+    ends = data.whole.relative_poses.j[data.left_out('relative_poses')]
+    steps = ends // 2
+    assert np.all(ends % 2 == 1)
     assert len(steps)
     assert np.all((steps > FROM - 3) & (steps < TO + 3))
     assert last.robots[0].location is Location.LOCATED
@@ -83,7 +85,7 @@ def test_wheels_that_slip_are_found_and_the_robot_is_placed_anew(seed):
 def test_it_is_only_reported_where_nothing_is_to_be_left_out():
     world = world_of()
     session, found = driven(world, integrity=IntegrityConfig(doubt_odometry=False))
-    assert not len(session.auditor.audit().left_out_odometry)
+    assert not session.auditor.audit().treatment.of(FAILED)
     assert wrong_seconds(world, found) <= 3.0
     assert found[-1].robots[1].location is not Location.LOCATED
 
@@ -104,7 +106,7 @@ def test_honest_odometry_stays_with_faulty_ranges(seed):
     for one in made:
         session.add(one)
         last = session.solve()
-    assert not len(session.auditor.audit().left_out_odometry)
+    assert not session.auditor.audit().treatment.of(FAILED)
     assert [one.location for one in last.robots] == [Location.LOCATED] * 2
     assert np.max(errors(world, last)) < 0.5
 
@@ -112,7 +114,8 @@ def test_honest_odometry_stays_with_faulty_ranges(seed):
 def test_what_is_left_out_stays_left_out_of_a_thinned_graph():
     world = world_of()
     session, found = driven(world)
-    before = session.auditor.audit().left_out_odometry
+    session.auditor.audit()
+    before = session.auditor._store.now.left_out('relative_poses')
     drop = np.zeros(2 * STEPS, dtype=bool)
     for step in range(1, STEPS - 21, 2):
         drop[2 * step:2 * step + 2] = True
@@ -122,12 +125,12 @@ def test_what_is_left_out_stays_left_out_of_a_thinned_graph():
     assert [one.location for one in after.robots] == [Location.LOCATED] * 2
     store = session.auditor._store
     old, rel = graph_edges(world, before), store.whole.relative_poses
-    stamps = store.whole.poses.stamp_ns
-    for row in store.left_out_odometry:
+    stamps, left_out = store.whole.poses.stamp_ns, store.now.left_out('relative_poses')
+    for row in left_out:
         span = stamps[rel.i[row]], stamps[rel.j[row]]
         assert np.any((old[:, 0] >= span[0]) & (old[:, 1] <= span[1]))
-    covered = [np.any((stamps[rel.i[store.left_out_odometry]] <= a)
-                      & (stamps[rel.j[store.left_out_odometry]] >= b)) for a, b in old]
+    covered = [np.any((stamps[rel.i[left_out]] <= a)
+                      & (stamps[rel.j[left_out]] >= b)) for a, b in old]
     assert np.all(covered)
     again = session.solve(True)
     assert again.robots[1].location.placed

@@ -1,8 +1,7 @@
 """A beacon that somebody moved: where to, from the ranges that no longer fit its place.
 
-The ranges of a faulty group (range_doubts.py) are compared with another position of their beacon,
-the robots held where the map without these ranges has them. Where one position explains them, and
-no other one does, they count again and those from before the move are left out instead.
+Ranges that are faulty together are compared with another position of their beacon, the robots held
+where the map without these ranges has them.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import numpy as np
 from scipy.optimize import OptimizeResult, least_squares
 from scipy.special import chdtri
 
-from ...array_types import Array
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_vectors
-from ..integrity.beacon_steps import LEAST_TELLING
-from ..integrity.doubts import FAR_SIGMA, ordinary
-from .range_doubts import RangeDoubt, of_sources
+from .beacon_steps import LEAST_TELLING
+from .doubts import FAR_SIGMA, ordinary
+from .faults import ranges_of
 
 _RINGS = (1.0, 2.0, 4.0)
 """Distances of starts from the old position, over the median error of the ranges: the error is at
@@ -58,13 +57,13 @@ class Move:
 
 
 class BeaconRanges:
-    """The ranges of a group at any place of their beacon; robots are where a map has them."""
+    """Ranges of a beacon with it at any place; robots are where a map has them."""
 
-    def __init__(self, one: RangeDoubt, graph: Graph, estimate: Estimate) -> None:
+    def __init__(self, beacon: str, rows: Index, graph: Graph, estimate: Estimate) -> None:
         """`graph` is the sum of all increments, `estimate` of all its poses and landmarks."""
-        self.landmark = graph.landmarks.names.index(one.finding.subject)
+        self.landmark = graph.landmarks.names.index(beacon)
         self.before = estimate.landmarks[self.landmark].copy()
-        ranges = graph.ranges.take(one.rows)
+        ranges = graph.ranges.take(rows)
         vector = range_vectors(graph.replaced(ranges=ranges), estimate)
         # From the antenna at the other end to the beacon.
         sign = np.where(ranges.target == ~self.landmark, 1.0, -1.0)
@@ -112,23 +111,23 @@ class BeaconRanges:
             f_scale=FAR_SIGMA).cost)
 
 
-def may_have_moved(one: RangeDoubt, graph: Graph, estimate: Estimate) -> bool:
-    """Whether a group is of a beacon whose ranges some other place explains."""
-    return (one.finding.subject in graph.landmarks.names
-            and BeaconRanges(one, graph, estimate).one_place)
+def may_have_moved(beacon: str, rows: Index, graph: Graph, estimate: Estimate) -> bool:
+    """Whether ranges are of a beacon, and some other place explains them."""
+    return (beacon in graph.landmarks.names
+            and BeaconRanges(beacon, rows, graph, estimate).one_place)
 
 
 def move_of(
-    one: RangeDoubt, graph: Graph, estimate: Estimate, flip_cost: float
+    beacon: str, rows: Index, graph: Graph, estimate: Estimate, flip_cost: float
 ) -> Move | None:
-    """Where the beacon of a group is by the ranges of the group; None where that is not clear.
+    """Where a beacon is by these ranges; None where that is not clear.
 
     It is clear where the ranges fit there as often as others do, the way is more than its error,
     and no other place, nor one length that is common to all, is worse by less than `flip_cost`.
     """
-    if one.finding.subject not in graph.landmarks.names or len(one.rows) < LEAST_TELLING:
+    if beacon not in graph.landmarks.names or len(rows) < LEAST_TELLING:
         return None
-    ranges = BeaconRanges(one, graph, estimate)
+    ranges = BeaconRanges(beacon, rows, graph, estimate)
     best, before = ranges.minima[0], ranges.before
     rival = min([ranges.length_cost, *(
         other.cost for other in ranges.minima[1:]
@@ -145,19 +144,20 @@ def move_of(
     return move if move.way_m > significant * move.sigma_m else None
 
 
-def stands_still(one: RangeDoubt, graph: Graph, estimate: Estimate, flip_cost: float) -> bool:
-    """Whether one place explains the ranges of a group and all others of its beacon.
+def stands_still(
+    beacon: str, rows: Index, graph: Graph, estimate: Estimate, flip_cost: float
+) -> bool:
+    """Whether one place explains some ranges of a beacon and all others of it.
 
     That is so unless a place of their own makes both cheaper, by more than `flip_cost`, in a map
     without any of them. Also where the others are too few to tell.
     """
-    own = of_sources(graph, (one.finding.subject,), 0)
-    rest = np.setdiff1d(own, one.rows)
+    own = ranges_of(beacon, graph)
+    rest = np.setdiff1d(own, rows)
     if len(rest) < LEAST_TELLING:
         return True
     together, *apart = (
-        BeaconRanges(replace(one, rows=rows, corrected=own[:0]), graph, estimate).minima[0].cost
-        for rows in (own, one.rows, rest))
+        BeaconRanges(beacon, part, graph, estimate).minima[0].cost for part in (own, rows, rest))
     degrees = len(own) - 2 * graph.dimension
     factor = max(2 * sum(apart) / degrees, 1.0) if degrees > 0 else 1.0
     return bool(2 * (together - sum(apart)) < factor * flip_cost)

@@ -5,8 +5,9 @@ import pytest
 from backend_world import World, graph_of
 from radio_world import radio_world, with_antennas
 
+from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.radio_errors import RadioErrors
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.graph import range_residuals
 
 BIASES = {'B': 0.3, 'L1': -0.1}
@@ -62,7 +63,7 @@ def test_antennas_that_stand_elsewhere_fit_once_they_are_moved(dimension):
 def test_a_store_corrects_what_it_has_and_what_comes(parts):
     store = GraphStore(2)
     store.add(parts[0])
-    store.calibrate(ERRORS)
+    store.treat(Treatment(calibrated=ERRORS))
     for one in parts[1:]:
         store.add(one)
     whole = store.whole
@@ -71,7 +72,7 @@ def test_a_store_corrects_what_it_has_and_what_comes(parts):
     newest = store.newest(parts[-1])
     np.testing.assert_allclose(
         newest.ranges.distance_m, store.graph.ranges.distance_m[-len(newest.ranges):])
-    store.calibrate(RadioErrors())
+    store.treat(Treatment())
     assert store.graph is store.whole
 
 

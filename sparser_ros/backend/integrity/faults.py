@@ -1,0 +1,360 @@
+"""Faults of sources by name and time, and one table of what each kind does to measurements.
+
+A fault names a robot, radio or beacon, intervals of time and a size, and no row of a graph: so it
+holds for what is still to come, and for a thinned graph. `KINDS` says of each kind which
+measurements it makes useless, what is taken off others, and what an operator reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...array_types import Array, Index, Mask
+from ...calibrate.radio_words import antenna_moved, doubt
+from ...graph import Estimate, Graph, Ranges, RelativePoses, Table, Verticals
+from ...graph.finding import Finding
+from ...graph.owners import owners, stamps_of
+from ...graph.range_ends import range_ends
+from .doubts import in_stretch, too_long
+from .hypotheses import ANTENNA, antenna_places
+from .linear_model import LinearModel
+from .odometry_errors import SCALE, TURN, OdometryErrors
+from .radio_errors import ALL_RADIOS, ANTENNA_AXES, BIAS, SHORTEST_M, RadioErrors
+
+LENGTH = 'range_bias'
+"""Ranges of a radio, or of all, are too long by one length."""
+BURST = 'range_burst'
+"""Ranges of a source are faulty together for a while."""
+MOVED, MOVED_AWAY = 'beacon_moved', 'beacon_moved_away'
+"""A beacon was moved: what it measured before is useless; or, where the configured place of a known
+one is needed, what it measures since."""
+MISPLACED = 'beacon_misplaced'
+"""A known beacon does not stand where it is configured."""
+UNLEVELLED = 'verticals_wrong'
+"""A robot's verticals are none."""
+FAILED = 'odometry_failed'
+"""Odometry does not hold for a while."""
+ONGOING = 2**63 - 1
+"""End of what goes on, ns."""
+ALWAYS = ((0, ONGOING),)
+_TOLD_M = 0.01
+"""Axes along which an antenna is moved by less are not told."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault of one source; times are stamps, ns."""
+
+    kind: str
+    """One of KINDS."""
+    subject: str
+    """A robot, beacon, ALL_RADIOS or ALL_ROBOTS."""
+    size: tuple[float, ...] = ()
+    """In the units of its kind; () = not known, or it has none."""
+    spans: tuple[tuple[int, int], ...] = ALWAYS
+    """First and last stamp of each interval, ascending."""
+    end_ns: int = 0
+    """Of the last measurement that showed it."""
+    words: str = ''
+    """What was read off its measurements when it was found, without their times."""
+    apart: tuple[str, ...] = ()
+    """Radios whose ranges with the subject are no part of it."""
+    known_ns: int = 0
+    """Ranges up to then count with `size` taken off; later ones are left out."""
+    factor: float = 1.0
+    """By which the variance of ranges with `size` taken off is multiplied."""
+    held_ns: int = 0
+    """What the subject measures later is left out until an audit has seen it; 0 = it is over."""
+    lost: bool = False
+    """Whether it ended because the map lost the source, not because it was over."""
+
+    @property
+    def open(self) -> bool:
+        """Whether the next ranges of the subject are held back."""
+        return self.held_ns > 0
+
+    def within(self, stamps: Index) -> Mask:
+        """(k,): whether stamps lie in its intervals, or are held back."""
+        inside = np.zeros(len(stamps), dtype=bool)
+        if self.spans:
+            begin, end = np.array(self.spans).T
+            last = np.searchsorted(begin, stamps, 'right') - 1
+            inside = (last >= 0) & (stamps <= end[last])
+        return np.asarray(inside | (stamps > self.held_ns) if self.open else inside)
+
+    def ranges(self, graph: Graph, table: Table) -> Mask:
+        """(k,): rows of a table of ranges, or of a part of it, that it is of.
+
+        `graph` holds the poses and landmarks that the endpoints number.
+        """
+        assert isinstance(table, Ranges)
+        own = self.within(stamps_of(graph, table))
+        if self.subject == ALL_RADIOS:
+            return own
+        ends = [owners(graph, end) for end in (table.source, table.target)]
+        names = (*graph.robots, *graph.landmarks.names)
+        for name in self.apart:
+            for end in ends:
+                own &= end != _number(names, name)
+        number = _number(names, self.subject)
+        return np.asarray(own & ((ends[0] == number) | (ends[1] == number)))
+
+    def corrected(self, graph: Graph, table: Table) -> Mask:
+        """(k,): those of them that count with its size taken off."""
+        return self.ranges(graph, table) & (stamps_of(graph, table) <= self.known_ns)
+
+    def rows(self, graph: Graph) -> Index:
+        """Rows of the ranges of a graph that it is of, ascending."""
+        return np.flatnonzero(self.ranges(graph, graph.ranges))
+
+    def until(self, end_ns: int) -> Fault:
+        """The same, but over at a time."""
+        return replace(self, held_ns=0, known_ns=min(self.known_ns, end_ns), spans=tuple(
+            (begin, min(end, end_ns)) for begin, end in self.spans if begin <= end_ns))
+
+    def before(self) -> Fault:
+        """What its subject has measured before it."""
+        end = self.spans[0][0] - 1 if self.spans else ONGOING
+        return replace(self, held_ns=0, spans=((0, end),))
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """What a kind of fault does to measurements, and how it is told."""
+
+    findings: Callable[[Fault, Graph, RadioErrors], Sequence[Finding]]
+    """For an operator; of the sum of all measurements, with all that is taken off radios."""
+    left_out: Mapping[str, Callable[[Fault, Graph, Table], Mask]] = field(default_factory=dict)
+    """By table: rows of it, or of a part of it, that say nothing."""
+    corrected: Mapping[str, Callable[[Sequence[Fault], Graph, Table], Table]] = field(
+        default_factory=dict)
+    """By table: measurements, or a part of them, with the sizes of faults taken off."""
+    frees_place: bool = False
+    """Whether the configured place of its subject does not count."""
+    columns: Callable[
+        [Fault, Graph, Estimate, Mapping[str, Array], LinearModel], sp.csc_matrix] | None = None
+    """(rows, c): derivatives of the whitened residuals by its size. Such a kind goes on and is
+    measured again at every audit; its size is metres."""
+    suspected: str = ''
+    """Kind of the findings of an examination that such a fault is looked for of."""
+
+
+def _number(names: tuple[str, ...], name: str) -> int:
+    """Of a robot or landmark; -2 = there is none yet."""
+    return names.index(name) if name in names else -2
+
+
+def seconds_of(graph: Graph, stamp_ns: int) -> float:
+    """Time since the first pose, s."""
+    return max(stamp_ns - int(graph.poses.stamp_ns.min(initial=stamp_ns)), 0) * 1e-9
+
+
+def ranges_of(subject: str, graph: Graph) -> Index:
+    """Rows of all ranges that a robot or landmark takes part in."""
+    return Fault(BURST, subject).rows(graph)
+
+
+def stretch(kind: str, subject: str, rows: Index, graph: Graph, **values: object) -> Fault:
+    """The fault that some ranges of a source have together, whatever comes later.
+
+    Partners of which no range is among them, although there are some within the intervals, are
+    apart from it.
+    """
+    own = ranges_of(subject, graph)
+    ends, stamps = range_ends(graph), stamps_of(graph, graph.ranges)
+    own = own[np.argsort(stamps[own], kind='stable')]
+    number = ends.names.index(subject)
+    partner = np.where(ends.first[own] == number, ends.second[own], ends.first[own])
+    chosen = np.isin(own, rows)
+    strangers = ~np.isin(partner, partner[chosen])
+    spans = _runs(stamps[own[~strangers]], chosen[~strangers])
+    fault = Fault(kind, subject, spans=spans)
+    apart = np.unique(partner[strangers & fault.within(stamps[own])])
+    return replace(
+        fault, end_ns=spans[-1][1] if spans else 0,
+        apart=tuple(ends.names[k] for k in apart.tolist()), **values)  # type: ignore[arg-type]
+
+
+def _runs(stamps: Index, chosen: Mask) -> tuple[tuple[int, int], ...]:
+    """First and last stamp of each run of the chosen ones among ascending stamps."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(np.int8), [0]])))
+    return tuple(
+        (int(stamps[first]), int(stamps[end - 1]))
+        for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _useless(fault: Fault, graph: Graph, table: Table) -> Mask:
+    return fault.ranges(graph, table) & (stamps_of(graph, table) > fault.known_ns)
+
+
+def _shortened(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
+    """Ranges of bursts of one length."""
+    assert isinstance(table, Ranges)
+    for fault in faults:
+        own = fault.corrected(graph, table)
+        if np.any(own):
+            table = table.replaced(
+                distance_m=np.maximum(
+                    table.distance_m - np.where(own, fault.size[0], 0.0), SHORTEST_M),
+                precision=table.precision / np.where(own, fault.factor, 1.0))
+    return table
+
+
+def _without_lengths(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
+    """Ranges without the lengths of radios."""
+    assert isinstance(table, Ranges)
+    always = {one.subject: one.size[0] for one in faults if one.spans == ALWAYS}
+    table = RadioErrors(always).off(graph, table)
+    for fault in faults:
+        if fault.spans != ALWAYS:
+            own = fault.ranges(graph, table)
+            table = table.replaced(distance_m=np.maximum(
+                table.distance_m - np.where(own, fault.size[0], 0.0), SHORTEST_M))
+    return table
+
+
+def _with_antennas(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
+    assert isinstance(table, Ranges)
+    return RadioErrors({}, {one.subject: one.size for one in faults}).off(graph, table)
+
+
+def _odometry_corrected(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
+    assert isinstance(table, RelativePoses)
+    return OdometryErrors(
+        {(one.kind, one.subject): one.size[0] for one in faults}).off(graph, table)
+
+
+def _broken(fault: Fault, graph: Graph, table: Table) -> Mask:
+    """Odometry over the intervals of a failure."""
+    assert isinstance(table, RelativePoses)
+    stamps = graph.poses.stamp_ns
+    begin, end = stamps[table.i], stamps[table.j]
+    inside = np.zeros(len(table), dtype=bool)
+    for first, last in fault.spans:
+        inside |= (begin < last) & (end > first)
+    number = _number(graph.robots, fault.subject)
+    return np.asarray(inside & table.odometry & (graph.poses.robot[table.i] == number))
+
+
+def _untied(fault: Fault, graph: Graph, table: Table) -> Mask:
+    """Ranges at poses in the middle of a failure: nothing ties these together."""
+    assert isinstance(table, Ranges)
+    number, begin, end = _number(graph.robots, fault.subject), fault.spans[0][0], fault.spans[-1][1]
+    inside = (graph.poses.robot == number) & (graph.poses.stamp_ns > begin) & (
+        graph.poses.stamp_ns < end)
+    return np.asarray(np.any([
+        (one >= 0) & inside[np.maximum(one, 0)] for one in (table.source, table.target)], axis=0))
+
+
+def _verticals(fault: Fault, graph: Graph, table: Table) -> Mask:
+    assert isinstance(table, Verticals)
+    return np.asarray(graph.poses.robot[table.i] == _number(graph.robots, fault.subject))
+
+
+def _of_length(
+    fault: Fault, graph: Graph, _: Estimate, weights: Mapping[str, Array], model: LinearModel
+) -> sp.csc_matrix:
+    """By the length of a radio: predicted minus measured, a long range makes it smaller."""
+    return length_columns(model, graph, weights, [fault.rows(graph)])
+
+
+def length_columns(
+    model: LinearModel, graph: Graph, weights: Mapping[str, Array], groups: Sequence[Index]
+) -> sp.csc_matrix:
+    """By one length for each group of ranges, under robust weights."""
+    precision = graph.ranges.precision
+    if 'ranges' in weights:
+        precision = precision * weights['ranges']
+    rows = np.concatenate(groups)
+    owner = np.repeat(np.arange(len(groups)), [len(own) for own in groups])
+    return sp.csc_matrix(
+        (np.sqrt(precision[rows]), (model.starts['ranges'] + rows, owner)),
+        shape=(len(model.residual), len(groups)))
+
+
+def _of_antenna(
+    fault: Fault, graph: Graph, estimate: Estimate, weights: Mapping[str, Array],
+    model: LinearModel,
+) -> sp.csc_matrix:
+    places = antenna_places(graph, estimate, weights, model, range_ends(graph))
+    return places.get(
+        fault.subject, sp.csc_matrix((len(model.residual), graph.dimension)))
+
+
+def _length_words(fault: Fault, graph: Graph, off: RadioErrors) -> list[Finding]:
+    name, length, (begin, end) = fault.subject, fault.size[0], fault.spans[0]
+    if end != ONGOING:
+        return [Finding(
+            'range_burst', name, f'ranges of radio {name} were {too_long(length)} until '
+            f'{seconds_of(graph, end):.0f} s of the data; that is taken off', length, 'm')]
+    every = name == ALL_RADIOS
+    # A range has two radios.
+    own = length / 2 if every else off.bias_m[name]
+    since = f' since {seconds_of(graph, begin):.0f} s of the data' if begin else ''
+    words = (f'ranges of {name} are {abs(length):.2f} m too {"long" if length > 0 else "short"}'
+             f'{since}: that is taken off; ')
+    return [Finding(BIAS, name, words + (
+        f'add {own:.2f} m to the bias_m of every radio' if every
+        else 'set the bias_m of its radio'), own, 'm')]
+
+
+def _antenna_words(fault: Fault, _: Graph, off: RadioErrors) -> list[Finding]:
+    """An axis each."""
+    name = fault.subject
+    return [
+        Finding(ANTENNA_AXES[axis], name,
+                f'{antenna_moved(name, axis, error)}: that is allowed for; '
+                + (doubt(off.antenna_m[name]) or 'set its lever_arm'), error, 'm')
+        for axis, error in enumerate(off.antenna_m[name]) if abs(error) >= _TOLD_M]
+
+
+def _burst_words(fault: Fault, graph: Graph, _: RadioErrors) -> list[Finding]:
+    """With the times of the whole group: an audit may have found a part of it last."""
+    words, taken_off = fault.words, ''
+    if fault.known_ns:
+        words = f'ranges of radio {fault.subject} were {too_long(fault.size[0])}'
+        taken_off = '; that is taken off'
+    begin_ns = fault.spans[0][0] if fault.spans else fault.end_ns
+    times = in_stretch(seconds_of(graph, begin_ns), seconds_of(graph, fault.end_ns))
+    return [Finding(BURST, fault.subject, words + times + taken_off, fault.size[0], 'm')]
+
+
+def _move_words(fault: Fault, _: Graph, __: RadioErrors) -> list[Finding]:
+    return [Finding(MOVED, fault.subject, fault.words, fault.size[0], 'm')]
+
+
+def _failure_words(fault: Fault, graph: Graph, _: RadioErrors) -> list[Finding]:
+    times = in_stretch(
+        seconds_of(graph, fault.spans[0][0]), seconds_of(graph, fault.spans[-1][1]))
+    return [Finding(
+        FAILED, fault.subject,
+        f'the odometry of {fault.subject} does not hold{times}; it is left out there')]
+
+
+def _told_elsewhere(*_: object) -> list[Finding]:
+    """Examinations, or the front-end, name it anew at every audit."""
+    return []
+
+
+KINDS: dict[str, FaultKind] = {
+    ANTENNA: FaultKind(
+        _antenna_words, corrected={'ranges': _with_antennas}, columns=_of_antenna,
+        suspected=ANTENNA),
+    LENGTH: FaultKind(
+        _length_words, corrected={'ranges': _without_lengths}, columns=_of_length,
+        suspected=LENGTH),
+    BURST: FaultKind(
+        _burst_words, left_out={'ranges': _useless}, corrected={'ranges': _shortened}),
+    MOVED: FaultKind(_move_words, left_out={'ranges': _useless}, frees_place=True),
+    MOVED_AWAY: FaultKind(_move_words, left_out={'ranges': _useless}),
+    MISPLACED: FaultKind(_told_elsewhere, frees_place=True),
+    SCALE: FaultKind(_told_elsewhere, corrected={'relative_poses': _odometry_corrected}),
+    TURN: FaultKind(_told_elsewhere, corrected={'relative_poses': _odometry_corrected}),
+    UNLEVELLED: FaultKind(_told_elsewhere, left_out={'verticals': _verticals}),
+    FAILED: FaultKind(_failure_words, left_out={'relative_poses': _broken, 'ranges': _untied}),
+}
+"""What an operator may read about, in the order in which it is taken off."""

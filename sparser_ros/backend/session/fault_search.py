@@ -1,0 +1,232 @@
+"""The search for a better treatment: candidates are solved from the present map and compared.
+
+A candidate is a treatment. It is solved warm, and adopted as a whole where its map is better than
+the present one by more than chance explains; until then the present treatment is in force. Kinds
+of faults say what to try (`KINDS_OF_TRIALS` of auditor.py) and what else must hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import chdtri
+
+from ...array_types import Index
+from ...graph import Estimate, Graph
+from ...graph.owners import stamps_of
+from ..integrity.faults import Fault
+from .contest import Contest
+from .graph_store import GraphStore
+from .judgement import Judgement
+from .solution import Location
+from .treatment import Treatment
+
+if TYPE_CHECKING:
+    from ...config.backend_config import IntegrityConfig
+    from ...config.sparser import SparserConfig
+
+Solve = Callable[[Treatment, Contest, Estimate], 'Contest | None']
+"""A contest for the graph under a treatment, from the map of an earlier one."""
+_FIRST = 20
+"""New measurements from which a second try may end otherwise than the first."""
+_GROWTH = 1.25
+"""Of that number from try to try."""
+_SHARE = 0.02
+"""And at least this share of all: a try takes as long as the graph is large."""
+
+
+class Retry:
+    """Tries while something is wrong, each after more new measurements than the last."""
+
+    def __init__(self) -> None:
+        self._wait, self._next = float(_FIRST), 0
+
+    def due(self, wrong: bool, measurements: int) -> bool:
+        """Whether to try now, with so many measurements; the next one is put off."""
+        if not wrong:
+            self.succeeded()
+            return False
+        if measurements < self._next:
+            return False
+        self._next = measurements + round(max(self._wait, _SHARE * measurements))
+        self._wait *= _GROWTH
+        return True
+
+    def succeeded(self) -> None:
+        """Nothing is wrong any more: the next try may come at once."""
+        self._wait, self._next = float(_FIRST), 0
+
+
+@dataclass
+class Attempts:
+    """What an auditor remembers of tries, from audit to audit; what it believes is no part of it.
+    """
+
+    retries: dict[str, Retry] = field(default_factory=dict)
+    well_ns: dict[str, int] = field(default_factory=dict)
+    """Newest stamp when a radio last gave no trouble."""
+    refused: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """By explanation, source and begin of its faulty ranges: their number when the explanation was
+    tried in vain."""
+
+    def forget(self, subjects: set[str]) -> None:
+        """Faulty ranges of sources are others now."""
+        self.refused = {key: rows for key, rows in self.refused.items() if key[1] not in subjects}
+
+
+def excludes_chance(gain: float, count: int, flip_cost: float) -> bool:
+    """Whether a map costs less by more than chance explains, with `count` degrees of freedom more.
+
+    Honest ranges that are left out, whitened, cost chi-square given the rest, and so does the best
+    size of a fault that is none. The false-alarm probability is that of a wrong alternative
+    placement, exp(-flip_cost / 2).
+    """
+    return bool(count and gain > chdtri(count, np.exp(-flip_cost / 2)))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A map under another treatment, as good as it gets."""
+
+    contest: Contest
+    count: int = 0
+    """Degrees of freedom that it has more than the present one, which chance may fill; 0 = a fault
+    that is known is measured again, or its kind has excluded chance by other means."""
+    against: float = np.inf
+    """Least robust cost of other explanations of the same."""
+    judgement: Judgement | None = None
+    """Of its map, where that is known already."""
+
+
+Trials = Callable[['FaultSearch'], Iterator[Candidate]]
+"""What a kind of faults proposes: between two candidates it sees whether the last was adopted."""
+
+
+class FaultSearch:
+    """The best map of an audit so far, the treatment that it is of, and tries of others."""
+
+    def __init__(
+        self, store: GraphStore, contest: Contest, solve: Solve,
+        judge: Callable[[Contest], Judgement], attempts: Attempts, config: SparserConfig,
+        judgement: Judgement | None = None,
+    ) -> None:
+        self.store, self.config, self.attempts = store, config, attempts
+        self._solve, self._judge = solve, judge
+        self.contest = contest
+        self.treatment = contest.data.treatment
+        self.judgement = judge(contest) if judgement is None else judgement
+
+    @property
+    def whole(self) -> Graph:
+        """The sum of all increments."""
+        return self.store.whole
+
+    @property
+    def unbiased(self) -> Graph:
+        """The sum of all increments with what radios err by taken off its ranges."""
+        return self.contest.data.unbiased
+
+    @property
+    def estimate(self) -> Estimate:
+        """The best map, of all poses and landmarks."""
+        return self.contest.best.whole
+
+    @property
+    def integrity(self) -> IntegrityConfig:
+        """Options of the monitors."""
+        return self.config.backend.integrity
+
+    @property
+    def flip_cost(self) -> float:
+        """Chi-square by which a wrong map may be better by chance."""
+        return self.config.backend.observability.flip_cost
+
+    @property
+    def newest_ns(self) -> int:
+        """Stamp of the newest range, 0 without any."""
+        return int(np.max(stamps_of(self.whole, self.whole.ranges), initial=0))
+
+    def due(self, name: str, wrong: bool = True) -> bool:
+        """Whether a try of that name may be made now."""
+        return self.attempts.retries.setdefault(name, Retry()).due(
+            wrong, self.store.n_measurements)
+
+    def solved(
+        self, treatment: Treatment, beside: Contest | None = None, start: Estimate | None = None
+    ) -> Contest | None:
+        """A warm solve under a treatment, from another contest's map or an estimate of all."""
+        contest = self.contest if beside is None else beside
+        return self._solve(
+            treatment, contest, contest.best.whole if start is None else start)
+
+    def solved_rows(self, contest: Contest, fault: Fault) -> Index:
+        """Ranges of a fault among those of a contest's subgraph."""
+        own = contest.data.original('ranges', contest.frame.subgraph.rows['ranges'])
+        return np.flatnonzero(np.isin(own, fault.rows(self.whole)))
+
+    def judged(self, contest: Contest) -> Judgement:
+        """What the best map of a contest determines, and what speaks against it."""
+        return self._judge(contest)
+
+    def adopt(self, contest: Contest, judgement: Judgement | None = None) -> None:
+        """Go on with a map and its treatment."""
+        self.contest, self.treatment = contest, contest.data.treatment
+        self.judgement = self._judge(contest) if judgement is None else judgement
+
+    def go_on(self, treatment: Treatment) -> Iterator[Candidate]:
+        """The map under a treatment that needs no proof; none where the solve fails.
+
+        It stays where the graph is the same.
+        """
+        data = self.store.treated(treatment)
+        if data.same(self.contest.data):
+            self.contest, self.treatment = self.contest.under(data), treatment
+        elif (contest := self.solved(treatment)) is not None:
+            yield Candidate(contest)
+
+    def better(self, candidate: Candidate) -> bool:
+        """Whether a candidate excludes the present map, and other causes, beyond chance."""
+        rival = min(self.contest.best.value, candidate.against)
+        return not candidate.count or excludes_chance(
+            rival - candidate.contest.best.value, candidate.count, self.flip_cost)
+
+    def run(self, *trials: Trials) -> None:
+        """Try what kinds of faults propose, one after the other, and adopt what is better."""
+        for proposed in trials:
+            for candidate in proposed(self):
+                if self.better(candidate):
+                    self.adopt(candidate.contest, candidate.judgement)
+
+    def note(self, treatment: Treatment) -> None:
+        """Go on under a treatment of which the graph is the same."""
+        self.treatment = treatment
+        self.contest = self.contest.under(replace(self.contest.data, treatment=treatment))
+
+    def places_as_much(self, contest: Contest, judgement: Judgement) -> bool:
+        """Whether another map locates whatever the present one does, in the same kind of frame."""
+        return contest.frame.anchored == self.contest.frame.anchored and (
+            located_segments(judgement) >= located_segments(self.judgement))
+
+    def noisy(self, subjects: set[str], judgement: Judgement | None = None) -> bool:
+        """Whether odometry is noisier than it claims even in a map without ranges of subjects.
+
+        That of the robots among the subjects; with a landmark among them that of all robots. Such
+        odometry bends the map by itself, and what claimed noise says of ranges is not true.
+        """
+        robots, found = self.whole.robots, self.judgement if judgement is None else judgement
+        asked = subjects if subjects <= set(robots) else robots
+        return any(found.odometry_factors.get(robot, 1.0) > self.integrity.variance_floor
+                   for robot in asked)
+
+    def leave_open(self, unclear: tuple[tuple[str, str], ...]) -> None:
+        """(robot, why) of causes that could not be told apart; '' = the map as a whole."""
+        self.judgement = self.judgement.with_unclear(replace(
+            self.judgement, unclear=self.judgement.unclear + unclear))
+
+
+def located_segments(found: Judgement) -> set[int]:
+    """First rows of segments that are located."""
+    return {one.first for one in found.segments if one.location is Location.LOCATED}

@@ -1,0 +1,114 @@
+"""What an audit tries of faults, from those that are known to those that are suspected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from ...graph import Graph
+from ..integrity.faults import (
+    BURST,
+    FAILED,
+    KINDS,
+    MISPLACED,
+    MOVED,
+    MOVED_AWAY,
+    Fault,
+)
+from ..integrity.odometry_errors import SCALE, TURN
+from .beacon_faults import (
+    located_places,
+    misplaced_beacons,
+    moved_beacons,
+    still_misplaced,
+    told_places,
+    withhold_frame,
+)
+from .contest import Contest
+from .fault_search import Candidate, FaultSearch
+from .odometry_faults import failures_left_out
+from .radio_faults import lasting_faults, lengths_begun, lengths_ended, measured_again
+from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
+from .treatment import Treatment
+from .verdict import Verdict
+
+_RANGES = (
+    measured_again, lengths_ended, lengths_begun, lasting_faults, bursts_left_out,
+    lengths_of_bursts, moved_beacons, misplaced_beacons)
+"""Trials of faults of ranges, in the order in which an audit makes them: what goes on first, since
+it explains the most."""
+_ODOMETRY = (SCALE, TURN, FAILED)
+_GROUPS = (BURST, MOVED, MOVED_AWAY)
+"""Faults that are told as a whole: an examination may have named a part of them."""
+
+
+def holding_back(treatment: Treatment, newest_ns: int) -> Treatment:
+    """A treatment that also leaves out what sources whose fault goes on have measured since."""
+    return treatment.mapped(lambda one: held_back(one, newest_ns))
+
+
+def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
+    """Take known faults back that are over, and take on what explains the data beyond chance.
+
+    `denied`: newest measurements contradict the map of the tracker.
+    """
+    search.run(_still_at_fault)
+    if search.integrity.doubt_ranges:
+        search.run(*_RANGES)
+        withhold_frame(search)
+    if search.integrity.doubt_odometry:
+        search.run(partial(failures_left_out, denied=denied))
+    search.note(_placing(search.treatment, search.contest, search.whole))
+
+
+def _still_at_fault(search: FaultSearch) -> Iterator[Candidate]:
+    """The map with those faults only that are not over, or denied."""
+    if not search.integrity.doubt_ranges:
+        yield from search.go_on(replace(search.treatment, faults=search.treatment.of(*_ODOMETRY)))
+        return
+    graph, estimate = search.unbiased, search.estimate
+
+    def still(fault: Fault) -> Fault | None:
+        fault = closed(fault, graph, estimate, search.judgement)
+        stands = still_stands(fault, graph, estimate) and still_misplaced(
+            fault, search.contest, search.whole, search.integrity.bias_floor_m)
+        return fault if stands else None
+
+    yield from search.go_on(search.treatment.mapped(still))
+
+
+def _placing(treatment: Treatment, contest: Contest, graph: Graph) -> Treatment:
+    """A treatment that says where misplaced beacons are in the map of a contest."""
+    places = located_places(treatment.faults, contest, graph)
+    return treatment.mapped(lambda one: replace(one, size=tuple(
+        places[one.subject].tolist() if one.subject in places else ()))
+        if one.kind == MISPLACED else one)
+
+
+def noted(
+    verdict: Verdict, treatment: Treatment, graph: Graph, memory_s: float, window_s: float
+) -> Verdict:
+    """A verdict with the treatment that its map is made with, and with that in words.
+
+    `graph` is the sum of all increments. Faults are mentioned for `memory_s` after their end; a
+    robot whose fault was not seen to end is withdrawn for `window_s`.
+    """
+    newest_ns = int(graph.poses.stamp_ns.max(initial=0))
+    since_ns, groups = newest_ns - int(memory_s * 1e9), treatment.of(*_GROUPS)
+    known = told_places(treatment.faults, graph) + treatment.but(*_GROUPS).findings(graph, since_ns)
+    whole = {(one.kind, one.subject): one
+             for one in Treatment(groups).findings(graph, since_ns)}
+    found = tuple(one for one in verdict.findings if (one.kind, one.subject) not in whole)
+    said = {(one.kind, one.subject) for one in found}
+    off = treatment.radio_errors
+    lost = [one for one in treatment.faults
+            if one.lost and newest_ns - one.end_ns <= window_s * 1e9]
+    return replace(
+        verdict, treatment=treatment,
+        findings=tuple(one for one in (*known, *whole.values())
+                       if (one.kind, one.subject) not in said) + found,
+        gate_robots=verdict.gate_robots + tuple(
+            (one.subject, told.text) for one in lost
+            for told in KINDS[one.kind].findings(one, graph, off)))
+

@@ -1,0 +1,442 @@
+"""Ranges that are faulty together, such as those of one radio behind a wall for half a minute.
+
+A robust kernel doubts every measurement by itself: many ranges that agree in one error move the
+map until odometry gives way. Here the ranges of one source and one stretch of time are tested as
+a group: with and without them, the map differs in cost by their chi-square given all other data.
+
+Such a fault may go on: what its source measures next is held back too, until its ranges are
+nearer to the map than to the fault. The map must place the source without them meanwhile.
+
+Where one length explains most ranges of a group, it is taken off and they count again. The length
+and the map have to be told apart by the same data, so the length is a score estimate with the map
+free (linear_model.py). Its ranges then share one error, which no weights of single ranges can say.
+Their variance is multiplied by 1 + bare / information, where `bare` is what they would say of the
+length in a known map and `information` what they say beside a free one. In the direction that the
+length pulls at the map, such weights claim at most twice the information that is there; where
+length and map cannot be told apart, the ranges count for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...array_types import Array, Index
+from ...graph import Estimate, Graph, range_residuals
+from ...graph.owners import stamps_of
+from ...graph.range_ends import range_ends
+from ..integrity.beacon_moves import may_have_moved
+from ..integrity.beacon_steps import LEAST_TELLING
+from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, ordinary
+from ..integrity.faults import (
+    BURST,
+    MOVED,
+    MOVED_AWAY,
+    ONGOING,
+    Fault,
+    length_columns,
+    ranges_of,
+    stretch,
+)
+from ..integrity.linear_model import linear_model
+from ..integrity.selection import DETERMINED
+from .contest import Contest
+from .fault_search import Candidate, FaultSearch
+from .judgement import Judgement
+from .runner import run, value_of
+from .solution import Location
+from .treatment import Treatment
+
+if TYPE_CHECKING:
+    from ...config.sparser import SparserConfig
+
+_MOST_ROUNDS = 3
+"""Rounds of one audit that leave faulty ranges out, each with a warm solve."""
+GROWN = 1.5
+"""Growth of a group that an explanation did not fit from which it is tried again."""
+_LEAST_EXPLAINED = 5
+"""Ranges of a group from which one length may explain them: half of fewer fit any length."""
+_LEAST_GOOD = 5
+"""Ranges in a row, without a faulty one, after which a fault is over: with half of them decided
+by chance it would seem to be over in 3 % of all cases, and the next audit would find it again."""
+_LENGTH_ROUNDS = 4
+"""Linear estimates of a length with the map free: 1.5 m at 10 m of distance takes so many."""
+_OPENED = 1e-6
+"""Share of its precision that odometry keeps where it may have jumped: 0.05 m become 50 m."""
+
+
+def held_back(fault: Fault, newest_ns: int) -> Fault:
+    """An open fault with everything that its source has measured since."""
+    if not fault.open or not fault.spans:
+        return fault
+    return replace(fault, held_ns=newest_ns, spans=(
+        *fault.spans[:-1], (fault.spans[-1][0], max(newest_ns, fault.spans[-1][1]))))
+
+
+def closed(fault: Fault, graph: Graph, estimate: Estimate, judgement: Judgement) -> Fault:
+    """An open fault without the ranges after its end, if it is over.
+
+    A range is nearer to the map than to the fault where its error is below half of the fault's. A
+    map that does not place the source without its ranges cannot judge them.
+    """
+    rows = fault.rows(graph)
+    if not fault.open or not len(rows):
+        return fault
+    stamps = stamps_of(graph, graph.ranges)[rows]
+    order = np.argsort(stamps, kind='stable')
+    rows, stamps = rows[order], stamps[order]
+    bad = np.flatnonzero(np.abs(errors(graph, rows, estimate)) >= abs(fault.size[0]) / 2)
+    last = int(bad[-1]) + 1 if len(bad) else 0
+    if len(rows) - last >= _LEAST_GOOD:
+        end_ns = int(stamps[last - 1]) if last else fault.spans[0][0] - 1
+        return replace(fault.until(end_ns), end_ns=end_ns)
+    located = _placed(fault, judgement)
+    return replace(
+        fault, end_ns=max(fault.end_ns, int(stamps[last - 1]) if last else 0), lost=not located,
+        held_ns=fault.held_ns if located else 0)
+
+
+def _placed(fault: Fault, judgement: Judgement) -> bool:
+    """Whether the map places a source well enough to tell its fault from none."""
+    own = [part for part in judgement.segments if part.robot == fault.subject]
+    return not own or own[-1].location is Location.LOCATED or (
+        own[-1].location is Location.UNLOCATED
+        and 0 < FAR_SIGMA * own[-1].sigma_m < abs(fault.size[0]) / 2)
+
+
+def still_stands(fault: Fault, graph: Graph, estimate: Estimate) -> bool:
+    """Whether most ranges of a group still do not fit the map, and it is a stretch.
+
+    With most ranges of its source in it, a group no longer stands against the others: an error
+    that lasts is no burst, and the map may have bent to what is left. Not so where a beacon fitted
+    before the group began: moves last.
+
+    `graph` is the sum of all increments, `estimate` of all its poses and landmarks.
+    """
+    if fault.kind not in (BURST, MOVED, MOVED_AWAY):
+        return True
+    rows, own = fault.rows(graph), ranges_of(fault.subject, graph)
+    if fault.kind == BURST and 2 * len(rows) > len(own) and not (
+            fault.subject in graph.landmarks.names
+            and _fitted(fault.before().rows(graph), graph, estimate)):
+        return False
+    return fault.open or bool(len(rows) and not _fits_again(fault, rows, graph, estimate))
+
+
+def _fits_again(fault: Fault, rows: Index, graph: Graph, estimate: Estimate) -> bool:
+    """Whether most ranges of a group fit; those of a beacon that was moved, as often as others.
+
+    By a move of a few standard deviations, from some sides, most ranges fit both places.
+    """
+    if fault.kind == MOVED:
+        return as_others_fit(rows, graph, estimate)
+    return 2 * _far(graph, rows, estimate) < len(rows)
+
+
+def _fitted(rows: Index, graph: Graph, estimate: Estimate) -> bool:
+    """Whether these ranges are enough to tell, and fit as often as others do."""
+    return (len(rows) >= LEAST_TELLING
+            and _far(graph, rows, estimate) <= TOLERATED_SHARE * len(rows))
+
+
+def as_others_fit(rows: Index, graph: Graph, estimate: Estimate) -> bool:
+    """Whether these ranges fit an estimate as often as ranges of sound sources do."""
+    return ordinary(_far(graph, rows, estimate), len(rows))
+
+
+def errors(graph: Graph, rows: Index, estimate: Estimate) -> Array:
+    """(k,): residuals in metres of ranges at an estimate."""
+    return np.asarray(range_residuals(
+        graph.replaced(ranges=graph.ranges.take(rows)), estimate))
+
+
+def _far(graph: Graph, rows: Index, estimate: Estimate, length_m: float = 0.0) -> int:
+    """How many of these ranges, with a length taken off, do not fit an estimate."""
+    # Predicted minus measured: a long range makes it smaller.
+    whitened = (errors(graph, rows, estimate) + length_m) * np.sqrt(graph.ranges.precision[rows])
+    return int(np.count_nonzero(np.abs(whitened) >= FAR_SIGMA))
+
+
+def median_error(rows: Index, graph: Graph, estimate: Estimate) -> float:
+    """By how much ranges are too long at an estimate, in metres."""
+    return -float(np.median(errors(graph, rows, estimate)))
+
+
+def possible(rows: Index, length_m: float, graph: Graph) -> bool:
+    """Whether all these ranges are longer than what they are said to be too long by.
+
+    One that is not denies the length of all of them.
+    """
+    return bool(np.all(graph.ranges.distance_m[rows] > length_m))
+
+
+def explained(rows: Index, length_m: float, graph: Graph, estimate: Estimate) -> bool:
+    """Whether most of these ranges fit the map once a length is taken off."""
+    return 2 * _far(graph, rows, estimate, length_m) < len(rows)
+
+
+def joined(
+    treatment: Treatment, new: Iterable[Fault], graph: Graph
+) -> tuple[Treatment, list[Fault]]:
+    """A treatment with new bursts, and these bursts.
+
+    One takes in an older one of its source that it overlaps or follows: a burst that goes on is
+    found again and again, each time with its newest ranges only. What is corrected and over stays
+    by itself.
+    """
+    bursts = []
+    for one in new:
+        rows = one.rows(graph)
+        older = [
+            old for old in treatment.of(BURST, MOVED_AWAY)
+            if old.subject == one.subject and len(rows) and len(own := old.rows(graph))
+            and (old.open or not old.known_ns or len(np.intersect1d(own, rows)))]
+        for old in older:
+            rows = np.union1d(rows, old.rows(graph))
+        burst = one if not older else replace(
+            stretch(BURST, one.subject, rows, graph), size=one.size, words=one.words,
+            end_ns=one.end_ns)
+        treatment = treatment.without(older).beside(burst)
+        bursts.append(burst)
+    return treatment, bursts
+
+
+def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
+    """Maps without ranges that seem faulty together.
+
+    A jump of a robot's odometry explains the ranges after it as well, and so may one length of
+    all ranges of a radio at their other ends. While such a map is as good, the robots are
+    withdrawn. None is left out either where odometry does not hold what it claims.
+    """
+    for _ in range(_MOST_ROUNDS):
+        found = search.judgement.bursts
+        if not found:
+            break
+        before, contest, whole = search.treatment, search.contest, search.whole
+        subgraph = contest.frame.subgraph.rows['ranges']
+        groups = [
+            replace(
+                stretch(BURST, one.finding.subject, contest.data.original(
+                    'ranges', subgraph[one.rows]), whole),
+                size=(one.finding.value,), words=one.finding.text.partition(BURST_TIMES)[0])
+            for one in found]
+        without, bursts = joined(before, groups, whole)
+        other = search.solved(without)
+        if other is None:
+            break
+        count = len(other.data.left_out('ranges')) - len(contest.data.left_out('ranges'))
+        candidate = Candidate(other, count)
+        if not search.better(candidate):
+            break
+        unclear = _other_causes(search, candidate, groups, [one.jump for one in found])
+        if unclear:
+            search.leave_open(unclear)
+            break
+        judgement = search.judged(other)
+        subjects = {one.subject for one in groups}
+        if search.noisy(subjects, judgement):
+            search.judgement = search.judgement.with_unclear(replace(
+                search.judgement, no_bursts=search.judgement.no_bursts | subjects))
+            break
+        yield replace(candidate, judgement=judgement)
+        search.attempts.forget(subjects)
+        for burst in bursts:
+            search.note(search.treatment.changed(
+                burst, replace(burst, held_ns=search.newest_ns)))
+
+
+def _other_causes(
+    search: FaultSearch, candidate: Candidate, groups: list[Fault], jumps: list[int | None]
+) -> tuple[tuple[str, str], ...]:
+    """(robot or beacon, why) of sources that may be at fault instead of the ranges.
+
+    Another cause is excluded where its map costs more than the candidate's, in which the groups are
+    left out, by what honest ranges cannot explain.
+    """
+    def excluded(value: float) -> bool:
+        return search.better(replace(candidate, against=value))
+
+    found = [
+        (group.subject, f'{_said(group, search.whole)}, or its odometry jumped')
+        for group, edge in zip(groups, jumps, strict=True)
+        if not excluded(cost_with_jump(search.contest, edge, search.config))]
+    for group in groups:
+        partner = _partner(group, search)
+        if partner and not excluded(_cost_with_length(partner, search)):
+            words = (f'{_said(group, search.whole)}, or those of radio {partner} are all too long '
+                     'or too short')
+            found += [(name, words) for name in (group.subject, partner)]
+    return tuple(found)
+
+
+def _said(group: Fault, whole: Graph) -> str:
+    """A burst in words, with its times."""
+    return next(iter(Treatment((group,)).findings(whole, 0))).text
+
+
+def cost_with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:
+    """Robust cost of the best map if one relative pose of the solved subgraph says nothing."""
+    if edge is None:
+        return contest.best.value
+    subgraph = contest.frame.subgraph
+    rel = subgraph.graph.relative_poses
+    trust = np.ones(len(rel))
+    trust[edge] = _OPENED
+    opened = subgraph.graph.replaced(
+        relative_poses=rel.replaced(tau=rel.tau * trust, kappa=rel.kappa * trust))
+    return value_of(run(opened, config, subgraph.of(contest.best.whole)))
+
+
+def _partner(group: Fault, search: FaultSearch) -> str:
+    """The radio at the other ends of a group's ranges that has most of their misfit, or ''.
+
+    Ranges between two radios do not say which of the two is at fault. A radio whose ranges are all
+    too long by one length bends the map until ranges of its partners do not fit: these look like a
+    burst of the partner, and the map without them fits well at a wrong place.
+    """
+    graph = search.unbiased
+    ends, rows = range_ends(graph), group.rows(graph)
+    own = ends.names.index(group.subject)
+    other = np.where(ends.first[rows] == own, ends.second[rows], ends.first[rows])
+    whitened = errors(graph, rows, search.estimate) * np.sqrt(graph.ranges.precision[rows])
+    misfit = np.bincount(
+        other, np.minimum(whitened**2, FAR_SIGMA**2), minlength=len(ends.names))
+    most = int(np.argmax(misfit))
+    return ends.names[most] if np.count_nonzero(other == most) >= _LEAST_EXPLAINED else ''
+
+
+def _cost_with_length(name: str, search: FaultSearch) -> float:
+    """Robust cost of the best map with the best length off all ranges of a radio.
+
+    Infinite where there is no such length.
+    """
+    found = measured_length(search, search.treatment, name, search.contest)
+    if found is None:
+        return np.inf
+    fault, contest = found
+    other = search.solved(search.treatment.beside(replace(fault, factor=1.0)), contest)
+    return np.inf if other is None else other.best.value
+
+
+def measured_length(
+    search: FaultSearch, believed: Treatment, name: str, contest: Contest, since_ns: int = 0
+) -> tuple[Fault, Contest] | None:
+    """The ranges of a radio with the length that they are too long by, and the map beside it.
+
+    Those from a stamp on that `believed` lets count. None where there is no such length.
+    """
+    fault = Fault(BURST, name, (0.0,), ((since_ns, ONGOING),), known_ns=ONGOING)
+    rows = np.setdiff1d(fault.rows(search.whole), np.concatenate([
+        np.zeros(0, dtype=np.int64),
+        *(one.rows(search.whole) for one in believed.of(BURST, MOVED, MOVED_AWAY))]))
+    fault = replace(fault, factor=float(len(rows)))
+    for _ in range(_LENGTH_ROUNDS):
+        other = search.solved(believed.beside(fault), contest) if len(rows) else None
+        if other is None:
+            return None
+        contest = other
+        # Beside ranges that all of them together count as one, the map is free to follow.
+        own = contest.data.original('ranges', contest.frame.subgraph.rows['ranges'])
+        found = common_length(contest, np.flatnonzero(np.isin(own, rows)), fault.factor)
+        if found is None:
+            return None
+        fault = replace(fault, size=(fault.size[0] + found[0],))
+    return (fault, contest) if possible(rows, fault.size[0], contest.data.unbiased) else None
+
+
+def common_length(contest: Contest, rows: Index, factor: float) -> tuple[float, float] | None:
+    """(metres by which ranges are still too long, factor of their variance) at the best map.
+
+    `rows` are ranges of the contest's subgraph, whose variance is `factor` times the claimed one
+    there. None where the map leaves nothing to tell of the length.
+    """
+    subgraph, best = contest.frame.subgraph, contest.best
+    graph, weights = subgraph.graph, best.result.stats.weights
+    model = linear_model(graph, subgraph.of(best.whole), weights)
+    scores = model.scores(length_columns(model, graph, weights, [rows]))
+    information, bare = float(scores.information[0, 0]), float(scores.bare[0])
+    if not information > DETERMINED * bare > 0:
+        return None
+    # With all of their weight they would say more of the length, and pull the map as much more.
+    return -float(scores.score[0]) / information, 2.0 + factor * (bare / information - 1.0)
+
+
+def lengths_of_bursts(search: FaultSearch) -> Iterator[Candidate]:
+    """Maps in which what is left out counts again: one length explains most ranges of its group.
+
+    Not where odometry does not hold what it claims: it bends the map to any length. Nor where
+    a beacon may have been moved: from one side that looks like a length.
+    """
+    for fault in search.treatment.of(BURST):
+        graph, rows = search.unbiased, fault.rows(search.whole)
+        left_out = rows[stamps_of(graph, graph.ranges)[rows] > fault.known_ns]
+        key = 'length', fault.subject, fault.spans[0][0] if fault.spans else 0
+        if (not len(left_out) or search.noisy({fault.subject})
+                or len(rows) < max(GROWN * search.attempts.refused.get(key, 0), _LEAST_EXPLAINED)):
+            continue
+        other = None
+        if not may_have_moved(fault.subject, rows, graph, search.estimate):
+            other = _with_length(search, fault, rows, left_out)
+        if other is not None:
+            yield Candidate(other)
+        elif not fault.known_ns:
+            # What a known length does not explain may be what follows the end of the fault.
+            search.attempts.refused[key] = len(rows)
+
+
+def _with_length(
+    search: FaultSearch, before: Fault, rows: Index, left_out: Index
+) -> Contest | None:
+    """The contest with one length taken off all ranges of a group; None where that is wrong.
+
+    A length that is new is first measured beside ranges that all of them together count as one.
+    A known one must explain most of the ranges that have come since, or these stay left out.
+    """
+    contest, new = search.contest, not before.known_ns
+    newest_ns = int(np.max(stamps_of(search.whole, search.whole.ranges)[rows]))
+    fault = replace(before, known_ns=newest_ns)
+    if new:
+        fault = replace(fault, factor=float(len(rows)), size=(
+            median_error(rows, search.unbiased, search.estimate),))
+    graph = search.unbiased
+    for _ in range(2 if new else 1):
+        if not possible(rows, fault.size[0], graph):
+            return None
+        other = search.solved(search.treatment.changed(before, fault), contest)
+        own = None if other is None else search.solved_rows(other, fault)
+        found = None if other is None or own is None else common_length(other, own, fault.factor)
+        if other is None or found is None:
+            return None
+        contest = other
+        if not new and not explained(left_out, fault.size[0], graph, contest.best.whole):
+            return None
+        fault = replace(fault, size=(fault.size[0] + found[0],), factor=found[1])
+    if not (possible(rows, fault.size[0], graph)
+            and explained(rows, fault.size[0], graph, contest.best.whole)):
+        return None
+    return contest.under(search.store.treated(search.treatment.changed(before, fault)))
+
+
+def nearer_to_map(treatment: Treatment, whole: Graph, estimate: Estimate) -> Treatment:
+    """A treatment for what sources held back measure between audits.
+
+    Where a length is known it is taken off later ranges as well, but for what is nearer to the map
+    than to the length, at an `estimate` of all poses: that may come after the end of the fault,
+    and is left out until an audit decides. Its variance may be so large that a kernel would not
+    doubt what the length makes of it.
+    """
+    graph = treatment.unbiased(whole)
+    for fault in treatment.of(BURST):
+        if not fault.open or not fault.known_ns:
+            continue
+        rows = fault.rows(graph)
+        rows = rows[stamps_of(graph, graph.ranges)[rows] > fault.held_ns]
+        error = errors(graph, rows, estimate)
+        over = rows[np.abs(error + fault.size[0]) > np.abs(error)]
+        treatment = treatment.changed(fault, replace(fault, known_ns=ONGOING))
+        if len(over):
+            treatment = treatment.beside(stretch(BURST, fault.subject, over, graph))
+    return treatment

@@ -1,0 +1,230 @@
+"""What is done to a graph before it is solved: one immutable value, by names and times.
+
+The faults that are known, what a calibration takes off radios, what the operator has said, and
+increments that no solve survives. To try another treatment changes nothing: a graph is treated,
+solved and compared, and the value is adopted or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...array_types import Index, Mask
+from ...graph import Graph, Landmarks, PointPriors, Poses, Table
+from ...graph.finding import Finding
+from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
+from ..integrity.hypotheses import ANTENNA
+from ..integrity.known_beacons import known_beacons
+from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
+from ..integrity.radio_errors import RadioErrors
+from .rulings import Rulings
+
+_WEIGHTS = ('kappa', 'tau', 'precision')
+"""Columns of measurements that are inverse to their variance."""
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What is left out, taken off or trusted less."""
+
+    faults: tuple[Fault, ...] = ()
+    calibrated: RadioErrors = field(default_factory=RadioErrors)
+    """What a calibration takes off the ranges of radios."""
+    rulings: Rulings = Rulings()
+    quarantined: tuple[tuple[int, int], ...] = ()
+    """(sequence, level) of increments that no solve survives (quarantine.py), ascending."""
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.faults or self.calibrated or self.rulings.entries or self.quarantined)
+
+    def of(self, *kinds: str) -> tuple[Fault, ...]:
+        """Its faults of some kinds."""
+        return tuple(one for one in self.faults if one.kind in kinds)
+
+    def but(self, *kinds: str) -> Treatment:
+        """Without the faults of some kinds."""
+        return replace(
+            self, faults=tuple(one for one in self.faults if one.kind not in kinds))
+
+    def excluding(self, levels: Mapping[int, int]) -> Treatment:
+        """With these increments in quarantine, levels by sequence, and no others."""
+        return replace(self, quarantined=tuple(sorted(levels.items())))
+
+    def without(self, dropped: Iterable[Fault]) -> Treatment:
+        """Without some faults."""
+        gone = tuple(dropped)
+        return replace(self, faults=tuple(one for one in self.faults if one not in gone))
+
+    def beside(self, *new: Fault) -> Treatment:
+        """With more faults."""
+        return replace(self, faults=(*self.faults, *new))
+
+    def changed(self, old: Fault, new: Fault) -> Treatment:
+        """With a fault in place of another one."""
+        return replace(self, faults=tuple(new if one == old else one for one in self.faults))
+
+    def mapped(self, change: Callable[[Fault], Fault | None]) -> Treatment:
+        """With every fault changed, or dropped where that is None."""
+        changed = (change(one) for one in self.faults)
+        return replace(self, faults=tuple(one for one in changed if one is not None))
+
+    @property
+    def radio_errors(self) -> RadioErrors:
+        """What is taken off the ranges of radios now, and goes on."""
+        biases, places = dict(self.calibrated.bias_m), dict(self.calibrated.antenna_m)
+        for one in self.of(LENGTH):
+            if one.spans[-1][1] == ONGOING:
+                biases[one.subject] = biases.get(one.subject, 0.0) + one.size[0]
+        for one in self.of(ANTENNA):
+            before = np.array(places.get(one.subject, 0.0))
+            places[one.subject] = tuple((np.array(one.size) + before).tolist())
+        return RadioErrors(biases, places)
+
+    @property
+    def odometry_errors(self) -> OdometryErrors:
+        """What is taken off odometry."""
+        return OdometryErrors({
+            (one.kind, one.subject): one.size[0] for one in self.of(SCALE, TURN)})
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Beacons that do not stand at their configured place, ascending."""
+        return tuple(sorted({
+            one.subject for one in self.faults if KINDS[one.kind].frees_place}))
+
+    def counts(self, graph: Graph, name: str, table: Table) -> Mask:
+        """(k,): rows of a table, or of a part of it, that are not left out.
+
+        `graph` holds the poses and landmarks that the table's endpoints number.
+        """
+        keep = ~self.rulings.ignored(graph, name, table)
+        for one in self.faults:
+            left_out = KINDS[one.kind].left_out.get(name)
+            if left_out is not None:
+                keep &= ~left_out(one, graph, table)
+        if name == 'ranges' and len(self.of(BURST)) > 1:
+            # What two bursts have is long by one of two lengths, or both.
+            keep &= np.sum([one.corrected(graph, table) for one in self.of(BURST)], axis=0) < 2
+        if isinstance(table, PointPriors) and self.released:
+            freed = np.flatnonzero(np.isin(graph.landmarks.names, self.released))
+            keep &= ~np.isin(table.point, ~freed)
+        return keep
+
+    def corrected(self, graph: Graph, name: str, table: Table) -> Table:
+        """A table, or a part of it, with all that is taken off, and its weights."""
+        table = self._measured(graph, name, table, *KINDS)
+        factor = self.rulings.factors(graph, name, table)
+        if np.all(factor == 1.0):
+            return table
+        return table.replaced(**{
+            column: getattr(table, column) / factor
+            for column in _WEIGHTS if column in table.columns()})
+
+    def _measured(self, graph: Graph, name: str, table: Table, *kinds: str) -> Table:
+        if name == 'ranges':
+            table = self.calibrated.off(graph, table)  # type: ignore[arg-type]
+        for kind in kinds:
+            correction, own = KINDS[kind].corrected.get(name), self.of(kind)
+            if correction is not None and own:
+                table = correction(own, graph, table)
+        return table
+
+    def unbiased(self, graph: Graph) -> Graph:
+        """A graph with what radios err by taken off its ranges, and all of them in it."""
+        if not self.calibrated and not self.of(LENGTH, ANTENNA):
+            return graph
+        return graph.replaced(
+            ranges=self._measured(graph, 'ranges', graph.ranges, LENGTH, ANTENNA))
+
+    def apply(self, whole: Graph, quarantined: Mapping[str, Mask] | None = None) -> Treated:
+        """The graph of what counts.
+
+        `quarantined` has by table the rows that quarantined increments brought.
+        """
+        if not self:
+            return Treated(self, whole, whole, {})
+        tables: dict[str, Any] = {}
+        rows: dict[str, Index] = {}
+        for name, table in whole.tables().items():
+            keep = self.counts(whole, name, table)
+            if quarantined is not None and name in quarantined:
+                keep &= ~quarantined[name]
+            rows[name] = np.flatnonzero(keep)
+            tables[name] = self.corrected(whole, name, table.take(rows[name]))
+        marks = whole.landmarks
+        known = marks.fixed & ~np.isin(marks.names, self.released)
+        return Treated(self, whole, whole.replaced(
+            poses=self.poses(whole), landmarks=Landmarks(marks.names, marks.position, known),
+            **tables), rows)
+
+    def poses(self, whole: Graph) -> Poses:
+        """All poses, in frames of odometry from which its errors are taken off."""
+        errors = self.odometry_errors
+        if not errors:
+            return whole.poses
+        rotation, translation = errors.driven(whole)
+        return whole.poses.replaced(rotation=rotation, translation=translation)
+
+    def findings(self, graph: Graph, since_ns: int) -> list[Finding]:
+        """What an operator should know of faults that did not end before a time.
+
+        `graph` is the sum of all increments. Of a known beacon that was moved it is always said.
+        """
+        found: list[Finding] = []
+        off = self.radio_errors
+        known = {graph.landmarks.names[number] for number in known_beacons(graph)}
+        for kind, row in KINDS.items():
+            for one in self.of(kind):
+                ended_ns = one.end_ns or one.spans[-1][1]
+                if ended_ns >= since_ns or (row.frees_place and one.subject in known):
+                    found += row.findings(one, graph, off)
+        return found
+
+
+@dataclass(frozen=True)
+class Treated:
+    """A graph under a treatment."""
+
+    treatment: Treatment
+    whole: Graph
+    """The sum of all increments."""
+    graph: Graph
+    """What of it counts, and as what."""
+    rows: dict[str, Index]
+    """By table the rows that those of `graph` have in `whole`; a table that is not named has all.
+    """
+
+    @cached_property
+    def unbiased(self) -> Graph:
+        """`whole` with what radios err by taken off its ranges."""
+        return self.treatment.unbiased(self.whole)
+
+    def original(self, name: str, rows: Index) -> Index:
+        """Rows of `whole` that rows of a table of `graph` have."""
+        return self.rows[name][rows] if name in self.rows else rows
+
+    def left_out(self, name: str) -> Index:
+        """Rows of a table of `whole` that do not count."""
+        every = np.arange(len(getattr(self.whole, name)))
+        return np.setdiff1d(every, self.rows[name]) if name in self.rows else every[:0]
+
+    def same(self, other: Treated) -> bool:
+        """Whether the other graph of the same whole is the same."""
+        return (self.whole is other.whole and self.treatment.rulings == other.treatment.rulings
+                and np.array_equal(self.graph.landmarks.fixed, other.graph.landmarks.fixed)
+                and all(self._same_table(other, name) for name in self.graph.tables()))
+
+    def _same_table(self, other: Treated, name: str) -> bool:
+        own, table = getattr(self.graph, name), getattr(other.graph, name)
+        rows = np.arange(len(own))
+        return own is table or (
+            len(own) == len(table)
+            and np.array_equal(self.original(name, rows), other.original(name, rows))
+            and all(np.array_equal(getattr(own, column), getattr(table, column))
+                    for column in own.columns()))

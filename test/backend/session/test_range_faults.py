@@ -1,0 +1,451 @@
+"""Ranges that are faulty together are left out as a group, and come back when they fit."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from backend_world import World, config, graph_of
+from scipy.special import chdtri
+
+from sparser_ros.backend.integrity.faults import BURST, ONGOING, Fault, ranges_of, stretch
+from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.fault_search import Attempts, FaultSearch, excludes_chance
+from sparser_ros.backend.session.judgement import Judgement
+from sparser_ros.backend.session.range_faults import (
+    _partner,
+    closed,
+    common_length,
+    joined,
+    measured_length,
+    nearer_to_map,
+    possible,
+    still_stands,
+)
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.tracker import Tracker
+from sparser_ros.backend.session.treatment import Treatment
+from sparser_ros.backend.session.verdict import SegmentVerdict
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
+from sparser_ros.graph import range_residuals
+from sparser_ros.graph.range_ends import range_ends
+
+ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
+
+def burst(graph, rows, subject='B', **values):
+    return stretch(BURST, subject, np.asarray(rows), graph, size=(3.0,), **values)
+
+
+def test_a_group_is_faulty_beyond_the_quantile_of_its_chi_square():
+    quantile = chdtri(10, np.exp(-12.5))
+    assert excludes_chance(1.01 * quantile, 10, 25.0)
+    assert not excludes_chance(0.99 * quantile, 10, 25.0)
+    assert not excludes_chance(1e9, 0, 25.0)
+
+
+def test_a_burst_that_goes_on_is_one_group():
+    graph = graph_of(world().increments(20))
+    rows, other = ranges_of('B', graph), burst(graph, ranges_of('A', graph)[:20], 'A')
+    old, new = burst(graph, rows[:25]), burst(graph, rows[20:40])
+    both, found = joined(Treatment((old, other)), [new], graph)
+    assert [one.subject for one in both.faults] == ['A', 'B'] and found == [both.faults[1]]
+    assert set(found[0].rows(graph)) == set(old.rows(graph)) | set(new.rows(graph))
+    assert found[0].end_ns == new.end_ns
+
+
+def test_a_fault_is_of_the_ranges_that_it_was_found_in_and_of_no_others():
+    graph = graph_of(world().increments(20))
+    ends, rows = range_ends(graph), ranges_of('B', graph)
+    second = ends.seconds[rows]
+    chosen = rows[((second > 3) & (second < 6)) | ((second > 8) & (second < 9))]
+    np.testing.assert_array_equal(burst(graph, chosen).rows(graph), chosen)
+    # Ranges with another source at fault may be no part of it.
+    of_l1 = ends.at(ends.names.index('L1'))
+    part = chosen[~of_l1[chosen]]
+    found = burst(graph, part)
+    assert found.apart == ('L1',)
+    np.testing.assert_array_equal(found.rows(graph), part)
+    # What is held back comes later, and is of the same partners.
+    held = dataclasses.replace(found, held_ns=found.end_ns)
+    later = rows[(second > second[rows == part[-1]][0]) & ~of_l1[rows]]
+    np.testing.assert_array_equal(held.rows(graph), np.union1d(part, later))
+
+
+@pytest.mark.parametrize(('late', 'located', 'wanted'), [
+    ([4.0] * 10, True, (14, True, False)), ([0.1] * 15, True, (4, False, False)),
+    ([4.0] * 10, False, (14, False, True))])
+def test_a_fault_is_over_when_the_newest_ranges_fit_the_map(late, located, wanted):
+    true = world()
+    graph, steps = graph_of(true.increments(20)), range_ends
+    every = ranges_of('B', graph)
+    seconds = steps(graph).seconds[every]
+    rows = every[seconds < 2.5]
+    error = np.zeros(len(graph.ranges))
+    error[rows] = np.where(seconds[seconds < 2.5] < 1.0, 4.0, late[0])
+    exact = graph.replaced(ranges=graph.ranges.replaced(distance_m=np.zeros(len(graph.ranges))))
+    distance = range_residuals(exact, true.truth)
+    fault = burst(graph, rows)
+    part = graph.replaced(ranges=graph.ranges.replaced(distance_m=distance + error))
+    place = Location.LOCATED if located else Location.UNLOCATED
+    judgement = Judgement((SegmentVerdict(1, 'B', place, '', 0.0),), np.zeros(0, dtype=bool), '')
+    after = closed(dataclasses.replace(fault, held_ns=int(1e18)), part, true.truth, judgement)
+    kept, still_open, lost = wanted
+    assert len(after.rows(graph)) == (len(rows) if kept == 14 else np.sum(seconds < 1.0))
+    assert (after.open, after.lost) == (still_open, lost)
+
+
+def world():
+    return World(
+        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
+        steps=120, seed=3)
+
+
+def of_robot(ranges, robot):
+    """Ranges that one of two robots takes part in."""
+    return ((ranges.source >= 0) & (ranges.source % 2 == robot)) | (
+        (ranges.target >= 0) & (ranges.target % 2 == robot))
+
+
+def with_burst(increments, error=lambda count: np.full(count, 4.0)):
+    """From 20 to 40 s all ranges of the second robot are too long by `error`."""
+    made, burst = [], []
+    for one in increments:
+        step, ranges = np.maximum(one.ranges.source, one.ranges.target) // 2, one.ranges
+        far = of_robot(ranges, 1) & (step >= 40) & (step < 80)
+        burst.append(far)
+        made.append(dataclasses.replace(one, ranges=ranges.replaced(
+            distance_m=ranges.distance_m + far * error(len(far)))))
+    return made, np.flatnonzero(np.concatenate(burst))
+
+
+def after_all(increments, **backend):
+    """The session after these increments, with a solve after each; its last solution."""
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25), **backend))
+    for one in increments:
+        session.add(one)
+        session.solve()
+    return session, session.solve(True)
+
+
+def assert_placed(solution, true, limit_m):
+    """Both robots are located, and no pose is off by more than the limit."""
+    assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
+    one = solution.estimate.translation
+    aligned = (one - one[0]) @ solution.estimate.rotation[0]
+    wanted = (true.truth.translation - true.truth.translation[0]) @ true.truth.rotation[0]
+    assert np.max(np.linalg.norm(aligned - wanted, axis=1)) < limit_m
+
+
+def same(rows, wanted):
+    """Whether more than 90 % of either are in the other."""
+    return np.isin(rows, wanted).mean() > 0.9 and np.isin(wanted, rows).mean() > 0.9
+
+
+def test_a_burst_of_one_length_counts_with_that_taken_off():
+    true = world()
+    increments, burst = with_burst(true.increments(10))
+    session, solution = after_all(increments)
+    verdict = session.auditor.audit()
+    (fault,) = verdict.treatment.of(BURST)
+    data = session.auditor._store.treated(verdict.treatment)
+    assert same(fault.rows(data.whole), burst) and not len(data.left_out('ranges'))
+    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments)
+    assert fault.size[0] == pytest.approx(4.0, abs=0.1) and fault.factor >= 2.0
+    row = fault.rows(data.whole)[0]
+    assert session.graph.ranges.distance_m[row] == pytest.approx(
+        data.whole.ranges.distance_m[row] - fault.size[0])
+    words = [one.text for one in solution.findings if one.kind == 'range_burst']
+    assert len(words) == 1 and words[0].startswith('ranges of radio B were 4.0 m too long from')
+    assert words[0].endswith('; that is taken off')
+    assert_placed(solution, true, 0.3)
+
+
+def test_a_burst_of_many_lengths_is_left_out_and_named_and_its_robot_stays_where_it_is():
+    true, rng = world(), np.random.default_rng(4)
+    increments, burst = with_burst(
+        true.increments(10), lambda count: rng.uniform(1.0, 7.0, count))
+    session, solution = after_all(increments)
+    verdict = session.auditor.audit()
+    left_out = session.auditor._store.treated(verdict.treatment).left_out('ranges')
+    assert same(left_out, burst)
+    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments) - len(left_out)
+    assert any(one.kind == 'range_burst' and one.subject == 'B' for one in solution.findings)
+    assert_placed(solution, true, 0.5)
+
+
+def test_ranges_are_only_reported_where_nothing_is_to_be_doubted():
+    increments, _ = with_burst(world().increments(10))
+    session, solution = after_all(increments, integrity=IntegrityConfig(doubt_ranges=False))
+    verdict = session.auditor.audit()
+    assert not verdict.treatment.faults
+    assert len(session.graph.ranges) == sum(len(one.ranges) for one in increments)
+    assert any('radio B' in one.text for one in solution.findings)
+
+
+def test_a_range_shorter_than_its_error_denies_the_length_of_its_group():
+    ranges = graph_of(world().increments(20))
+    shortest = float(ranges.ranges.distance_m[4:40].min())
+    for length, wanted in ((0.9 * shortest, True), (1.1 * shortest, False), (-100.0, True)):
+        assert possible(np.arange(4, 40), length, ranges) == wanted
+
+
+def test_a_robot_whose_ranges_are_held_back_is_withdrawn_as_its_odometry_drifts():
+    """Between audits: the last one had it located."""
+    increments = world().increments(24)
+    auditor, tracker = Auditor(config(solver=ROBUST)), Tracker(config(solver=ROBUST))
+    for one in increments[:12]:
+        auditor.add(one)
+        tracker.add(one)
+    verdict = auditor.audit()
+    assert 0 < verdict.segments[1].sigma_m < 0.1
+    tracker.adopt(dataclasses.replace(verdict, treatment=Treatment((held(tracker.whole),))))
+    where, words = [], ''
+    for one in increments[12:]:
+        tracker.add(one)
+        robots = tracker.solve().robots
+        assert robots[0].location is Location.LOCATED
+        where.append(robots[1].location is Location.LOCATED)
+        words = robots[1].missing
+    assert where[0] and not where[-1] and where == sorted(where, reverse=True)
+    assert 'no measurement of B but odometry has counted' in words
+
+
+def test_between_audits_ranges_of_a_known_length_count_with_that_taken_off():
+    true, length = world(), 3.0
+    increments = true.increments(24)
+    auditor, tracker = Auditor(config(solver=ROBUST)), Tracker(config(solver=ROBUST))
+    for one in increments[:12]:
+        auditor.add(one)
+        tracker.add(one)
+    tracker.adopt(dataclasses.replace(
+        auditor.audit(), treatment=Treatment((held(tracker.whole, length),))))
+    for one in increments[12:]:
+        long = of_robot(one.ranges, 1)
+        tracker.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + length * long)))
+        solution = tracker.solve()
+        assert [one.location for one in solution.robots] == [Location.LOCATED] * 2
+    assert len(tracker.graph.ranges) == len(tracker.whole.ranges)
+    rejected = [one for one in solution.rejected if one.type == 'ranges']
+    assert len(rejected) < 0.05 * len(tracker.graph.ranges)
+    assert_placed(solution, true, 0.3)
+
+
+def test_ranges_of_held_sources_are_left_out_unless_their_known_length_explains_them():
+    true = world()
+    whole = graph_of(true.increments(20))
+    early = int(whole.poses.stamp_ns[4])
+    of_a, of_b = (
+        Fault(BURST, name, spans=((early + 1, ONGOING),)).rows(whole) for name in 'AB')
+    long = np.zeros(len(whole.ranges))
+    long[of_b[:len(of_b) // 2]] = 3.0
+    whole = whole.replaced(ranges=whole.ranges.replaced(
+        distance_m=whole.ranges.distance_m + long))
+    treatment = nearer_to_map(Treatment((
+        Fault(BURST, 'A', (3.0,), (), held_ns=early),
+        Fault(BURST, 'B', (3.0,), (), known_ns=1, factor=2.0, held_ns=early))), whole, true.truth)
+    data, over = treatment.apply(whole), of_b[len(of_b) // 2:]
+    # Of one step, all have the same stamp.
+    left_out = data.left_out('ranges')
+    assert len(np.setxor1d(left_out, np.union1d(of_a, over))) <= 5
+    kept = data.original('ranges', np.arange(len(data.graph.ranges)))
+    taken_m = whole.ranges.distance_m[kept] - data.graph.ranges.distance_m
+    shortened = np.setdiff1d(of_b, left_out)
+    np.testing.assert_allclose(taken_m, np.where(np.isin(kept, shortened), 3.0, 0.0), atol=1e-12)
+    factor = whole.ranges.precision[kept] / data.graph.ranges.precision
+    np.testing.assert_allclose(factor, np.where(np.isin(kept, shortened), 2.0, 1.0))
+
+
+def held(whole, length_m=None):
+    """What B measures from now on, with a length that is known or none."""
+    now = int(whole.poses.stamp_ns.max())
+    return Fault(BURST, 'B', (length_m or 1.0,), (), held_ns=now, factor=2.0,
+                 known_ns=0 if length_m is None else now)
+
+
+def test_a_range_in_two_bursts_is_left_out():
+    """Between two radios at fault its length is the sum of two, of which neither is known."""
+    whole = graph_of(world().increments(4))
+    both = Treatment(tuple(Fault(BURST, name, (1.0,), known_ns=ONGOING) for name in 'AB'))
+    shared = np.intersect1d(ranges_of('A', whole), ranges_of('B', whole))
+    assert len(shared)
+    np.testing.assert_array_equal(both.apply(whole).left_out('ranges'), shared)
+
+
+def test_groups_that_fit_come_back():
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=3.0)))
+    for one in world().increments(20):
+        session.add(one)
+    estimate, graph = session.solve(True).estimate, session.graph
+    fits = burst(graph, ranges_of('B', graph)[:4])
+    assert not still_stands(fits, graph, estimate)
+    moved = graph.replaced(ranges=graph.ranges.replaced(
+        distance_m=graph.ranges.distance_m + 5.0))
+    assert still_stands(fits, moved, estimate)
+
+
+def bent(seed, numbers):
+    """Few ranges, and no audit while they are wrong: hardly one is rejected, the path gives way.
+
+    The findings after each of these increments, and the session.
+    """
+    true = World(
+        ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1], [6, -3], [0, -6]],
+        steps=160, seed=seed, range_sigma=0.3)
+    session, found = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25))), {}
+    for number, one in enumerate(true.increments(8, every=4)[:numbers[-1] + 1]):
+        step = np.maximum(one.ranges.source, one.ranges.target) // 2
+        wrong = of_robot(one.ranges, 1) & (step >= 60) & (step < 110)
+        session.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + 3.0 * wrong)))
+        if number in numbers:
+            found[number] = session.solve().findings
+    return found, session
+
+
+@pytest.mark.parametrize('seed', [1, 2])
+def test_a_burst_that_bends_the_map_is_no_jump_of_odometry(seed):
+    found, _ = bent(seed, (2, 4, 6, 7))
+    for number, findings in found.items():
+        # B was located where the burst began: that the map moves it is told once.
+        assert {(one.kind, one.subject) for one in findings
+                if one.kind not in ('map_changed', 'position_risk')} == (
+            {('range_burst', 'B')} if number > 2 else set())
+    finding = found[7][0]
+    assert finding.value == pytest.approx(3.0, abs=0.5)
+    begin, end = re.search(r'from (\d+) s to (\d+) s', finding.text).groups()
+    assert abs(int(begin) - 30) <= 3 and abs(int(end) - 55) <= 3, 'the whole burst, not a part'
+
+
+@pytest.mark.parametrize(('factor', 'doubted'), [(1.0, True), (5.0, False)])
+def test_nothing_is_doubted_where_odometry_does_not_hold_what_it_claims(
+        monkeypatch, factor, doubted):
+    """It bends the map without any burst, and chi-square at claimed noise says nothing then."""
+    truly = Auditor._judged
+    monkeypatch.setattr(Auditor, '_judged', lambda self, contest: dataclasses.replace(
+        truly(self, contest), odometry_factors={'B': factor}))
+    found, session = bent(2, (2, 4))
+    verdict = session.auditor.audit()
+    assert bool(verdict.treatment.of(BURST)) == doubted
+    assert any(one.kind == 'range_burst' for one in found[4]) == doubted
+
+
+def test_a_jump_of_odometry_is_no_burst_of_the_ranges_after_it():
+    true = world()
+    rotation, move, frame_rotation, place = true.odometry[1]
+    jump = np.array([2.0, 1.5])
+    move, place = move.copy(), place.copy()
+    move[40] += jump
+    place[41:] += frame_rotation[40] @ jump
+    true.odometry[1] = rotation, move, frame_rotation, place
+    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=1.25)))
+    doubted = 0
+    for one in true.increments(10):
+        session.add(one)
+        solution = session.solve()
+        verdict = session.auditor.audit()
+        doubted = max(doubted, len(verdict.treatment.of(BURST)))
+    assert doubted == 0
+    assert [one.subject for one in solution.findings if one.kind == 'odometry_failed'] == ['B']
+    assert {one.robot for one in solution.robots if one.location is Location.LOCATED} == {
+        'A', 'B'}
+
+
+def contest_of(beacons, rows=(), length_m=0.0, factor=1.0):
+    """Of a world whose ranges `rows` are too long by a length and have a larger variance."""
+    auditor = Auditor(config(robots=('A',)))
+    world = World(['curved'], [[0, 0]], beacons=beacons, steps=60, seed=2)
+    for one in world.increments(3):
+        auditor.add(one)
+    whole = auditor._store.whole
+    faults = (stretch(BURST, 'A', np.array(rows), whole, size=(-length_m,), factor=factor,
+                      known_ns=ONGOING),) if len(rows) else ()
+    contest, error = auditor._attempt(Treatment(faults), None)
+    assert contest is not None, error
+    return contest
+
+
+@pytest.mark.parametrize('factor', [1.0, 6.0])
+def test_the_length_is_that_of_dense_least_squares(factor):
+    rows = np.arange(21, 60)  # 13 steps of 3 ranges
+    contest = contest_of([[3, 7], [-4, 1], [6, -3]], rows, 0.05, factor)
+    subgraph = contest.frame.subgraph
+    model = linear_model(subgraph.graph, subgraph.of(contest.best.whole), {})
+    root = np.sqrt(subgraph.graph.ranges.precision[rows])
+    column = np.zeros(len(model.residual))
+    column[model.starts['ranges'] + rows] = root
+    J = model.jacobian.toarray()
+    joint = np.column_stack([J, column])
+    covariance = np.linalg.pinv(joint.T @ joint)
+    wanted = -(covariance @ (joint.T @ model.residual))[-1]
+    sigma = np.sqrt(covariance[-1, -1])
+    found = common_length(contest, rows, factor)
+    assert found is not None
+    assert found[0] == pytest.approx(wanted, rel=1e-3)
+    assert abs(found[0] - 0.05) < 4 * sigma
+    # With all their weight, the rows tell of the length, in a known map, with a variance of
+    # 1 / bare; the rest of the data add what they leave undetermined of it.
+    bare = float(np.sum(root**2)) * factor
+    beyond = sigma**2 - factor / bare
+    assert found[1] == pytest.approx(1.0 + (1.0 / bare + beyond) * bare, rel=1e-2)
+
+
+def test_where_the_map_moves_with_the_length_the_ranges_count_for_next_to_nothing():
+    """All ranges to a far beacon: one still farther away explains a common length."""
+    contest = contest_of([[300.0, 700.0], [3, 7], [-4, 1], [6, -3]])
+    ranges = contest.frame.subgraph.graph.ranges
+    far = np.flatnonzero((ranges.target == -1) | (ranges.source == -1))
+    lost, told = common_length(contest, far, 1.0), common_length(contest, np.arange(20, 60), 1.0)
+    assert told is not None and 2.0 <= told[1] < 100.0
+    assert lost is None or lost[1] > 1e4 * told[1]
+
+
+@pytest.fixture(scope='module')
+def one_long():
+    """A search: two robots among known beacons; the ranges of B are too long by 0.8 m."""
+    beacons = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
+    true = World(['curved', 'curved'], [np.zeros(2), np.full(2, 2.0)], beacons, seed=3,
+                 known=range(4))
+    auditor = Auditor(config(robots=true.names, solver=SolverConfig(
+        robust=RobustConfig(kernel='gm'))))
+    for one in true.increments(1):
+        auditor.add(dataclasses.replace(one, ranges=one.ranges.replaced(
+            distance_m=one.ranges.distance_m + 0.8 * of_robot(one.ranges, 1))))
+    contest, error = auditor._attempt(Treatment(), None)
+    assert contest is not None, error
+    return FaultSearch(auditor._store, contest, auditor._solved, auditor._judged, Attempts(),
+                       auditor.config)
+
+
+def test_the_length_of_the_radio_at_fault_is_found_with_the_map_free(one_long):
+    search, treatment = one_long, one_long.treatment
+    fault, beside = measured_length(search, treatment, 'B', search.contest)
+    assert fault.size[0] == pytest.approx(0.8, abs=0.15)
+    cost = {}
+    for name, size in (('B', fault.size), ('A', measured_length(
+            search, treatment, 'A', search.contest)[0].size)):
+        cost[name] = search.solved(treatment.beside(
+            Fault(BURST, name, size, known_ns=ONGOING)), beside).best.value
+    assert cost['B'] < 1.5 * len(search.whole.ranges) < search.contest.best.value
+    # What is taken off a radio that is right explains little.
+    assert cost['A'] > cost['B'] + 25
+    assert search.treatment == treatment == search.store.treatment, 'a trial changes nothing'
+
+
+def test_what_is_left_out_besides_stays_out(one_long):
+    before = Fault(BURST, 'L0', (1.0,))
+    _, contest = measured_length(one_long, Treatment((before,)), 'B', one_long.contest)
+    np.testing.assert_array_equal(
+        contest.data.left_out('ranges'), ranges_of('L0', one_long.whole))
+
+
+def test_the_partner_is_the_other_end_of_most_of_the_misfit(one_long):
+    graph = one_long.whole
+    for name in graph.landmarks.names:
+        assert _partner(Fault(BURST, name), one_long) == 'B'
+    of_b = np.intersect1d(ranges_of('L0', graph), ranges_of('B', graph))
+    assert _partner(stretch(BURST, 'L0', of_b[:5], graph), one_long) == 'B'
+    assert _partner(stretch(BURST, 'L0', of_b[:4], graph), one_long) == ''
