@@ -167,7 +167,7 @@ def robot_markers(solution: Solution, keyframes: Keyframes, size: float) -> list
     """
     markers: list[Marker] = []
     located = newest_rows(solution, keyframes)
-    drawn = newest_rows(solution, keyframes, Fix.FLOAT)
+    drawn, laid = newest_rows(solution, keyframes, Fix.FLOAT), solution.laid
     turning = {
         item.robot for item in solution.robots if item.location is Location.POSITION_ONLY}
     for number, robot in enumerate(sorted(item.robot for item in solution.robots)):
@@ -176,9 +176,11 @@ def robot_markers(solution: Solution, keyframes: Keyframes, size: float) -> list
         row, colour = drawn[robot], COLOURS[number % len(COLOURS)]
         if robot not in located:
             colour = (*colour[:3], FLOAT_ALPHA)
-        track = trajectory(solution, keyframes, robot, MOST_POINTS).positions_xyz
-        pieces = line_list(
-            'trajectories', np.stack([track[:-1], track[1:]], axis=1), colour, size / 2)
+        pieces: list[Marker] = []
+        if robot in laid:
+            track = trajectory(solution, keyframes, robot, MOST_POINTS).positions_xyz
+            pieces = line_list(
+                'trajectories', np.stack([track[:-1], track[1:]], axis=1), colour, size / 2)
         # Ids of different robots must not meet in one namespace.
         markers += [replace(piece, id=1000 * number + piece.id) for piece in pieces]
         x, y, z = spatial(solution.estimate.translation[row:row + 1])[0].tolist()

@@ -113,10 +113,11 @@ class Publishers:
             robot: spatial(solution.estimate.translation[row:row + 1])[0]
             for robot, row in newest_rows(solution, keyframes, Fix.FLOAT).items()}
         self._jobs.clear()
+        laid = solution.laid
         for robot in self._stated:
             if publish.poses:
                 self._jobs.append(partial(self._publish_pose, robot))
-            if publish.paths:
+            if publish.paths and robot in laid:
                 self._jobs.append(partial(self._publish_path, robot, solution))
         if publish.beacons:
             self._jobs.append(partial(self._publish_beacons, solution))

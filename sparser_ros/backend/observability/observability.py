@@ -152,8 +152,9 @@ def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
     fixed = np.flatnonzero(graph.landmarks.fixed)
     bent = bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
     landmark = sigma.landmark < config.position_sigma_m
-    # Of robots the tick decides, by its exact covariance and the risk.
-    sure = np.concatenate([sigma.position < config.alert_limit_m, landmark])
+    # Of robots the tick decides, by its exact covariance and the risk. Those that are too uncertain
+    # to be located have a pose with a covariance, and another place of theirs belongs into that.
+    sure = np.concatenate([sigma.position < UNDETERMINED_M, landmark])
     asked = set(np.flatnonzero(sure).tolist()) - cleared - set((count + fixed).tolist())
     found, hypotheses, gap = _alternatives(case, sigma, asked)
     by_variable = {a.variable: a for a in reversed(found)}

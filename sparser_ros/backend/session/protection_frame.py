@@ -71,11 +71,18 @@ class Scene:
         return self.reference or (self.owners[0] if self.owners else '')
 
     def keyframes(self, robot: str, *, other: bool) -> Index:
-        """Keyframes of a robot's path, or of the others' paths; all where these are too few."""
+        """Keyframes of a robot's path, or of the paths of the gauge robot and other located ones.
+
+        All where these are too few. A robot that is not located is no reference: two of them hold
+        a third in its place among them, however the paths of located robots lie beside it.
+        """
         bodies = np.arange(len(self.names), len(self.place))
         known = self.place[bodies] >= 0
-        own = np.array([owner == robot for owner in self.owners], dtype=bool)
-        chosen = bodies[known & (own != other)]
+        paths = {robot}
+        if other:
+            paths = {self.gauge, *(state.robot for state in self.robots
+                                   if state.location is Location.LOCATED)} - paths
+        chosen = bodies[known & np.array([owner in paths for owner in self.owners], dtype=bool)]
         return chosen if spans(self.position[chosen], self.outside) else bodies[known]
 
     def rows_of(self, bodies: Index, size: int) -> Index:

@@ -107,6 +107,24 @@ class Solution:
             Fix.FLOAT if known is not None and known.of(state.robot) is not None else Fix.NONE)
             for state in self.robots}
 
+    @property
+    def laid(self) -> tuple[str, ...]:
+        """Robots whose whole path is shown in `map`: those with a fix, once two are placed.
+
+        Before that the path of the surest robot is all there is of a map, and how the paths of the
+        others lie beside it is what their covariances tell: a turn, or the mirror image, may be
+        open. They have a pose.
+        """
+        fixes, known = self.fixes, self.covariances
+        stated = [robot for robot, fix in fixes.items() if fix is not Fix.NONE]
+        if self.anchored or sum(state.location.placed for state in self.robots) > 1:
+            return tuple(stated)
+        sigma = {robot: float(np.trace(own)) for robot in stated
+                 if known is not None and (own := known.of(robot)) is not None}
+        surest = min(sigma, key=sigma.__getitem__, default=None)
+        return tuple(robot for robot in stated
+                     if fixes[robot] is Fix.FIXED or robot == surest)
+
 
 def withdrawn(solution: Solution, reason: str) -> Solution:
     """The last solution with nothing located any more, because the newest solve failed."""

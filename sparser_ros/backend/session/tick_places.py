@@ -14,6 +14,7 @@ from ...graph.finding import Finding
 from ...graph.odometry_segments import find_segments
 from ...solver.result import SolveStats
 from ..integrity.undetected import HiddenFaults
+from ..observability.observability import UNDETERMINED_M
 from . import trust
 from .covariances import KNOWN_POSITIONS, NETWORK, Covariances
 from .frame import pinned
@@ -130,14 +131,16 @@ def _covariances(
 ) -> Covariances:
     """What the solution states of newest poses and landmarks.
 
-    Of a robot with another place that fits about as well half of its distance is in it.
+    A robot with another place that fits about as well is here or there with equal probability:
+    half of the square of their distance is in the covariance. Of a robot that the audit finds
+    undetermined nothing is stated, since nobody has looked for other places.
     """
     size, d = scene.size, graph.dimension
     unknown, poses = np.diag(np.full(size, np.inf)), []
     states = {state.robot: state.location for state in scene.robots}
     for name in graph.robots:
-        view = view_of(name, scene, hidden)
-        if view is None:
+        view, own = view_of(name, scene, hidden), trust.newest_of(verdict, name)
+        if view is None or own is None or own.sigma_m >= UNDETERMINED_M:
             poses.append(unknown)
             continue
         pose = view.pose.copy()
@@ -145,10 +148,8 @@ def _covariances(
             # Errors that sound sources have: the data are read as if there were none.
             small = np.hstack([view.of(hidden.common), view.of(hidden.shift)[:, :1]])
             pose[:d, :d] += small @ small.T
-        if states.get(name) is Location.AMBIGUOUS:
-            own = trust.newest_of(verdict, name)
-            apart = 0.0 if own is None else own.apart_m
-            pose[:d, :d] += apart**2 / 2 * np.eye(d)
+        if not states[name].placed:
+            pose[:d, :d] += own.apart_m**2 / 2 * np.eye(d)
         poses.append(pose)
     return Covariances(
         graph.robots, np.array(poses).reshape(-1, size, size),
