@@ -7,7 +7,7 @@ tests only make alarms rarer. Tests of one window and of its neighbours count as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -34,12 +34,12 @@ from .doubts import (
     lasting,
 )
 from .gate import Gate, gate_of
-from .hypotheses import ANTENNA, SharedError, common_hypotheses, hypotheses_of
+from .hypotheses import ANTENNA, HEIGHT, Hypothesis, SharedError, common_hypotheses, hypotheses_of
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors
 from .odometry_windows import OdometryWindows, odometry_windows
-from .selection import DETERMINED, scores_of, selected
+from .selection import DETERMINED, gains_alone, scores_of, selected
 from .shifts import shifts
 from .stretch import Stretch
 from .swapped_robots import swapped_robots
@@ -51,6 +51,10 @@ _ODD_HEIGHTS = 0.1
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
+
+
+_ALIKE = 0.8
+"""Share of the chi-square of another fault from which on two explain a thing alike."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +236,7 @@ def _explained(
     unlikely = [number for number, one in enumerate(tested) if one.kind == ANTENNA
                 and not stands_out(
                     undetected, f'{ANTENNA} of {one.subject}', -2 * np.log(false_alarm))]
+    unlikely += _heights_like_lengths(scores, tested)
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
         (one, theta) for one, theta, _ in selected(scores, tested, false_alarm, unlikely)
@@ -262,6 +267,19 @@ def _noise(model: LinearModel, scores: Scores) -> float:
     gains = scores.score[known] ** 2 / scores.information.diagonal()[known]
     square = float(model.residual @ model.residual) - float(np.max(gains, initial=0.0))
     return max(1.0, square / degrees) if degrees > 0 else 1.0
+
+
+def _heights_like_lengths(scores: Scores, tested: Sequence[Hypothesis]) -> list[int]:
+    """Heights of which a radio whose ranges are long explains nearly as much.
+
+    Delays that radios share look alike, are usual, and can be taken off: what is a height shows
+    beside them.
+    """
+    alone = gains_alone(scores, tested)
+    length = max((gain for gain, fault in zip(alone, tested, strict=True)
+                  if fault.kind == 'range_bias'), default=0.0)
+    return [number for number, fault in enumerate(tested)
+            if fault.kind == HEIGHT and length > _ALIKE * alone[number]]
 
 
 def _ready(finding: Finding, _: Array) -> Finding:

@@ -33,6 +33,18 @@ def scores_of(model: LinearModel, hypotheses: Sequence[Hypothesis]) -> Scores:
     return replace(scores, information=scores.information + np.diag(blur))
 
 
+def gains_alone(scores: Scores, hypotheses: Sequence[Hypothesis]) -> Array:
+    """(h,): chi-square that each fault explains beside no other; 0 where it is not determined."""
+    gains, begin = np.zeros(len(hypotheses)), 0
+    for k, fault in enumerate(hypotheses):
+        own = np.arange(begin, begin + fault.columns.shape[1])
+        begin += len(own)
+        A, s = scores.information[np.ix_(own, own)], scores.score[own]
+        if len(own) and np.linalg.eigvalsh(A)[0] > DETERMINED * scores.bare[own].min():
+            gains[k] = s @ np.linalg.solve(A, s)
+    return gains
+
+
 def selected(
     scores: Scores, hypotheses: Sequence[Hypothesis], false_alarm: float,
     unlikely: Collection[int] = (),
