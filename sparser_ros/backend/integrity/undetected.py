@@ -20,7 +20,8 @@ much likelier the data are with that fault than with none (Bayes factor, unknown
     log B_i = (s_i^T W_i s_i + log det(L_i W_i)) / 2.
 
 A robot drives on after the audit, and a fault takes it further off: by the heading that the fault
-has turned, by the odometry that goes on turning, by the odometry that goes on being too long.
+has turned, by the odometry that goes on turning, by the odometry that goes on being too long; as
+far as the measurements since do not hold it back (session/hidden_risk.py).
 """
 
 from __future__ import annotations
@@ -137,16 +138,22 @@ class HiddenFaults:
         return np.array([
             cause.split(' of ', 1)[0] not in _NOT_IN_LEVELS for cause in self.causes], dtype=bool)
 
-    def driven_on(self, way: Array, seconds: Array) -> HiddenFaults:
+    def driven_on(self, way: Array, seconds: Array, share: Array) -> HiddenFaults:
         """Each fault alone once the robots have driven on, (r, d) metres in (r,) seconds.
 
-        By odometry along straight lines: ranges since then would hold the error back.
+        `share` (r, d, d + turns) of what odometry along straight lines does to newest poses,
+        position and rotation, is left at the positions.
         """
         arm = rotation_jacobian(way)
-        by = np.concatenate([arm, seconds[:, None, None] / 2 * arm, way[:, :, None]], axis=2)
+        r, d, turns = arm.shape
+        half = seconds[:, None, None] / 2
+        by = np.zeros((r, d + turns, 2 * turns + 1))
+        by[:, :d] = np.concatenate([arm, half * arm, way[:, :, None]], axis=2)
+        by[:, d:, :turns], by[:, d:, turns:-1] = np.eye(turns), 2 * half * np.eye(turns)
+        by = share @ by
         lone, shift = self.lone.copy(), self.lone_shift.copy()
-        lone[:len(way)] += by @ self.later
-        shift[:len(way)] += by @ self.later_shift
+        lone[:r] += by @ self.later
+        shift[:r] += by @ self.later_shift
         return replace(self, lone=lone, lone_shift=shift)
 
     def __eq__(self, other: object) -> bool:

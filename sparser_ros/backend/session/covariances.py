@@ -9,7 +9,7 @@ is not in them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,3 +68,11 @@ class JointCovariance:
     keyframes: Index
     """The same of the keyframes asked for."""
     variance_factor: float
+
+    def size(self, dimension: int) -> int:
+        """Rows of a body: position, then rotation."""
+        return dimension + (1 if dimension == 2 else 3)
+
+    def parted(self, count: int) -> tuple[JointCovariance, Index]:
+        """With the first `count` keyframes only, and the places of the others."""
+        return replace(self, keyframes=self.keyframes[:count]), self.keyframes[count:]

@@ -20,12 +20,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.special import chdtrc
 
-from ...array_types import Array
+from ...array_types import Array, Index
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from ...graph.precision import rotation_variance, translation_variance
+from ...linalg.rotations import rotation_jacobian
 from ..integrity.undetected import HiddenFaults, in_words
+from .covariances import JointCovariance
 from .protection_frame import Scene, View, view_of
 from .solution import Location, RobotLocation
 
@@ -36,18 +40,74 @@ CAUTION = 0.2
 """Share of the accepted risk from which an operator hears of it."""
 
 
-def driven_on(hidden: HiddenFaults, graph: Graph, estimate: Estimate) -> HiddenFaults:
-    """The faults of an audit, for robots that have driven on along an estimate since."""
-    way, seconds = np.zeros((len(hidden.robots), graph.dimension)), np.zeros(len(hidden.robots))
-    for row, name in enumerate(hidden.robots):
+def audited_rows(hidden: HiddenFaults, graph: Graph) -> Index:
+    """(r,): rows of the poses that were the newest at an audit, -1 = the graph was thinned."""
+    rows = np.full(len(hidden.robots), -1, dtype=np.int64)
+    for number, name in enumerate(hidden.robots):
         own = np.flatnonzero(graph.poses.robot == graph.robots.index(name))
         stamps = graph.poses.stamp_ns[own]
-        at = int(np.searchsorted(stamps, hidden.stamp_ns[row], side='right')) - 1
-        # A thinned graph may have dropped what the audit knew.
+        at = int(np.searchsorted(stamps, hidden.stamp_ns[number], side='right')) - 1
         if at >= 0:
-            way[row] = estimate.translation[own[-1]] - estimate.translation[own[at]]
-            seconds[row] = (stamps[-1] - stamps[at]) * 1e-9
-    return hidden.driven_on(way, seconds)
+            rows[number] = own[at]
+    return rows
+
+
+def driven_on(
+    hidden: HiddenFaults, graph: Graph, estimate: Estimate, joint: JointCovariance,
+    audited: Index, places: Index,
+) -> HiddenFaults:
+    """The faults of an audit, for robots that have driven on along an estimate since.
+
+    `audited` are `audited_rows`, (r,) `places` theirs in the joint covariance, -1 = not there.
+    """
+    d, count = graph.dimension, len(hidden.robots)
+    way, seconds = np.zeros((count, d)), np.zeros(count)
+    share = np.tile(np.eye(d, d + (1 if d == 2 else 3)), (count, 1, 1))
+    for number, name in enumerate(hidden.robots):
+        robot, begin = graph.robots.index(name), int(audited[number])
+        if begin < 0:
+            continue
+        end = int(np.flatnonzero(graph.poses.robot == robot)[-1])
+        way[number] = estimate.translation[end] - estimate.translation[begin]
+        seconds[number] = (graph.poses.stamp_ns[end] - graph.poses.stamp_ns[begin]) * 1e-9
+        if end != begin and places[number] >= 0 and joint.poses[robot] >= 0:
+            share[number] = _share_left(
+                graph, estimate, begin, end, joint, int(places[number]), int(joint.poses[robot]))
+    return hidden.driven_on(way, seconds, share)
+
+
+def _share_left(
+    graph: Graph, estimate: Estimate, begin: int, end: int, joint: JointCovariance, before: int,
+    now: int,
+) -> Array:
+    """(d, d + turns): share of an error of odometry from pose `begin` to `end` that is left.
+
+    With z the position of `end` relative to `begin`, and its rotation, odometry says z with the
+    covariance Q, the rotation of `begin` included, and all measurements together with P: an error
+    of odometry moves z by P Q^-1 of it. `before` and `now` are places of the poses in `joint`.
+    """
+    d, robot = graph.dimension, graph.poses.robot[end]
+    table = graph.relative_poses
+    chain = np.flatnonzero(
+        table.odometry & (table.j > begin) & (graph.poses.robot[table.j] == robot))
+    size = joint.size(d)
+    whole = np.eye(d, size)
+    if len(chain) < np.sum(graph.poses.robot[begin + 1:] == robot):
+        return whole
+    edges, place = table.take(chain), estimate.translation
+    arms = rotation_jacobian(place[end] - place[np.append(edges.j, begin)])
+    turned = np.concatenate([arms, np.tile(np.eye(size - d), (len(arms), 1, 1))], axis=1)
+    first, last = (slice(size * k, size * (k + 1)) for k in (before, now))
+    turn_variance = np.concatenate([
+        rotation_variance(edges.kappa, d)[:, None, None] * np.eye(size - d),
+        joint.joint[first, first][None, d:, d:]])
+    Q = np.sum(turned @ turn_variance @ np.swapaxes(turned, 1, 2), axis=0)
+    Q[:d, :d] += np.sum(translation_variance(edges.tau)) * np.eye(d)
+    both = joint.joint[np.r_[last, first], :][:, np.r_[last, first]]
+    difference = np.hstack([np.eye(size), -np.diag(np.repeat([1.0, 0.0], [d, size - d]))])
+    P = difference @ both @ difference.T
+    values, vectors = eigh(P, Q)
+    return np.asarray((Q @ vectors * np.clip(values, 0.0, 1.0) @ vectors.T)[:d])
 
 
 def without_the_doubtful(

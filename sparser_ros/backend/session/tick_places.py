@@ -19,7 +19,7 @@ from . import trust
 from .covariances import KNOWN_POSITIONS, NETWORK, Covariances
 from .frame import pinned
 from .graph_store import GraphStore
-from .hidden_risk import driven_on, referred, without_the_doubtful
+from .hidden_risk import audited_rows, driven_on, referred, without_the_doubtful
 from .newest_evidence import since_audit
 from .placed_map import PlacedMap
 from .protection import Protection
@@ -92,13 +92,16 @@ def tick_places(
     known, protection = None, None
     cautions: tuple[Finding, ...] = ()
     if config.backend.covariance != 'off':
-        hidden = None if verdict is None or verdict.undetected is None else driven_on(
-            verdict.undetected, graph, estimate)
-        keyframes = np.zeros(0, dtype=np.int64)
-        if hidden is not None and not anchored:
-            keyframes = hidden.keyframes
-        joint = current.covariance(graph, keyframes)
+        hidden = None if verdict is None else verdict.undetected
+        keyframes = before = np.zeros(0, dtype=np.int64)
+        if hidden is not None:
+            before = audited_rows(hidden, graph)
+            keyframes = keyframes if anchored else hidden.keyframes
+        joint = current.covariance(graph, np.concatenate([keyframes, np.maximum(before, 0)]))
         if joint is not None:
+            joint, places = joint.parted(len(keyframes))
+            if hidden is not None:
+                hidden = driven_on(hidden, graph, estimate, joint, before, places)
             scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
                              {} if verdict is None else verdict.variance)
             scene = referred(scene, hidden, config.backend)

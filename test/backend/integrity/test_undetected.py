@@ -246,8 +246,10 @@ def test_robots_that_drive_on_are_as_far_off_as_an_audit_without_new_ranges_has_
 
     before, after = hidden(early), hidden(late)
     assert np.all(after.stamp_ns - before.stamp_ns == 20 * 10**9)
+    size = dimension + (1 if dimension == 2 else 3)
     now = before.driven_on(
-        after.position[:3] - before.position[:3], (after.stamp_ns - before.stamp_ns) * 1e-9)
+        after.position[:3] - before.position[:3], (after.stamp_ns - before.stamp_ns) * 1e-9,
+        np.tile(np.eye(dimension, size), (3, 1, 1)))
     assert now.causes == after.causes
     # A straight path shows next to nothing of where the antenna is: its shift is that of rounding.
     shown = np.array([not cause.startswith(ANTENNA) for cause in now.causes])

@@ -4,17 +4,26 @@ import dataclasses
 
 import numpy as np
 import pytest
-from backend_world import World, config
+from backend_world import World, config, graph_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparser_ros.backend.session.hidden_risk import beyond, driven_on, without_the_doubtful
+from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.session.covariances import JointCovariance
+from sparser_ros.backend.session.hidden_risk import (
+    _share_left,
+    audited_rows,
+    beyond,
+    driven_on,
+    without_the_doubtful,
+)
 from sparser_ros.backend.session.protection_frame import scene_of, view_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.tracked_map import tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig, ObservabilityConfig
+from sparser_ros.solver import solve
 
 BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
 
@@ -202,16 +211,61 @@ def test_robots_have_driven_on_since_the_audit():
     session, solution = lived()
     hidden = session.auditor.audit(tracked_map(solution)).undetected
     graph, estimate = session.tracker.graph, solution.estimate
-    assert driven_on(hidden, graph, estimate) == hidden
+
+    def now(one):
+        rows = audited_rows(one, graph)
+        joint = session.tracker._map.covariance(graph, np.maximum(rows, 0))
+        return driven_on(one, graph, estimate, joint, rows, np.full(2, -1)), rows
+
+    assert now(hidden)[0] == hidden
     rows = [np.flatnonzero(graph.poses.robot == robot) for robot in range(2)]
     ago = np.array([own[-1 - steps] for own, steps in zip(rows, (3, 8), strict=True)])
     newest = np.array([own[-1] for own in rows])
     earlier = dataclasses.replace(hidden, stamp_ns=graph.poses.stamp_ns[ago] + 1)
     expected = earlier.driven_on(
         estimate.translation[newest] - estimate.translation[ago],
-        (graph.poses.stamp_ns[newest] - graph.poses.stamp_ns[ago]) * 1e-9)
-    assert driven_on(earlier, graph, estimate) == expected
+        (graph.poses.stamp_ns[newest] - graph.poses.stamp_ns[ago]) * 1e-9,
+        np.tile(np.eye(2, 3), (2, 1, 1)))
+    found, at = now(earlier)
+    assert found == expected
+    np.testing.assert_array_equal(at, ago)
     assert np.max(np.abs(expected.lone - hidden.lone)) > 0.01
     # What the audit knew is no longer in the graph.
-    assert driven_on(dataclasses.replace(hidden, stamp_ns=np.zeros(2, dtype=np.int64)),
-                     graph, estimate).lone.tolist() == hidden.lone.tolist()
+    found, at = now(dataclasses.replace(hidden, stamp_ns=np.zeros(2, dtype=np.int64)))
+    assert at.tolist() == [-1, -1]
+    assert found.lone.tolist() == hidden.lone.tolist()
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('heard', [False, True])
+def test_ranges_since_the_audit_hold_an_error_of_odometry_back(dimension, heard):
+    """As much as a solve with that error has it: ranges come from the newest pose only."""
+    beacons = np.column_stack([BEACONS, [0.0, 4.0, 1.0, 5.0]])[:, :dimension]
+    world = World(['curved'], [np.zeros(dimension)], beacons, 60, 3, known=range(4),
+                  range_sigma=0.02, dimension=dimension)
+    whole = graph_of(world.increments(4), dimension)
+    begin, end = 40, whole.n_poses - 1
+    far = np.maximum(whole.ranges.source, whole.ranges.target)
+    made = whole.replaced(ranges=whole.ranges.take((far <= begin) | (heard & (far == end))))
+    estimate = solve(made, SolverConfig(), initial=world.truth).estimate
+    model, size = linear_model(made, estimate, {}), dimension + (1 if dimension == 2 else 3)
+    information = (model.jacobian.T @ model.jacobian).toarray()
+    bodies = np.concatenate([size * row + np.arange(size) for row in (end, begin)])
+    joint = JointCovariance(
+        np.linalg.inv(information)[np.ix_(bodies, bodies)], np.array([0]),
+        np.full(4, -1), np.array([1]), 1.0)
+    share = _share_left(made, estimate, begin, end, joint, 1, 0)
+
+    rel = made.relative_poses
+    late = np.zeros(len(model.residual))
+    at = np.flatnonzero(rel.j > begin)
+    rows = model.starts['moves'] + at[:, None] * dimension + np.arange(dimension)
+    step = estimate.translation[rel.j[at]] - estimate.translation[rel.i[at]]
+    late[rows] = np.sqrt(rel.tau[at])[:, None] * step
+    moved = np.linalg.solve(information, model.jacobian.T @ late)[bodies[:dimension]]
+    by_odometry = np.zeros(size)
+    by_odometry[:dimension] = estimate.translation[end] - estimate.translation[begin]
+    if not heard:
+        np.testing.assert_allclose(share, np.eye(dimension, size), atol=1e-6)
+    assert np.linalg.norm(share @ by_odometry - moved) < 0.1 * np.linalg.norm(by_odometry)
+    assert heard == (np.linalg.norm(moved) < 0.7 * np.linalg.norm(by_odometry))
