@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from benchmark import integrity
-from benchmark.scenarios import FAULTS, Draw, Scenario, samples_of, scenario, with_odometry
+from benchmark.scenarios import (
+    FAULTS,
+    LEVEL_FAULTS,
+    Draw,
+    Scenario,
+    samples_of,
+    scenario,
+    with_odometry,
+)
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.frontend import RangeSample
@@ -21,7 +29,8 @@ MINUTES = 0.25
 def test_a_fault_changes_data_or_configuration(fault: str):
     """`clean` changes nothing; culprits are robots or beacons of the recording."""
     run = Simulation(SimulationConfig(
-        robots=2, beacons=3, known_beacons=2, minutes=MINUTES, seed=1))
+        robots=2, beacons=3, known_beacons=2, minutes=MINUTES, seed=1,
+        **({'dimension': 3, 'imu': True} if fault in LEVEL_FAULTS else {})))
     samples, parameters = list(samples_of(run)), node_config(run)
     before = copy.deepcopy(parameters)
     faulty, culprits = FAULTS[fault](samples, Draw(np.random.default_rng(2), run, parameters))

@@ -18,6 +18,7 @@ from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, range_directions, range_residuals, squared_residuals
 from ...graph.finding import Finding
+from ...graph.owners import owners
 from ...graph.range_ends import RangeEnds, range_ends
 from .beacon_steps import BeaconStep, beacon_steps
 from .doubts import (
@@ -47,7 +48,7 @@ from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, 
 
 LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
 """Faults of odometry that go on: by a share of the length, by a rate of turning."""
-_ODD_HEIGHTS = 0.1
+_ODD_HEIGHTS = 0.05
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
@@ -313,15 +314,18 @@ def _levels(
 ) -> list[Finding]:
     """Robots of whose heights more do not fit than an altimeter has errors."""
     table = graph.heights
-    if 'heights' not in weights or not len(table):
+    if not len(table):
         return []
     found = []
     residual = np.concatenate([
         part.errors(estimate.points, estimate.rows) for part in graph.height_residuals()])
-    owner = np.where(table.point >= 0, graph.poses.robot[table.point], -1)
+    misfit = np.abs(residual) * np.sqrt(table.precision) > FAR_SIGMA
+    if 'heights' in weights:
+        misfit |= weights['heights'] < REJECTED_WEIGHT
+    owner = owners(graph, table.point)
     for number, name in enumerate(graph.robots):
         own = np.flatnonzero(owner == number)
-        far = own[weights['heights'][own] < REJECTED_WEIGHT]
+        far = own[misfit[own]]
         if exceeds(len(far), len(own), _ODD_HEIGHTS, false_alarm):
             share, size = 100 * len(far) / len(own), -float(np.median(residual[far]))
             found.append(Finding(

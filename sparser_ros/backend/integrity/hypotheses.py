@@ -19,6 +19,7 @@ from ...graph import (
     range_vectors,
 )
 from ...graph.finding import Finding
+from ...graph.owners import owners, stamps_of
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
 from .odometry_errors import ALL_ROBOTS
@@ -196,13 +197,13 @@ def _altimeters(build: _Columns) -> list[Hypothesis]:
     if not len(table):
         return []
     root = build.root('heights', table.precision)
-    owner = np.where(table.point >= 0, graph.poses.robot[table.point], -1)
+    owner, stamp_ns = owners(graph, table.point), stamps_of(graph, table)
     found = []
     for number, name in enumerate(graph.robots):
         own = np.flatnonzero(owner == number)
         if len(own) < 2:
             continue
-        seconds = (table.stamp_ns[own] - table.stamp_ns[own].max()) * 1e-9
+        seconds = (stamp_ns[own] - stamp_ns[own].max()) * 1e-9
         span = min(float(-seconds.min()), _LONGEST_DRIFT_S)
         for share in _DRIFTING_SINCE:
             length = max((1 - share) * span, 1e-3)

@@ -5,8 +5,9 @@ and harms nothing inside it. Nobody drives by the start of a path either; goals 
 beacons and of other robots. So an error of a place is what is left of it once the datum, the
 located beacons and the other located robots, is laid on its true places by one rotation and one
 shift (S-transformation: Baarda 1973; free network adjustment). Where these leave the rotation open,
-the datum is all of the keyframes. A map that knows the vertical, or heights, has that much of an
-outside: what is left then is a turn about the vertical and a shift, of the heights none.
+the datum is the path of one robot, the one beside which most others are located. A map that knows
+the vertical, or heights, has that much of an outside: what is left then is a turn about the
+vertical and a shift, of the heights none.
 """
 
 from __future__ import annotations

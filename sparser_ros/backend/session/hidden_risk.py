@@ -16,6 +16,7 @@ whose uncertainty is part of the noise.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,12 @@ from ...linalg.rotations import rotation_jacobian
 from ..integrity.undetected import HiddenFaults, in_words
 from .covariances import JointCovariance
 from .protection_frame import Scene, View, view_of
-from .solution import Location, RobotLocation
+from .solution import Location
 
 if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig
 
+_PLACED = (Location.LOCATED, Location.POSITION_ONLY)
 CAUTION = 0.2
 """Share of the accepted risk from which an operator hears of it."""
 
@@ -112,86 +114,78 @@ def _share_left(
 
 def without_the_doubtful(
     scene: Scene, hidden: HiddenFaults | None, config: BackendConfig,
-) -> tuple[tuple[RobotLocation, ...], tuple[Finding, ...]]:
-    """The robots of a scene; those at risk are withdrawn, with the likeliest cause in words.
+) -> tuple[Scene, tuple[Finding, ...]]:
+    """The scene without the robots at risk, which are withdrawn with the likeliest cause in words.
 
     The findings tell of robots that are placed at a risk which is accepted and not small.
 
-    A robot must be within the limit beside the datum, and as seen from the path of the gauge robot,
-    by which people who compare paths lay the map on the world. The least sure robot is withdrawn
-    first: then it is no longer in the datum of the others.
+    A robot must be within the limit beside the datum and, where no position is known, as seen from
+    the path of one robot, the reference, by which people who compare paths lay the map on the
+    world. That is the robot beside which most are located: two that know each other well are,
+    although the gauge robot, far off, is not beside them yet. The gauge robot is the reference
+    where it serves as well.
     """
-    path = scene.keyframes(scene.gauge, other=False)
+    references = () if scene.anchored else tuple(dict.fromkeys(scene.owners))
+    best, most = None, -1
+    for name in references or (scene.reference,):
+        found = _beside(replace(scene, reference=name), hidden, config)
+        count = sum(state.location is Location.LOCATED for state in found[0].robots)
+        if count > most:
+            best, most = found, count
+        if count == len(scene.robots):
+            break
+    assert best is not None
+    return best
+
+
+def _beside(
+    scene: Scene, hidden: HiddenFaults | None, config: BackendConfig
+) -> tuple[Scene, tuple[Finding, ...]]:
+    """`without_the_doubtful` with the reference of the scene.
+
+    Who is at risk as seen from its path goes at once: in the datum of the others a robot far off
+    would make all of them look uncertain. Of the others the least sure one goes first: then it is
+    no longer in the datum of the rest.
+    """
+    limit = config.observability.integrity_risk
+    path = scene.keyframes(scene.gauge)
+    along: dict[str, _Risk] = {}
+    for state in scene.robots:
+        view = view_of(state.robot, scene, hidden, path) if len(path) and (
+            state.robot != scene.gauge and state.location in _PLACED) else None
+        if view is not None:
+            along[state.robot] = _risk(view, hidden, config)
+    scene = _without(scene, {
+        robot: risk.reason for robot, risk in along.items() if risk.probability > limit})
     while True:
-        views: dict[str, list[View]] = {}
-        for state in scene.robots:
-            if state.location in (Location.LOCATED, Location.POSITION_ONLY):
-                seen = [view_of(state.robot, scene, hidden)]
-                if len(path) and state.robot != scene.gauge:
-                    seen.append(view_of(state.robot, scene, hidden, path))
-                views[state.robot] = [view for view in seen if view is not None]
-        risks = {robot: max(
-            (_risk(view, hidden, config) for view in seen), key=lambda risk: risk.probability)
-            for robot, seen in views.items() if seen}
-        texts = {robot: risk.reason for robot, risk in risks.items()
-                 if risk.probability > config.observability.integrity_risk}
+        views = {state.robot: view for state in scene.robots if state.location in _PLACED
+                 and (view := view_of(state.robot, scene, hidden)) is not None}
+        risks = {robot: _risk(view, hidden, config) for robot, view in views.items()}
+        texts = {robot: risk.reason for robot, risk in risks.items() if risk.probability > limit}
         if not texts:
             break
-        worst = max(texts, key=lambda robot: max(
-            float(np.trace(view.noise)) for view in views[robot]))
-        scene = replace(scene, robots=tuple(
-            replace(state, location=Location.UNLOCATED, missing=texts[worst])
-            if state.robot == worst else state for state in scene.robots))
+        worst = max(texts, key=lambda robot: float(np.trace(views[robot].noise)))
+        scene = _without(scene, {worst: texts[worst]})
     robots = tuple(
         replace(state, location=Location.POSITION_ONLY, missing=text)
         if state.location is Location.LOCATED and state.robot in views
         and (text := _gauge_lost(state.robot, scene, config)) else state
         for state in scene.robots)
-    accepted = config.observability
-    return robots, tuple(
+    risks = {robot: max(risk, along.get(robot, risk), key=lambda one: one.probability)
+             for robot, risk in risks.items()}
+    return replace(scene, robots=robots), tuple(
         Finding('position_risk', robot, (
-            f'the position of {robot} is off by more than {accepted.alert_limit_m:g} m with a '
-            f'probability of {100 * risk.probability:.0f} %: {risk.reason}'), risk.probability)
-        for robot, risk in risks.items()
-        if risk.probability > CAUTION * accepted.integrity_risk)
+            f'the position of {robot} is off by more than {config.observability.alert_limit_m:g} m '
+            f'with a probability of {100 * risk.probability:.0f} %: {risk.reason}'),
+            risk.probability)
+        for robot, risk in risks.items() if risk.probability > CAUTION * limit)
 
 
-def referred(scene: Scene, hidden: HiddenFaults | None, config: BackendConfig) -> Scene:
-    """The scene with the robot as reference beside whose path most robots are located.
-
-    Of an upright map the frames of robots differ by a heading and a place: two that know each other
-    well are located, although the gauge robot, far off, is not beside them yet. The gauge robot is
-    the reference where it serves as well. Who is too uncertain from there is withdrawn at once: in
-    the datum of the others a robot far off would make all of them look uncertain.
-    """
-    if scene.anchored or not scene.outside:
-        return scene
-    best, count = scene, 0
-    for name in dict.fromkeys(scene.owners):
-        trial = _seen_from(replace(scene, reference=name), hidden, config)
-        robots, _ = without_the_doubtful(trial, hidden, config)
-        found = sum(state.location is Location.LOCATED for state in robots)
-        if found > count:
-            best, count = trial, found
-        if found == len(scene.robots):
-            break
-    return best
-
-
-def _seen_from(scene: Scene, hidden: HiddenFaults | None, config: BackendConfig) -> Scene:
-    """Without the robots that are at risk as seen from the path of the reference."""
-    path = scene.keyframes(scene.reference, other=False)
-    robots = []
-    for state in scene.robots:
-        view = None
-        if state.robot != scene.reference and state.location in (
-                Location.LOCATED, Location.POSITION_ONLY):
-            view = view_of(state.robot, scene, hidden, path)
-        risk = None if view is None else _risk(view, hidden, config)
-        if risk is not None and risk.probability > config.observability.integrity_risk:
-            state = replace(state, location=Location.UNLOCATED, missing=risk.reason)
-        robots.append(state)
-    return replace(scene, robots=tuple(robots))
+def _without(scene: Scene, texts: Mapping[str, str]) -> Scene:
+    """The scene with robots withdrawn, by what is missing."""
+    return replace(scene, robots=tuple(
+        replace(state, location=Location.UNLOCATED, missing=texts[state.robot])
+        if state.robot in texts else state for state in scene.robots))
 
 
 def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
@@ -202,7 +196,7 @@ def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
     if scene.anchored or not scene.owners or robot == scene.gauge:
         return ''
     accepted = config.observability
-    view = view_of(scene.gauge, scene, None, scene.keyframes(robot, other=False))
+    view = view_of(scene.gauge, scene, None, scene.keyframes(robot))
     if view is None:
         return ''
     risk = beyond(

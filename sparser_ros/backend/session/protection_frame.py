@@ -1,8 +1,8 @@
 """Newest poses of robots as seen from the datum of the map (observability/datum.py).
 
 States, covariances and protection levels of a robot are relative to the located beacons and the
-other located robots. Where these leave a rotation open, they are relative to keyframes spread over
-all paths; where positions are known, to these.
+other located robots. Where these leave a rotation open, they are relative to the path of one robot,
+the reference; where positions are known, to these.
 """
 
 from __future__ import annotations
@@ -61,28 +61,19 @@ class Scene:
         rows = rows[self.place[rows] >= 0]
         if spans(self.position[rows], self.outside):
             return rows
-        if self.reference:
-            return self.keyframes(self.reference, other=False)
-        return self.keyframes(robot, other=robot != self.gauge)
+        return self.keyframes(self.gauge)
 
     @property
     def gauge(self) -> str:
         """Robot whose path the others are placed in: that of the first keyframe, or another."""
         return self.reference or (self.owners[0] if self.owners else '')
 
-    def keyframes(self, robot: str, *, other: bool) -> Index:
-        """Keyframes of a robot's path, or of the paths of the gauge robot and other located ones.
-
-        All where these are too few. A robot that is not located is no reference: two of them hold
-        a third in its place among them, however the paths of located robots lie beside it.
-        """
+    def keyframes(self, robot: str) -> Index:
+        """Keyframes of a robot's path; all where these are too few."""
         bodies = np.arange(len(self.names), len(self.place))
         known = self.place[bodies] >= 0
-        paths = {robot}
-        if other:
-            paths = {self.gauge, *(state.robot for state in self.robots
-                                   if state.location is Location.LOCATED)} - paths
-        chosen = bodies[known & np.array([owner in paths for owner in self.owners], dtype=bool)]
+        own = np.array([owner == robot for owner in self.owners], dtype=bool)
+        chosen = bodies[known & own]
         return chosen if spans(self.position[chosen], self.outside) else bodies[known]
 
     def rows_of(self, bodies: Index, size: int) -> Index:

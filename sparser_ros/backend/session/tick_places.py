@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from . import trust
 from .covariances import KNOWN_POSITIONS, NETWORK, Covariances
 from .frame import pinned
 from .graph_store import GraphStore
-from .hidden_risk import audited_rows, driven_on, referred, without_the_doubtful
+from .hidden_risk import audited_rows, driven_on, without_the_doubtful
 from .newest_evidence import since_audit
 from .placed_map import PlacedMap
 from .protection import Protection
@@ -104,9 +104,8 @@ def tick_places(
                 hidden = driven_on(hidden, graph, estimate, joint, before, places)
             scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
                              {} if verdict is None else verdict.variance)
-            scene = referred(scene, hidden, config.backend)
-            robots, cautions = without_the_doubtful(scene, hidden, config.backend)
-            scene = replace(scene, robots=robots)
+            scene, cautions = without_the_doubtful(scene, hidden, config.backend)
+            robots = tuple(scene.robots)
             if verdict is not None and not verdict.withheld:
                 known = _covariances(scene, hidden, graph, verdict)
             protection = protection_levels(scene, verdict, config.backend.integrity)

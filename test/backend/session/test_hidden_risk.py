@@ -109,9 +109,9 @@ def placed(
     backend = dataclasses.replace(
         session.tracker.config.backend, integrity=IntegrityConfig(**options),
         observability=ObservabilityConfig(**accepted or {}))
-    robots, cautions = without_the_doubtful(scene, hidden, backend)
-    assert [one.robot for one in robots] == ['A', 'B']
-    lost = {one.robot: one.missing for one in robots if one.location is not Location.LOCATED}
+    scene, cautions = without_the_doubtful(scene, hidden, backend)
+    assert [one.robot for one in scene.robots] == ['A', 'B']
+    lost = {one.robot: one.missing for one in scene.robots if one.location is not Location.LOCATED}
     assert not {one.subject for one in cautions} & set(lost)
     return lost, {one.subject: one for one in cautions}
 

@@ -1,0 +1,65 @@
+"""Heights that drift, or that are measured to something else than the floor, are named."""
+
+import re
+
+import numpy as np
+import pytest
+from faulty_world import solved
+from flying_world import flying_graph
+
+from sparser_ros.backend.integrity.examine import examine
+from sparser_ros.backend.integrity.hypotheses import ALTIMETER
+from sparser_ros.config.backend_config import IntegrityConfig
+
+STEPS, STEP_NS = 80, 10**9
+
+
+def flown(seed, change=lambda at: 0.0):
+    """(graph, truth): the heights of B changed by a function of the share of the time."""
+    graph, truth = flying_graph(seed, steps=STEPS, beacons=4, kappa_sigma=0.002)
+    index = graph.poses.index
+    graph = graph.replaced(poses=graph.poses.replaced(stamp_ns=index * STEP_NS))
+    table = graph.heights
+    own = (table.point >= 0) & (graph.poses.robot[table.point] == 1)
+    share = index[table.point] / STEPS
+    height = table.height_m + np.where(own, np.vectorize(change)(share), 0.0)
+    return graph.replaced(heights=table.replaced(
+        height_m=height, stamp_ns=np.where(table.point >= 0, index[table.point] * STEP_NS, 0))
+    ), truth
+
+
+def examined(graph, truth):
+    return examine(graph, *solved(graph, truth), IntegrityConfig())
+
+
+def told(found):
+    return {(one.kind, one.subject): one for one in found.findings
+            if one.kind in (ALTIMETER, 'heights_rejected')}
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_nobody_is_blamed_for_sound_heights(seed):
+    found = examined(*flown(seed))
+    assert not told(found)
+    assert max(found.undetected.likely(0.01)[[
+        cause.startswith(ALTIMETER) for cause in found.undetected.causes]]) < 0.5
+
+
+@pytest.mark.parametrize('metres', [2.0, -2.0])
+@pytest.mark.parametrize('since', [0.0, 0.5])
+def test_an_altimeter_that_drifts_is_named_and_may_have_moved_its_robot(metres, since):
+    found = examined(*flown(5, lambda at: metres * max(0.0, at - since) / (1 - since)))
+    own = told(found)[ALTIMETER, 'B']
+    assert own.value == pytest.approx(metres, abs=0.7)
+    assert ('high' if metres > 0 else 'low') in own.text and (ALTIMETER, 'A') not in told(found)
+    hidden = found.undetected
+    of_b = [cause == f'{ALTIMETER} of B' for cause in hidden.causes]
+    assert np.sum(hidden.likely(0.01)[of_b]) > 0.9
+
+
+def test_tables_below_a_laser_are_named():
+    found = examined(*flown(6, lambda at: -0.9 * (0.2 < at < 0.3 or 0.6 < at < 0.78)))
+    own = told(found)['heights_rejected', 'B']
+    assert own.value == pytest.approx(28, abs=7)
+    (metres,) = re.findall(r'by (\S+) m:', own.text)
+    assert float(metres) == pytest.approx(-0.9, abs=0.15)
