@@ -34,8 +34,9 @@ from .doubts import (
     exceeds,
     lasting,
 )
+from .faults import hypotheses_of
 from .gate import Gate, gate_of
-from .hypotheses import ANTENNA, HEIGHT, Hypothesis, SharedError, common_hypotheses, hypotheses_of
+from .hypotheses import ANTENNA, HEIGHT, Hypothesis, SharedError, common_hypotheses
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors

@@ -1,8 +1,9 @@
 """Faults of sources by name and time, and one table of what each kind does to measurements.
 
 A fault names a robot, radio or beacon, intervals of time and a size, and no row of a graph: so it
-holds for what is still to come, and for a thinned graph. `KINDS` says of each kind which
-measurements it makes useless, what is taken off others, and what an operator reads.
+holds for what is still to come, and for a thinned graph. `KINDS` says of each kind how it shows in
+the linear model, which measurements it makes useless, what is taken off others, and what an
+operator reads.
 """
 
 from __future__ import annotations
@@ -15,12 +16,30 @@ import scipy.sparse as sp
 
 from ...array_types import Array, Index, Mask
 from ...calibrate.radio_words import antenna_moved, doubt
+from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, Ranges, RelativePoses, Table, Verticals
 from ...graph.finding import Finding
 from ...graph.owners import owners, stamps_of
-from ...graph.range_ends import range_ends
+from ...graph.range_ends import RangeEnds, range_ends
 from .doubts import in_stretch, too_long
-from .hypotheses import ANTENNA, antenna_places
+from .hypotheses import (
+    ALTIMETER,
+    ANTENNA,
+    HEIGHT,
+    Columns,
+    Hypothesis,
+    SharedError,
+    altimeter_drifts,
+    antenna_places,
+    antennas,
+    beacon_heights,
+    beacon_places,
+    odometry_jumps,
+    odometry_lengths,
+    odometry_rates,
+    radio_lengths,
+    shared_error,
+)
 from .linear_model import LinearModel
 from .odometry_errors import SCALE, TURN, OdometryErrors
 from .radio_errors import ALL_RADIOS, ANTENNA_AXES, BIAS, SHORTEST_M, RadioErrors
@@ -36,6 +55,8 @@ MISPLACED = 'beacon_misplaced'
 """A known beacon does not stand where it is configured."""
 UNLEVELLED = 'verticals_wrong'
 """A robot's verticals are none."""
+JUMP = 'odometry_jump'
+"""Odometry was wrong once."""
 FAILED = 'odometry_failed'
 """Odometry does not hold for a while."""
 ONGOING = 2**63 - 1
@@ -122,12 +143,37 @@ class Fault:
         return replace(self, held_ns=0, spans=((0, end),))
 
 
+def _told_elsewhere(*_: object) -> list[Finding]:
+    """Examinations, or the front-end, name it anew at every audit."""
+    return []
+
+
+def _bias_floor(config: IntegrityConfig) -> float:
+    return config.bias_floor_m
+
+
 @dataclass(frozen=True)
 class FaultKind:
-    """What a kind of fault does to measurements, and how it is told."""
+    """What a kind of fault does to measurements, how it is noticed, and how it is told."""
 
-    findings: Callable[[Fault, Graph, RadioErrors], Sequence[Finding]]
-    """For an operator; of the sum of all measurements, with all that is taken off radios."""
+    findings: Callable[[Fault, Graph, RadioErrors], Sequence[Finding]] = _told_elsewhere
+    """One in force, for an operator; of the sum of all measurements, with all that is taken off
+    radios."""
+    suspicion: str = ''
+    """That a source may have it, in words. It goes on; '' = it is over, or tested where it
+    shows."""
+    hypotheses: Callable[
+        [Columns, RangeEnds, IntegrityConfig], Sequence[Hypothesis]] | None = None
+    """Single faults that are tested at an estimate."""
+    columns: Callable[
+        [Fault, Graph, Estimate, Mapping[str, Array], LinearModel], sp.csc_matrix] | None = None
+    """(rows, c): derivatives of the whitened residuals by its size. Such a kind is solved for, and
+    measured again at every audit; without `hypotheses` of its own it is one of every radio."""
+    floor: Callable[[IntegrityConfig], float] = _bias_floor
+    """Size below which it is no fault."""
+    in_levels: bool = True
+    """Whether protection levels allow for it: not where only data that speak for it make it
+    likely."""
     left_out: Mapping[str, Callable[[Fault, Graph, Table], Mask]] = field(default_factory=dict)
     """By table: rows of it, or of a part of it, that say nothing."""
     corrected: Mapping[str, Callable[[Sequence[Fault], Graph, Table], Table]] = field(
@@ -135,12 +181,6 @@ class FaultKind:
     """By table: measurements, or a part of them, with the sizes of faults taken off."""
     frees_place: bool = False
     """Whether the configured place of its subject does not count."""
-    columns: Callable[
-        [Fault, Graph, Estimate, Mapping[str, Array], LinearModel], sp.csc_matrix] | None = None
-    """(rows, c): derivatives of the whitened residuals by its size. Such a kind goes on and is
-    measured again at every audit; its size is metres."""
-    suspected: str = ''
-    """Kind of the findings of an examination that such a fault is looked for of."""
 
 
 def _number(names: tuple[str, ...], name: str) -> int:
@@ -335,26 +375,71 @@ def _failure_words(fault: Fault, graph: Graph, _: RadioErrors) -> list[Finding]:
         f'the odometry of {fault.subject} does not hold{times}; it is left out there')]
 
 
-def _told_elsewhere(*_: object) -> list[Finding]:
-    """Examinations, or the front-end, name it anew at every audit."""
-    return []
-
-
 KINDS: dict[str, FaultKind] = {
-    ANTENNA: FaultKind(
-        _antenna_words, corrected={'ranges': _with_antennas}, columns=_of_antenna,
-        suspected=ANTENNA),
     LENGTH: FaultKind(
-        _length_words, corrected={'ranges': _without_lengths}, columns=_of_length,
-        suspected=LENGTH),
+        _length_words, 'ranges of {} are all too long or too short', radio_lengths, _of_length,
+        corrected={'ranges': _without_lengths}),
+    MISPLACED: FaultKind(
+        suspicion='beacon {} does not stand where it is configured', hypotheses=beacon_places,
+        frees_place=True),
+    HEIGHT: FaultKind(hypotheses=beacon_heights),
+    ALTIMETER: FaultKind(
+        suspicion='the altimeter of {} drifts', hypotheses=altimeter_drifts, in_levels=False),
+    ANTENNA: FaultKind(
+        _antenna_words, 'the antenna of {} does not stand where its lever_arm says', antennas,
+        _of_antenna, in_levels=False, corrected={'ranges': _with_antennas}),
+    SCALE: FaultKind(
+        suspicion='the odometry of {} is too long or too short', hypotheses=odometry_lengths,
+        corrected={'relative_poses': _odometry_corrected}),
+    TURN: FaultKind(
+        suspicion='the odometry of {} turns by itself', hypotheses=odometry_rates,
+        corrected={'relative_poses': _odometry_corrected}),
+    JUMP: FaultKind(hypotheses=odometry_jumps),
     BURST: FaultKind(
         _burst_words, left_out={'ranges': _useless}, corrected={'ranges': _shortened}),
-    MOVED: FaultKind(_move_words, left_out={'ranges': _useless}, frees_place=True),
+    MOVED: FaultKind(
+        _move_words, 'beacon {} was moved', left_out={'ranges': _useless}, frees_place=True),
     MOVED_AWAY: FaultKind(_move_words, left_out={'ranges': _useless}),
-    MISPLACED: FaultKind(_told_elsewhere, frees_place=True),
-    SCALE: FaultKind(_told_elsewhere, corrected={'relative_poses': _odometry_corrected}),
-    TURN: FaultKind(_told_elsewhere, corrected={'relative_poses': _odometry_corrected}),
-    UNLEVELLED: FaultKind(_told_elsewhere, left_out={'verticals': _verticals}),
+    UNLEVELLED: FaultKind(left_out={'verticals': _verticals}),
     FAILED: FaultKind(_failure_words, left_out={'relative_poses': _broken, 'ranges': _untied}),
 }
-"""What an operator may read about, in the order in which it is taken off."""
+"""All kinds, in the order in which their sizes are taken off.
+
+Protection levels leave out who is as good as never wrong: who measured a lever arm is not off by
+half a metre once in a hundred times, and a robot that hardly turns does not show it; nor does a
+robot that flies straight on show a drift of its altimeter.
+"""
+
+
+def hypotheses_of(
+    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
+    sources: RangeEnds, shared: Sequence[SharedError], config: IntegrityConfig,
+) -> list[Hypothesis]:
+    """All single faults that are tested at an estimate."""
+    build = Columns(model, graph, estimate, weights)
+    found = [shared_error(build, sources, one, config) for one in shared]
+    for kind, row in KINDS.items():
+        if row.hypotheses is not None:
+            found += row.hypotheses(build, sources, config)
+        elif row.columns is not None:
+            found += _of_every_radio(kind, row, build, sources, config)
+    return found
+
+
+def _of_every_radio(
+    kind: str, row: FaultKind, build: Columns, sources: RangeEnds, config: IntegrityConfig
+) -> list[Hypothesis]:
+    assert row.columns is not None
+    found = []
+    for name in sources.names:
+        columns = row.columns(
+            Fault(kind, name), build.graph, build.estimate, build.weights, build.model)
+
+        def finding(theta: Array, name: str = name) -> Finding:
+            size = tuple(theta.tolist())
+            told = row.findings(Fault(kind, name, size), build.graph, RadioErrors())[0]
+            return replace(told, kind=kind, subject=name)
+
+        if columns.nnz:
+            found.append(Hypothesis(kind, name, columns, row.floor(config), finding))
+    return found

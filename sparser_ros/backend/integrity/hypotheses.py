@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -80,15 +80,14 @@ class SharedError:
     """The one that may stand elsewhere; None = the same length."""
 
 
-@dataclass
-class _Columns:
+@dataclass(frozen=True)
+class Columns:
     """Builds sparse columns over the rows of a linear model."""
 
     model: LinearModel
     graph: Graph
     estimate: Estimate
     weights: Mapping[str, Array]
-    hypotheses: list[Hypothesis] = field(default_factory=list)
 
     def root(self, table: str, precision: Array) -> Array:
         return np.sqrt(precision * self.weights[table] if table in self.weights else precision)
@@ -99,19 +98,6 @@ class _Columns:
         shape = len(self.model.residual), c
         return sp.csc_matrix((
             values.ravel(), (np.repeat(rows, c), np.tile(np.arange(c), len(rows)))), shape=shape)
-
-
-def hypotheses_of(
-    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    sources: RangeEnds, shared: Sequence[SharedError], config: IntegrityConfig,
-) -> list[Hypothesis]:
-    """All single faults that are tested at an estimate."""
-    build = _Columns(model, graph, estimate, weights)
-    return [
-        *(_shared(build, sources, one, config) for one in shared),
-        *_biases(build, sources, config), *_places(build, sources, config),
-        *_heights(build, sources), *_altimeters(build), *_antennas(build, sources, config),
-        *_odometry(build, config)]
 
 
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -127,9 +113,10 @@ def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
                        single[0].floor, _scaled(ALL_ROBOTS), blur=sum(one.blur for one in single))]
 
 
-def _shared(
-    build: _Columns, sources: RangeEnds, one: SharedError, config: IntegrityConfig
+def shared_error(
+    build: Columns, sources: RangeEnds, one: SharedError, config: IntegrityConfig
 ) -> Hypothesis:
+    """Ranges of one source that may be off for one reason."""
     if one.landmark is None:
         root = build.root('ranges', build.graph.ranges.precision)
         kind, columns = 'range_burst', build.matrix(
@@ -140,7 +127,7 @@ def _shared(
         kind, one.subject, columns, config.bias_floor_m, one.finding, one.tests)
 
 
-def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
+def radio_lengths(build: Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
     """Ranges of one radio, or of all, are long by the same length."""
     root = build.root('ranges', build.graph.ranges.precision)
     start = build.model.starts['ranges']
@@ -166,7 +153,9 @@ def _biases(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> lis
     return [part for part in parts if part.columns.nnz]
 
 
-def _heights(build: _Columns, sources: RangeEnds) -> list[Hypothesis]:
+def beacon_heights(
+    build: Columns, sources: RangeEnds, _: IntegrityConfig
+) -> list[Hypothesis]:
     """In the plane: a beacon, or all of them, hang h above the robots, and ranges are slant.
 
     By theta = h^2: a range of the plane of length r is measured as r + theta / (2 r).
@@ -188,7 +177,9 @@ def _heights(build: _Columns, sources: RangeEnds) -> list[Hypothesis]:
         for subject, own in rows if len(own)]
 
 
-def _altimeters(build: _Columns) -> list[Hypothesis]:
+def altimeter_drifts(
+    build: Columns, _: RangeEnds, __: IntegrityConfig
+) -> list[Hypothesis]:
     """The heights of one robot drift at a constant rate since a time, by theta until now.
 
     Robots in space follow their altimeters: odometry bends by as much, a little in each step.
@@ -236,7 +227,7 @@ def _hangs(subject: str) -> Callable[[Array], Finding]:
     return finding
 
 
-def _places(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
+def beacon_places(build: Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
     """A known beacon stands elsewhere: its place, or that of its prior, is free."""
     graph, found = build.graph, []
     for number, name in enumerate(graph.landmarks.names):
@@ -255,7 +246,7 @@ def _places(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> lis
 
 
 def _place_columns(
-    build: _Columns, sources: RangeEnds, landmark: int, rows: Index
+    build: Columns, sources: RangeEnds, landmark: int, rows: Index
 ) -> sp.csc_matrix:
     """By the place of a landmark at the ranges `rows`."""
     ranges = build.graph.ranges.take(rows)
@@ -265,7 +256,7 @@ def _place_columns(
     return build.matrix(build.model.starts['ranges'] + rows, (sign * root)[:, None] * unit)
 
 
-def _prior_columns(build: _Columns, prior: Index) -> sp.csc_matrix:
+def _prior_columns(build: Columns, prior: Index) -> sp.csc_matrix:
     d = build.graph.dimension
     root = build.root('point_priors', build.graph.point_priors.precision)[prior]
     rows = build.model.starts['point_priors'] + prior[:, None] * d + np.arange(d)
@@ -290,7 +281,7 @@ def antenna_places(
     sources: RangeEnds,
 ) -> dict[str, sp.csc_matrix]:
     """(rows, d) of each robot that has ranges: derivatives by where its antenna is on it."""
-    build = _Columns(model, graph, estimate, weights)
+    build = Columns(model, graph, estimate, weights)
     root = build.root('ranges', graph.ranges.precision)[:, None]
     by_source, by_target = range_lever_derivatives(graph, estimate)
     found = {}
@@ -303,7 +294,7 @@ def antenna_places(
     return found
 
 
-def _antennas(build: _Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
+def antennas(build: Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
     """The antenna of a robot stands elsewhere than its lever arm says."""
     places = antenna_places(build.graph, build.estimate, build.weights, build.model, sources)
     return [Hypothesis(ANTENNA, name, columns, config.bias_floor_m, _antenna(name))
@@ -334,7 +325,7 @@ class _OdometryRows:
     """(k,): time of the end of each edge since the first pose."""
 
 
-def _odometry_rows(build: _Columns) -> _OdometryRows:
+def _odometry_rows(build: Columns) -> _OdometryRows:
     graph, d = build.graph, build.graph.dimension
     rel = graph.relative_poses
     root_tau = build.root('relative_poses', rel.tau)
@@ -360,7 +351,7 @@ def odometry_scales(
     Odometry measures the estimated motion times 1 / (1 - share), and its noise. By the measured
     motion, noise and all, a map without a scale of its own would fit best when shrunk to a point.
     """
-    build = _Columns(model, graph, estimate, weights)
+    build = Columns(model, graph, estimate, weights)
     rel, d = graph.relative_poses, graph.dimension
     root = build.root('relative_poses', rel.tau) * rel.odometry
     moves = root[:, None] * (estimate.translation[rel.j] - estimate.translation[rel.i])
@@ -374,7 +365,7 @@ def odometry_turns(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel
 ) -> sp.csc_matrix:
     """(rows, r): derivatives by the rate at which the odometry of each robot turns by itself."""
-    build = _Columns(model, graph, estimate, weights)
+    build = Columns(model, graph, estimate, weights)
     rel, turns = graph.relative_poses, 1 if graph.dimension == 2 else 3
     values = _odometry_rows(build).turns * rel.odometry[:, None]
     at_turns = model.starts['turns'] + np.arange(len(rel))[:, None] * turns + np.arange(turns)
@@ -383,34 +374,68 @@ def odometry_turns(
                          shape=(len(model.residual), len(graph.robots)))
 
 
-def _odometry(build: _Columns, config: IntegrityConfig) -> list[Hypothesis]:
-    """Odometry of one robot: too long by a share, turning at a rate of its own, or one jump."""
-    graph, d = build.graph, build.graph.dimension
-    rel, model = graph.relative_poses, build.model
-    if not len(rel):
+@dataclass(frozen=True)
+class _Edges:
+    """The odometry of a linear model, robot by robot."""
+
+    own: dict[str, Index]
+    """Relative poses of each robot that has odometry."""
+    at_moves: Index
+    """(k, d): rows of the moves of each relative pose."""
+    at_turns: Index
+
+
+def _edges(build: Columns) -> _Edges:
+    graph, rel, model = build.graph, build.graph.relative_poses, build.model
+    d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
+    robot = np.where(rel.odometry, graph.poses.robot[rel.i], -1) if len(rel) else rel.i
+    rows = np.arange(len(rel))[:, None]
+    return _Edges(
+        {name: own for number, name in enumerate(graph.robots)
+         if len(own := np.flatnonzero(robot == number))},
+        model.starts['moves'] + rows * d + np.arange(d),
+        model.starts['turns'] + rows * turns + np.arange(turns))
+
+
+def odometry_lengths(
+    build: Columns, _: RangeEnds, config: IntegrityConfig
+) -> list[Hypothesis]:
+    """Odometry of one robot is too long by a share."""
+    edges, graph = _edges(build), build.graph
+    if not edges.own:
         return []
-    own = np.where(rel.odometry, graph.poses.robot[rel.i], -1)
+    scales = odometry_scales(graph, build.estimate, build.weights, build.model)
+    return [Hypothesis(
+        'odometry_scale', name, scales[:, [graph.robots.index(name)]], config.scale_floor,
+        _scaled(name), blur=float(np.sum(build.model.residual[edges.at_moves[own]] ** 2)))
+        for name, own in edges.own.items()]
+
+
+def odometry_rates(build: Columns, _: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
+    """Odometry of one robot turns at a rate of its own."""
+    edges = _edges(build)
+    if not edges.own:
+        return []
     rows = _odometry_rows(build)
-    turns = rows.turns.shape[1]
-    at_moves = model.starts['moves'] + np.arange(len(rel))[:, None] * d + np.arange(d)
-    at_turns = model.starts['turns'] + np.arange(len(rel))[:, None] * turns + np.arange(turns)
-    square = np.sum(model.residual[at_moves] ** 2, 1) + np.sum(model.residual[at_turns] ** 2, 1)
-    scales = odometry_scales(graph, build.estimate, build.weights, model)
-    found = []
-    for number, name in enumerate(graph.robots):
-        edges = np.flatnonzero(own == number)
-        if not len(edges):
-            continue
-        found.append(Hypothesis(
-            'odometry_scale', name, scales[:, [number]], config.scale_floor, _scaled(name),
-            blur=float(np.sum(model.residual[at_moves[edges]] ** 2))))
-        found.append(Hypothesis('odometry_turn', name, build.matrix(
-            at_turns[edges].ravel(), rows.turns[edges].reshape(-1, 1)),
-            config.turn_floor_rad_s, _turning(name)))
-        worst = int(edges[np.argmax(square[edges])])
+    return [Hypothesis(
+        'odometry_turn', name, build.matrix(
+            edges.at_turns[own].ravel(), rows.turns[own].reshape(-1, 1)),
+        config.turn_floor_rad_s, _turning(name)) for name, own in edges.own.items()]
+
+
+def odometry_jumps(build: Columns, _: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
+    """Odometry of one robot jumped once, where it fits worst."""
+    edges, residual = _edges(build), build.model.residual
+    if not edges.own:
+        return []
+    rows, found = _odometry_rows(build), []
+    square = np.sum(residual[edges.at_moves] ** 2, 1) + np.sum(residual[edges.at_turns] ** 2, 1)
+    for name, own in edges.own.items():
+        worst = int(own[np.argmax(square[own])])
         found.append(Hypothesis('odometry_jump', name, build.matrix(
-            np.concatenate([at_moves[worst], at_turns[worst]]), rows.steps[worst]),
-            config.bias_floor_m, _jumped(name, d, float(rows.seconds[worst])), len(edges)))
+            np.concatenate([edges.at_moves[worst], edges.at_turns[worst]]), rows.steps[worst]),
+            config.bias_floor_m,
+            _jumped(name, build.graph.dimension, float(rows.seconds[worst])), len(own)))
     return found
 
 

@@ -37,31 +37,15 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph
 from ...linalg.rotations import rotation_jacobian
-from .hypotheses import ALTIMETER, ANTENNA, Hypothesis
+from .faults import KINDS
+from .hypotheses import Hypothesis
 from .linear_model import Scores, keyframes_of, newest_poses
 from .odometry_errors import ALL_ROBOTS, SCALE, TURN, OdometryErrors
 
-LASTING = frozenset({
-    'range_bias', 'beacon_misplaced', 'beacon_moved', 'odometry_scale', 'odometry_turn', ANTENNA,
-    ALTIMETER})
-"""Faults that go on. A jump or a burst is tested where a residual shows it."""
-_NOT_IN_LEVELS = frozenset({ANTENNA, ALTIMETER})
-"""Faults that count as soon as data speak for them: who measured a lever arm is not off by half a
-metre once in a hundred times, and a robot that hardly turns does not show it. Nor does a robot that
-flies straight on show a drift of its altimeter."""
 TAKEN, DROPPED = 0.5, 0.1
 """Probability of a fault of odometry from which on the map is solved with its size, and odds below
 which it no longer is. Solving for a fault that is none hides the true one: it must be likelier than
 not."""
-_WORDS = {
-    'range_bias': 'ranges of {} are all too long or too short',
-    'beacon_moved': 'beacon {} was moved',
-    'beacon_misplaced': 'beacon {} does not stand where it is configured',
-    'odometry_scale': 'the odometry of {} is too long or too short',
-    'odometry_turn': 'the odometry of {} turns by itself',
-    ALTIMETER: 'the altimeter of {} drifts',
-    ANTENNA: 'the antenna of {} does not stand where its lever_arm says',
-}
 
 
 @dataclass(frozen=True)
@@ -136,7 +120,7 @@ class HiddenFaults:
     def in_levels(self) -> Mask:
         """(h,): faults that protection levels allow for."""
         return np.array([
-            cause.split(' of ', 1)[0] not in _NOT_IN_LEVELS for cause in self.causes], dtype=bool)
+            KINDS[cause.split(' of ', 1)[0]].in_levels for cause in self.causes], dtype=bool)
 
     def driven_on(self, way: Array, seconds: Array, share: Array) -> HiddenFaults:
         """Each fault alone once the robots have driven on, (r, d) metres in (r,) seconds.
@@ -179,7 +163,7 @@ def hidden_faults(
     if solved is None:
         solved = np.zeros((len(scores.step), 0))
     sizes = np.array([one.columns.shape[1] for one in hypotheses], dtype=np.int64)
-    lasting = np.array([one.kind in LASTING for one in hypotheses], dtype=bool)
+    lasting = np.array([bool(KINDS[one.kind].suspicion) for one in hypotheses], dtype=bool)
     kept = [one for one, keep in zip(hypotheses, lasting, strict=True) if keep]
     own = np.flatnonzero(np.repeat(lasting, sizes))
     count = sizes[lasting]
@@ -192,7 +176,7 @@ def hidden_faults(
     b, d, k = moved.shape
     M = moved.reshape(b * d, k)
     common, added, shift = np.zeros_like(M), np.zeros_like(M), np.zeros((b * d, 1 + len(kept)))
-    told = np.array([one.kind not in _NOT_IN_LEVELS for one in kept], dtype=bool)
+    told = np.array([KINDS[one.kind].in_levels for one in kept], dtype=bool)
     part = np.flatnonzero(told[owner])
     common[:, part], added[:, part], shift[:, np.append(True, told)] = _separations(
         M[:, part], A[np.ix_(part, part)], s[part], np.repeat(
@@ -311,7 +295,7 @@ def stands_out(hidden: HiddenFaults | None, cause: str, flip_cost: float) -> boo
 def in_words(cause: str) -> str:
     """A cause of `HiddenFaults` for an operator."""
     kind, subject = cause.split(' of ', 1)
-    return _WORDS[kind].format(subject)
+    return KINDS[kind].suspicion.format(subject)
 
 
 def _separations(

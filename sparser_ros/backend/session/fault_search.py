@@ -2,7 +2,7 @@
 
 A candidate is a treatment. It is solved warm, and adopted as a whole where its map is better than
 the present one by more than chance explains; until then the present treatment is in force. Kinds
-of faults say what to try (`KINDS_OF_TRIALS` of auditor.py) and what else must hold.
+of faults say what to try (fault_trials.py) and what else must hold.
 """
 
 from __future__ import annotations

@@ -41,7 +41,11 @@ were rejected at the first count again at the next."""
 _TIME_ROUNDS = 2
 """Solves that find when a length began or ended: from where all was well, and from its place in
 that map."""
-_LASTING = tuple(kind for kind, row in KINDS.items() if row.columns is not None)
+
+
+def _lasting() -> tuple[str, ...]:
+    """Kinds that are solved for."""
+    return tuple(kind for kind, row in KINDS.items() if row.columns is not None)
 
 
 def measured_again(search: FaultSearch) -> Iterator[Candidate]:
@@ -49,11 +53,11 @@ def measured_again(search: FaultSearch) -> Iterator[Candidate]:
 
     What no longer explains the ranges of its radio is no longer taken off.
     """
-    known = [one for one in search.treatment.of(*_LASTING) if one.spans[-1][1] == ONGOING]
+    known = [one for one in search.treatment.of(*_lasting()) if one.spans[-1][1] == ONGOING]
     kept = {one: one for one in known if _fits(one, search, search.contest)}
     for fault, (more, covariance) in sizes_left(search, search.contest, list(kept)).items():
         size = np.array(fault.size) + more
-        if np.linalg.norm(size) < search.integrity.bias_floor_m:
+        if np.linalg.norm(size) < KINDS[fault.kind].floor(search.integrity):
             del kept[fault]
         elif more @ np.linalg.solve(covariance, more) > len(more):
             kept[fault] = replace(fault, size=tuple(size.tolist()))
@@ -69,7 +73,7 @@ def lasting_faults(search: FaultSearch) -> Iterator[Candidate]:
     part in count again then. Not the length of a known beacon: a place that is configured wrongly
     looks like that from one side.
     """
-    for kind in _LASTING:
+    for kind in _lasting():
         tried: set[str] = set()
         while (name := _next_suspect(search, kind, tried)) is not None:
             tried.add(name)
@@ -85,7 +89,7 @@ def _next_suspect(search: FaultSearch, kind: str, tried: set[str]) -> str | None
     barred = known | tried | (_surveyed(search) if kind == LENGTH else set())
     for finding in search.judgement.findings:
         cause = f'{finding.kind} of {finding.subject}'
-        if (finding.kind == KINDS[kind].suspected and finding.subject not in barred
+        if (finding.kind == kind and finding.subject not in barred
                 and stands_out(search.judgement.undetected, cause, search.flip_cost)
                 and search.due(cause)):
             return finding.subject
@@ -133,7 +137,7 @@ def _is_known(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
         return False
     sigma = float(np.sqrt(np.linalg.eigvalsh(left[fault][1])[-1]))
     return float(np.linalg.norm(fault.size)) > max(
-        FAR_SIGMA * sigma, search.integrity.bias_floor_m)
+        FAR_SIGMA * sigma, KINDS[fault.kind].floor(search.integrity))
 
 
 def _fits(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
@@ -145,7 +149,7 @@ def _fits(fault: Fault, search: FaultSearch, contest: Contest) -> bool:
 def sizes_left(
     search: FaultSearch, contest: Contest, faults: list[Fault]
 ) -> dict[Fault, tuple[Array, Array]]:
-    """By how much faults are still larger, (c,) m; and the covariance of that.
+    """By how much faults are still larger, (c,) in units of their sizes; the covariance of that.
 
     At the best map of a contest, each beside the others. Each has the prior of a source at fault,
     so that a direction that the map absorbs stays as it is. The odometry of each robot may be too
@@ -170,8 +174,9 @@ def sizes_left(
     scores = model.scores(sp.hstack([*columns.values(), scales], format='csc'))
     count = [one.shape[1] for one in columns.values()]
     prior = block_diag(
-        np.diag(np.repeat([c + 2.0 for c in count], count))
-        / (config.fault_size * config.bias_floor_m) ** 2,
+        np.diag(np.repeat([
+            (one.shape[1] + 2.0) / (config.fault_size * KINDS[fault.kind].floor(config)) ** 2
+            for fault, one in columns.items()], count)),
         config.scale_floor ** -2.0 * np.eye(scales.shape[1]))
     covariance = np.linalg.inv(scores.information + prior)
     value = -covariance @ scores.score

@@ -137,10 +137,10 @@ class Treatment:
 
     def unbiased(self, graph: Graph) -> Graph:
         """A graph with what radios err by taken off its ranges, and all of them in it."""
-        if not self.calibrated and not self.of(LENGTH, ANTENNA):
+        lasting = [kind for kind, row in KINDS.items() if row.columns is not None]
+        if not self.calibrated and not self.of(*lasting):
             return graph
-        return graph.replaced(
-            ranges=self._measured(graph, 'ranges', graph.ranges, LENGTH, ANTENNA))
+        return graph.replaced(ranges=self._measured(graph, 'ranges', graph.ranges, *lasting))
 
     def apply(self, whole: Graph, quarantined: Mapping[str, Mask] | None = None) -> Treated:
         """The graph of what counts.

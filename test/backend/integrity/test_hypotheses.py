@@ -5,7 +5,7 @@ import pytest
 from faulty_world import graph, solved, world
 
 from sparser_ros.backend.integrity.examine import examine
-from sparser_ros.backend.integrity.hypotheses import hypotheses_of
+from sparser_ros.backend.integrity.faults import hypotheses_of
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of, selected
 from sparser_ros.config.backend_config import IntegrityConfig

@@ -17,11 +17,11 @@ from faulty_world import (
 )
 from scipy.stats import multivariate_normal
 
-from sparser_ros.backend.integrity.hypotheses import ANTENNA, common_hypotheses, hypotheses_of
+from sparser_ros.backend.integrity.faults import KINDS, hypotheses_of
+from sparser_ros.backend.integrity.hypotheses import ANTENNA, common_hypotheses
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
 from sparser_ros.backend.integrity.undetected import (
-    LASTING,
     _lone,
     _moved,
     _separations,
@@ -126,7 +126,7 @@ def test_a_map_has_separations_of_all_lasting_faults():
     estimate, weights = solved(made, place.truth)
     tested, scores = scored(made, estimate, weights)
     found = hidden_faults(made, estimate, scores, tested, 0, CONFIG)
-    kept = [one for one in tested if one.kind in LASTING]
+    kept = [one for one in tested if KINDS[one.kind].suspicion]
     assert {one.kind for one in kept} >= {'range_bias', 'odometry_scale', 'odometry_turn'}
     assert found.causes == tuple(f'{one.kind} of {one.subject}' for one in kept)
     assert found.robots == made.robots and found.landmarks == tuple(made.landmarks.names)

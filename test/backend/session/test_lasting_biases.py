@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sparser_ros.backend.integrity.faults import BURST, LENGTH, Fault
 from sparser_ros.backend.integrity.radio_errors import ALL_RADIOS, BIAS, RadioErrors
 from sparser_ros.backend.integrity.undetected import stands_out
+from sparser_ros.backend.session import fault_trials
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.graph_store import GraphStore
@@ -125,6 +126,24 @@ def test_a_switch_puts_the_length_back():
     assert audited(world_of(), auditor).treatment.radio_errors
     auditor.config = options(doubt_ranges=False)
     assert not auditor.audit().treatment.radio_errors
+
+
+def test_an_exception_in_between_leaves_the_last_treatment_in_force(monkeypatch):
+    auditor = Auditor(options())
+    audited(world_of(), auditor)
+    before = auditor._store.treatment
+    assert before.of(LENGTH)
+
+    def broken(search):
+        yield from search.go_on(search.treatment.but(LENGTH))
+        raise RuntimeError('planted')
+
+    monkeypatch.setattr(fault_trials, '_RANGES', (broken,))
+    with pytest.raises(RuntimeError, match='planted'):
+        auditor.audit()
+    assert auditor._store.treatment == before
+    monkeypatch.undo()
+    assert auditor.audit().treatment.of(LENGTH)
 
 
 def test_a_known_beacon_keeps_its_ranges():
