@@ -241,6 +241,11 @@ class Assembly:
                 f'roll and pitch are not used from now on; set odometry.sensor_poses, or '
                 f'odometry.vertical_of.{name}: free', tilt, 'rad'))
         # Of odometry that is tilted z is not up.
+        step = 0.0 if self._tilts[robot] is None else check.step_m()
+        if step:
+            events.add(pending.stamp_ns, Finding(
+                'altimeter_step', name, f'the {pending.source} of {name} stepped by {step:+.1f} m '
+                f'while {name} did not: what is below is not the floor', step, 'm'))
         frozen = check.frozen and self._tilts[robot] is not None
         if frozen:
             events.add(pending.stamp_ns, Finding(

@@ -34,6 +34,9 @@ LEAST_TILT_RAD = 0.1
 noise of odometry may be too small by a factor."""
 LEAST_TURN_RAD, ROUNDS = 0.2, 30
 """Mounts that are turned by less are not told; steps to one from each turn of a cube."""
+STEP_M, STEP_SIGMA, SIDE = 0.3, 6.0, 3
+"""A step of the height between so many readings and as many, by which the robot did not climb:
+larger, and by so many standard deviations of readings as they scatter."""
 FROZEN, FROZEN_CLIMB_M = 20, 1.0
 """So many equal readings in a row, while odometry climbs or sinks so far, are no measurements."""
 
@@ -85,6 +88,17 @@ class LevelCheck:
     def frozen(self) -> bool:
         """True while the altimeter says the same although the robot climbs."""
         return self._equal >= FROZEN and self._high - self._low > FROZEN_CLIMB_M
+
+    def step_m(self) -> float:
+        """By how much the newest readings have stepped, 0 where noise or a climb explain it."""
+        if len(self._readings) < 2 * EVERY:
+            return 0.0
+        offset = np.array([one.height_m - one.point[2] for one in self._readings])
+        # The median difference is that of noise: steps are rare.
+        sigma = 1.4826 / math.sqrt(2) * float(np.median(np.abs(np.diff(offset))))
+        low, high = np.median(offset[-2 * SIDE:-SIDE]), np.median(offset[-SIDE:])
+        step = float(high - low)
+        return step if abs(step) > max(STEP_M, STEP_SIGMA * sigma) else 0.0
 
     def tilt_rad(self) -> float:
         """Angle between z of the odometry and the vertical, 0 where chance explains it."""

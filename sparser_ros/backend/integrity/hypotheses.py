@@ -57,6 +57,8 @@ class Hypothesis:
     least: float = -np.inf
     """Of one parameter: smaller ones make no sense, nor do those beyond `most`."""
     most: float = np.inf
+    seconds: float = 0.0
+    """So long it has grown at a constant rate; 0 = it does not grow with time by itself."""
     blur: float = 0.0
     """Variance of the score because `columns` are of estimated motions and have noise in them, at
     most: the sum of the squared residuals. It is more than the information of a robot at rest."""
@@ -202,7 +204,7 @@ def altimeter_drifts(
             found.append(Hypothesis(
                 ALTIMETER, name, build.matrix(
                     build.model.starts['heights'] + own, (root[own] * ramp)[:, None]),
-                _DRIFT_FLOOR_M, _drifts(name, length), len(_DRIFTING_SINCE)))
+                _DRIFT_FLOOR_M, _drifts(name, length), len(_DRIFTING_SINCE), seconds=length))
     return found
 
 

@@ -21,7 +21,8 @@ much likelier the data are with that fault than with none (Bayes factor, unknown
 
 A robot drives on after the audit, and a fault takes it further off: by the heading that the fault
 has turned, by the odometry that goes on turning, by the odometry that goes on being too long; as
-far as the measurements since do not hold it back (session/hidden_risk.py).
+far as the measurements since do not hold it back (session/hidden_risk.py). An altimeter goes on
+drifting at the rate that it had.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class HiddenFaults:
     """(b, d, h): to the estimate with each fault where no other source errs, metres."""
     later: Array
     """(r, q, k): as `lone`, of what displaces robots that drive on: the turn of the newest pose
-    about the axes of the frame, rad, the rate of further turns, rad/s, and the share by which
-    further ways are longer."""
+    about the axes of the frame, rad, the rate of further turns, rad/s, the share by which further
+    ways are longer, and the velocity (d,) at which positions go on being moved, m/s."""
     later_shift: Array
     """(r, q, h): the same of `lone_shift`."""
     stamp_ns: Index
@@ -131,13 +132,15 @@ class HiddenFaults:
         arm = rotation_jacobian(way)
         r, d, turns = arm.shape
         half = seconds[:, None, None] / 2
+        odometry, drift = self.later[:, :2 * turns + 1], self.later[:, 2 * turns + 1:]
+        rate = self.later_shift[:, 2 * turns + 1:]
         by = np.zeros((r, d + turns, 2 * turns + 1))
         by[:, :d] = np.concatenate([arm, half * arm, way[:, :, None]], axis=2)
         by[:, d:, :turns], by[:, d:, turns:-1] = np.eye(turns), 2 * half * np.eye(turns)
         by = share @ by
         lone, shift = self.lone.copy(), self.lone_shift.copy()
-        lone[:r] += by @ self.later
-        shift[:r] += by @ self.later_shift
+        lone[:r] += by @ odometry + 2 * half * drift
+        shift[:r] += by @ self.later_shift[:, :2 * turns + 1] + 2 * half * rate
         return replace(self, lone=lone, lone_shift=shift)
 
     def __eq__(self, other: object) -> bool:
@@ -182,7 +185,7 @@ def hidden_faults(
         M[:, part], A[np.ix_(part, part)], s[part], np.repeat(
             np.arange(np.sum(told)), count[told]), count[told], config.fault_size)
     later = _later(graph, scores.step, rows, gauge)[:, :, own] * floor
-    later += _growth(graph, estimate, rows, list(newest), kept, owner)
+    later += _growth(graph, estimate, rows, list(newest), kept, owner, moved)
     lone, lone_shift, evidence = _lone(
         np.vstack([M, later.reshape(-1, k)]), A / variance_factor, s / variance_factor, owner,
         count, config.fault_size)
@@ -369,23 +372,25 @@ def _later(graph: Graph, step: Array, rows: Index, gauge: int | None) -> Array:
     d = graph.dimension
     turns = 1 if d == 2 else 3
     blocks = step[: graph.n_poses * (d + turns)].reshape(graph.n_poses, d + turns, step.shape[1])
-    later = np.zeros((len(rows), 2 * turns + 1, step.shape[1]))
+    later = np.zeros((len(rows), 2 * turns + 1 + d, step.shape[1]))
     later[:, :turns] = blocks[rows, d:] - (0.0 if gauge is None else blocks[gauge, d:])
     return later
 
 
 def _growth(
     graph: Graph, estimate: Estimate, rows: Index, robots: Sequence[str],
-    kept: Sequence[Hypothesis], owner: Index,
+    kept: Sequence[Hypothesis], owner: Index, moved: Array,
 ) -> Array:
-    """(r, q, k): what faults of odometry go on to do, in the layout of `later`.
+    """(r, q, k): what faults go on to do, in the layout of `later`; `moved` is what they did.
 
     A residual r + theta g is zero where the odometry is corrected by -theta, and W s is -theta.
     """
-    turns = 1 if graph.dimension == 2 else 3
-    growth = np.zeros((len(rows), 2 * turns + 1, len(owner)))
+    d, turns = graph.dimension, 1 if graph.dimension == 2 else 3
+    growth = np.zeros((len(rows), 2 * turns + 1 + d, len(owner)))
     for column, number in enumerate(owner.tolist()):
         fault = kept[number]
+        if fault.seconds > 0:
+            growth[:, -d:, column] = moved[:len(rows), :, column] / fault.seconds
         for robot, (name, row) in enumerate(zip(robots, rows.tolist(), strict=True)):
             if fault.subject not in (name, ALL_ROBOTS):
                 continue
@@ -393,5 +398,5 @@ def _growth(
                 axis = np.ones(1) if turns == 1 else estimate.rotation[row][:, 2]
                 growth[robot, turns:2 * turns, column] = fault.floor * axis
             elif fault.kind == 'odometry_scale':
-                growth[robot, -1, column] = fault.floor
+                growth[robot, 2 * turns, column] = fault.floor
     return growth

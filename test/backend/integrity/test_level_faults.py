@@ -55,6 +55,13 @@ def test_an_altimeter_that_drifts_is_named_and_may_have_moved_its_robot(metres, 
     hidden = found.undetected
     of_b = [cause == f'{ALTIMETER} of B' for cause in hidden.causes]
     assert np.sum(hidden.likely(0.01)[of_b]) > 0.9
+    # It goes on: half of its time later it is half as far again.
+    later = hidden.driven_on(
+        np.zeros((2, 3)), np.full(2, 0.5 * (1 - since) * STEPS), np.tile(np.eye(3, 6), (2, 1, 1)))
+    column = max(np.flatnonzero(of_b), key=lambda k: hidden.evidence[k])
+    first, then = (one.lone_shift[1, 2, column] for one in (hidden, later))
+    assert np.sign(first) == -np.sign(metres)
+    assert 1.3 < then / first < 2.8
 
 
 def test_tables_below_a_laser_are_named():
