@@ -23,6 +23,7 @@ from sparser_ros.backend.session.gauge import at_origin
 from sparser_ros.backend.session.judgement import seen_in
 from sparser_ros.backend.session.runner import run_from_scratch
 from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import BackendConfig
 from sparser_ros.config.sparser import SparserConfig
@@ -193,7 +194,8 @@ def _from_scratch(frame: Frame, truth: Estimate, seed: int) -> Contest:
     What is not connected to map has no place in it; its values are true ones, and are not judged.
     """
     config = _sparser(frame.graph)
-    contest = Contest(frame, truth, (np.eye(2), np.zeros(2)), config)
+    contest = Contest(
+        frame, truth, (np.eye(2), np.zeros(2)), config, Treatment().apply(frame.graph))
     contest.add('scratch', run_from_scratch(frame.subgraph.graph, config, seed))
     return contest
 

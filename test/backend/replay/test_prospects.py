@@ -1,0 +1,121 @@
+"""Prospects of a recording: the information of its data, against dense algebra and draws."""
+
+import numpy as np
+import pytest
+from backend_world import World, graph_of
+
+from sparser_ros.backend.replay.prospects import (
+    _changes,
+    _joint,
+    prospects,
+    tied_part,
+    with_changes,
+)
+from sparser_ros.config import SolverConfig
+from sparser_ros.config.backend_config import BackendConfig, ObservabilityConfig
+from sparser_ros.linalg.rotations import align
+from sparser_ros.solver import solve
+from sparser_ros.solver.covariance import marginal_covariance
+
+BEACONS = [[6.0, 1.0], [-2.0, 7.0], [4.0, -6.0], [9.0, 8.0]]
+
+
+def world(seed=3, dimension=2, known=(), beacons=BEACONS, **options):
+    heights = np.array([0.0, 4.0, 1.0, 5.0])[:len(beacons), None]
+    return World(
+        ['curved', 'curved'], [np.zeros(dimension), np.full(dimension, 2.0)],
+        np.hstack([beacons, heights])[:, :dimension] if len(beacons) else None, seed=seed,
+        known=known, dimension=dimension, **options)
+
+
+def of(place, limit=1.0, **options):
+    graph = graph_of(place.increments(4), place.dimension)
+    backend = BackendConfig(observability=ObservabilityConfig(alert_limit_m=limit))
+    return graph, (graph, place.truth, {}, graph.poses.stamp_ns, backend)
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+@pytest.mark.parametrize('known', [(), (0, 1, 2, 3)])
+def test_the_information_is_that_of_the_marginal_covariances(dimension, known):
+    place = world(dimension=dimension, known=known)
+    graph, _ = of(place)
+    keyframes = np.array([0, 11, 30])
+    joint = _joint(graph, place.truth, {}, np.ones(4, dtype=bool), keyframes)
+    newest = [graph.n_poses - 2, graph.n_poses - 1]
+    wanted = marginal_covariance(graph, place.truth, [*newest, *keyframes], range(4))
+    size = dimension + (1 if dimension == 2 else 3)
+    for at, block in zip([*joint.poses, *joint.keyframes], wanted.poses, strict=True):
+        own = joint.joint[size * at:size * (at + 1), size * at:size * (at + 1)]
+        np.testing.assert_allclose(own, block, atol=1e-6 + 1e-3 * np.max(np.abs(block)))
+    for at, block in zip(joint.landmarks, wanted.landmarks, strict=True):
+        rows = slice(size * at, size * at + dimension)
+        np.testing.assert_allclose(joint.joint[rows, rows], block, atol=1e-6)
+
+
+def test_robots_are_placed_once_ranges_tell_enough_and_sooner_with_a_wider_limit():
+    wide, narrow = (prospects(*of(world(range_sigma=0.3), limit)[1]) for limit in (5.0, 0.5))
+    assert np.all(wide.placed[-1]) and wide.share() > narrow.share() > 0
+    assert wide.lasting_s(1) < narrow.lasting_s(1)
+    assert 0 < narrow.share(np.array([1])) < 1
+    assert not np.any(narrow.placed & ~narrow.begun)
+
+
+def test_the_tied_part_has_robots_and_beacons_that_are_measured():
+    graph, _ = of(world())
+    ranges = graph.ranges
+    only = ranges.take((graph.poses.robot[ranges.source] == 0) & np.isin(ranges.target, [~1, ~2]))
+    part = tied_part(graph.replaced(ranges=only))
+    assert part.landmarks.names == ('L1', 'L2') and len(part.ranges) == len(only)
+    assert set(part.poses.robot) == {0}
+    assert tied_part(graph).n_poses == graph.n_poses
+    assert not tied_part(graph.replaced(ranges=ranges.take(slice(0)))).n_poses
+
+
+def test_a_robot_without_ranges_is_never_placed_beside_another():
+    graph, arguments = of(world())
+    ranges = graph.ranges
+    alone = (graph.poses.robot[np.maximum(ranges.source, 0)] == 0) & ~(
+        (ranges.target >= 0) & (graph.poses.robot[np.maximum(ranges.target, 0)] == 1))
+    lonely = graph.replaced(ranges=ranges.take(alone))
+    found = prospects(lonely, *arguments[1:])
+    assert not np.any(found.placed[:, 1]) and found.placed[-1, 0]
+    assert found.lasting_s(1) == np.inf
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_more_measurements_are_no_loss(dimension):
+    _, arguments = of(world(dimension=dimension, range_sigma=0.5), {2: 0.6, 3: 2.0}[dimension])
+    before = prospects(*arguments).share()
+    shares = with_changes(*arguments)
+    assert all(share >= before - 0.05 for share in shares.values()), (before, shares)
+    assert max(shares.values()) > before
+    assert ('the vertical and an altimeter (0.1 m)' in shares) == (dimension == 3)
+
+
+def test_changes_are_graphs_that_can_be_solved():
+    graph, arguments = of(world(dimension=3))
+    for words, change in _changes(graph).items():
+        other, place = change(graph, arguments[1])
+        other.validate()
+        assert len(place.landmarks) == other.n_landmarks, words
+        more = {name: len(table) for name, table in other.tables().items()}
+        assert all(more[name] >= len(table) for name, table in graph.tables().items())
+
+
+def test_estimates_of_placed_robots_are_within_the_limit():
+    """In draws of the noise, but for the accepted share."""
+    limit, beyond, total = 0.25, 0, 0
+    for seed in range(12):
+        place = world(seed=seed, range_sigma=0.1)
+        graph, arguments = of(place, limit)
+        if not np.all(prospects(*arguments).placed[-1]):
+            continue
+        estimate = solve(graph, SolverConfig(), initial=place.truth).estimate
+        turn, shift = align(
+            np.vstack([estimate.landmarks, estimate.translation]),
+            np.vstack([place.beacons, place.truth.translation]))
+        error = estimate.translation @ turn.T + shift - place.truth.translation
+        beyond += int(np.sum(np.linalg.norm(error[-2:], axis=1) > limit))
+        total += 2
+    assert total >= 10
+    assert beyond <= 0.1 * total
