@@ -114,7 +114,8 @@ def at_origin(
 
 def at_heights(estimate: Estimate, graph: Graph, poses: Mask) -> Estimate:
     """The estimate moved up or down so that half of the heights of these poses are above theirs."""
-    own = graph.heights.take((graph.heights.point >= 0) & poses[graph.heights.point])
+    point = graph.heights.point
+    own = graph.heights.take((point >= 0) & poses[np.maximum(point, 0)])
     if not len(own):
         return estimate
     errors = np.concatenate([
