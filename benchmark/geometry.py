@@ -17,11 +17,9 @@ from scipy.stats import beta
 
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.observability.observability import Observability, observe
-from sparser_ros.backend.session.contest import Contest
-from sparser_ros.backend.session.frame import Frame, frame_of
-from sparser_ros.backend.session.gauge import at_origin
+from sparser_ros.backend.session.contest import Contest, run_from_scratch
+from sparser_ros.backend.session.frame import Frame, at_origin, frame_of
 from sparser_ros.backend.session.judgement import seen_in
-from sparser_ros.backend.session.runner import run_from_scratch
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import RobustConfig, SolverConfig

@@ -18,8 +18,8 @@ import numpy as np
 
 from sparser_ros.array_types import Array
 from sparser_ros.backend.replay.replay import Replay
-from sparser_ros.backend.session.located import located_part
 from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import located_part
 from sparser_ros.config import SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig

@@ -212,7 +212,7 @@ def replay(bag: Path | str, config: SparserConfig | Path | str | None = None) ->
     """
     from .backend.observability.judgement import Judgement
     from .backend.replay import replay as replays
-    from .backend.session.located import located
+    from .backend.session.solution import located
     from .graph.finding import Finding
     from .solver import SolveResult
 

@@ -20,7 +20,7 @@ from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore
 from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
-from ..backend.session.thinning_step import ThinningStep, possible, thinned
+from ..backend.session.thinning import ThinningStep, possible, thinned
 from ..backend.session.treatment import Treatment
 from ..config.sparser import SparserConfig
 from ..frontend import Route

@@ -9,7 +9,7 @@ from sparser_ros.backend.process import recording
 from sparser_ros.backend.process.journal import Files
 from sparser_ros.backend.process.journal_records import Message
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.thinning_step import thinned
+from sparser_ros.backend.session.thinning import thinned
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.io import simulation

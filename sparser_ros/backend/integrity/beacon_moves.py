@@ -14,9 +14,9 @@ from scipy.special import chdtri
 
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_vectors
-from .beacon_steps import LEAST_TELLING
 from .doubts import FAR_SIGMA, ordinary
 from .faults import ranges_of
+from .stretches import LEAST_TELLING
 
 _RINGS = (1.0, 2.0, 4.0)
 """Distances of starts from the old position, over the median error of the ranges: the error is at

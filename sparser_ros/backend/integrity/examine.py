@@ -20,7 +20,6 @@ from ...graph import Estimate, Graph, range_directions, range_residuals, squared
 from ...graph.finding import Finding
 from ...graph.owners import owners
 from ...graph.range_ends import RangeEnds, range_ends
-from .beacon_steps import BeaconStep, beacon_steps
 from .doubts import (
     FAR_SIGMA,
     REJECTED_WEIGHT,
@@ -35,15 +34,13 @@ from .doubts import (
     lasting,
 )
 from .faults import hypotheses_of
-from .gate import Gate, gate_of
+from .gate import Gate, OdometryWindows, gate_of, odometry_windows
 from .hypotheses import ANTENNA, HEIGHT, Hypothesis, SharedError, common_hypotheses
 from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors
-from .odometry_windows import OdometryWindows, odometry_windows
 from .selection import DETERMINED, gains_alone, scores_of, selected
-from .shifts import shifts
-from .stretch import Stretch
+from .stretches import BeaconStep, Stretch, beacon_steps, shifts
 from .swapped_robots import swapped_robots
 from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, with_likely
 

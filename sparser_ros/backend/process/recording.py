@@ -17,7 +17,7 @@ from ...frontend import Frontend, Inputs, Route, state
 from ...graph import Increment
 from ...graph.finding import Finding
 from ..session.rulings import Rulings
-from ..session.thinning_step import possible, thinned
+from ..session.thinning import possible, thinned
 from . import journal_records as records
 from . import wire
 from .journal import Files, Journal

@@ -24,11 +24,10 @@ from ...solver.trust_region import Observer
 from ..integrity.radio_errors import RadioErrors
 from ..session.auditor import Auditor
 from ..session.live_calibration import LiveCalibration
-from ..session.renumbered import tracked_of
 from ..session.rulings import Rulings
 from ..session.session import Session
-from ..session.solution import Solution
-from ..session.tracked_map import TrackedMap, tracked_map
+from ..session.solution import Solution, TrackedMap, tracked_map
+from ..session.thinning import tracked_of
 from ..session.tracker import REFUSED, Tracker
 from ..session.verdict import Verdict
 from . import wire

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 from ...graph import Increment
 from ..session.bound import Bound
 from ..session.graph_store import merged, runs
-from ..session.renumbered import kept_of, verdict_of
 from ..session.rulings import Rulings
 from ..session.solution import Solution, withdrawn
-from ..session.thinning_step import ThinningStep
+from ..session.thinning import ThinningStep, kept_of, verdict_of
 from ..session.verdict import Verdict
 from . import solver_process, wire
 from .link import Link, Role

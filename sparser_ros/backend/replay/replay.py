@@ -35,7 +35,7 @@ from ..session.bound import NOTHING
 from ..session.radio_findings import significance
 from ..session.session import Session
 from ..session.solution import Fix, Location, Solution
-from ..session.thinning_step import possible, thinned
+from ..session.thinning import possible, thinned
 from .truth import TruthTrack, compare, uncovered
 
 Progress = Callable[[float, Solution | None], None]

@@ -1,7 +1,7 @@
 """The auditor: solves the graph from scratch beside the tracker and says what to believe.
 
 An audit solves robustly from the tracker's map and from other placements that would fit as well;
-where it matters (scratch_rule.py), also from scratch. The least robust cost wins. What the
+where it matters (schedule.py), also from scratch. The least robust cost wins. What the
 measurements determine in the winner is judged under its robust weights, and maps of other starts
 that cost about as much make robots ambiguous. Whether an audit is due depends on counts of data
 alone, so that a replay gives the same result every time.
@@ -25,29 +25,22 @@ from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.noise import NoiseFound, noise_of
 from ..integrity.radio_errors import RadioErrors
-from . import quarantine, renumbered
-from .bound import Bound, bound_of
-from .contest import SAME_COST, Contest, SearchEnd
-from .due_rule import DueRule
+from . import quarantine, thinning
+from .bound import Bound, SolvedMap, bound_of
+from .contest import SAME_CHI_SQUARE, SAME_COST, Contest, SearchEnd, has_left, is_worse, run
 from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted
-from .frame import Frame, frame_of
-from .gauge import at_heights, at_origin, initial_pose
+from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
 from .graph_store import GraphStore
-from .growth_clock import GrowthClock
 from .judgement import Judgement, against_rivals, determined, judged, seen_in, ties_of
-from .map_comparison import SAME_CHI_SQUARE, has_left, is_worse
 from .odometry_faults import solved_sizes
 from .quarantine import FAILURES
 from .rulings import Rulings
-from .runner import run
-from .scratch_rule import ScratchRule, Situation
-from .solved_map import SolvedMap
-from .tail import with_tail
-from .tracked_map import TrackedMap
+from .schedule import DueRule, GrowthClock, ScratchRule, Situation
+from .solution import TrackedMap
 from .treatment import Treated, Treatment
 from .verdict import Verdict, VerdictKind
-from .warm_start import continued, placed
+from .warm_start import continued, placed, with_tail
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -136,11 +129,11 @@ class Auditor:
         """
         before, self._store = self._store, self._store.thinned(increment, to)
         self._due.thinned(before, self._store)
-        self._map = None if self._map is None else renumbered.tracked_of(self._map, to)
+        self._map = None if self._map is None else thinning.tracked_of(self._map, to)
         self.solved = self.bound = self._proved = None
         share = self._store.n_measurements / max(before.n_measurements, 1)
         ties, count = ties_of(self._store.graph)
-        self._rule.thinned(share, ties[:count], lambda name: renumbered.name_of(name, to))
+        self._rule.thinned(share, ties[:count], lambda name: thinning.name_of(name, to))
 
     def rule(self, rulings: Rulings) -> None:
         """Leave out, or trust less, what the operator says, from the next audit on.

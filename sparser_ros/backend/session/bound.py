@@ -1,20 +1,47 @@
-"""What is proved of the map of an audit: no map of the same data costs less than this."""
+"""The map of an audit, and what is proved of it: no map of the same data costs less than this."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...array_types import Array
+from ...graph import Estimate, Graph
 from ...linalg.process import single_threaded_blas
 from ...solver import thresholds
 from ...solver.certificate import Certifier
 from ...solver.preconditioner import NewtonPreconditioner
+from ...solver.problem import QuadraticProblem
+from ...solver.robust import floored
+from ...solver.schur import SchurOperator
 from ...solver.staircase import Goal, climb
 from ...solver.trust_region import Observer, StoppingRule, minimise
-from .solved_map import SolvedMap
+from ..integrity.radio_errors import RadioErrors
+
+
+@dataclass(frozen=True)
+class SolvedMap:
+    """The map of an audit: the part of the graph that it placed."""
+
+    sequence: int
+    newest_stamp_ns: int
+    graph: Graph
+    estimate: Estimate
+    weights: dict[str, Array]
+    """Robust weights by table."""
+    radio_errors: RadioErrors = field(default_factory=RadioErrors)
+    """What was taken off the ranges of radios."""
+
+    def weighted(self, floor: float) -> tuple[SchurOperator, Array]:
+        """The operator at the robust weights, at least `floor`, and the map as its point."""
+        problem = QuadraticProblem(self.graph)
+        weights = problem.weights(
+            {name: floored(values, floor) for name, values in self.weights.items()})
+        return SchurOperator(problem, weights), problem.pack(self.estimate)
+
 
 NOTHING = 'no bound on better maps is known yet'
 _POLISH_STEPS = 2

@@ -1,8 +1,14 @@
-"""Several solves of one graph from different starts, compared by their robust cost."""
+"""Several solves of one graph from different starts, compared by their robust cost.
+
+A failure of the solver is a result, never an exception. Maps of the tracker and of audits are
+compared by what they cost by the same measurements.
+"""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum, unique
@@ -11,16 +17,95 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...array_types import Array
-from ...graph import Estimate, Graph, squared_residuals
-from ...solver.result import SolveResult
-from ...solver.robust import squared_threshold
-from .frame import Frame
-from .gauge import at_origin
-from .runner import odometry_only, run, run_from_scratch, value_of
+from ...graph import Estimate, Graph, cost, squared_residuals
+from ...solver import solve
+from ...solver.result import SolveResult, SolveStats, SolveStatus
+from ...solver.robust import KERNELS, squared_threshold, thresholds
+from .frame import Frame, at_origin
+from .quarantine import FAILURES
+from .solution import TrackedMap
 from .treatment import Treated
+from .warm_start import continued
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
+
+
+def run(graph: Graph, config: SparserConfig, guess: Estimate) -> SolveResult:
+    """A warm start at rank d from a guess."""
+    return _call(graph, config, guess, config.solver.seed, config.solver.time_limit_s)
+
+
+def run_from_scratch(
+    graph: Graph, config: SparserConfig, trial: int, limit_s: float = 0.0
+) -> SolveResult:
+    """A low-rank solve without an initial guess; within `limit_s` of wall time, 0 = no limit.
+
+    `trial` counts starts: each has a seed of its own.
+    """
+    limits = [one for one in (config.solver.time_limit_s, limit_s) if one > 0]
+    return _call(graph, config, None, config.solver.seed + trial, min(limits, default=0.0))
+
+
+def _call(
+    graph: Graph, config: SparserConfig, initial: Estimate | None, seed: int,
+    time_limit_s: float,
+) -> SolveResult:
+    if initial is not None and odometry_only(graph):
+        stats = SolveStats(
+            graph.dimension, 'odometry', 'none', 'cpu', 'none', cost_final=cost(graph, initial))
+        return SolveResult(initial, SolveStatus.CONVERGED, 'odometry alone', stats)
+    try:
+        solver = replace(config.solver, seed=seed, time_limit_s=time_limit_s)
+        return solve(graph, solver, initial=initial)
+    except FAILURES as error:
+        stats = SolveStats(graph.dimension, 'none', config.solver.formulation, 'cpu', 'none')
+        return SolveResult(
+            initial, SolveStatus.FAILED, f'{type(error).__name__}: {error}', stats)
+
+
+def value_of(result: SolveResult) -> float:
+    """The cost that results are compared by; infinite for failures."""
+    if result.estimate is None or result.status is SolveStatus.FAILED:
+        return float('inf')
+    stats = result.stats
+    value = stats.cost_robust if stats.cost_robust is not None else stats.cost_final
+    return float(value) if value is not None and math.isfinite(value) else float('inf')
+
+
+def odometry_only(graph: Graph) -> bool:
+    """True where composing the odometry is the optimum, of cost zero."""
+    return graph.n_measurements == int(np.sum(graph.relative_poses.odometry))
+
+
+def robust_cost(graph: Graph, estimate: Estimate, config: SparserConfig) -> float:
+    """The cost that robust solves minimise: sum of rho over all measurements."""
+    robust = config.solver.robust
+    kernel, total = KERNELS[robust.kernel], 0.0
+    c2 = thresholds(graph, robust, graph.dimension)
+    for name, squares in squared_residuals(graph, estimate).items():
+        doubted = np.isfinite(c2[name]) & (robust.kernel != 'none')
+        total += float(np.sum(squares[~doubted]))
+        total += float(np.sum(kernel.rho(squares[doubted], c2[name][doubted])))
+    return total
+
+
+def costs_of(
+    frame: Frame, names: Iterable[str], estimates: Iterable[Estimate], config: SparserConfig,
+    until: Mapping[str, int] | None = None,
+) -> list[float]:
+    """Robust costs of estimates of the whole graph, by the measurements among what is named.
+
+    `until` counts rows by table: only those count then.
+    """
+    known = frame.restricted(frame.named(names))
+    graph = known.graph
+    if until is not None:
+        graph = graph.replaced(**{
+            name: table.take(known.rows[name] < until[name])
+            for name, table in graph.tables().items()})
+    return [robust_cost(graph, known.of(one), config) for one in estimates]
+
 
 SAME_COST = 1e-3
 """Share of the cost within which two solves count as the same answer."""
@@ -188,3 +273,53 @@ def refused(
         if np.any(out) and np.count_nonzero(out) >= share * np.count_nonzero(new):
             worst = max(worst, float(np.max(squares[name][out])))
     return worst
+
+
+SAME_CHI_SQUARE = 1.0
+"""Chi-square by which a map may fit worse: less than one standard deviation."""
+RowsUntil = Callable[[int], Mapping[str, int]]
+"""Rows by table that a graph had at an increment."""
+
+
+def is_worse(
+    frame: Frame, tracked: TrackedMap | None, best: Estimate, rows_until: RowsUntil,
+    config: SparserConfig,
+) -> bool:
+    """Whether the tracker's map fits its own data worse than the best candidate does.
+
+    The tracker's data alone are compared: what came since moves the best candidate, and will
+    move the tracker's map.
+    """
+    if tracked is None or tracked.anchored != frame.anchored:
+        return True
+    mine, least = _costs(frame, tracked, tracked.estimate, best, rows_until, config)
+    return not mine <= least + max(SAME_COST * least, SAME_CHI_SQUARE)
+
+
+def has_left(
+    frame: Frame, tracked: TrackedMap, audited: TrackedMap | None, rows_until: RowsUntil,
+    config: SparserConfig,
+) -> bool:
+    """Whether the tracker's map fits the data of the last audit much worse than its map did.
+
+    It has left that map: a better one came too late for the newest data, or these pulled it
+    away. Data that came since move the optimum of the older ones by less.
+    """
+    if audited is None or audited.anchored != tracked.anchored:
+        return False
+    older = audited if audited.sequence <= tracked.sequence else tracked
+    mine, least = _costs(frame, older, tracked.estimate, audited.estimate, rows_until, config)
+    return mine - least > config.backend.observability.flip_cost
+
+
+def _costs(
+    frame: Frame, known: TrackedMap, first: Estimate, second: Estimate, rows_until: RowsUntil,
+    config: SparserConfig,
+) -> tuple[float, float]:
+    """Robust costs of two estimates of what `known` has placed, by the data that it knew."""
+    poses, landmarks = len(known.estimate.translation), len(known.estimate.landmarks)
+    mine, other = costs_of(frame, known.placed, (
+        continued(frame.graph, frame.segments, Estimate(
+            one.rotation[:poses], one.translation[:poses], one.landmarks[:landmarks]))
+        for one in (first, second)), config, rows_until(known.sequence))
+    return mine, other

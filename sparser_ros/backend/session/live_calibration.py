@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ...graph.finding import Finding
 from ..integrity.radio_errors import RadioErrors
+from .bound import SolvedMap
 from .quarantine import FAILURES
-from .solved_map import SolvedMap
 
 if TYPE_CHECKING:
     from ...calibrate.antennas_and_clocks import AntennasAndClocks

@@ -27,11 +27,9 @@ from ..integrity.doubts import FAR_SIGMA, TOLERATED_SHARE, exceeds, upper_share
 from ..integrity.examine import LASTING_ODOMETRY
 from ..integrity.faults import BURST, FAILED, Fault, ranges_of, stretch
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
-from .contest import WIDEST, Contest
+from .contest import WIDEST, Contest, robust_cost, run
 from .fault_search import Candidate, FaultSearch
-from .map_costs import robust_cost
 from .range_faults import median_error
-from .runner import run
 from .treatment import Treatment
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from scipy.special import chdtri
 
 from ...array_types import Array
 from ..integrity.undetected import HiddenFaults
-from .protection import Protection
 from .protection_frame import Scene, view_of
-from .solution import Location
+from .solution import Location, Protection
 from .verdict import Verdict
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from ...graph import Estimate, Graph, range_residuals
 from ...graph.owners import stamps_of
 from ...graph.range_ends import range_ends
 from ..integrity.beacon_moves import may_have_moved
-from ..integrity.beacon_steps import LEAST_TELLING
 from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, ordinary
 from ..integrity.faults import (
     BURST,
@@ -43,10 +42,10 @@ from ..integrity.faults import (
 )
 from ..integrity.linear_model import linear_model
 from ..integrity.selection import DETERMINED
-from .contest import Contest
+from ..integrity.stretches import LEAST_TELLING
+from .contest import Contest, run, value_of
 from .fault_search import Candidate, FaultSearch
 from .judgement import Judgement
-from .runner import run, value_of
 from .solution import Location
 from .treatment import Treatment
 

@@ -15,8 +15,7 @@ from ..integrity.radio_errors import RadioErrors
 from .auditor import Auditor
 from .bound import Bound
 from .rulings import Rulings
-from .solution import Solution
-from .tracked_map import tracked_map
+from .solution import Solution, tracked_map
 from .tracker import Tracker
 
 if TYPE_CHECKING:

@@ -1,19 +1,41 @@
-"""What the back-end hands out after a solve: an immutable picture of everything it knows."""
+"""What the back-end hands out after a solve: an immutable picture of everything it knows.
+
+And the parts of it that may be shown in `map`, and that an audit starts from.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
 
-from ...array_types import Mask
-from ...graph import Estimate
+from ...array_types import Array, Mask
+from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from ...graph.subgraph import Subgraph, extract
 from ...solver.result import SolveStats, SolveStatus
 from ..observability.location import Location
 from .covariances import Covariances
-from .protection import Protection
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Bounds on the errors of the newest positions, metres; infinite where none can be stated."""
+
+    robots: tuple[str, ...]
+    horizontal_m: Array
+    """(r,)"""
+    vertical_m: Array
+    """(r,): NaN in the plane."""
+
+    def of(self, robot: str) -> tuple[float, float]:
+        """(horizontal, vertical) of a robot; infinite, and NaN, where it is not known."""
+        if robot not in self.robots:
+            return math.inf, math.nan
+        row = self.robots.index(robot)
+        return float(self.horizontal_m[row]), float(self.vertical_m[row])
 
 
 class Fix(IntEnum):
@@ -134,3 +156,43 @@ def withdrawn(solution: Solution, reason: str) -> Solution:
             replace(one, location=Location.UNLOCATED, missing=reason) for one in solution.robots),
         landmark_located=np.zeros(len(solution.landmark_located), dtype=bool), covariances=None,
         protection=None)
+
+
+def located_part(graph: Graph, solution: Solution) -> tuple[Graph, Estimate]:
+    """The graph of what has a position in map, and its estimate."""
+    part = located(graph, solution)
+    return part.graph, part.of(solution.estimate)
+
+
+def located(graph: Graph, solution: Solution) -> Subgraph:
+    """What has a position in map.
+
+    `graph` is the one that the solution is of. Unplaced stretches of a located robot's odometry
+    cannot be told apart here and are included.
+    """
+    where = {robot.robot: robot.location for robot in solution.robots}
+    shown = np.array([
+        where.get(name, Location.UNLOCATED).placed for name in graph.robots],
+        dtype=bool)
+    return extract(graph, shown[graph.poses.robot], solution.landmark_located)
+
+
+@dataclass(frozen=True)
+class TrackedMap:
+    """What the tracker knows: the start of one candidate, and what is to be judged."""
+
+    sequence: int
+    estimate: Estimate
+    placed: tuple[str, ...]
+    anchored: bool
+    doubt: str = ''
+    quarantined: tuple[tuple[int, int], ...] = ()
+
+
+def tracked_map(solution: Solution) -> TrackedMap | None:
+    """What an audit needs of a solution; None while nothing is placed."""
+    if not solution.placed:
+        return None
+    return TrackedMap(
+        solution.sequence, solution.estimate, solution.placed, solution.anchored, solution.doubt,
+        solution.quarantined)

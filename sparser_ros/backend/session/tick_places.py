@@ -20,14 +20,11 @@ from .covariances import KNOWN_POSITIONS, NETWORK, Covariances
 from .frame import pinned
 from .graph_store import GraphStore
 from .hidden_risk import audited_rows, driven_on, without_the_doubtful
-from .newest_evidence import since_audit
-from .placed_map import PlacedMap
-from .protection import Protection
+from .maps import PlacedMap
 from .protection_frame import Scene, landmarks_beside_each_other, scene_of, view_of
 from .protection_levels import protection_levels
-from .solution import Location, RobotLocation
-from .suspicions import Suspicions
-from .unconfirmed import failed_ranges, unconfirmed
+from .solution import Location, Protection, RobotLocation
+from .trust import Suspicions, failed_ranges, since_audit, unconfirmed
 from .verdict import Verdict
 
 if TYPE_CHECKING:

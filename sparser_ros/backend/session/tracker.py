@@ -22,18 +22,18 @@ from ...graph.odometry_segments import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.radio_errors import RadioErrors
-from . import quarantine, renumbered, trust
+from . import quarantine, thinning, trust
+from .contest import costs_of
 from .frame import Frame, frame_of
 from .graph_store import GraphStore, merged
-from .map_costs import costs_of
-from .placed_map import PlacedMap, placed_map
+from .maps import PlacedMap, placed_map
 from .quarantine import FAILURES
 from .range_faults import nearer_to_map
 from .rejected import rejected_of
 from .solution import Location, RobotLocation, Solution
-from .suspicions import Suspicions
 from .tick_places import FrameKey, tick_places
 from .treatment import Treatment
+from .trust import Suspicions
 from .verdict import Verdict, VerdictKind
 from .warm_start import continued
 
@@ -122,13 +122,13 @@ class Tracker:
         self._store = self._store.thinned(
             increment, to, () if verdict is None else (verdict.sequence,))
         if verdict is not None:
-            self._verdict = renumbered.verdict_of(verdict, to)
-        self._names, self._news = renumbered.names_of(self._names, to), []
+            self._verdict = thinning.verdict_of(verdict, to)
+        self._names, self._news = thinning.names_of(self._names, to), []
         known = self._map.estimate() if self._map is not None else (
             None if self._good is None else self._good[1])
         if known is None:
             return
-        estimate = renumbered.estimate_of(known, to)
+        estimate = thinning.estimate_of(known, to)
         self._good = self._store.sequence, estimate
         if self._map is not None:
             self._map = self._built(estimate, self._names)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from faulty_world import graph, solved, world
 
-from sparser_ros.backend.integrity.beacon_steps import _scores, beacon_steps
 from sparser_ros.backend.integrity.doubts import REJECTED_WEIGHT
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.faults import hypotheses_of
 from sparser_ros.backend.integrity.hypotheses import SharedError
 from sparser_ros.backend.integrity.linear_model import linear_model
+from sparser_ros.backend.integrity.stretches import _scores, beacon_steps
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph import range_directions, range_residuals, range_vectors
 from sparser_ros.graph.range_ends import range_ends

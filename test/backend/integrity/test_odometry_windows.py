@@ -5,7 +5,7 @@ import pytest
 from faulty_world import graph, solved, world
 
 from sparser_ros.backend.integrity.examine import examine
-from sparser_ros.backend.integrity.odometry_windows import odometry_windows
+from sparser_ros.backend.integrity.gate import odometry_windows
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.linalg.rotations import angle_to_matrix
 

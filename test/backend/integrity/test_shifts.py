@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.backend.integrity.doubts import Rows
-from sparser_ros.backend.integrity.shifts import shifts
+from sparser_ros.backend.integrity.stretches import shifts
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.range_ends import RangeEnds
 

@@ -13,13 +13,12 @@ from sparser_ros.backend.integrity.odometry_errors import SCALE, TURN, OdometryE
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.process.wire import Answer, decode, verdict_message
 from sparser_ros.backend.session.auditor import Auditor
+from sparser_ros.backend.session.contest import robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
-from sparser_ros.backend.session.map_costs import robust_cost
 from sparser_ros.backend.session.odometry_faults import far_fetched, solved_sizes
 from sparser_ros.backend.session.rulings import Ruling, Rulings
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.tracked_map import tracked_map
+from sparser_ros.backend.session.solution import Location, tracked_map
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.backend.session.verdict import Verdict, VerdictKind

@@ -7,9 +7,9 @@ import pytest
 from backend_world import World, config, graph_of
 
 from sparser_ros.backend.integrity.beacon_moves import BeaconRanges, move_of, stands_still
-from sparser_ros.backend.integrity.beacon_steps import LEAST_TELLING
 from sparser_ros.backend.integrity.doubts import FAR_SIGMA, ordinary
 from sparser_ros.backend.integrity.faults import BURST, MOVED, ranges_of, stretch
+from sparser_ros.backend.integrity.stretches import LEAST_TELLING
 from sparser_ros.backend.session.range_faults import joined, still_stands
 from sparser_ros.backend.session.rulings import Rulings
 from sparser_ros.backend.session.session import Session

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flying_world import flying_graph
 
-from sparser_ros.backend.session.gauge import at_heights
+from sparser_ros.backend.session.frame import at_heights
 from sparser_ros.graph import Estimate
 
 

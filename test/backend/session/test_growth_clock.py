@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparser_ros.backend.session.growth_clock import GrowthClock
+from sparser_ros.backend.session.schedule import GrowthClock
 
 
 def test_steady_data_take_longer_and_longer():

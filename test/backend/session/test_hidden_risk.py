@@ -19,8 +19,7 @@ from sparser_ros.backend.session.hidden_risk import (
 )
 from sparser_ros.backend.session.protection_frame import scene_of, view_of
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.tracked_map import tracked_map
+from sparser_ros.backend.session.solution import Location, tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig, ObservabilityConfig
 from sparser_ros.solver import solve

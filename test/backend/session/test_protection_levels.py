@@ -12,8 +12,7 @@ from sparser_ros.backend.integrity.undetected import _separations
 from sparser_ros.backend.session.protection_frame import scene_of
 from sparser_ros.backend.session.protection_levels import level, protection_levels
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.tracked_map import tracked_map
+from sparser_ros.backend.session.solution import Location, tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.linalg.rotations import align

@@ -8,10 +8,8 @@ from backend_world import World, config
 
 from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.session.contest import Contest
-from sparser_ros.backend.session.frame import frame_of
-from sparser_ros.backend.session.gauge import initial_pose
-from sparser_ros.backend.session.judgement import judged, seen_in
-from sparser_ros.backend.session.rival_maps import with_rivals
+from sparser_ros.backend.session.frame import frame_of, initial_pose
+from sparser_ros.backend.session.judgement import judged, seen_in, with_rivals
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig

@@ -296,7 +296,7 @@ def test_a_failing_solver_keeps_the_estimate(world, monkeypatch):
     def broken(*_, **__):
         raise SparserError('weights differ too much')
 
-    monkeypatch.setattr('sparser_ros.backend.session.runner.solve', broken)
+    monkeypatch.setattr('sparser_ros.backend.session.contest.solve', broken)
     session.add(increments[1])
     solution = session.solve()
     assert not solution.status.solved

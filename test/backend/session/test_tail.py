@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from backend_world import World, config, graph_of
 
+from sparser_ros.backend.session.contest import run
 from sparser_ros.backend.session.frame import frame_of
-from sparser_ros.backend.session.placed_map import placed_map
-from sparser_ros.backend.session.runner import run
-from sparser_ros.backend.session.tail import with_tail
-from sparser_ros.backend.session.warm_start import continued
+from sparser_ros.backend.session.maps import placed_map
+from sparser_ros.backend.session.warm_start import continued, with_tail
 from sparser_ros.graph import Estimate, cost
 from sparser_ros.linalg.rotations import angle_to_matrix
 

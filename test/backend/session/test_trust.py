@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from backend_world import World, graph_of
 
-from sparser_ros.backend.session.newest_evidence import SinceAudit
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.suspicions import Suspicions
-from sparser_ros.backend.session.trust import adrift, contradictions, locations
+from sparser_ros.backend.session.trust import (
+    SinceAudit,
+    Suspicions,
+    adrift,
+    contradictions,
+    locations,
+)
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph.odometry_segments import find_segments
 

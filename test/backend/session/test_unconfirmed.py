@@ -6,10 +6,8 @@ from backend_world import World
 
 from sparser_ros.backend.integrity.faults import BURST, stretch
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.newest_evidence import LOOK_BACK_S
-from sparser_ros.backend.session.suspicions import Suspicions
 from sparser_ros.backend.session.treatment import Treatment
-from sparser_ros.backend.session.unconfirmed import failed_ranges, unconfirmed
+from sparser_ros.backend.session.trust import LOOK_BACK_S, Suspicions, failed_ranges, unconfirmed
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.range_ends import range_ends
 

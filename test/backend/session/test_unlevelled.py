@@ -9,7 +9,7 @@ from benchmark.stream import increments_of
 from sparser_ros.backend.process.wire import decode, increment_message, increment_of
 from sparser_ros.backend.session.graph_store import GraphStore, merged
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.thinning_step import thinned
+from sparser_ros.backend.session.thinning import thinned
 from sparser_ros.linalg.rotations import align, rotvec_to_matrix
 
 TICKS = 6

@@ -1,0 +1,197 @@
+"""Stretches of time in which ranges of one source share a fault that is to be tested.
+
+A map bends to many ranges that agree in one error, and then few of them are rejected: counts of
+rejected ranges (doubts.py) do not show such a burst, but what is left of its residuals has one
+sign. The stretch is the one whose weighted mean residual is the most significant (a scan
+statistic). Seen from different sides, the ranges of a beacon that was moved are too long and too
+short: no length is common to them. For each beacon the time is picked from which on a place of its
+own explains most, robots held. Whether either explains more than other faults do, with the map
+free, is for the score test to say.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtri
+
+from ...array_types import Array, Index, Mask
+from ...config.backend_config import IntegrityConfig
+from ...graph.finding import Finding
+from ...graph.range_ends import RangeEnds
+from .doubts import Rows, in_stretch, too_long
+
+
+@dataclass(frozen=True)
+class Stretch(ABC):
+    """Picked for its residuals; whether it explains more than other faults is to be tested."""
+
+    source: int
+    rows: Index
+    """All its ranges in the stretch."""
+    begin_s: float
+    end_s: float
+    tests: int
+    """Stretches that it was picked from."""
+
+    @abstractmethod
+    def finding(self, name: str, theta: Array) -> Finding:
+        """Words for the estimated parameters of the fault, `name` being that of the source."""
+
+
+_BINS = 6
+"""Bins of a window: a stretch begins and ends at one of them before its ends are refined; a move is
+looked for at the beginning of each."""
+_REFINEMENTS = 2
+"""Times that either end is moved to its best place with the other one held."""
+
+
+class Shift(Stretch):
+    """The stretch of one source that stands out most."""
+
+    def finding(self, name: str, theta: Array) -> Finding:
+        """Words for ranges that are `theta` (1,) metres too long."""
+        offset_m = float(theta[0])
+        return Finding(
+            'range_burst', name, f'ranges of radio {name} were {too_long(offset_m)}'
+            + in_stretch(self.begin_s, self.end_s), offset_m, 'm')
+
+
+def shifts(
+    sources: RangeEnds, rows: Rows, weight: Array, taken: set[int], false_alarm: float,
+    config: IntegrityConfig,
+) -> list[Shift]:
+    """Recent stretches of sources beside those `taken`, under robust weights (k,) of the ranges."""
+    free = weight > 0
+    for source in taken:
+        free &= ~sources.at(source)
+    if not np.any(free):
+        return []
+    found = []
+    for source in range(len(sources)):
+        own = sources.at(source)
+        part = own & free
+        if source not in taken and np.any(part):
+            one = _stretch(source, sources.seconds, rows.whitened, weight, own, part, config)
+            if one is not None and one[1] > chdtri(1, false_alarm / one[0].tests):
+                found.append(one[0])
+    return found
+
+
+def _stretch(
+    source: int, seconds: Array, whitened: Array, weight: Array, own: Mask, part: Mask,
+    config: IntegrityConfig,
+) -> tuple[Shift, float] | None:
+    """The most significant stretch and its score; None where it fills most of its source's time.
+
+    Such a source is biased all the time, which is another fault.
+    """
+    order = np.flatnonzero(part)[np.argsort(seconds[part], kind='stable')]
+    time = seconds[order]
+    score = np.concatenate([[0.0], np.cumsum((weight * whitened)[order])])
+    information = np.concatenate([[0.0], np.cumsum(weight[order])])
+    width = config.window_s / _BINS
+    bins = np.searchsorted(time, np.arange(0.0, float(seconds.max()) + 2 * width, width))
+    soonest = int(np.searchsorted(time, float(seconds.max()) - config.memory_s)) + 1
+    recent = bins[bins >= soonest]
+    if not len(recent):
+        return None
+
+    def value(begin: Index, end: Index) -> Array:
+        inside = np.maximum(information[end] - information[begin], 0.0)
+        return np.where(
+            inside > 0, (score[end] - score[begin]) ** 2 / np.where(inside > 0, inside, 1.0), 0.0)
+
+    table = value(bins[:, None], recent[None, :])
+    at = int(np.argmax(table))
+    begin, end = int(bins[at // len(recent)]), int(recent[at % len(recent)])
+    every = np.arange(len(order) + 1)
+    for _ in range(_REFINEMENTS):
+        begin = int(np.argmax(value(every[:end], np.array(end))))
+        least = max(begin + 1, soonest)
+        end = least + int(np.argmax(value(np.array(begin), every[least:])))
+    best = float(value(np.array(begin), np.array(end)))
+    if not best > 0 or 2 * (information[end] - information[begin]) > information[-1]:
+        return None
+    first, last = float(time[begin]), float(time[end - 1])
+    rows = np.flatnonzero(own & (seconds >= first) & (seconds <= last))
+    return Shift(source, rows, first, last, table.size), best
+
+
+_SUSPECTED = 0.01
+"""Probability that chance, robots held, suspects a beacon; with the map free fewer are named."""
+LEAST_TELLING = 12
+"""Ranges of a beacon that tell where it is: four to each coordinate in space."""
+
+
+class BeaconStep(Stretch):
+    """The time from which on, to the newest range, one beacon may stand elsewhere."""
+
+    def finding(self, name: str, theta: Array) -> Finding:
+        """Words for a beacon that stands `theta` (d,) metres away from its place before."""
+        return Finding(
+            'range_burst', name, f'ranges of radio {name} did not fit'
+            + in_stretch(self.begin_s, self.end_s), float(np.linalg.norm(theta)), 'm')
+
+
+def beacon_steps(
+    sources: RangeEnds, unit: Array, whitened: Array, root: Array, config: IntegrityConfig
+) -> list[BeaconStep]:
+    """Steps of beacons whose ranges a step explains better, robots held, than chance does.
+
+    `unit` (k, d) point from the sources of ranges to their targets, `whitened` (k,) are residuals
+    (measured minus predicted) and `root` (k,) the roots of precisions times robust weights.
+    """
+    found = []
+    for source in range(sources.robots, len(sources)):
+        own = np.flatnonzero(sources.at(source))
+        own = own[np.argsort(sources.seconds[own], kind='stable')]
+        sign = np.where(sources.second[own] == source, 1.0, -1.0)
+        one = _step(source, own, sources.seconds[own], (sign * root[own])[:, None] * unit[own],
+                    whitened[own], config)
+        if one is not None and one[1] > chdtri(unit.shape[1], _SUSPECTED / one[0].tests):
+            found.append(one[0])
+    return found
+
+
+def _step(
+    source: int, own: Index, seconds: Array, slope: Array, whitened: Array, config: IntegrityConfig
+) -> tuple[BeaconStep, float] | None:
+    """The most significant step and its score; `slope` (n, d) of the whitened lengths by place."""
+    known = np.flatnonzero(np.any(slope != 0.0, axis=1))
+    if len(known) < 2 * LEAST_TELLING:
+        return None
+    first, last = int(known[LEAST_TELLING]), int(known[-LEAST_TELLING])
+    width = config.window_s / _BINS
+    begins = np.unique(np.searchsorted(seconds, np.arange(seconds[0], seconds[-1], width)))
+    begins = begins[(begins >= first) & (begins <= last)]
+    if not len(begins):
+        return None
+    value = _scores(slope, whitened)
+    coarse = int(begins[np.argmax(value[begins])])
+    near = np.arange(
+        max(first, int(np.searchsorted(seconds, seconds[coarse] - width))),
+        min(last, int(np.searchsorted(seconds, seconds[coarse] + width))) + 1)
+    begin = int(near[np.argmax(value[near])])
+    step = BeaconStep(
+        source, np.sort(own[begin:]), float(seconds[begin]), float(seconds[-1]), len(begins))
+    return step, float(value[begin])
+
+
+def _scores(slope: Array, whitened: Array) -> Array:
+    """(n,): chi-square that a step before each range explains, the place before it being free."""
+    square = np.einsum('ki,kj->kij', slope, slope)
+    pull = slope * whitened[:, None]
+    total, sum_pull = np.sum(square, axis=0), np.sum(pull, axis=0)
+    after = total - np.cumsum(square, axis=0) + square
+    late = sum_pull - np.cumsum(pull, axis=0) + pull
+    d = slope.shape[1]
+    # What no range tells of a direction is left at its place: a billionth of the rest.
+    rest = 1e-9 * max(float(np.trace(total)), 1e-300) * np.eye(d)
+    share = np.linalg.solve(total + rest, after)
+    information = after - np.swapaxes(share, 1, 2) @ after
+    score = late - np.einsum('kji,j->ki', share, sum_pull)
+    return np.asarray(np.einsum(
+        'ki,ki->k', score, np.linalg.solve(information + rest, score[:, :, None])[:, :, 0]))
