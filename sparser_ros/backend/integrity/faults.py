@@ -259,13 +259,13 @@ def _without_lengths(faults: Sequence[Fault], graph: Graph, table: Table) -> Tab
 
 def _with_antennas(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
     assert isinstance(table, Ranges)
-    return RadioErrors({}, {one.subject: one.size for one in faults}).off(graph, table)
+    return RadioErrors({}, {fault.subject: fault.size for fault in faults}).off(graph, table)
 
 
 def _odometry_corrected(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
     assert isinstance(table, RelativePoses)
     return OdometryErrors(
-        {(one.kind, one.subject): one.size[0] for one in faults}).off(graph, table)
+        {(fault.kind, fault.subject): fault.size[0] for fault in faults}).off(graph, table)
 
 
 def _broken(fault: Fault, graph: Graph, table: Table) -> Mask:
@@ -417,7 +417,7 @@ def hypotheses_of(
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate."""
     build = Columns(model, graph, estimate, weights)
-    found = [shared_error(build, sources, one, config) for one in shared]
+    found = [shared_error(build, sources, error, config) for error in shared]
     for kind, row in KINDS.items():
         if row.hypotheses is not None:
             found += row.hypotheses(build, sources, config)

@@ -104,7 +104,7 @@ def _at_new_place(
 
 def misplaced_beacons(search: FaultSearch) -> Iterator[Candidate]:
     """Maps without configured places that the data deny; not where they place less."""
-    known = {one.subject for one in search.treatment.of(MISPLACED)}
+    known = {fault.subject for fault in search.treatment.of(MISPLACED)}
     denied = [finding for finding in search.judgement.findings if finding.kind in _DENIED]
     every = known | {name for finding in denied for name in finding.subject.split(' and ')}
     suspects = [*denied, *(Finding(MISPLACED, name, name) for name in known)]
@@ -133,7 +133,7 @@ def located_places(
     frame, whole = contest.frame, contest.best.whole
     placed = frame.mask[len(frame.segments):]
     return {name: whole.landmarks[number]
-            for name in sorted(one.subject for one in faults if one.kind == MISPLACED)
+            for name in sorted(fault.subject for fault in faults if fault.kind == MISPLACED)
             if (number := graph.landmarks.names.index(name)) < len(placed) and placed[number]}
 
 
@@ -141,8 +141,8 @@ def told_places(faults: tuple[Fault, ...], graph: Graph) -> list[Finding]:
     """What the places say of beacons that bend the map no longer; a size is a place in map."""
     return place_findings(
         graph, {
-            one.subject: np.array(one.size) for one in faults
-            if one.kind == MISPLACED and one.size}, _AT_OTHER)
+            fault.subject: np.array(fault.size) for fault in faults
+            if fault.kind == MISPLACED and fault.size}, _AT_OTHER)
 
 
 def withhold_frame(search: FaultSearch) -> None:

@@ -227,6 +227,7 @@ class FaultSearch:
             self.judgement, unclear=self.judgement.unclear + unclear))
 
 
-def located_segments(found: Judgement) -> set[int]:
+def located_segments(judgement: Judgement) -> set[int]:
     """First rows of segments that are located."""
-    return {one.first for one in found.segments if one.location is Location.LOCATED}
+    return {segment.first for segment in judgement.segments
+            if segment.location is Location.LOCATED}

@@ -45,7 +45,7 @@ _GROUPS = (BURST, MOVED, MOVED_AWAY)
 
 def holding_back(treatment: Treatment, newest_ns: int) -> Treatment:
     """A treatment that also leaves out what sources whose fault goes on have measured since."""
-    return treatment.mapped(lambda one: held_back(one, newest_ns))
+    return treatment.mapped(lambda fault: held_back(fault, newest_ns))
 
 
 def look_for_faults(search: FaultSearch, *, denied: bool) -> None:
@@ -81,9 +81,9 @@ def _still_at_fault(search: FaultSearch) -> Iterator[Candidate]:
 def _placing(treatment: Treatment, contest: Contest, graph: Graph) -> Treatment:
     """A treatment that says where misplaced beacons are in the map of a contest."""
     places = located_places(treatment.faults, contest, graph)
-    return treatment.mapped(lambda one: replace(one, size=tuple(
-        places[one.subject].tolist() if one.subject in places else ()))
-        if one.kind == MISPLACED else one)
+    return treatment.mapped(lambda fault: replace(fault, size=tuple(
+        places[fault.subject].tolist() if fault.subject in places else ()))
+        if fault.kind == MISPLACED else fault)
 
 
 def noted(
@@ -97,18 +97,19 @@ def noted(
     newest_ns = int(graph.poses.stamp_ns.max(initial=0))
     since_ns, groups = newest_ns - int(memory_s * 1e9), treatment.of(*_GROUPS)
     known = told_places(treatment.faults, graph) + treatment.but(*_GROUPS).findings(graph, since_ns)
-    whole = {(one.kind, one.subject): one
-             for one in Treatment(groups).findings(graph, since_ns)}
-    found = tuple(one for one in verdict.findings if (one.kind, one.subject) not in whole)
-    said = {(one.kind, one.subject) for one in found}
+    whole = {(finding.kind, finding.subject): finding
+             for finding in Treatment(groups).findings(graph, since_ns)}
+    examined = tuple(finding for finding in verdict.findings
+                     if (finding.kind, finding.subject) not in whole)
+    said = {(finding.kind, finding.subject) for finding in examined}
     off = treatment.radio_errors
-    lost = [one for one in treatment.faults
-            if one.lost and newest_ns - one.end_ns <= window_s * 1e9]
+    lost = [fault for fault in treatment.faults
+            if fault.lost and newest_ns - fault.end_ns <= window_s * 1e9]
     return replace(
         verdict, treatment=treatment,
-        findings=tuple(one for one in (*known, *whole.values())
-                       if (one.kind, one.subject) not in said) + found,
+        findings=tuple(finding for finding in (*known, *whole.values())
+                       if (finding.kind, finding.subject) not in said) + examined,
         gate_robots=verdict.gate_robots + tuple(
-            (one.subject, told.text) for one in lost
-            for told in KINDS[one.kind].findings(one, graph, off)))
+            (fault.subject, told.text) for fault in lost
+            for told in KINDS[fault.kind].findings(fault, graph, off)))
 

@@ -110,10 +110,10 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
     wrong by a share or a rate: that explains it from the beginning on. `denied`: newest
     measurements contradict the map of the tracker.
     """
-    found = search.judgement
-    troubled = (denied or found.bursts or found.gate_robots) and not any(
-        one.kind in LASTING_ODOMETRY and not far_fetched(
-            one.kind, _size_of(one), search.integrity) for one in found.findings)
+    judgement = search.judgement
+    troubled = (denied or judgement.bursts or judgement.gate_robots) and not any(
+        finding.kind in LASTING_ODOMETRY and not far_fetched(
+            finding.kind, _size_of(finding), search.integrity) for finding in judgement.findings)
     if search.config.solver.robust.kernel == 'none' or not search.due(FAILED, bool(troubled)):
         return
     contest = _with_failures(search)
@@ -126,7 +126,7 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
 
 def _believing(search: FaultSearch) -> tuple[Treatment, Contest | None]:
     """With ranges that are held back, which may be right, and the odometry wrong."""
-    treatment = search.treatment.without(one for one in search.treatment.faults if one.open)
+    treatment = search.treatment.without(fault for fault in search.treatment.faults if fault.open)
     return treatment, search.contest if treatment == search.treatment else search.solved(treatment)
 
 
@@ -146,10 +146,10 @@ def _with_failures(search: FaultSearch) -> Contest | None:
     edges = base.data.original(RELATIVE, subgraph.rows[RELATIVE][loose.broken])
     known = treatment.of(FAILED)
     failed = failures(search.whole, np.union1d(edges_of(known, search.whole), edges))
-    spans = [one.spans for one in known]
-    suspects = [one for one in failed if one.spans not in spans]
+    spans = [fault.spans for fault in known]
+    suspects = [fault for fault in failed if fault.spans not in spans]
     limit = loose_cost(base, loose.estimate, config) + search.flip_cost
-    if (not all(fits_since(one, base.data.unbiased, whole) for one in suspects)
+    if (not all(fits_since(fault, base.data.unbiased, whole) for fault in suspects)
             or limit > _cost(base, start, config)
             or limit > _cost_without(search, treatment, suspects, base)):
         return None
@@ -178,16 +178,16 @@ def _cost_without(
     graph, costs = base.data.unbiased, [np.inf]
     for lasts in (True, False):
         bursts = [
-            stretch(BURST, one.subject, rows, graph) for one in suspects
-            if len(rows := measured_since(one, graph, lasts))]
+            stretch(BURST, fault.subject, rows, graph) for fault in suspects
+            if len(rows := measured_since(fault, graph, lasts))]
         other = search.solved(treatment.beside(*bursts), base) if bursts else None
         if other is None:
             continue
         without = other.best.whole
         costs.append(_cost(base, without, search.config))
         other = search.solved(treatment.beside(*(replace(
-            one, known_ns=one.end_ns,
-            size=(median_error(one.rows(graph), graph, without),)) for one in bursts)), base,
+            fault, known_ns=fault.end_ns,
+            size=(median_error(fault.rows(graph), graph, without),)) for fault in bursts)), base,
             without)
         if other is not None:
             costs.append(_cost(other, other.best.whole, search.config))

@@ -77,15 +77,15 @@ def lasting_faults(search: FaultSearch) -> Iterator[Candidate]:
         tried: set[str] = set()
         while (name := _next_suspect(search, kind, tried)) is not None:
             tried.add(name)
-            found = _with_size(search, kind, name)
-            if found is not None:
-                yield Candidate(found, len(found.data.treatment.of(kind)[-1].size))
-                if search.contest is found:
+            contest = _with_size(search, kind, name)
+            if contest is not None:
+                yield Candidate(contest, len(contest.data.treatment.of(kind)[-1].size))
+                if search.contest is contest:
                     tried.clear()
 
 
 def _next_suspect(search: FaultSearch, kind: str, tried: set[str]) -> str | None:
-    known = {one.subject for one in search.treatment.of(kind) if one.spans[-1][1] == ONGOING}
+    known = {fault.subject for fault in search.treatment.of(kind) if fault.spans[-1][1] == ONGOING}
     barred = known | tried | (_surveyed(search) if kind == LENGTH else set())
     for finding in search.judgement.findings:
         cause = f'{finding.kind} of {finding.subject}'
@@ -106,11 +106,11 @@ def _with_size(search: FaultSearch, kind: str, name: str) -> Contest | None:
     believed = search.treatment.without(
         _sharing(fault, search)) if kind == LENGTH else search.treatment
     if kind == LENGTH and name != ALL_RADIOS:
-        found = measured_length(search, believed, name, contest)
-        if found is None:
+        measured = measured_length(search, believed, name, contest)
+        if measured is None:
             return None
-        fault = replace(fault, size=found[0].size)
-        other = search.solved(believed.beside(fault), found[1])
+        fault = replace(fault, size=measured[0].size)
+        other = search.solved(believed.beside(fault), measured[1])
     else:
         other = contest
         for _ in range(_ROUNDS):
@@ -207,6 +207,8 @@ def lengths_ended(search: FaultSearch) -> Iterator[Candidate]:
             contest, end_ns = other, _changed_after(search, bare, fault, length, 0.0, other)
         if contest is not search.contest:
             yield Candidate(contest, 1)
+            if search.contest is contest:
+                return
 
 
 def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
@@ -226,20 +228,22 @@ def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
                 or not search.due(f'begin of {name}')):
             continue
         bare = search.treatment.without(_sharing(Fault(LENGTH, name), search))
-        found: tuple[Fault, Contest] | None = None
+        begun: tuple[Fault, Contest] | None = None
         for _ in range(_TIME_ROUNDS):
-            started = _since(search, bare, name, well_ns, search.contest if found is None
-                             else found[1])
+            started = _since(search, bare, name, well_ns, search.contest if begun is None
+                             else begun[1])
             if started is None:
                 break
-            found = started
-            well_ns = _changed_after(search, bare, found[0], 0.0, found[0].size[0], found[1])
-        if found is None:
+            begun = started
+            well_ns = _changed_after(search, bare, begun[0], 0.0, begun[0].size[0], begun[1])
+        if begun is None:
             continue
-        fault, contest = found
+        fault, contest = begun
         later = replace(fault, spans=((well_ns + 1, ONGOING),))
         if _is_known(fault, search, contest) and _fits(later, search, contest):
             yield Candidate(contest, 1, _otherwise(search, later))
+            if search.contest is contest:
+                return
 
 
 def _since(
@@ -250,11 +254,11 @@ def _since(
     stamps = stamps_of(search.whole, search.whole.ranges)[every.rows(search.whole)]
     if not np.any(stamps <= well_ns):
         return None
-    found = measured_length(search, bare, name, contest, well_ns + 1)
-    if found is None:
+    measured = measured_length(search, bare, name, contest, well_ns + 1)
+    if measured is None:
         return None
-    fault = replace(every, size=found[0].size, spans=((well_ns + 1, ONGOING),))
-    other = search.solved(bare.beside(fault), found[1])
+    fault = replace(every, size=measured[0].size, spans=((well_ns + 1, ONGOING),))
+    other = search.solved(bare.beside(fault), measured[1])
     return None if other is None else (fault, other)
 
 
@@ -292,7 +296,7 @@ def _otherwise(search: FaultSearch, fault: Fault) -> float:
 def _troubled(search: FaultSearch) -> set[str]:
     """Radios that give trouble; of the others, that they do not is remembered."""
     troubled = {name for name, _ in search.judgement.gate_robots} | {
-        one.subject for one in search.judgement.findings if one.kind in _TROUBLES}
+        finding.subject for finding in search.judgement.findings if finding.kind in _TROUBLES}
     graph = search.whole
     search.attempts.well_ns |= dict.fromkeys(
         {*graph.robots, *graph.landmarks.names} - troubled, search.newest_ns)

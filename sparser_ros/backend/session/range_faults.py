@@ -187,17 +187,17 @@ def joined(
     by itself.
     """
     bursts = []
-    for one in new:
-        rows = one.rows(graph)
+    for fault in new:
+        rows = fault.rows(graph)
         older = [
             old for old in treatment.of(BURST, MOVED_AWAY)
-            if old.subject == one.subject and len(rows) and len(own := old.rows(graph))
+            if old.subject == fault.subject and len(rows) and len(own := old.rows(graph))
             and (old.open or not old.known_ns or len(np.intersect1d(own, rows)))]
         for old in older:
             rows = np.union1d(rows, old.rows(graph))
-        burst = one if not older else replace(
-            stretch(BURST, one.subject, rows, graph), size=one.size, words=one.words,
-            end_ns=one.end_ns)
+        burst = fault if not older else replace(
+            stretch(BURST, fault.subject, rows, graph), size=fault.size, words=fault.words,
+            end_ns=fault.end_ns)
         treatment = treatment.without(older).beside(burst)
         bursts.append(burst)
     return treatment, bursts
@@ -211,17 +211,17 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
     withdrawn. None is left out either where odometry does not hold what it claims.
     """
     for _ in range(_MOST_ROUNDS):
-        found = search.judgement.bursts
-        if not found:
+        named = search.judgement.bursts
+        if not named:
             break
         before, contest, whole = search.treatment, search.contest, search.whole
-        subgraph = contest.frame.subgraph.rows['ranges']
+        solved = contest.frame.subgraph.rows['ranges']
         groups = [
             replace(
-                stretch(BURST, one.finding.subject, contest.data.original(
-                    'ranges', subgraph[one.rows]), whole),
-                size=(one.finding.value,), words=one.finding.text.partition(BURST_TIMES)[0])
-            for one in found]
+                stretch(BURST, faulty.finding.subject, contest.data.original(
+                    'ranges', solved[faulty.rows]), whole),
+                size=(faulty.finding.value,), words=faulty.finding.text.partition(BURST_TIMES)[0])
+            for faulty in named]
         without, bursts = joined(before, groups, whole)
         other = search.solved(without)
         if other is None:
@@ -230,12 +230,12 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
         candidate = Candidate(other, count)
         if not search.better(candidate):
             break
-        unclear = _other_causes(search, candidate, groups, [one.jump for one in found])
+        unclear = _other_causes(search, candidate, groups, [faulty.jump for faulty in named])
         if unclear:
             search.leave_open(unclear)
             break
         judgement = search.judged(other)
-        subjects = {one.subject for one in groups}
+        subjects = {fault.subject for fault in groups}
         if search.noisy(subjects, judgement):
             search.judgement = search.judgement.with_unclear(replace(
                 search.judgement, no_bursts=search.judgement.no_bursts | subjects))
@@ -258,7 +258,7 @@ def _other_causes(
     def excluded(value: float) -> bool:
         return search.better(replace(candidate, against=value))
 
-    found = [
+    causes = [
         (group.subject, f'{_said(group, search.whole)}, or its odometry jumped')
         for group, edge in zip(groups, jumps, strict=True)
         if not excluded(cost_with_jump(search.contest, edge, search.config))]
@@ -267,8 +267,8 @@ def _other_causes(
         if partner and not excluded(_cost_with_length(partner, search)):
             words = (f'{_said(group, search.whole)}, or those of radio {partner} are all too long '
                      'or too short')
-            found += [(name, words) for name in (group.subject, partner)]
-    return tuple(found)
+            causes += [(name, words) for name in (group.subject, partner)]
+    return tuple(causes)
 
 
 def _said(group: Fault, whole: Graph) -> str:
@@ -312,10 +312,10 @@ def _cost_with_length(name: str, search: FaultSearch) -> float:
 
     Infinite where there is no such length.
     """
-    found = measured_length(search, search.treatment, name, search.contest)
-    if found is None:
+    measured = measured_length(search, search.treatment, name, search.contest)
+    if measured is None:
         return np.inf
-    fault, contest = found
+    fault, contest = measured
     other = search.solved(search.treatment.beside(replace(fault, factor=1.0)), contest)
     return np.inf if other is None else other.best.value
 
@@ -339,10 +339,10 @@ def measured_length(
         contest = other
         # Beside ranges that all of them together count as one, the map is free to follow.
         own = contest.data.original('ranges', contest.frame.subgraph.rows['ranges'])
-        found = common_length(contest, np.flatnonzero(np.isin(own, rows)), fault.factor)
-        if found is None:
+        more = common_length(contest, np.flatnonzero(np.isin(own, rows)), fault.factor)
+        if more is None:
             return None
-        fault = replace(fault, size=(fault.size[0] + found[0],))
+        fault = replace(fault, size=(fault.size[0] + more[0],))
     return (fault, contest) if possible(rows, fault.size[0], contest.data.unbiased) else None
 
 
@@ -406,13 +406,13 @@ def _with_length(
             return None
         other = search.solved(search.treatment.changed(before, fault), contest)
         own = None if other is None else search.solved_rows(other, fault)
-        found = None if other is None or own is None else common_length(other, own, fault.factor)
-        if other is None or found is None:
+        more = None if other is None or own is None else common_length(other, own, fault.factor)
+        if other is None or more is None:
             return None
         contest = other
         if not new and not explained(left_out, fault.size[0], graph, contest.best.whole):
             return None
-        fault = replace(fault, size=(fault.size[0] + found[0],), factor=found[1])
+        fault = replace(fault, size=(fault.size[0] + more[0],), factor=more[1])
     if not (possible(rows, fault.size[0], graph)
             and explained(rows, fault.size[0], graph, contest.best.whole)):
         return None

@@ -45,12 +45,12 @@ class Treatment:
 
     def of(self, *kinds: str) -> tuple[Fault, ...]:
         """Its faults of some kinds."""
-        return tuple(one for one in self.faults if one.kind in kinds)
+        return tuple(fault for fault in self.faults if fault.kind in kinds)
 
     def but(self, *kinds: str) -> Treatment:
         """Without the faults of some kinds."""
         return replace(
-            self, faults=tuple(one for one in self.faults if one.kind not in kinds))
+            self, faults=tuple(fault for fault in self.faults if fault.kind not in kinds))
 
     def excluding(self, levels: Mapping[int, int]) -> Treatment:
         """With these increments in quarantine, levels by sequence, and no others."""
@@ -59,7 +59,7 @@ class Treatment:
     def without(self, dropped: Iterable[Fault]) -> Treatment:
         """Without some faults."""
         gone = tuple(dropped)
-        return replace(self, faults=tuple(one for one in self.faults if one not in gone))
+        return replace(self, faults=tuple(fault for fault in self.faults if fault not in gone))
 
     def beside(self, *new: Fault) -> Treatment:
         """With more faults."""
@@ -67,36 +67,36 @@ class Treatment:
 
     def changed(self, old: Fault, new: Fault) -> Treatment:
         """With a fault in place of another one."""
-        return replace(self, faults=tuple(new if one == old else one for one in self.faults))
+        return replace(self, faults=tuple(new if fault == old else fault for fault in self.faults))
 
     def mapped(self, change: Callable[[Fault], Fault | None]) -> Treatment:
         """With every fault changed, or dropped where that is None."""
-        changed = (change(one) for one in self.faults)
-        return replace(self, faults=tuple(one for one in changed if one is not None))
+        changed = (change(fault) for fault in self.faults)
+        return replace(self, faults=tuple(fault for fault in changed if fault is not None))
 
     @property
     def radio_errors(self) -> RadioErrors:
         """What is taken off the ranges of radios now, and goes on."""
         biases, places = dict(self.calibrated.bias_m), dict(self.calibrated.antenna_m)
-        for one in self.of(LENGTH):
-            if one.spans[-1][1] == ONGOING:
-                biases[one.subject] = biases.get(one.subject, 0.0) + one.size[0]
-        for one in self.of(ANTENNA):
-            before = np.array(places.get(one.subject, 0.0))
-            places[one.subject] = tuple((np.array(one.size) + before).tolist())
+        for fault in self.of(LENGTH):
+            if fault.spans[-1][1] == ONGOING:
+                biases[fault.subject] = biases.get(fault.subject, 0.0) + fault.size[0]
+        for fault in self.of(ANTENNA):
+            before = np.array(places.get(fault.subject, 0.0))
+            places[fault.subject] = tuple((np.array(fault.size) + before).tolist())
         return RadioErrors(biases, places)
 
     @property
     def odometry_errors(self) -> OdometryErrors:
         """What is taken off odometry."""
         return OdometryErrors({
-            (one.kind, one.subject): one.size[0] for one in self.of(SCALE, TURN)})
+            (fault.kind, fault.subject): fault.size[0] for fault in self.of(SCALE, TURN)})
 
     @property
     def released(self) -> tuple[str, ...]:
         """Beacons that do not stand at their configured place, ascending."""
         return tuple(sorted({
-            one.subject for one in self.faults if KINDS[one.kind].frees_place}))
+            fault.subject for fault in self.faults if KINDS[fault.kind].frees_place}))
 
     def counts(self, graph: Graph, name: str, table: Table) -> Mask:
         """(k,): rows of a table, or of a part of it, that are not left out.
@@ -104,13 +104,13 @@ class Treatment:
         `graph` holds the poses and landmarks that the table's endpoints number.
         """
         keep = ~self.rulings.ignored(graph, name, table)
-        for one in self.faults:
-            left_out = KINDS[one.kind].left_out.get(name)
+        for fault in self.faults:
+            left_out = KINDS[fault.kind].left_out.get(name)
             if left_out is not None:
-                keep &= ~left_out(one, graph, table)
+                keep &= ~left_out(fault, graph, table)
         if name == 'ranges' and len(self.of(BURST)) > 1:
             # What two bursts have is long by one of two lengths, or both.
-            keep &= np.sum([one.corrected(graph, table) for one in self.of(BURST)], axis=0) < 2
+            keep &= np.sum([fault.corrected(graph, table) for fault in self.of(BURST)], axis=0) < 2
         if isinstance(table, PointPriors) and self.released:
             freed = np.flatnonzero(np.isin(graph.landmarks.names, self.released))
             keep &= ~np.isin(table.point, ~freed)
@@ -180,10 +180,10 @@ class Treatment:
         off = self.radio_errors
         known = {graph.landmarks.names[number] for number in known_beacons(graph)}
         for kind, row in KINDS.items():
-            for one in self.of(kind):
-                ended_ns = one.end_ns or one.spans[-1][1]
-                if ended_ns >= since_ns or (row.frees_place and one.subject in known):
-                    found += row.findings(one, graph, off)
+            for fault in self.of(kind):
+                ended_ns = fault.end_ns or fault.spans[-1][1]
+                if ended_ns >= since_ns or (row.frees_place and fault.subject in known):
+                    found += row.findings(fault, graph, off)
         return found
 
 
