@@ -251,9 +251,9 @@ class Tracker:
         news, self._news = self._news, []
         assert self._map is not None
         try:
-            if self._store.unlevelled != self._unlevelled and self._good is not None:
+            if self._store.unlevelled != self._unlevelled:
                 # Rows of earlier increments are left out: the map is made anew.
-                self._map, news = self._built(self._good[1], self._names), []
+                self._map, news = self._built(self._map.estimate(), self._names), []
             self._unlevelled = self._store.unlevelled
             if news:
                 self._map.add(self._as_solved(merged(news)))
