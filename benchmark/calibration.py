@@ -15,8 +15,11 @@ import numpy as np
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array
-from sparser_ros.calibrate.calibration_turns import robust_solver
-from sparser_ros.calibrate.self_calibration import SelfCalibration, self_calibrate
+from sparser_ros.backend.calibrate.self_calibration import (
+    SelfCalibration,
+    robust_solver,
+    self_calibrate,
+)
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph import Estimate

@@ -30,8 +30,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..calibrate.lever_arms import LeverRow
-    from ..calibrate.self_calibration import SelfCalibration
+    from ..backend.calibrate.antennas_and_clocks import LeverRow
+    from ..backend.calibrate.self_calibration import SelfCalibration
     from ..graph import Graph
 
 # (flag, name of the option in CalibrationConfig, metavar)
@@ -74,8 +74,8 @@ def add_calibrate(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate; 0 done, whatever could be determined."""
-    from ..calibrate.antennas_and_clocks import SIGNIFICANT, calibration_with_places
-    from ..calibrate.radio_words import doubt, either_words
+    from ..backend.calibrate.antennas_and_clocks import SIGNIFICANT, calibration_with_places
+    from ..backend.integrity.radio_errors import doubt, either_words
     from ..config.solver_config import LiveSolverConfig
 
     if not 0 < args.truth_sigma < np.inf:
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _graph(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph]:
     """The configuration on top of which a graph's radios are written, its values, the graph."""
-    from ..calibrate.reference_trajectory import held_to
+    from ..backend.calibrate.self_calibration import held_to
     from ..io import graph_file
 
     graph = graph_file.read(args.data).validate()
@@ -139,8 +139,8 @@ def _graph(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Gra
 
 def _bag(args: argparse.Namespace) -> tuple[SparserConfig, dict[str, Any], Graph]:
     """The configuration of a bag, also as parameters, and the graph of a replay."""
+    from ..backend.calibrate.self_calibration import held_to
     from ..backend.replay import replay
-    from ..calibrate.reference_trajectory import held_to
 
     config, values = bag_parameters(args.data, args.config)
     if args.truth:
@@ -166,8 +166,7 @@ def _write_settings(
     levers: Sequence[LeverRow],
 ) -> None:
     """Write the parameters of the radios on top of `values`, and say what is new in the file."""
-    from ..calibrate.radio_settings import radio_settings
-    from ..calibrate.radio_table import radio_rows
+    from ..backend.calibrate.results import radio_rows, radio_settings
     from ..io import atomic
 
     settings: dict[str, Any] = radio_settings(config, radios, noise=True, levers=levers)
@@ -185,7 +184,7 @@ def _write_settings(
 
 def _draw(folder: Path, radios: SelfCalibration) -> None:
     """One picture of each pair."""
-    from ..calibrate.radio_table import BLOCKED_BELOW
+    from ..backend.calibrate.results import BLOCKED_BELOW
     from ..graph import range_residuals
     from ..io.tum import safe_name
     from ..plot.figure import save_pair
@@ -227,15 +226,15 @@ def calibration_fields(radios: SelfCalibration | None) -> dict[str, Any]:
     """What a report says of a calibration."""
     if radios is None:
         return {}
-    from ..calibrate.radio_table import as_dict
+    from ..backend.calibrate.results import as_dict
 
     return {'calibration': as_dict(radios)}
 
 
 def show_levers(antennas: Iterable[LeverRow]) -> None:
     """Print by how much lever arms are off, and what to do about it."""
-    from ..calibrate.antennas_and_clocks import SIGNIFICANT
-    from ..calibrate.radio_words import doubt
+    from ..backend.calibrate.antennas_and_clocks import SIGNIFICANT
+    from ..backend.integrity.radio_errors import doubt
 
     for lever in antennas:
         by = ', '.join(f'{error:+.3f} +- {sigma:.3f}' for error, sigma in zip(
@@ -251,6 +250,6 @@ def show_radios(radios: SelfCalibration | None) -> None:
     """Print what is known of the radios."""
     if radios is None:
         return
-    from ..calibrate.radio_table import lines
+    from ..backend.calibrate.results import lines
 
     print('\n'.join(lines(radios)))

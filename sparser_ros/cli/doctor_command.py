@@ -205,7 +205,7 @@ def compile_dimension(dimension: int) -> None:
 
 def _graphs(dimension: int) -> None:
     """With and without ranges, with and without a robust kernel; radios and covariances."""
-    from ..calibrate.self_calibration import self_calibrate
+    from ..backend.calibrate.self_calibration import self_calibrate
     from ..io.simulation import Simulation, graph_of
     from ..solver import solve
     from ..solver.covariance import marginal_covariance

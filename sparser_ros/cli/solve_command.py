@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     with solve_progress() as progress:
         result = solve_checked(graph, config, progress=progress)
         if calibration is not None and result.estimate is not None:
-            from ..calibrate.self_calibration import self_calibrate
+            from ..backend.calibrate.self_calibration import self_calibrate
 
             radios = self_calibrate(graph, result.estimate, calibration, config)
             if radios.graph is not graph:

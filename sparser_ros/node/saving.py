@@ -178,10 +178,10 @@ def found_radios(
     That is biases and places of antennas; {} where it has found nothing.
     """
     # The calibration takes 0.1 s to load, which the node need not wait for.
+    from ..backend.calibrate.results import moved_lever_arm, radios_of
     from ..backend.integrity.hypotheses import ALL_RADIOS
     from ..backend.integrity.radio_errors import BIAS
     from ..backend.session.radio_findings import antennas_of
-    from ..calibrate.radio_settings import moved_lever_arm, radios_of
 
     bias = {
         finding.subject: finding.value for finding in solution.findings if finding.kind == BIAS}

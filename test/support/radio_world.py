@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from faulty_world import graph, world
 
-from sparser_ros.calibrate.antennas_and_clocks import calibration_with_places
-from sparser_ros.calibrate.clock_offsets import range_rates
+from sparser_ros.backend.calibrate.antennas_and_clocks import calibration_with_places, range_rates
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph import Estimate, Graph, is_landmark, range_vectors

@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index, Mask
-from ...calibrate.radio_words import antenna_moved, doubt
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, Ranges, RelativePoses, Table, Verticals
 from ...graph.finding import Finding
@@ -42,7 +41,15 @@ from .hypotheses import (
 )
 from .linear_model import LinearModel
 from .odometry_errors import SCALE, TURN, OdometryErrors
-from .radio_errors import ALL_RADIOS, ANTENNA_AXES, BIAS, SHORTEST_M, RadioErrors
+from .radio_errors import (
+    ALL_RADIOS,
+    ANTENNA_AXES,
+    BIAS,
+    SHORTEST_M,
+    RadioErrors,
+    antenna_moved,
+    doubt,
+)
 
 LENGTH = 'range_bias'
 """Ranges of a radio, or of all, are too long by one length."""

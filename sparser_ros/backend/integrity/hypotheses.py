@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index
-from ...calibrate.radio_words import doubt
 from ...config.backend_config import IntegrityConfig
 from ...graph import (
     Estimate,
@@ -23,7 +22,7 @@ from ...graph.owners import owners, stamps_of
 from ...graph.range_ends import RangeEnds
 from .linear_model import LinearModel
 from .odometry_errors import ALL_ROBOTS
-from .radio_errors import ALL_RADIOS
+from .radio_errors import ALL_RADIOS, doubt
 
 ALL_BEACONS = 'all beacons'
 """Subject of a height that all beacons share."""
@@ -129,28 +128,37 @@ def shared_error(
         kind, one.subject, columns, config.bias_floor_m, one.finding, one.tests)
 
 
+def radio_biases(build: Columns, sources: RangeEnds) -> sp.csc_matrix:
+    """(rows, r): derivatives by the length that the ranges of each radio are too long by.
+
+    The residual, predicted minus measured, is r + theta once theta is taken off.
+    """
+    root, count = build.root('ranges', build.graph.ranges.precision), len(sources.first)
+    rows = build.model.starts['ranges'] + np.arange(count)
+    return sp.csc_matrix(
+        (np.tile(root, 2), (np.tile(rows, 2), np.concatenate([sources.first, sources.second]))),
+        shape=(len(build.model.residual), len(sources.names)))
+
+
 def radio_lengths(build: Columns, sources: RangeEnds, config: IntegrityConfig) -> list[Hypothesis]:
     """Ranges of one radio, or of all, are long by the same length."""
-    root = build.root('ranges', build.graph.ranges.precision)
-    start = build.model.starts['ranges']
+    biases = radio_biases(build, sources)
 
-    def one(subject: str, words: str, rows: Index) -> Hypothesis:
+    def one(subject: str, words: str, columns: sp.csc_matrix) -> Hypothesis:
         def finding(theta: Array) -> Finding:
             which = 'long' if theta[0] > 0 else 'short'
             return Finding('range_bias', subject,
                            f'ranges of {words} are {abs(theta[0]):.2f} m too {which}',
                            float(theta[0]), 'm')
-        # Predicted minus measured: a long range makes it smaller.
-        return Hypothesis('range_bias', subject, build.matrix(
-            start + rows, root[rows, None]), config.bias_floor_m, finding)
+        return Hypothesis('range_bias', subject, columns, config.bias_floor_m, finding)
 
-    # The residual of a range that is theta too long is r + theta once theta is taken off.
-    rows = [(name, f'radio {name}', np.flatnonzero(sources.at(number)))
+    each = [(name, f'radio {name}', biases[:, [number]])
             for number, name in enumerate(sources.names)]
-    rows.append((ALL_RADIOS, ALL_RADIOS, np.arange(len(root))))
+    # A range has two radios: half of the sum is one length for all.
+    each.append((ALL_RADIOS, ALL_RADIOS, sp.csc_matrix(biases.sum(axis=1) / 2)))
     # Radios that take part in the same ranges, as one robot's and all, are one hypothesis: of two
     # neither would ever stand out.
-    distinct = {own.tobytes(): (subject, words, own) for subject, words, own in reversed(rows)}
+    distinct = {part[-1].indices.tobytes(): part for part in reversed(each)}
     parts = [one(*part) for part in reversed(distinct.values())]
     return [part for part in parts if part.columns.nnz]
 

@@ -9,8 +9,9 @@ factorisation of the information serves all hypotheses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,11 +51,22 @@ class LinearModel:
     starts: Mapping[str, int]
     """First row of each part."""
 
+    @cached_property
+    def solve(self) -> Callable[[Array], Array]:
+        """(J^T J)^-1 applied to columns (n, k)."""
+        return normal_solver(self.jacobian)
+
+    def rows(self, part: str) -> slice:
+        """Rows of a part."""
+        begins = [*self.starts.values(), len(self.residual)]
+        number = list(self.starts).index(part)
+        return slice(begins[number], begins[number + 1])
+
     def scores(self, G: sp.csc_matrix) -> Scores:
         """Scores of the parameters with these derivatives (rows, k)."""
         J = self.jacobian
         right = np.column_stack([(J.T @ G).toarray(), J.T @ self.residual])
-        step = normal_solver(J)(right)
+        step = self.solve(right)
         GJ = right[:, :-1].T
         square = (G.T @ G).toarray()
         inner = square - GJ @ step[:, :-1]

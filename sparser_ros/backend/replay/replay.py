@@ -15,10 +15,6 @@ from typing import Any
 import numpy as np
 
 from ...array_types import Array, Mask
-from ...calibrate.antennas_and_clocks import calibration_with_places
-from ...calibrate.lever_arms import LeverRow
-from ...calibrate.radio_settings import calibrated_config
-from ...calibrate.self_calibration import SelfCalibration
 from ...config import FormatError
 from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs
@@ -31,6 +27,9 @@ from ...graph.subgraph import extract
 from ...io import report
 from ...io.availability import Availability, StatedPose
 from ...io.bag import BagReader
+from ..calibrate.antennas_and_clocks import LeverRow, calibration_with_places
+from ..calibrate.results import calibrated_config
+from ..calibrate.self_calibration import SelfCalibration
 from ..session.bound import NOTHING
 from ..session.radio_findings import significance
 from ..session.session import Session

@@ -17,9 +17,9 @@ from .bound import SolvedMap
 from .quarantine import FAILURES
 
 if TYPE_CHECKING:
-    from ...calibrate.antennas_and_clocks import AntennasAndClocks
-    from ...calibrate.self_calibration import SelfCalibration
     from ...config.sparser import SparserConfig
+    from ..calibrate.antennas_and_clocks import AntennasAndClocks
+    from ..calibrate.self_calibration import SelfCalibration
 
 _GROWTH = 1.5
 """Ranges of a calibration over those of the one before: the work then adds up to a constant share
@@ -60,7 +60,7 @@ class LiveCalibration:
 
     def _calibration(self, solved: SolvedMap, config: SparserConfig) -> Iterator[None]:
         """One calibration, solve by solve, with the options that hold when it begins."""
-        from ...calibrate.antennas_and_clocks import calibration_with_places
+        from ..calibrate.antennas_and_clocks import calibration_with_places
         from .radio_findings import (
             antennas_of,
             bias_findings,

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING
 
 from scipy.special import ndtri
 
-from ...calibrate.radio_table import radio_rows
-from ...calibrate.radio_words import antenna_moved, doubt, either_words, lateness
 from ...graph.finding import Finding
-from ..integrity.radio_errors import ANTENNA_AXES, BIAS
+from ..calibrate.results import radio_rows
+from ..integrity.radio_errors import (
+    ANTENNA_AXES,
+    BIAS,
+    antenna_moved,
+    doubt,
+    either_words,
+    lateness,
+)
 
 if TYPE_CHECKING:
-    from ...calibrate.antennas_and_clocks import AntennasAndClocks
-    from ...calibrate.self_calibration import SelfCalibration
     from ...config.calibration_config import CalibrationConfig
     from ...graph import Graph
+    from ..calibrate.antennas_and_clocks import AntennasAndClocks
+    from ..calibrate.self_calibration import SelfCalibration
 
 CLOCK = 'range_stamps_late'
 """Of findings whose value is to be taken off the stamps of a robot's or beacon's ranges, s."""

@@ -8,6 +8,8 @@ import pytest
 from backend_world import config
 from radio_world import at_changing_speed, radio_world, with_antennas, with_late_stamps
 
+from sparser_ros.backend.calibrate.antennas_and_clocks import AntennasAndClocks
+from sparser_ros.backend.calibrate.self_calibration import self_calibrate
 from sparser_ros.backend.integrity.radio_errors import BIAS, RadioErrors
 from sparser_ros.backend.session.bound import SolvedMap
 from sparser_ros.backend.session.live_calibration import LiveCalibration
@@ -17,8 +19,6 @@ from sparser_ros.backend.session.radio_findings import (
     biases_of,
     place_findings,
 )
-from sparser_ros.calibrate.antennas_and_clocks import AntennasAndClocks
-from sparser_ros.calibrate.self_calibration import self_calibrate
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.config.solver_config import LiveSolverConfig
 from sparser_ros.graph import range_residuals

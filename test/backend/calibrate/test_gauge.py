@@ -5,9 +5,9 @@ import pytest
 from faulty_world import graph, odometry_scaled, world
 from radio_world import radio_world
 
-from sparser_ros.calibrate.posterior import posterior
-from sparser_ros.calibrate.radio_table import advice, lines, odometry_rows, scale_determined
-from sparser_ros.calibrate.self_calibration import self_calibrate
+from sparser_ros.backend.calibrate.radio_model import posterior
+from sparser_ros.backend.calibrate.results import advice, lines, odometry_rows, scale_determined
+from sparser_ros.backend.calibrate.self_calibration import self_calibrate
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 

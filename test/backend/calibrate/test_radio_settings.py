@@ -5,9 +5,9 @@ import pytest
 import yaml
 from radio_world import radio_world
 
-from sparser_ros.calibrate.lever_arms import LeverRow
-from sparser_ros.calibrate.radio_settings import calibrated_config, radio_settings
-from sparser_ros.calibrate.self_calibration import self_calibrate
+from sparser_ros.backend.calibrate.antennas_and_clocks import LeverRow
+from sparser_ros.backend.calibrate.results import calibrated_config, radio_settings
+from sparser_ros.backend.calibrate.self_calibration import self_calibrate
 from sparser_ros.cli.calibrate_command import show_levers
 from sparser_ros.config import SolverConfig, SparserConfig
 from sparser_ros.config.calibration_config import CalibrationConfig

@@ -5,9 +5,8 @@ import pytest
 from backend_world import World, graph_of
 from radio_world import radio_world
 
-from sparser_ros.calibrate.calibration_turns import robust_solver
-from sparser_ros.calibrate.radio_table import advice, as_dict, pair_rows, radio_rows
-from sparser_ros.calibrate.self_calibration import self_calibrate
+from sparser_ros.backend.calibrate.results import advice, as_dict, pair_rows, radio_rows
+from sparser_ros.backend.calibrate.self_calibration import robust_solver, self_calibrate
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 from sparser_ros.graph.subgraph import extract

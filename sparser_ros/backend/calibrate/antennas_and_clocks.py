@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import block_diag
 
-from ..array_types import Array, Mask
-from ..config import SolverConfig
-from ..config.calibration_config import CalibrationConfig
-from ..graph import Estimate, Graph
-from .clock_offsets import ClockRow, clock_columns
-from .further_parameters import further_parameters
-from .lever_arms import LeverRow, lever_columns
-from .radio_parameters import SHORTEST_M
+from ...array_types import Array, Index, Mask
+from ...config import SolverConfig
+from ...config.calibration_config import CalibrationConfig
+from ...graph import Estimate, Graph, range_directions
+from ..integrity.hypotheses import Columns, antenna_places
+from ..integrity.radio_errors import SHORTEST_M, RadioErrors, doubt
+from .radio_model import posterior, radio_model
 from .self_calibration import SelfCalibration, calibration_steps
 
 SIGNIFICANT = 3.0
@@ -30,6 +31,57 @@ _PRIOR_M = 1.0
 """Prior standard deviation of an antenna's place, per axis: the size of a robot."""
 _PRIOR_S = 1.0
 """That of lateness; larger offsets are named by the front-end."""
+_INFORMATION_GAIN = 4.0
+"""A combination counts as determined from this many times the information of its prior."""
+_USEFUL_M = 0.1
+"""A place whose standard deviation is above this says no more than a look at the robot."""
+_USEFUL_S = 0.1
+"""An offset whose standard deviation is above this is not worth a line: a robot at 1 m/s moves
+0.1 m in that time."""
+
+
+@dataclass(frozen=True)
+class LeverRow:
+    """By how much the lever arm of a robot is off; all antennas of a robot are one."""
+
+    robot: str
+    error_m: tuple[float, ...]
+    """(d,): true less configured lever arm, in the frame of the robot."""
+    sigma_m: tuple[float, ...]
+
+    @property
+    def determined(self) -> bool:
+        """Whether the ranges say where the antenna is."""
+        return max(self.sigma_m) < _USEFUL_M
+
+    def significant(self, sigmas: float) -> bool:
+        """Whether the configured lever arm is wrong by so many standard deviations of an axis."""
+        off = np.abs(self.error_m) > sigmas * np.array(self.sigma_m)
+        return self.determined and bool(np.any(off))
+
+    def to_move(self, sigmas: float) -> bool:
+        """Whether the lever arm is wrong, and by no more than an antenna may well be off."""
+        return self.significant(sigmas) and not doubt(self.error_m)
+
+
+@dataclass(frozen=True)
+class ClockRow:
+    """How late the stamps of ranges of one source are; `ranges.time_offsets` is the negative."""
+
+    source: str
+    late_s: float
+    sigma_s: float
+    rate_m_s: float
+    """Root mean square of how fast its ranges change: what an offset is worth."""
+
+    @property
+    def determined(self) -> bool:
+        """Whether the ranges say how late the stamps are."""
+        return self.sigma_s < _USEFUL_S
+
+    def significant(self, sigmas: float) -> bool:
+        """Whether the stamps are off by so many standard deviations."""
+        return self.determined and abs(self.late_s) > sigmas * self.sigma_s
 
 
 @dataclass(frozen=True)
@@ -124,18 +176,31 @@ class AntennasAndClocks:
 
 def antennas_and_clocks(found: SelfCalibration) -> AntennasAndClocks:
     """Errors of lever arms and lateness of stamps, where biases and the map are free as well."""
-    if not len(found.graph.ranges):
+    graph, ends, parameters = found.graph, found.ends, found.parameters
+    if not len(graph.ranges):
         return AntennasAndClocks((), (), np.zeros(0), np.zeros((0, 0)), np.zeros(0))
-    robots, levers = lever_columns(found)
+    model, radios = radio_model(parameters, graph, ends, found.estimate, found.weights)
+    build = Columns(model, graph, found.estimate, found.weights)
+    antennas = antenna_places(graph, found.estimate, found.weights, model, ends)
     sources, lateness = clock_columns(found)
-    value, covariance = further_parameters(
-        found, np.hstack([levers, lateness]),
-        np.repeat([_PRIOR_M, _PRIOR_S], [levers.shape[1], lateness.shape[1]]))
-    rows = np.maximum(np.sum(lateness != 0.0, axis=0), 1)
-    names = found.ends.names
+    rows = model.starts['ranges'] + np.arange(len(graph.ranges))
+    root = build.root('ranges', graph.ranges.precision)
+    places = [*antennas.values(), build.matrix(rows, root[:, None] * lateness)]
+    levers, clocks = len(antennas) * graph.dimension, len(sources)
+    size, count = len(parameters.values), levers + clocks
+    scores = model.scores(
+        sp.hstack([radios[:, :size], *places, radios[:, size:]], format='csc'))
+    share = found.inflation[0] * found.inflation[1]
+    prior = np.repeat([_PRIOR_M**2, _PRIOR_S**2], [levers, clocks])
+    later = posterior(
+        scores.information / share, scores.score / share,
+        np.concatenate([parameters.values, np.zeros(count), parameters.odometry]),
+        block_diag(found.found.prior, np.diag(prior)), _INFORMATION_GAIN, found.odometry_prior)
+    own = slice(size, size + count)
+    changing = np.maximum(np.sum(lateness != 0.0, axis=0), 1)
     return AntennasAndClocks(
-        tuple(names[k] for k in robots), tuple(names[k] for k in sources), value, covariance,
-        np.sqrt(np.sum(lateness**2, axis=0) / rows))
+        tuple(antennas), tuple(ends.names[k] for k in sources), later.values[own],
+        later.covariance[own, own], np.sqrt(np.sum(lateness**2, axis=0) / changing))
 
 
 def calibration_with_places(
@@ -169,7 +234,47 @@ def calibration_with_places(
 
 
 def _without(graph: Graph, found: SelfCalibration, told: AntennasAndClocks) -> Graph:
-    """The graph with ranges as they would be with right lever arms and stamps, to first order."""
-    columns = np.hstack([lever_columns(found)[1], clock_columns(found)[1]])
-    return graph.replaced(ranges=graph.ranges.replaced(
-        distance_m=np.maximum(graph.ranges.distance_m - columns @ told.value, SHORTEST_M)))
+    """The graph with the errors of lever arms taken off, and those of stamps to first order."""
+    late_s = np.array([row.late_s for row in told.clocks])
+    moved = RadioErrors(antenna_m={row.robot: row.error_m for row in told.antennas}).off_all(graph)
+    return moved.replaced(ranges=moved.ranges.replaced(distance_m=np.maximum(
+        moved.ranges.distance_m - clock_columns(found)[1] @ late_s, SHORTEST_M)))
+
+
+def clock_columns(found: SelfCalibration) -> tuple[list[int], Array]:
+    """Sources (s,) whose stamps tell, and derivatives (k, s) of residuals by their lateness.
+
+    Stamps that are late by tau let a range be measured where the radios were tau before:
+    the residual (predicted minus measured) is tau d|v|/dt.
+    """
+    graph, ends = found.graph, found.ends
+    rate, moving = range_rates(graph, found.estimate)
+    sources = [int(k) for k in np.unique(ends.first[moving])]
+    columns = np.zeros((len(graph.ranges), len(sources)))
+    for at, source in enumerate(sources):
+        columns[:, at] = np.where(moving & (ends.first == source), -rate, 0.0)
+    return sources, columns
+
+
+def range_rates(graph: Graph, estimate: Estimate) -> tuple[Array, Mask]:
+    """(k,): change of every distance in m/s, and where stamps tell it."""
+    velocity = np.zeros((graph.n_poses, graph.dimension))
+    timed = np.zeros(graph.n_poses, dtype=bool)
+    for robot in range(len(graph.robots)):
+        rows = np.flatnonzero(graph.poses.robot == robot)
+        seconds = graph.poses.stamp_ns[rows] * 1e-9
+        if len(rows) < 3 or np.any(np.diff(seconds) <= 0):
+            continue
+        velocity[rows] = np.gradient(estimate.translation[rows], seconds, axis=0)
+        timed[rows] = True
+    unit = range_directions(graph, estimate)
+    ranges = graph.ranges
+
+    def of(endpoint: Index) -> tuple[Array, Mask]:
+        pose = endpoint >= 0
+        row = np.maximum(endpoint, 0)
+        return np.where(pose[:, None], velocity[row], 0.0), ~pose | timed[row]
+
+    (end, end_timed), (start, start_timed) = of(ranges.target), of(ranges.source)
+    rate = np.sum(unit * (end - start), axis=1)
+    return np.asarray(rate), np.asarray(end_timed & start_timed & (rate != 0.0))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparser_ros.calibrate.range_noise import range_noise, robust_variance
+from sparser_ros.backend.calibrate.range_errors import range_noise, robust_variance
 from sparser_ros.graph import Ranges
 from sparser_ros.graph.range_ends import RangeEnds
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from radio_world import at_changing_speed, places_told, radio_world, with_antennas
 
-from sparser_ros.calibrate.antennas_and_clocks import SIGNIFICANT
+from sparser_ros.backend.calibrate.antennas_and_clocks import SIGNIFICANT
 from sparser_ros.graph import is_landmark
 
 KNOWN = (0, 1, 2, 3, 4, 5)

@@ -1,7 +1,13 @@
 """Variances of odometry against what it claims: a factor for translations and one for rotations.
 
-Each robot's odometry is one source; see `variance_components`. A factor is used where claims that
-are right would give such residuals with a probability below one in a thousand.
+Each robot's odometry is one source. The map follows single steps of it nearly altogether; what many
+ranges say of long stretches is the rest. With whitened residuals r = R e,
+R = I - J (J^T J)^-1 J^T, and rows g of one source, the sum of squares |r_g|^2 has the expectation
+tr R_gg (redundancy) where the claims are right. The score of restricted maximum likelihood by the
+logarithm of the variance of g is half of the excess |r_g|^2 - tr R_gg, its Fisher information half
+of tr R_gh R_hg (Patterson and Thompson 1971; the same equations as Helmert's of 1907). Traces are
+estimated with random signs (Hutchinson). A factor is used where claims that are right would give
+such residuals with a probability below one in a thousand.
 """
 
 from __future__ import annotations
@@ -11,9 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from ..array_types import Array, Mask
-from ..graph import Graph
-from .variance_components import PROBES, VarianceComponents, sources
+from ...array_types import Array, Index, Mask
+from ...graph import Graph
+from ..integrity.linear_model import LinearModel
 
 _WRONG_SIGMA = 5.0
 """Claimed sigmas are wrong by up to this factor either way, uniform in the logarithm. As a prior it
@@ -25,6 +31,9 @@ _CHANCE = 0.001
 _SURE = float(-ndtri(_CHANCE / 2))
 _LARGEST_STEP = 2.0
 """Of the logarithm of a variance in a turn; the model is that of the weights before."""
+PROBES = 12
+"""Random signs for each source; the redundancy is uncertain by 1 / sqrt(12) of what the sum of
+squares is."""
 
 
 @dataclass(frozen=True)
@@ -107,3 +116,67 @@ def odometry_noise(
         log_factor[used] = before.log_factor[used] + moved[used]
         log_sigma[used] = np.sqrt(2 * (1 + 1 / PROBES) * np.diagonal(np.linalg.inv(bend)))
     return OdometryNoise(log_factor, log_sigma, moved)
+
+
+@dataclass(frozen=True)
+class VarianceComponents:
+    """Of the sources of odometry: translations of all robots, then rotations."""
+
+    excess: Array
+    """(g,): sums of squared whitened residuals minus redundancies."""
+    fisher: Array
+    """(g, g): tr R_gh R_hg, what the unknown noise of the ranges takes subtracted."""
+    with_ranges: Array
+    """(g,): tr R_gr R_rg, by which errors of ranges reach the sums of squares."""
+    with_others: Array
+    """(g,): the same of all else in the graph: closures, sightings, fixes."""
+
+
+def sources(graph: Graph) -> Index:
+    """(e,): the robot whose odometry an edge is; -1 for closures."""
+    rel = graph.relative_poses
+    return np.asarray(np.where(rel.odometry, graph.poses.robot[rel.i], -1))
+
+
+def variance_components(
+    model: LinearModel, graph: Graph, free_ranges: float
+) -> VarianceComponents:
+    """Of a model at an optimum of `graph`, headings counted as their noise says.
+
+    `free_ranges` is the weight of all ranges less what the map follows of them.
+    """
+    robots, J = len(graph.robots), model.jacobian
+    group = _groups(graph, model)
+    inside = group >= 0
+    found = np.bincount(group[inside], model.residual[inside] ** 2, 2 * robots)
+    random = np.random.default_rng(1)
+    excess, with_ranges, with_others = np.zeros((3, 2 * robots))
+    fisher = np.zeros((2 * robots, 2 * robots))
+    for g in range(2 * robots):
+        rows = np.flatnonzero(group == g)
+        if not len(rows):
+            continue
+        signs = random.choice([-1.0, 1.0], (len(rows), PROBES))
+        left = -(J @ model.solve(J[rows].T @ signs))
+        left[rows] += signs
+        squares = np.sum(left**2, axis=1) / PROBES
+        excess[g] = found[g] - np.sum(signs * left[rows]) / PROBES
+        fisher[g] = np.bincount(group[inside], squares[inside], 2 * robots)
+        with_ranges[g] = np.sum(squares[model.rows('ranges')])
+        with_others[g] = np.sum(squares[~inside]) - with_ranges[g]
+    # R is a projection: tr R_rr = tr R_rr R_rr + sum over the other sources of tr R_rg R_gr.
+    of_ranges = free_ranges - float(np.sum(with_ranges))
+    if of_ranges > 0:
+        fisher = fisher - np.outer(with_ranges, with_ranges) / of_ranges
+    return VarianceComponents(excess, (fisher + fisher.T) / 2, with_ranges, with_others)
+
+
+def _groups(graph: Graph, model: LinearModel) -> Index:
+    """(rows,): source of every row of the model, -1 = not odometry."""
+    group = np.full(len(model.residual), -1, dtype=np.int64)
+    robots, robot = len(graph.robots), sources(graph)
+    for part, offset in (('moves', 0), ('turns', robots)):
+        rows = model.rows(part)
+        each = np.where(robot >= 0, robot + offset, -1)
+        group[rows] = np.repeat(each, (rows.stop - rows.start) // max(len(each), 1))
+    return group

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from radio_world import radio_world
 
-from sparser_ros.calibrate import variance_components
-from sparser_ros.calibrate.joint_model import joint_model
-from sparser_ros.calibrate.radio_parameters import no_correction
-from sparser_ros.calibrate.variance_components import sources
+from sparser_ros.backend.calibrate import odometry_noise
+from sparser_ros.backend.calibrate.odometry_noise import sources, variance_components
+from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import squared_residuals
 from sparser_ros.graph.precision import chi_square_kappa
-from sparser_ros.graph.range_ends import range_ends
 from sparser_ros.solver import solve
 from sparser_ros.solver.covariance import Linearised
 
@@ -21,16 +19,16 @@ PROBES = 400
 
 @pytest.mark.parametrize('dimension', [2, 3])
 def test_components_are_those_of_dense_projections(dimension, monkeypatch):
-    monkeypatch.setattr(variance_components, 'PROBES', PROBES)
+    monkeypatch.setattr(odometry_noise, 'PROBES', PROBES)
     world = radio_world(
         3, tuple(range(6)), dimension=dimension, steps=30, sigma_factor=1.0, blocked=0.0)
-    graph, ends = world.measured, range_ends(world.measured)
+    graph = world.measured
     estimate = solve(graph, SolverConfig(), initial=world.truth).estimate
-    model = joint_model(
-        no_correction(ends), graph, ends, estimate, {}, components=True)
+    model = linear_model(graph, estimate, {})
     system = Linearised(graph, estimate, {})
     J = system.jacobian[:, system.free(None)].toarray()
-    R = np.eye(len(J)) - J @ np.linalg.solve(J.T @ J, J.T)
+    hat = J @ np.linalg.solve(J.T @ J, J.T)
+    R = np.eye(len(J)) - hat
     turns, edges, robots = 1 if dimension == 2 else 3, len(graph.relative_poses), 3
     robot = sources(graph)
     # Rows: rotations, translations, then ranges.
@@ -48,7 +46,9 @@ def test_components_are_those_of_dense_projections(dimension, monkeypatch):
         graph.replaced(relative_poses=rel.replaced(kappa=kappa)), estimate)['relative_poses']
     redundancy = np.array([np.sum(np.diagonal(R)[group == g]) for g in range(last)])
     sums = np.bincount(robot, both, robots)
-    found = model.components
+    rows = model.rows('ranges')
+    found = variance_components(
+        model, graph, len(graph.ranges) - float(np.trace(hat[rows, rows])))
     per_robot = (found.excess + redundancy).reshape(2, robots).sum(axis=0)
     # Random signs: the variance of an estimated trace is at most 2 tr R_gg R_gg / PROBES.
     off = np.sqrt(2 * np.diagonal(squares)[:last] / PROBES)

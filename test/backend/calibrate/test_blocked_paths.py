@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparser_ros.calibrate.blocked_paths import (
+from sparser_ros.backend.calibrate.range_errors import (
     blocked_density,
     blocked_paths,
     clear_density,

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from radio_world import radio_world
 
-from sparser_ros.calibrate.odometry_noise import as_claimed, odometry_noise
-from sparser_ros.calibrate.radio_table import advice, odometry_rows
-from sparser_ros.calibrate.reference_trajectory import held_to
-from sparser_ros.calibrate.self_calibration import self_calibrate
-from sparser_ros.calibrate.variance_components import VarianceComponents
+from sparser_ros.backend.calibrate.odometry_noise import (
+    VarianceComponents,
+    as_claimed,
+    odometry_noise,
+)
+from sparser_ros.backend.calibrate.results import advice, odometry_rows
+from sparser_ros.backend.calibrate.self_calibration import held_to, self_calibrate
 from sparser_ros.config import SolverConfig
 from sparser_ros.config.calibration_config import CalibrationConfig
 

@@ -3,7 +3,7 @@
 import pytest
 from radio_world import at_changing_speed, places_told, radio_world, with_late_stamps
 
-from sparser_ros.calibrate.antennas_and_clocks import SIGNIFICANT
+from sparser_ros.backend.calibrate.antennas_and_clocks import SIGNIFICANT
 
 KNOWN = (0, 1, 2, 3, 4, 5)
 

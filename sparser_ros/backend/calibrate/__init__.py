@@ -1,0 +1,1 @@
+"""Calibration of radios with the map: biases, scale, noise, antennas and clocks."""

@@ -1,1 +1,0 @@
-"""Calibration of radios against a solved map: biases, scale, noise, and how sure they are."""
