@@ -111,13 +111,12 @@ class FaultSearch:
     def __init__(
         self, store: GraphStore, contest: Contest, solve: Solve,
         judge: Callable[[Contest], Judgement], attempts: Attempts, config: SparserConfig,
-        judgement: Judgement | None = None,
     ) -> None:
         self.store, self.config, self.attempts = store, config, attempts
         self._solve, self._judge = solve, judge
         self.contest = contest
         self.treatment = contest.data.treatment
-        self.judgement = judge(contest) if judgement is None else judgement
+        self.judgement = judge(contest)
 
     @property
     def whole(self) -> Graph:
