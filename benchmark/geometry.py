@@ -142,7 +142,8 @@ def outcomes(field: Field, second: float, seed: int = 0) -> list[Outcome]:
         return []
     truth = now.truth
     if frame.gauge is not None:
-        truth = at_origin(truth, int(frame.segments.first[frame.gauge]), (np.eye(2), np.zeros(2)))
+        truth = at_origin(
+            truth, int(frame.segments.first[frame.gauge]), (np.eye(2), np.zeros(2)), frame.graph)
     oracle = _observed(frame, truth, {
         'ranges': np.where(now.false, 0.0, 1.0), 'sightings': np.where(now.mistaken, 0.0, 1.0)})
     contest = _from_scratch(frame, truth, seed)

@@ -47,7 +47,7 @@ _LONGEST = (
 _PR_SET_CHILD_SUBREAPER = 36
 _COMPILE = """
 import sys
-from sparser_ros.backend.observability.comparison_warm_up import warm_up as warm_up_comparison
+from sparser_ros.backend.observability.observability import warm_up as warm_up_comparison
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.solver.warm_up import warm_up
 warm_up_comparison(int(sys.argv[1]))

@@ -191,7 +191,7 @@ def compile_dimension(dimension: int) -> None:
     The two run side by side and share a third of their kernels. They come to those at different
     times: the later one finds them compiled.
     """
-    from ..backend.observability.comparison_warm_up import warm_up as warm_up_comparison
+    from ..backend.observability.observability import warm_up as warm_up_comparison
     from ..solver.warm_up import warm_up, warm_up_climb
 
     begin = partial(warm_up, dimension, LiveSolverConfig())

@@ -8,20 +8,43 @@ shift (S-transformation: Baarda 1973; free network adjustment). Where these leav
 the datum is the path of one robot, the one beside which most others are located. A map that knows
 the vertical, or heights, has that much of an outside: what is left then is a turn about the
 vertical and a shift, of the heights none.
+
+Of a map with known positions these are the datum, as far as they fix a frame (`frame_missing`).
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum, unique
 
 import numpy as np
 
-from ...array_types import Array
+from ...array_types import Array, Mask
 from ...graph import Graph
 from ...linalg.rotations import rotation_jacobian
 
 _SPREAD = 1e-3
 """Of the smallest against the largest extension of a datum: below it a rotation is open."""
+_SAME_POINT_M = 0.1
+"""Known points within this of each other, or of a line, count as one, or as collinear."""
+
+
+@unique
+class Location(Enum):
+    """How far the measurements determine a robot in `map`."""
+
+    LOCATED = 'located'
+    """Position and heading: path, pose and TF are published."""
+    AMBIGUOUS = 'ambiguous'
+    """Two or more placements fit about as well; `missing` names them, no pose and no TF."""
+    POSITION_ONLY = 'position_only'
+    """Heading undetermined: a position is published, no TF."""
+    UNLOCATED = 'unlocated'
+    """Connected, perhaps, but not determined; nothing is published in map."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether the robot has one position in map."""
+        return self in (Location.LOCATED, Location.POSITION_ONLY)
 
 
 class Outside(IntEnum):
@@ -80,3 +103,39 @@ def relative_to(
     d, centre = len(place), points.mean(axis=0)
     rigid = np.linalg.pinv(motions(points - centre, outside))
     return np.concatenate([motions((place - centre)[None], outside) @ rigid, rigid[d:]])
+
+
+def frame_missing(graph: Graph) -> str:
+    """What known beacons, position fixes and priors leave open of the frame `map`; '' = nothing.
+
+    A pose with a heading fixes the frame. Otherwise the known points that are measured count by
+    the space that they span: d dimensions fix it, d - 1 leave a mirror image (which robots that
+    turn exclude), fewer leave a heading free. Odometry and ranges must tie everything else.
+    """
+    d = graph.dimension
+    known = np.flatnonzero(graph.landmarks.fixed & _measured(graph))
+    if np.any(graph.pose_priors.kappa > 0):
+        return ''
+    points = np.concatenate([
+        graph.landmarks.position[known], graph.point_priors.position,
+        graph.pose_priors.translation])
+    if len(points) == 0:
+        return 'no known beacon or fix is heard: map starts at the gauge robot'
+    extent = np.linalg.svd(points - np.mean(points, axis=0), compute_uv=False)
+    span = int(np.sum(extent > _SAME_POINT_M))
+    what = ', '.join(graph.landmarks.names[k] for k in known.tolist()) or 'position fixes'
+    if span >= d:
+        return ''
+    if span == d - 1:
+        shape = 'line' if d == 2 else 'plane'
+        return f'the known points lie on one {shape} ({what}): map is fixed up to its mirror image'
+    free = 'its heading is unobservable' if d == 2 else 'a turn about them is unobservable'
+    return (f'known points give map a position only ({what}): {free}; another known beacon, or the '
+            'initial pose of the gauge robot, is missing')
+
+
+def _measured(graph: Graph) -> Mask:
+    seen = np.zeros(graph.n_landmarks, dtype=bool)
+    for endpoint in (graph.ranges.source, graph.ranges.target, graph.sightings.point):
+        seen[~endpoint[endpoint < 0]] = True
+    return seen

@@ -28,7 +28,7 @@ from ...io.report import REJECTED_BELOW, whitened
 from ...linalg.process import single_threaded_blas
 from ...linalg.rotations import rotation_jacobian
 from ...solver.covariance import variance_factor
-from .absolute_data import Determined, absolute_data
+from .datum import frame_missing
 from .observability import MOST_RANGES
 from .pieces import cut
 from .registration import Evidence, candidates
@@ -301,10 +301,10 @@ def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...], int]:
         free = _moving(case, sides, placed, asked)
         if not case.parts or not free[gauge]:
             return free, (), -1
-        known = absolute_data(graph)
-        if known.determined is Determined.FRAME:
+        missing = frame_missing(graph)
+        if not missing:
             return free, (), -1
-        frame = (Finding('map_undetermined', 'map', known.words),)
+        frame = (Finding('map_undetermined', 'map', missing),)
     placed = none.copy()
     placed[gauge] = True
     return _moving(case, sides, placed, asked), frame, gauge

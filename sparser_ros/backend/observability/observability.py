@@ -10,20 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import chdtri
 
 from ...array_types import Array, Mask
 from ...config.backend_config import ObservabilityConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.process import single_threaded_blas
-from .alternatives import Comparison, compare
-from .bends import bends
-from .location import Location
-from .pieces import Pieces, cut
-from .proposals import proposals
+from ...linalg.rotations import rotation_jacobian
+from .alternatives import Comparison, compare, proposals
+from .datum import Location
+from .pieces import Joints, Pieces, cut
+from .registration import Evidence, candidates
 from .rigid_kernels import WHOLE
 from .rigid_model import RobustWeights, rejected_share, rigid_problem
-from .rigid_problem import GROUND, Placement, RigidProblem
+from .rigid_problem import GROUND, Pairs, Placement, RigidProblem
 from .uncertainty import Uncertainty, uncertainty
 
 MOST_REJECTED = 0.5
@@ -35,6 +36,10 @@ UNDETERMINED_M = 100.0
 """Standard deviation from which its size says nothing: priors of 1e4 m only keep it finite."""
 MOST_RANGES = (500, 1500)
 """Of the problems with whole segments and with pieces: their time grows with it."""
+BEND_PROBABILITY = 1e-6
+"""Probability that odometry of the claimed covariance bends by more."""
+VARIANCE_FACTOR = 9.0
+"""Allowed variance of odometry over the claimed one: three times its standard deviations pass."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
         case.fine, case.pieces, case.estimate, segments, case.gauge, config.position_sigma_m)
     count = len(segments)
     fixed = np.flatnonzero(graph.landmarks.fixed)
-    bent = bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
+    bent = _bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
     landmark = sigma.landmark < config.position_sigma_m
     # Of robots the tick decides, by its exact covariance and the risk. Those that are too uncertain
     # to be located have a pose with a covariance, and another place of theirs belongs into that.
@@ -221,6 +226,34 @@ def _verdict(
             'heading undetermined: it has hardly moved; motion between ranges, or a loop '
             'closure, is missing')
     return Location.LOCATED, ''
+
+
+def _bends(
+    problem: RigidProblem, pieces: Pieces, estimate: Estimate, segments: OdometrySegments,
+    alert_limit_m: float,
+) -> list[str]:
+    """Per segment what is wrong with its path, in words; '' where odometry noise explains it.
+
+    Wrong ranges or a wrong placement of others show here: the joints between pieces are strained
+    beyond their covariance, and the newest pose is not where odometry alone takes it.
+    """
+    count, joints = len(segments), problem.joints
+    squares = np.sum(problem.residuals(problem.identity()).joints ** 2, axis=1)
+    owner = pieces.segment[joints.before]
+    strain = np.bincount(owner, squares, count)
+    number = np.bincount(owner, minlength=count) * joints.offset.shape[1]
+    limit = VARIANCE_FACTOR * chdtri(np.maximum(number, 1), BEND_PROBABILITY)
+    d = problem.dimension
+    arm = estimate.translation[segments.last[owner]] - joints.point
+    moved = joints.offset[:, :d] + np.einsum(
+        'kij,kj->ki', rotation_jacobian(arm), joints.offset[:, d:])
+    drift = np.stack([np.bincount(owner, column, count) for column in moved.T], axis=1)
+    away = np.linalg.norm(drift, axis=1)
+    return [
+        (f'ranges or closures bend its path by {away[s]:.1f} m against its own odometry, '
+         f'{np.sqrt(strain[s] / max(number[s], 1)):.0f} times its claimed noise')
+        if number[s] and strain[s] > limit[s] and away[s] > alert_limit_m else ''
+        for s in range(count)]
 
 
 def _linked(problem: RigidProblem, variable: int) -> int:
@@ -342,3 +375,26 @@ def _moved(case: _Case, at: Placement) -> Estimate:
     return Estimate(
         turn @ case.estimate.rotation, translation,
         np.where(fixed[:, None], case.estimate.landmarks, landmarks))
+
+
+def warm_up(dimension: int) -> None:
+    """Compile or load the kernels of comparisons, before the first audit, with a tiny problem.
+
+    Two pieces, joined, and one landmark are relaxed and registered.
+    """
+    d = dimension
+    size = d + (1 if d == 2 else 3)
+    places = np.vander(np.arange(1.0, 7.0), d)
+    zero = np.zeros(6)
+    pairs = Pairs(
+        np.array([0, 0, 1, 1, 0, 1]), np.array([2, 2, 2, 2, GROUND, GROUND]), places,
+        places[::-1].copy(), zero + 1, np.arange(6), zero == 0, zero + d,
+        np.zeros(6, dtype=np.int64))
+    joints = Joints(
+        np.array([0]), np.array([1]), places[:1], np.zeros((1, size)), np.eye(size)[None])
+    problem = RigidProblem(2, np.eye(4, d), pairs, zero + 3, pairs, joints)
+    problem.relaxed(problem.identity(), np.ones(problem.unknowns, dtype=bool), 1)
+    evidence = Evidence(
+        places, places[::-1].copy(), zero + 3, zero + 1, places[:1], places[1:2], zero[:1] + 1,
+        np.zeros(1, dtype=np.int64))
+    candidates(evidence, turn=True)

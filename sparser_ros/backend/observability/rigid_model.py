@@ -11,7 +11,7 @@ from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...graph.precision import chi_square_kappa
 from ...graph.residuals import antennas
-from .joints import Joints, no_joints
+from .pieces import Joints, no_joints
 from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
 from .rigid_problem import GROUND, Pairs, RigidProblem
 

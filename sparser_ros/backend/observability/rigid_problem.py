@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 from ...array_types import Array, Index, Mask
 from ...linalg.rotations import angle_to_matrix, rotation_jacobian, rotvec_to_matrix
 from .datum import Outside
-from .joints import Joints, joint_residuals, joint_terms
+from .pieces import Joints, joint_residuals, joint_terms
 from .rigid_kernels import (
     DIRECTION,
     HEIGHT,

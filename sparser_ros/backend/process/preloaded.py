@@ -10,7 +10,7 @@ import numba
 import scipy.optimize  # noqa: F401  (thresholds of robust kernels import it when they are used)
 
 from ...solver import warm_up  # noqa: F401
-from ..observability import comparison_warm_up  # noqa: F401
+from ..observability import observability  # noqa: F401
 from . import solver_process  # noqa: F401
 
 # Kernels refer to parts of the tables of types that numba reads for the first function it compiles.

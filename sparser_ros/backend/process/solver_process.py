@@ -72,7 +72,7 @@ class TrackerLoop:
     def run(self) -> None:
         """Serve until the pipe closes."""
         from ...solver.warm_up import warm_up
-        from ..observability.comparison_warm_up import warm_up as warm_up_comparison
+        from ..observability.observability import warm_up as warm_up_comparison
 
         warm_up(self._config.dimension, self._config.solver)
         if self._config.backend.auditor == 'inline':
@@ -183,7 +183,7 @@ class AuditorLoop:
     def run(self) -> None:
         """Serve until the pipe closes."""
         from ...solver.warm_up import warm_up
-        from ..observability.comparison_warm_up import warm_up as warm_up_comparison
+        from ..observability.observability import warm_up as warm_up_comparison
 
         warm_up(self._config.dimension, self._config.solver)
         warm_up_comparison(self._config.dimension)

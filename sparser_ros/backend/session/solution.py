@@ -16,7 +16,7 @@ from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.subgraph import Subgraph, extract
 from ...solver.result import SolveStats, SolveStatus
-from ..observability.location import Location
+from ..observability.datum import Location
 from .covariances import Covariances
 
 

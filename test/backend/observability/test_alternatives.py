@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from benchmark.geometry_world import field
-from sparser_ros.backend.observability.alternatives import MOST_STARTS, _distinct, compare
+from sparser_ros.backend.observability.alternatives import (
+    MOST_STARTS,
+    _distinct,
+    compare,
+    proposals,
+)
 from sparser_ros.backend.observability.pieces import cut
-from sparser_ros.backend.observability.proposals import proposals
 from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
 from sparser_ros.backend.observability.rigid_problem import WIDTH
 from sparser_ros.graph.odometry_segments import find_segments

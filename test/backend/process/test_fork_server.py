@@ -19,7 +19,7 @@ import sys, threading
 import sparser_ros.backend.process.preloaded
 print('PRELOADED', threading.active_count(), flush=True)
 before = set(sys.modules)
-from sparser_ros.backend.observability.comparison_warm_up import warm_up as warm_up_comparison
+from sparser_ros.backend.observability.observability import warm_up as warm_up_comparison
 from sparser_ros.config.solver_config import LiveSolverConfig
 from sparser_ros.solver.warm_up import warm_up
 warm_up(2, LiveSolverConfig())

@@ -9,7 +9,7 @@ import pytest
 AUDITED = """
 import sys
 sys.path.insert(0, {support!r})
-from sparser_ros.backend.observability.comparison_warm_up import warm_up
+from sparser_ros.backend.observability.observability import warm_up
 warm_up({dimension})
 print('WARM', flush=True)
 import numpy as np
