@@ -125,17 +125,24 @@ def without_the_doubtful(
     although the gauge robot, far off, is not beside them yet. The gauge robot is the reference
     where it serves as well.
     """
-    references = () if scene.anchored else tuple(dict.fromkeys(scene.owners))
-    best, most = None, -1
-    for name in references or (scene.reference,):
-        found = _beside(replace(scene, reference=name), hidden, config)
-        count = sum(state.location is Location.LOCATED for state in found[0].robots)
-        if count > most:
-            best, most = found, count
-        if count == len(scene.robots):
+    best = _beside(scene, hidden, config)
+    if scene.anchored:
+        return best
+    placed = [state.robot for state in scene.robots if state.location in _PLACED]
+    most = _located(best[0])
+    for name in placed:
+        if most == len(placed):
             break
-    assert best is not None
+        if name == scene.gauge or name not in scene.owners:
+            continue
+        found = _beside(replace(scene, reference=name), hidden, config)
+        if _located(found[0]) > most:
+            best, most = found, _located(found[0])
     return best
+
+
+def _located(scene: Scene) -> int:
+    return sum(state.location is Location.LOCATED for state in scene.robots)
 
 
 def _beside(
