@@ -24,7 +24,6 @@ from .measurements import (
     concatenated,
     empty,
     register,
-    residual_size,
 )
 from .residuals import (
     antennas,
@@ -75,7 +74,6 @@ __all__ = [
     'range_residuals',
     'range_vectors',
     'register',
-    'residual_size',
     'squared_residuals',
     'tables_from',
     'to_arrays',

@@ -70,10 +70,11 @@ told from it, and a share of such ranges would take the place of a bias."""
 _GROSS_SHARE = 0.1
 """Of the blocked ranges so many are off by anything, either way: decoding errors, other radios."""
 _GROSS_M = 10.0
-_PRIOR = (1.0, 19.0)
-"""Share of blocked ranges before the data: as if 1 of 20 had been seen."""
-_MOST = 0.5
-"""With a larger share clear and blocked paths would change their parts."""
+_PRIOR_COUNTS = (1.0, 19.0)
+"""Blocked and clear ranges as if seen before the data: a share of 1 in 20."""
+_PRIOR_SHARE = _PRIOR_COUNTS[0] / sum(_PRIOR_COUNTS)
+_MOST_BLOCKED = 0.5
+"""Share: with a larger one clear and blocked paths would change their parts."""
 _SHARE_TURNS = 4
 """Estimates of the share; it converges by the share that is uncertain, a few per cent a turn."""
 WINDOW_S = 5.0
@@ -258,7 +259,7 @@ class BlockedPaths:
 
 
 def blocked_paths(
-    ends: RangeEnds, excess_m: Array, sigma_m: Array, share: float = _PRIOR[0] / sum(_PRIOR),
+    ends: RangeEnds, excess_m: Array, sigma_m: Array, share: float = _PRIOR_SHARE,
     turns: int = _SHARE_TURNS,
 ) -> BlockedPaths:
     """Probabilities from residuals measured minus predicted (k,) and standard deviations (k,)."""
@@ -268,8 +269,8 @@ def blocked_paths(
     emission = np.stack([clear_density(excess_m, sigma_m), blocked_density(excess_m, sigma_m)])
     for _ in range(turns):
         clear, _ = _smoothed(grid, emission, share)
-        share = (float(np.sum(1 - clear)) + _PRIOR[0]) / (len(clear) + sum(_PRIOR))
-        share = min(share, _MOST)
+        share = (float(np.sum(1 - clear)) + _PRIOR_COUNTS[0]) / (len(clear) + sum(_PRIOR_COUNTS))
+        share = min(share, _MOST_BLOCKED)
     clear, likelihood = _smoothed(grid, emission, share)
     return BlockedPaths(clear, share, likelihood)
 

@@ -1,4 +1,4 @@
-"""Radios calibrated together with the map: turns of a solve and a Gauss-Newton step.
+"""Radios calibrated together with the map: iterations of a solve and a Gauss-Newton step.
 
 The cost of problem 2 is quadratic for given biases. Its minimum over the map is a function of the
 biases; `radio_model` gives gradient and Gauss-Newton Hessian of that function, so each step
@@ -112,34 +112,34 @@ def calibration_steps(
 ) -> Iterator[SelfCalibration | None]:
     """`self_calibrate` solve by solve: None after each, the calibration at the end."""
     ends = range_ends(graph)
-    work = CalibrationTurns(graph, ends, config, solver)
+    work = Iterations(graph, ends, config, solver)
     state = first = work.start(initial)
     if not len(graph.ranges):
         yield _nothing(work, first, 'the graph has no ranges')
         return
-    turn, rounds = work.judged(state), 1
-    while rounds < config.rounds and _noise_known(work, turn) and not work.settled(state, turn):
+    update, rounds = work.update(state), 1
+    while rounds < config.rounds and _noise_known(work, update) and not work.settled(state, update):
         yield None
-        log.debug('round %d: biases %s', rounds, np.round(turn.found.values, 3))
-        state = work.moved(state, turn)
-        turn, rounds = work.judged(state), rounds + 1
+        log.debug('round %d: biases %s', rounds, np.round(update.found.values, 3))
+        state = work.moved(state, update)
+        update, rounds = work.update(state), rounds + 1
     yield None
     doubt = ''
-    if not _noise_known(work, turn):
+    if not _noise_known(work, update):
         doubt = ('the noise of most ranges is not determined (the map follows them, or they are '
                  'too few), so no bias can be called significant')
-    elif not work.settled(state, turn):
+    elif not work.settled(state, update):
         doubt = f'the radios have not settled in {rounds} rounds'
-    yield _decided(work, first, state, turn, rounds, doubt)
+    yield _decided(work, first, state, update, rounds, doubt)
 
 
-def _noise_known(work: CalibrationTurns, turn: Turn) -> bool:
+def _noise_known(work: Iterations, update: Update) -> bool:
     """Whether the noise of most ranges is determined."""
-    return float(np.mean(turn.noise.of_known(work.ends))) >= _KNOWN_NOISE
+    return float(np.mean(update.noise.of_known(work.ends))) >= _KNOWN_NOISE
 
 
 def _verdict(
-    work: CalibrationTurns, parameters: RadioParameters, found: Posterior
+    work: Iterations, parameters: RadioParameters, found: Posterior
 ) -> tuple[bool, str]:
     """Whether the parameters are applied, and why."""
     config, graph = work.config, work.graph
@@ -157,16 +157,16 @@ def _verdict(
 
 
 def _decided(
-    work: CalibrationTurns, first: CalibrationState, last: CalibrationState, turn: Turn,
+    work: Iterations, first: CalibrationState, last: CalibrationState, update: Update,
     rounds: int, doubt: str,
 ) -> SelfCalibration:
     """Apply what is significant, unless a `doubt` forbids it; else the graph stays as it is."""
-    graph, ends, noise = work.graph, work.ends, last.noise or turn.noise
+    graph, ends, noise = work.graph, work.ends, last.noise or update.noise
     odometry = as_claimed(len(graph.robots)) if doubt else replace(
-        last.odometry, log_sigma=turn.odometry.log_sigma).significant()
-    determined = RadioParameters(turn.found.determined, turn.found.others_then)
+        last.odometry, log_sigma=update.odometry.log_sigma).significant()
+    determined = RadioParameters(update.found.determined, update.found.others_then)
     applied, reason = (False, f'{doubt}: nothing is changed') if doubt else _verdict(
-        work, determined, turn.found)
+        work, determined, update.found)
     kept = noise if work.config.sigma == 'estimate' and not doubt else None
     used = determined if applied else no_correction(ends)
     outcome = with_noise(graph, ends, kept)
@@ -182,11 +182,11 @@ def _decided(
     else:
         estimate, weights = work.by_kernel(outcome, (last if applied else first).estimate)
     return SelfCalibration(
-        ends, used, turn.found, noise, odometry, turn.inflation, applied, work.odometry_prior,
+        ends, used, update.found, noise, odometry, update.inflation, applied, work.odometry_prior,
         reason, graph, outcome, estimate, weights, rounds, bool(doubt))
 
 
-def _nothing(work: CalibrationTurns, first: CalibrationState, reason: str) -> SelfCalibration:
+def _nothing(work: Iterations, first: CalibrationState, reason: str) -> SelfCalibration:
     size, none = len(work.ends.names) + 1, np.zeros(work.ends.robots)
     zero = np.zeros((size, size))
     empty = Posterior(
@@ -236,7 +236,7 @@ def _with_honest_headings(run: Solve) -> Solve:
 
 @dataclass(frozen=True)
 class CalibrationState:
-    """Where the turns stand."""
+    """Where the iterations stand."""
 
     parameters: RadioParameters
     noise: RangeNoise | None
@@ -251,7 +251,7 @@ class CalibrationState:
 
 
 @dataclass(frozen=True)
-class Turn:
+class Update:
     """What a state says of the radios."""
 
     found: Posterior
@@ -268,8 +268,8 @@ class Turn:
             np.abs(self.step[:size]) / np.sqrt(np.diagonal(self.found.covariance))))
 
 
-class CalibrationTurns:
-    """The turns of one graph."""
+class Iterations:
+    """The iterations of one graph."""
 
     def __init__(
         self, graph: Graph, ends: RangeEnds, config: CalibrationConfig, solver: SolverConfig
@@ -290,7 +290,7 @@ class CalibrationTurns:
             no_correction(self.ends), None, as_claimed(len(self.graph.robots)), self.graph,
             estimate, weights)
 
-    def judged(self, state: CalibrationState) -> Turn:
+    def update(self, state: CalibrationState) -> Update:
         """Posterior of the parameters and the noise at a state.
 
         The model holds at the optimum of this graph, so with these variances: new ones count
@@ -317,7 +317,7 @@ class CalibrationTurns:
             odometry = odometry_noise(
                 variance_components(model, state.corrected, free), odometry, inflation[1])
         step = np.concatenate([found.values, found.others]) - state.parameters.joint
-        return Turn(found, step, noise, odometry, inflation)
+        return Update(found, step, noise, odometry, inflation)
 
     def _posterior(
         self, scores: Scores, parameters: RadioParameters, inflation: tuple[float, float]
@@ -328,17 +328,17 @@ class CalibrationTurns:
             scores.information / share, scores.score / share, parameters.joint, self.prior,
             self.config.information_gain, self.odometry_prior)
 
-    def moved(self, state: CalibrationState, turn: Turn) -> CalibrationState:
-        """The state after the step of a turn."""
-        parameters = state.parameters.moved(turn.step)
+    def moved(self, state: CalibrationState, update: Update) -> CalibrationState:
+        """The state after the step of an update."""
+        parameters = state.parameters.moved(update.step)
         corrected = parameters.corrected(
-            turn.odometry.applied(with_noise(self.graph, self.ends, turn.noise)), self.ends)
-        if not self.near(state, turn):
+            update.odometry.applied(with_noise(self.graph, self.ends, update.noise)), self.ends)
+        if not self.near(state, update):
             estimate, weights = _with_honest_headings(self.by_kernel)(corrected, state.estimate)
             return CalibrationState(
-                parameters, turn.noise, turn.odometry, corrected, estimate, weights)
+                parameters, update.noise, update.odometry, corrected, estimate, weights)
         return self.under_paths(
-            parameters, turn.noise, turn.odometry, corrected, state,
+            parameters, update.noise, update.odometry, corrected, state,
             _with_honest_headings(self.by_paths))
 
     def under_paths(
@@ -361,7 +361,7 @@ class CalibrationTurns:
             parameters, noise, odometry, corrected, estimate, {**weights, 'ranges': paths.clear},
             paths)
 
-    def near(self, state: CalibrationState, turn: Turn) -> bool:
+    def near(self, state: CalibrationState, update: Update) -> bool:
         """Whether the radios are known so well that blocked paths can be told from biases.
 
         A step that moves a residual by less than its noise hardly moves the odds of its path. The
@@ -371,19 +371,19 @@ class CalibrationTurns:
             return True
         if state.noise is None:
             return False
-        ranges, step = self.graph.ranges, turn.step[:len(turn.found.values)]
+        ranges, step = self.graph.ranges, update.step[:len(update.found.values)]
         moved = step[self.ends.first] + step[self.ends.second] - step[-1] * ranges.distance_m
-        return bool(np.all(moved**2 <= _NEAR_STEP**2 * turn.noise.variance(self.ends, ranges)))
+        return bool(np.all(moved**2 <= _NEAR_STEP**2 * update.noise.variance(self.ends, ranges)))
 
-    def settled(self, state: CalibrationState, turn: Turn) -> bool:
-        """Whether another turn would change nothing that matters."""
+    def settled(self, state: CalibrationState, update: Update) -> bool:
+        """Whether another iteration would change nothing that matters."""
         before = state.noise
-        if state.paths is None or before is None or turn.relative_step() > _SMALL_STEP:
+        if state.paths is None or before is None or update.relative_step() > _SMALL_STEP:
             return False
-        ratio = turn.noise.variance(self.ends, self.graph.ranges) / before.variance(
+        ratio = update.noise.variance(self.ends, self.graph.ranges) / before.variance(
             self.ends, self.graph.ranges)
         change = np.sqrt(max(float(np.max(ratio)), float(np.max(1 / ratio))))
-        return bool(max(change, turn.odometry.change(state.odometry)) <= _SMALL_RATIO)
+        return bool(max(change, update.odometry.change(state.odometry)) <= _SMALL_RATIO)
 
 
 def with_noise(graph: Graph, ends: RangeEnds, noise: RangeNoise | None) -> Graph:

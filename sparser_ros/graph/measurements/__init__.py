@@ -26,7 +26,6 @@ from .residual import (
     Residual,
     RotationResidual,
     VerticalResidual,
-    residual_size,
     turned_arms,
 )
 from .table import Column, Table, concatenated, empty
@@ -53,7 +52,6 @@ __all__ = [
     'empty',
     'range_residual',
     'register',
-    'residual_size',
     'turned_arms',
 ]
 

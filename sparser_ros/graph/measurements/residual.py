@@ -143,16 +143,6 @@ class HeightResidual:
 Residual = PointResidual | RotationResidual | VerticalResidual | HeightResidual
 
 
-def residual_size(residual: Residual, dimension: int) -> int:
-    """Rows of one measurement in a Jacobian of residuals."""
-    if isinstance(residual, RotationResidual):
-        return 1 if dimension == 2 else 3
-    if isinstance(residual, HeightResidual):
-        return 1
-    point = isinstance(residual, PointResidual) and residual.distance is not None
-    return 1 if point else dimension
-
-
 def _of(arm: Array | None) -> Array:
     assert arm is not None, 'an absolute residual needs a position in map'
     return arm
