@@ -85,7 +85,8 @@ class InlierPreconditioner:
         self._steps_when_new = 0
 
     def _matrix(self, inliers: Mask, weights: Array) -> sp.csr_matrix:
-        measurement = self.reweighting.measurement
+        # Rows of heights come last and act on one column only: they are no part of this matrix.
+        measurement = self.reweighting.measurement[:len(self.reweighting.problem.omega)]
         omega = self.reweighting.problem.omega * weights[measurement]
         inside = inliers[measurement]
         rows = self._rows[inside]

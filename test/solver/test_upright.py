@@ -115,6 +115,25 @@ def test_a_solve_from_scratch_finds_the_map_up_to_heading_and_place():
     assert np.abs(estimate.translation[:, 2] - truth.translation[:, 2]).max() < 0.3
 
 
+@pytest.mark.parametrize('heights', [False, True])
+@pytest.mark.parametrize('verticals', [False, True])
+def test_false_ranges_are_rejected_from_scratch(verticals, heights):
+    """Graduated non-convexity, whose preconditioner knows the inliers only."""
+    if heights and not verticals:
+        pytest.skip('heights need a vertical')
+    graph, truth = flying_graph(4, beacons=4, steps=16, verticals=verticals, heights=heights)
+    ranges = graph.ranges
+    false = np.arange(len(ranges)) % 12 == 5
+    spoilt = graph.replaced(ranges=ranges.replaced(
+        distance_m=ranges.distance_m + 8.0 * false))
+    result = solve(spoilt, SolverConfig(robust=RobustConfig(kernel='gm', gnc=True)))
+    weights = result.stats.weights['ranges']
+    assert np.all(weights[false] < 0.1) and np.mean(weights[~false] > 0.5) > 0.8
+    turn, shift = align(result.estimate.translation, truth.translation)
+    error = result.estimate.translation @ turn.T + shift - truth.translation
+    assert np.sqrt(np.mean(np.sum(error**2, axis=1))) < 0.2
+
+
 def test_rounding_keeps_the_vertical_and_turns_the_rest():
     graph, truth = flying_graph(5, noise=0.0, heights=False)
     problem = QuadraticProblem(graph)

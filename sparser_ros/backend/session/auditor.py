@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...graph import Estimate, Increment
+from ...graph.finding import Finding
 from ...graph.owners import stamps_of
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
@@ -206,6 +207,10 @@ class Auditor:
                 self._verdict(contest, tracked, judgement), -1, begin), final=False))
         judgement, end = self._from_scratch(contest, judgement, request >= 0)
         self.postponed = self._rule.searched(judgement, now, end)
+        if end is SearchEnd.FAILED:
+            judgement = replace(judgement, findings=(*judgement.findings, Finding(
+                'search_failed', 'map', 'starts from scratch fail, and no place is confirmed: '
+                f'{contest.candidates[-1].result.message}')))
         return self._completed(self._verdict(contest, tracked, judgement), request, begin)
 
     def _completed(self, verdict: Verdict, request: int, begin_s: float) -> Verdict:

@@ -129,6 +129,8 @@ class SearchEnd(Enum):
     """The last one excludes all maps before it, and nothing has confirmed it yet."""
     LIMIT = 'limit'
     """Out of time."""
+    FAILED = 'failed'
+    """No start has given a map: nothing has been compared."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ class Contest:
         excludes all others so far ends the search, to be handed over at once.
         """
         graph, deadline = self.frame.subgraph.graph, time.monotonic() + limit_s
-        margin = self.config.backend.observability.flip_cost
+        margin, first = self.config.backend.observability.flip_cost, len(self.candidates)
         for trial in range(first_trial, first_trial + starts):
             left = max(deadline - time.monotonic(), 0.0)
             if limit_s and trial > first_trial and left < limit_s / 4:
@@ -226,9 +228,10 @@ class Contest:
                 return SearchEnd.LIMIT
             least = self.best.value
             result = run_from_scratch(graph, self.config, trial, left if limit_s else 0.0)
-            cut = not result.status.solved
-            if cut and result.estimate is not None and value_of(result) < float('inf'):
-                # Out of time: what is left to do from its iterate is a warm start's work.
+            cut = result.status is SolveStatus.TIME_LIMIT
+            if (result.estimate is not None and not result.status.solved
+                    and value_of(result) < float('inf')):
+                # What is left to do from its iterate is a warm start's work.
                 result = run(graph, self.config, result.estimate)
             value = self.add(f'scratch {trial}', result).value
             if abs(value - least) <= SAME_COST * min(least, value):
@@ -237,6 +240,8 @@ class Contest:
                 return SearchEnd.FAR_BETTER
             if limit_s and cut:
                 return SearchEnd.LIMIT
+        if all(one.value == float('inf') for one in self.candidates[first:]):
+            return SearchEnd.FAILED
         return SearchEnd.TRIED
 
     def from_hypothesis(self, name: str, whole: Estimate) -> None:

@@ -53,6 +53,7 @@ DOUBT_GROWTH = 1.02
 _PLACED = (Location.LOCATED, Location.POSITION_ONLY)
 _BEATEN = 'a start from scratch has found a far better map, to be confirmed by another one'
 _CUT = 'the graph grows faster than a start from scratch takes'
+_FAILS = 'starts from scratch fail'
 _UNCONFIRMED = 'a solve from scratch has yet to confirm its place'
 
 
@@ -130,9 +131,9 @@ class ScratchRule:
         if end is SearchEnd.FAR_BETTER:
             self._beaten, self._confirmed = True, frozenset()
             return _BEATEN
-        if end is SearchEnd.LIMIT:
+        if end in (SearchEnd.LIMIT, SearchEnd.FAILED):
             self.kept(found)
-            return _CUT
+            return _CUT if end is SearchEnd.LIMIT else _FAILS
         self._beaten, self._confirmed = False, _names(found.segments)
         self._measurements, self._ties = now.measurements, now.ties
         return ''

@@ -12,6 +12,7 @@ from sparser_ros.backend.integrity.noise import Noise
 from sparser_ros.backend.integrity.odometry_errors import SCALE, TURN, OdometryErrors
 from sparser_ros.backend.integrity.radio_errors import RadioErrors
 from sparser_ros.backend.process.wire import Answer, decode, verdict_message
+from sparser_ros.backend.session import contest
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.contest import robust_cost
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
@@ -26,6 +27,7 @@ from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig, ObservabilityConfig
 from sparser_ros.linalg.rotations import angle_to_matrix
 from sparser_ros.solver import solve
+from sparser_ros.solver.result import SolveStatus
 
 ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 
@@ -355,3 +357,40 @@ def test_more_beacons_than_poses():
     session, solution = ran(world.increments(2), 1)
     assert session.graph.n_landmarks > session.graph.n_poses
     assert solution.status.solved
+
+
+def scratch_ending(monkeypatch, ending, *, bounded):
+    """The verdict of an audit whose starts from scratch end like that, and its auditor."""
+    original = contest.run_from_scratch
+
+    def start(*arguments):
+        return ending(original(*arguments))
+
+    monkeypatch.setattr(contest, 'run_from_scratch', start)
+    auditor = Auditor(config(solver=ROBUST), bounded=bounded)
+    for one in world_of(steps=30).increments(3):
+        auditor.add(one)
+    return auditor.audit(), auditor
+
+
+@pytest.mark.parametrize('bounded', [False, True])
+def test_starts_from_scratch_that_fail_confirm_nothing_and_say_so(monkeypatch, bounded):
+    def failed(result):
+        return dataclasses.replace(
+            result, estimate=None, status=SolveStatus.FAILED, message='ValueError: shapes')
+
+    verdict, auditor = scratch_ending(monkeypatch, failed, bounded=bounded)
+    assert not any(one.location.placed for one in verdict.segments)
+    found = {one.kind: one.text for one in verdict.findings}
+    assert 'ValueError: shapes' in found['search_failed']
+    assert auditor.postponed == 'starts from scratch fail'
+
+
+def test_starts_from_scratch_that_stall_are_finished_from_where_they_are(monkeypatch):
+    """In the running node only those that are out of time are cut off."""
+    def stalled(result):
+        return dataclasses.replace(result, status=SolveStatus.MAX_ITERATIONS)
+
+    verdict, auditor = scratch_ending(monkeypatch, stalled, bounded=True)
+    assert [one.location for one in verdict.segments] == [Location.LOCATED] * 2
+    assert not auditor.postponed
