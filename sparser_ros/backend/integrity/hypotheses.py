@@ -152,13 +152,14 @@ def radio_lengths(build: Columns, sources: RangeEnds, config: IntegrityConfig) -
                            float(theta[0]), 'm')
         return Hypothesis('range_bias', subject, columns, config.bias_floor_m, finding)
 
-    each = [(name, f'radio {name}', biases[:, [number]])
+    each = [(name, f'radio {name}', biases[:, [number]], sources.at(number))
             for number, name in enumerate(sources.names)]
     # A range has two radios: half of the sum is one length for all.
-    each.append((ALL_RADIOS, ALL_RADIOS, sp.csc_matrix(biases.sum(axis=1) / 2)))
+    each.append((ALL_RADIOS, ALL_RADIOS, sp.csc_matrix(biases.sum(axis=1) / 2),
+                 np.ones(len(sources.first), dtype=bool)))
     # Radios that take part in the same ranges, as one robot's and all, are one hypothesis: of two
     # neither would ever stand out.
-    distinct = {part[-1].indices.tobytes(): part for part in reversed(each)}
+    distinct = {part[-1].tobytes(): part[:-1] for part in reversed(each)}
     parts = [one(*part) for part in reversed(distinct.values())]
     return [part for part in parts if part.columns.nnz]
 

@@ -31,7 +31,8 @@ def recording(tmp_path_factory):
 def test_a_calibration_begins_with_ranges_as_they_were_measured(recording):
     bag, config = recording
     state = run_calibrated(bag, config)[0]
-    state.session.tracker._store.calibrate(RadioErrors({'A': 0.3}))
+    store = state.session.tracker._store
+    store.treat(replace(store.treatment, calibrated=RadioErrors({'A': 0.3})))
     ranges = state.measured.ranges.distance_m
     np.testing.assert_allclose(ranges - state.graph.ranges.distance_m, 0.3, atol=1e-9)
 
