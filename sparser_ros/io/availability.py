@@ -83,14 +83,18 @@ class Availability:
         """By name of the fix type: number of poses, root mean square error, share inside.
 
         The paths of each map are laid on the truth by one rotation and one shift: those of fixed
-        robots, where there are any. A pose is inside where the truth is in its own ellipse of 95 %.
+        robots, else that of the surest. A pose is inside where the truth is in its own ellipse of
+        95 %.
         """
         rows: dict[str, list[tuple[float, bool]]] = {}
         for picture in self.pictures:
-            fixed = {pose.robot for pose in picture.newest if FIXES[pose.fix] == 'fixed'}
+            reference = {pose.robot for pose in picture.newest if FIXES[pose.fix] == 'fixed'}
+            if not reference and picture.newest:
+                reference = {min(
+                    picture.newest, key=lambda pose: float(np.trace(pose.covariance))).robot}
             points = [(positions, truth(robot, stamps))
                       for robot, (stamps, positions) in picture.paths.items()
-                      if not fixed or robot in fixed]
+                      if robot in reference]
             if not points:
                 continue
             mapped, true = (np.concatenate(part) for part in zip(*points, strict=True))
