@@ -133,19 +133,17 @@ class Solution:
     def laid(self) -> tuple[str, ...]:
         """Robots whose whole path is shown in `map`: those with a fix, once two are placed.
 
-        Before that the path of the surest robot is all there is of a map, and how the paths of the
+        Before that the path of the first one is all there is of a map, and how the paths of the
         others lie beside it is what their covariances tell: a turn, or the mirror image, may be
-        open. They have a pose.
+        open. They have a pose. What was shown once stays with who listens: so it is always the
+        first, and not the surest of the moment.
         """
-        fixes, known = self.fixes, self.covariances
+        fixes = self.fixes
         stated = [robot for robot, fix in fixes.items() if fix is not Fix.NONE]
         if self.anchored or sum(state.location.placed for state in self.robots) > 1:
             return tuple(stated)
-        sigma = {robot: float(np.trace(own)) for robot in stated
-                 if known is not None and (own := known.of(robot)) is not None}
-        surest = min(sigma, key=sigma.__getitem__, default=None)
-        return tuple(robot for robot in stated
-                     if fixes[robot] is Fix.FIXED or robot == surest)
+        return tuple(robot for number, robot in enumerate(fixes)
+                     if fixes[robot] is Fix.FIXED or (number == 0 and robot in stated))
 
 
 def withdrawn(solution: Solution, reason: str) -> Solution:
