@@ -93,7 +93,7 @@ class LevelCheck:
         """By how much the newest readings have stepped, 0 where noise or a climb explain it."""
         if len(self._readings) < 2 * EVERY:
             return 0.0
-        offset = np.array([one.height_m - one.point[2] for one in self._readings])
+        offset = np.array([reading.height_m - reading.point[2] for reading in self._readings])
         # The median difference is that of noise: steps are rare.
         sigma = 1.4826 / math.sqrt(2) * float(np.median(np.abs(np.diff(offset))))
         low, high = np.median(offset[-2 * SIDE:-SIDE]), np.median(offset[-SIDE:])
@@ -106,7 +106,8 @@ class LevelCheck:
         if self._count % EVERY or count < 4 * EVERY or self._equal >= EVERY:
             return 0.0
         table = np.array([
-            (*one.point, one.height_m, one.variance, one.way_m) for one in self._readings])
+            (*reading.point, reading.height_m, reading.variance, reading.way_m)
+            for reading in self._readings])
         halves = [self._fitted(part) for part in (table[:count // 2], table[count // 2:])]
         if any(found @ information @ found < chdtri(3, FALSE_ALARM)
                for found, information in halves):

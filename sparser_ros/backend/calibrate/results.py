@@ -249,8 +249,8 @@ def radio_settings(
     radios of one robot get the same values, since the graph does not tell them apart, and what is
     significant and plausible of `levers` is added to the lever arm of each.
     """
-    wrong = {one.robot: np.array(one.error_m) for one in levers
-             if one.to_move(SIGNIFICANT)}
+    wrong = {lever.robot: np.array(lever.error_m) for lever in levers
+             if lever.to_move(SIGNIFICANT)}
     alpha = found.parameters.scale
     heard = set(np.concatenate([found.ends.first, found.ends.second]).tolist())
     used = found.noise if noise else None

@@ -50,8 +50,6 @@ _ODD_HEIGHTS = 0.05
 """Share of heights that do not fit which is ordinary: thresholds, stairs, people."""
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
-
-
 _ALIKE = 0.8
 """Share of the chi-square of another fault from which on two explain a thing alike."""
 

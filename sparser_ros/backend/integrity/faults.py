@@ -254,7 +254,7 @@ def _shortened(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
 def _without_lengths(faults: Sequence[Fault], graph: Graph, table: Table) -> Table:
     """Ranges without the lengths of radios."""
     assert isinstance(table, Ranges)
-    always = {one.subject: one.size[0] for one in faults if one.spans == ALWAYS}
+    always = {fault.subject: fault.size[0] for fault in faults if fault.spans == ALWAYS}
     table = RadioErrors(always).off(graph, table)
     for fault in faults:
         if fault.spans != ALWAYS:
@@ -294,7 +294,7 @@ def _untied(fault: Fault, graph: Graph, table: Table) -> Mask:
     inside = (graph.poses.robot == number) & (graph.poses.stamp_ns > begin) & (
         graph.poses.stamp_ns < end)
     return np.asarray(np.any([
-        (one >= 0) & inside[np.maximum(one, 0)] for one in (table.source, table.target)], axis=0))
+        (end >= 0) & inside[np.maximum(end, 0)] for end in (table.source, table.target)], axis=0))
 
 
 def _verticals(fault: Fault, graph: Graph, table: Table) -> Mask:

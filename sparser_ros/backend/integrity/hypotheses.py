@@ -115,17 +115,17 @@ def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
 
 
 def shared_error(
-    build: Columns, sources: RangeEnds, one: SharedError, config: IntegrityConfig
+    build: Columns, sources: RangeEnds, error: SharedError, config: IntegrityConfig
 ) -> Hypothesis:
     """Ranges of one source that may be off for one reason."""
-    if one.landmark is None:
+    if error.landmark is None:
         root = build.root('ranges', build.graph.ranges.precision)
         kind, columns = 'range_burst', build.matrix(
-            build.model.starts['ranges'] + one.rows, root[one.rows, None])
+            build.model.starts['ranges'] + error.rows, root[error.rows, None])
     else:
-        kind, columns = 'beacon_moved', _place_columns(build, sources, one.landmark, one.rows)
+        kind, columns = 'beacon_moved', _place_columns(build, sources, error.landmark, error.rows)
     return Hypothesis(
-        kind, one.subject, columns, config.bias_floor_m, one.finding, one.tests)
+        kind, error.subject, columns, config.bias_floor_m, error.finding, error.tests)
 
 
 def radio_biases(build: Columns, sources: RangeEnds) -> sp.csc_matrix:
@@ -144,7 +144,7 @@ def radio_lengths(build: Columns, sources: RangeEnds, config: IntegrityConfig) -
     """Ranges of one radio, or of all, are long by the same length."""
     biases = radio_biases(build, sources)
 
-    def one(subject: str, words: str, columns: sp.csc_matrix) -> Hypothesis:
+    def hypothesis(subject: str, words: str, columns: sp.csc_matrix) -> Hypothesis:
         def finding(theta: Array) -> Finding:
             which = 'long' if theta[0] > 0 else 'short'
             return Finding('range_bias', subject,
@@ -160,7 +160,7 @@ def radio_lengths(build: Columns, sources: RangeEnds, config: IntegrityConfig) -
     # Radios that take part in the same ranges, as one robot's and all, are one hypothesis: of two
     # neither would ever stand out.
     distinct = {part[-1].tobytes(): part[:-1] for part in reversed(each)}
-    parts = [one(*part) for part in reversed(distinct.values())]
+    parts = [hypothesis(*part) for part in reversed(distinct.values())]
     return [part for part in parts if part.columns.nnz]
 
 

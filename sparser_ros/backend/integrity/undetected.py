@@ -166,7 +166,7 @@ def hidden_faults(
     if solved is None:
         solved = np.zeros((len(scores.step), 0))
     sizes = np.array([one.columns.shape[1] for one in hypotheses], dtype=np.int64)
-    lasting = np.array([bool(KINDS[one.kind].suspicion) for one in hypotheses], dtype=bool)
+    lasting = np.array([bool(KINDS[fault.kind].suspicion) for fault in hypotheses], dtype=bool)
     kept = [one for one, keep in zip(hypotheses, lasting, strict=True) if keep]
     own = np.flatnonzero(np.repeat(lasting, sizes))
     count = sizes[lasting]
@@ -179,7 +179,7 @@ def hidden_faults(
     b, d, k = moved.shape
     M = moved.reshape(b * d, k)
     common, added, shift = np.zeros_like(M), np.zeros_like(M), np.zeros((b * d, 1 + len(kept)))
-    told = np.array([KINDS[one.kind].in_levels for one in kept], dtype=bool)
+    told = np.array([KINDS[fault.kind].in_levels for fault in kept], dtype=bool)
     part = np.flatnonzero(told[owner])
     common[:, part], added[:, part], shift[:, np.append(True, told)] = _separations(
         M[:, part], A[np.ix_(part, part)], s[part], np.repeat(

@@ -78,9 +78,9 @@ def uncertainty(
                   if segment != gauge]
     seen = min(
         (bodies.uncertainty(_at_rest(problem, covariance, path), factor) for path in paths),
-        key=lambda one: (
-            -int(np.sum(one.position < limit_m)) if problem.outside else 0,
-            float(np.sum(one.position**2))))
+        key=lambda seen: (
+            -int(np.sum(seen.position < limit_m)) if problem.outside else 0,
+            float(np.sum(seen.position**2))))
     return bodies.beside_each_other(covariance, seen, pieces, segments, limit_m)
 
 

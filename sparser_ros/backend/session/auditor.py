@@ -264,10 +264,11 @@ class Auditor:
         self._noise, open_causes = self._noise_in(search.contest), search.judgement
         search = FaultSearch(
             self._store, search.contest, self._solved,
-            lambda one: self._judged(one).with_unclear(open_causes), self._attempts, self.config)
+            lambda other: self._judged(other).with_unclear(open_causes), self._attempts,
+            self.config)
         if self.config.backend.integrity.solve_odometry:
             search.run(partial(solved_sizes, elsewhere=None if scratch is False else (
-                lambda one: self._search(one, asked)[0])))
+                lambda other: self._search(other, asked)[0])))
         self._store.treat(search.treatment)
         return search.contest, search.judgement
 

@@ -92,7 +92,7 @@ def _at_new_place(
         Fault(MOVED, name, (move.way_m,), words=words), spans=fault.before().spans,
         end_ns=fault.spans[0][0])
     treatment = search.treatment.without([fault, *(
-        one for one in search.treatment.of(MOVED) if one.subject == name)])
+        fault for fault in search.treatment.of(MOVED) if fault.subject == name)])
     other = search.solved(treatment.beside(earlier), start=move.of(search.estimate))
     if other is None or not explained(rows, 0.0, graph, other.best.whole):
         return None
@@ -154,10 +154,10 @@ def withhold_frame(search: FaultSearch) -> None:
     """
     graph, known = search.unbiased, _known(search.whole)
     suspects = [
-        one for one in search.treatment.of(BURST, MOVED, MOVED_AWAY) if one.subject in known]
+        fault for fault in search.treatment.of(BURST, MOVED, MOVED_AWAY) if fault.subject in known]
     reason = frame_reason(graph, [
-        Finding(MISPLACED, one.subject, f'all ranges of {one.subject} fit one other place')
-        for one in suspects], math.inf)
+        Finding(MISPLACED, fault.subject, f'all ranges of {fault.subject} fit one other place')
+        for fault in suspects], math.inf)
     if not reason or not search.integrity.gate:
         return
     for fault in suspects:

@@ -43,7 +43,7 @@ def run_from_scratch(
 
     `trial` counts starts: each has a seed of its own.
     """
-    limits = [one for one in (config.solver.time_limit_s, limit_s) if one > 0]
+    limits = [limit for limit in (config.solver.time_limit_s, limit_s) if limit > 0]
     return _call(graph, config, None, config.solver.seed + trial, min(limits, default=0.0))
 
 
@@ -104,7 +104,7 @@ def costs_of(
         graph = graph.replaced(**{
             name: table.take(known.rows[name] < until[name])
             for name, table in graph.tables().items()})
-    return [robust_cost(graph, known.of(one), config) for one in estimates]
+    return [robust_cost(graph, known.of(estimate), config) for estimate in estimates]
 
 
 SAME_COST = 1e-3
@@ -240,7 +240,7 @@ class Contest:
                 return SearchEnd.FAR_BETTER
             if limit_s and cut:
                 return SearchEnd.LIMIT
-        if all(one.value == float('inf') for one in self.candidates[first:]):
+        if all(candidate.value == float('inf') for candidate in self.candidates[first:]):
             return SearchEnd.FAILED
         return SearchEnd.TRIED
 
@@ -325,6 +325,7 @@ def _costs(
     poses, landmarks = len(known.estimate.translation), len(known.estimate.landmarks)
     mine, other = costs_of(frame, known.placed, (
         continued(frame.graph, frame.segments, Estimate(
-            one.rotation[:poses], one.translation[:poses], one.landmarks[:landmarks]))
-        for one in (first, second)), config, rows_until(known.sequence))
+            estimate.rotation[:poses], estimate.translation[:poses],
+            estimate.landmarks[:landmarks]))
+        for estimate in (first, second)), config, rows_until(known.sequence))
     return mine, other

@@ -178,7 +178,7 @@ def _beside(
         if state.location is Location.LOCATED and state.robot in views
         and (text := _gauge_lost(state.robot, scene, config)) else state
         for state in scene.robots)
-    risks = {robot: max(risk, along.get(robot, risk), key=lambda one: one.probability)
+    risks = {robot: max(risk, along.get(robot, risk), key=lambda seen: seen.probability)
              for robot, risk in risks.items()}
     return replace(scene, robots=robots), tuple(
         Finding('position_risk', robot, (

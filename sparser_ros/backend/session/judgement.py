@@ -72,7 +72,7 @@ def with_rivals(
                 result[number] = _ambiguous(verdict, words, away[number])
     if hidden is not None and config.integrity.gate:
         for rival in _different(contest, accepted.alert_limit_m)[:MOST_EXAMINED]:
-            if any(one.location is Location.LOCATED for one in result):
+            if any(verdict.location is Location.LOCATED for verdict in result):
                 result = _with_faults(result, contest, rival, config, hidden, faults_of(rival))
     return tuple(result)
 
@@ -80,10 +80,10 @@ def with_rivals(
 def _different(contest: Contest, limit_m: float) -> list[Candidate]:
     """Candidates that have something elsewhere than the best one, that of least cost first."""
     best = contest.best
-    others = [one for one in contest.candidates
-              if one is not best and np.isfinite(one.value)
-              and np.max(np.linalg.norm(_moves(contest, one), axis=1)) > limit_m]
-    return sorted(others, key=lambda one: one.value)
+    others = [candidate for candidate in contest.candidates
+              if candidate is not best and np.isfinite(candidate.value)
+              and np.max(np.linalg.norm(_moves(contest, candidate), axis=1)) > limit_m]
+    return sorted(others, key=lambda candidate: candidate.value)
 
 
 def _with_faults(
@@ -94,24 +94,24 @@ def _with_faults(
     prior, limit = config.integrity.fault_probability, config.observability.alert_limit_m
     if there is None:
         return verdicts
-    gains = [float(logsumexp(one.log_odds(prior))) for one in (here, there)]
+    gains = [float(logsumexp(faults.log_odds(prior))) for faults in (here, there)]
     log_odds = (contest.best.value - rival.value) / 2 + gains[1] - gains[0]
     if log_odds < np.log(prior):
         return verdicts
     share, likely = float(expit(log_odds)), softmax(there.log_odds(prior))
     result, moves = list(verdicts), _moves(contest, rival)
-    newest = {one.robot: number for number, one in enumerate(verdicts)}
-    for number, one in enumerate(verdicts):
-        row = there.place(one.robot) if newest[one.robot] == number else -1
+    newest = {verdict.robot: number for number, verdict in enumerate(verdicts)}
+    for number, verdict in enumerate(verdicts):
+        row = there.place(verdict.robot) if newest[verdict.robot] == number else -1
         shifts = np.zeros((len(likely), moves.shape[1]))
         if row >= 0:
             shifts[1:] = there.lone_shift[row].T
         away = np.linalg.norm(moves[number] + shifts, axis=1)
         risk = likely * (away > limit)
-        if one.location is Location.LOCATED and (
+        if verdict.location is Location.LOCATED and (
                 away[0] > limit or share * np.sum(risk) > config.observability.integrity_risk):
             cause = int(np.argmax(likely if away[0] > limit else risk))
-            result[number] = _ambiguous(one, _reason(there, cause), away[cause])
+            result[number] = _ambiguous(verdict, _reason(there, cause), away[cause])
     return result
 
 

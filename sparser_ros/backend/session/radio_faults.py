@@ -53,8 +53,8 @@ def measured_again(search: FaultSearch) -> Iterator[Candidate]:
 
     What no longer explains the ranges of its radio is no longer taken off.
     """
-    known = [one for one in search.treatment.of(*_lasting()) if one.spans[-1][1] == ONGOING]
-    kept = {one: one for one in known if _fits(one, search, search.contest)}
+    known = [fault for fault in search.treatment.of(*_lasting()) if fault.spans[-1][1] == ONGOING]
+    kept = {fault: fault for fault in known if _fits(fault, search, search.contest)}
     for fault, (more, covariance) in sizes_left(search, search.contest, list(kept)).items():
         size = np.array(fault.size) + more
         if np.linalg.norm(size) < KINDS[fault.kind].floor(search.integrity):
@@ -63,7 +63,7 @@ def measured_again(search: FaultSearch) -> Iterator[Candidate]:
             kept[fault] = replace(fault, size=tuple(size.tolist()))
     if list(kept.values()) != known:
         yield from search.go_on(search.treatment.mapped(
-            lambda one: kept.get(one) if one in known else one))
+            lambda fault: kept.get(fault) if fault in known else fault))
 
 
 def lasting_faults(search: FaultSearch) -> Iterator[Candidate]:
@@ -172,7 +172,7 @@ def sizes_left(
         return {}
     scales = odometry_scales(graph, estimate, weights, model)
     scores = model.scores(sp.hstack([*columns.values(), scales], format='csc'))
-    count = [one.shape[1] for one in columns.values()]
+    count = [block.shape[1] for block in columns.values()]
     prior = block_diag(
         np.diag(np.repeat([
             (one.shape[1] + 2.0) / (config.fault_size * KINDS[fault.kind].floor(config)) ** 2
@@ -218,13 +218,13 @@ def lengths_begun(search: FaultSearch) -> Iterator[Candidate]:
     a move of the beacon, must not explain the ranges as well.
     """
     troubled, known = _troubled(search), {
-        one.subject for one in search.treatment.of(LENGTH) if one.spans[-1][1] == ONGOING}
+        fault.subject for fault in search.treatment.of(LENGTH) if fault.spans[-1][1] == ONGOING}
     window_ns = search.integrity.window_s * 1e9
     names = {*search.whole.robots, *search.whole.landmarks.names} - _surveyed(search)
     for name in sorted((troubled & names) - known):
         well_ns = search.attempts.well_ns.get(name)
         if (well_ns is None or search.newest_ns - well_ns < window_ns
-                or any(one.open and one.subject == name for one in search.treatment.faults)
+                or any(fault.open and fault.subject == name for fault in search.treatment.faults)
                 or not search.due(f'begin of {name}')):
             continue
         bare = search.treatment.without(_sharing(Fault(LENGTH, name), search))
@@ -313,5 +313,5 @@ def _sharing(fault: Fault, search: FaultSearch) -> Iterable[Fault]:
     """Bursts and moves that have ranges of a fault."""
     rows = replace(fault, spans=((0, ONGOING),)).rows(search.whole)
     return [
-        one for one in search.treatment.of(BURST, MOVED, MOVED_AWAY)
-        if len(np.intersect1d(one.rows(search.whole), rows))]
+        fault for fault in search.treatment.of(BURST, MOVED, MOVED_AWAY)
+        if len(np.intersect1d(fault.rows(search.whole), rows))]

@@ -330,7 +330,7 @@ def measured_length(
     fault = Fault(BURST, name, (0.0,), ((since_ns, ONGOING),), known_ns=ONGOING)
     rows = np.setdiff1d(fault.rows(search.whole), np.concatenate([
         np.zeros(0, dtype=np.int64),
-        *(one.rows(search.whole) for one in believed.of(BURST, MOVED, MOVED_AWAY))]))
+        *(fault.rows(search.whole) for fault in believed.of(BURST, MOVED, MOVED_AWAY))]))
     fault = replace(fault, factor=float(len(rows)))
     for _ in range(_LENGTH_ROUNDS):
         other = search.solved(believed.beside(fault), contest) if len(rows) else None

@@ -98,13 +98,13 @@ class ScratchRule:
             text for _, text in found.gate_robots))
         if doubt and grown >= DOUBT_GROWTH:
             return doubt
-        placed = any(one.location is not Location.UNLOCATED for one in found.segments)
+        placed = any(segment.location is not Location.UNLOCATED for segment in found.segments)
         if placed and grown >= config.growth:
             return 'the graph has grown'
         before = np.zeros(len(now.ties), dtype=np.int64)
         before[:len(self._ties)] = self._ties[:len(before)]
         open_ones = np.array([
-            one.location is Location.UNLOCATED for one in found.segments], dtype=bool)
+            segment.location is Location.UNLOCATED for segment in found.segments], dtype=bool)
         growth = 1.0 if eager else config.growth_unlocated
         open_ones &= (now.ties > before) & (now.ties >= growth * before)
         if np.any(open_ones) and np.any(open_ones & now.determined()):
@@ -146,15 +146,17 @@ class ScratchRule:
         """`found`, with places that no start from scratch has confirmed held back."""
         unconfirmed = self._unconfirmed(found.segments)
         return replace(found, segments=tuple(
-            replace(one, location=Location.UNLOCATED, missing=_UNCONFIRMED)
-            if segment_name(one.first) in unconfirmed else one for one in found.segments))
+            replace(segment, location=Location.UNLOCATED, missing=_UNCONFIRMED)
+            if segment_name(segment.first) in unconfirmed else segment
+            for segment in found.segments))
 
     def _unconfirmed(self, segments: tuple[SegmentVerdict, ...]) -> frozenset[str]:
         return _names(segments) - self._confirmed
 
 
 def _names(segments: tuple[SegmentVerdict, ...]) -> frozenset[str]:
-    return frozenset(segment_name(one.first) for one in segments if one.location in _PLACED)
+    return frozenset(
+        segment_name(segment.first) for segment in segments if segment.location in _PLACED)
 
 
 RULED = 'the operator has said what to leave out'
@@ -227,7 +229,8 @@ class DueRule:
         """The audit of `graph`, the frame's part of what is stored, found this."""
         ties, _ = ties_of(store.graph)
         sure = np.concatenate([
-            np.array([one.location is Location.LOCATED for one in found.segments], dtype=bool),
+            np.array([
+                segment.location is Location.LOCATED for segment in found.segments], dtype=bool),
             found.landmark_located])
         self._last = _Counts(
             store.n_measurements, (len(graph.ranges), len(graph.relative_poses)), ties, sure,

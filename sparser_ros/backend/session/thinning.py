@@ -50,9 +50,9 @@ def thinned(
     """
     store = GraphStore(increments[0].poses.translation.shape[1])
     begin = 0
-    for one in increments:
-        store.add(one, first=begin)
-        begin = one.sequence + 1
+    for increment in increments:
+        store.add(increment, first=begin)
+        begin = increment.sequence + 1
     store.treat(Treatment(quarantined=tuple(sorted(quarantined))))
     part = store.graph
     found = thin(part, drop, per_pair)
@@ -113,7 +113,8 @@ def verdict_of(verdict: Verdict, to: Renumbering) -> Verdict:
     return replace(
         _map_of(verdict, to), treatment=replace(verdict.treatment, quarantined=()),
         segments=tuple(
-            replace(one, first=int(to.next_pose[one.first])) for one in verdict.segments),
+            replace(segment, first=int(to.next_pose[segment.first]))
+            for segment in verdict.segments),
         undetected=None if verdict.undetected is None else replace(
             verdict.undetected, keyframes=to.next_pose[verdict.undetected.keyframes]))
 
@@ -128,6 +129,6 @@ def kept_of(verdict: Verdict, to: Renumbering, sequence: int) -> Verdict:
     return replace(found, sequence=max(found.sequence, sequence), final=False)
 
 
-def _map_of(one: _Map, to: Renumbering) -> _Map:
+def _map_of(known: _Map, to: Renumbering) -> _Map:
     return replace(
-        one, estimate=estimate_of(one.estimate, to), placed=names_of(one.placed, to))
+        known, estimate=estimate_of(known.estimate, to), placed=names_of(known.placed, to))

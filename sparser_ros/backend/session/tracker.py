@@ -213,7 +213,7 @@ class Tracker:
         """
         treatment = verdict.treatment.excluding({
             **dict(self._store.treatment.quarantined), **dict(verdict.treatment.quarantined)})
-        if not any(one.open and one.known_ns for one in treatment.faults):
+        if not any(fault.open and fault.known_ns for fault in treatment.faults):
             return treatment
         graph = treatment.unbiased(self._store.whole)
         # By odometry alone: the ranges in question have no say in where their source is.
@@ -342,9 +342,9 @@ class Tracker:
         if self._verdict is not None:
             known = {(one.kind, one.subject, one.value) for one in self._verdict.findings}
             found = found + self._verdict.findings + tuple(
-                one for one in quarantine.findings(
+                finding for finding in quarantine.findings(
                     dict(self._store.treatment.quarantined), self._store.subjects())
-                if (one.kind, one.subject, one.value) not in known)
+                if (finding.kind, finding.subject, finding.value) not in known)
         if self._failure:
             found = (*found, Finding(
                 'audit_failed', 'map', f'the newest audit of the map failed: {self._failure}'))

@@ -90,8 +90,8 @@ def since_audit(
     usual = np.maximum(np.sum((1 - counts) * tally.cost, axis=0) / np.maximum(
         np.sum((1 - counts) * tally.degrees, axis=0), 1), 1.0)
     total, out, cost, degrees = (
-        np.sum(counts * one, axis=0)
-        for one in (tally.measurements, tally.rejected, tally.cost, tally.degrees))
+        np.sum(counts * column, axis=0)
+        for column in (tally.measurements, tally.rejected, tally.cost, tally.degrees))
     known = len(verdict.estimate.rotation)
     edges = rows['relative_poses']
     bent, bent_degrees = _bent(
@@ -153,8 +153,8 @@ def _tally(
             np.maximum.at(last, robot[good], end[chosen][good])
             cell = time[own] * count + robot[own]
             many, costs, refused = (
-                np.bincount(cell, one, minlength=3 * count).reshape(3, count)
-                for one in (None, value[own], weight[own] < rejected_weight))
+                np.bincount(cell, column, minlength=3 * count).reshape(3, count)
+                for column in (None, value[own], weight[own] < rejected_weight))
             total, out, cost = total + many, out + refused, cost + costs
             degrees = degrees + freedom[name] * many
     return _Tally(total, out, cost, degrees, last)

@@ -159,7 +159,8 @@ class _Tail:
             self._add_poses(begin, end)
             self._add_measurements(begin, end)
             rows = self._segments.of_pose[begin:end]
-            last = begin + np.array([np.flatnonzero(rows == one)[-1] for one in np.unique(rows)])
+            last = begin + np.array([
+                np.flatnonzero(rows == robot)[-1] for robot in np.unique(rows)])
             self._solver.update(
                 self._body(last[self._pose_placed[last]]), tolerance)
         first, solver = self._graph.n_landmarks, self._solver
