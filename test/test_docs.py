@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = sorted(path.name for path in (ROOT / 'sparser_ros').iterdir() if path.is_dir())
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 # dev/NAME.py writes its PAGE.
-GENERATED = ('parameters', 'reference', 'commands', 'messages', 'report_fields')
+GENERATED = ('parameters', 'reference', 'commands', 'messages')
 CODE_PAGES = [ROOT / 'docs' / f'{name}.md' for name in ('architecture', 'method')]
 
 

@@ -36,30 +36,18 @@ from ..graph import (
     empty,
 )
 from ..graph.graph import counted
-from ..graph.precision import (
-    kappa_from_covariance,
-    rotation_variance,
-    tau_from_covariance,
-    translation_variance,
-)
-from ..linalg.rotations import angle_to_matrix, quat_to_matrix
 from . import atomic
 from .chain import steps, turned
-from .line_records import (
-    LARGEST,
-    Block,
-    Lines,
-    as_blocks,
+from .graph_text import (
+    GraphReader,
+    GraphWriter,
+    dimension_of,
     number_texts,
-    pose_values,
-    read_lines,
-    read_records,
+    pose_texts,
     record_lines,
-    replace_values,
-    symmetric,
-    upper_diagonal,
-    value_texts,
+    vertex_values,
 )
+from .line_records import Block, Lines, as_blocks, read_records
 
 _I2 = '[I11 I12 I22]'
 _I3 = '[I11 I12 I13 I22 I23 I33]'
@@ -69,7 +57,7 @@ _STEP = 'dx dy dz qx qy qz qw'
 
 # Beside g2o's own: ranges of several authors, RTAB-Map's tags (EDGE_SE3), hdl_graph_slam's position
 # fixes (EDGE_SE3_PRIORXYZ), Vertigo's switchable loop closures.
-USAGE = {
+_USAGE = {
     2: (
         'VERTEX_SE2 id x y theta',
         'VERTEX_XY id x y',
@@ -100,7 +88,11 @@ USAGE = {
         'EDGE_RANGE_SE3_XYZ i j range [I11]',
     ),
 }
-GRAMMAR = {d: {usage.split()[0]: usage for usage in USAGE[d]} for d in USAGE}
+GRAMMAR = {d: {usage.split()[0]: usage for usage in _USAGE[d]} for d in _USAGE}
+POSE = {2: 'VERTEX_SE2', 3: 'VERTEX_SE3:QUAT'}
+POINT = {2: 'VERTEX_XY', 3: 'VERTEX_TRACKXYZ'}
+SIGHTING = {2: 'EDGE_SE2_XY', 3: 'EDGE_SE3_TRACKXYZ'}
+POSE_PRIOR = {2: 'EDGE_PRIOR_SE2', 3: 'EDGE_SE3_PRIOR'}
 RELATIVE = {
     2: ('EDGE_SE2', 'EDGE_SE2_SWITCHABLE'), 3: ('EDGE_SE3:QUAT', 'EDGE_SE3_SWITCHABLE', 'EDGE_SE3')}
 POINT_PRIORS = {
@@ -155,42 +147,25 @@ def rewrite_vertices(source: Path | str, target: Path | str, graph: Graph) -> No
 
     Vertices that the file lacks are put before its first line.
     """
-    reader = _G2oReader(Path(source))
-    original = reader.graph()
-    if (original.n_poses, original.n_landmarks) != (graph.n_poses, graph.n_landmarks):
-        raise GraphError(f'the graph to write was not read from {source}: it has other variables')
-    poses, landmarks = value_texts(graph)
-    pose_tag, point_tag = (USAGE[graph.dimension][k].split()[0] for k in (0, 1))
-    value, missing = {}, set(reader.endpoint)
-    for words in map(str.split, read_lines(Path(source))):
-        if words and words[0] in (pose_tag, point_tag):
-            # Ids may be written in several ways, such as 007.
-            end = reader.endpoint[int(words[1])]
-            value[words[1]] = poses[end] if end >= 0 else landmarks[~end]
-            missing.discard(int(words[1]))
-    lines = [
-        f'{pose_tag} {k} {poses[end]}' if end >= 0 else f'{point_tag} {k} {landmarks[~end]}'
-        for k, end in reader.endpoint.items() if k in missing]
-    lines += replace_values(source, {pose_tag: (1, 2), point_tag: (1, 2)}, value)
-    atomic.write_text(target, '\n'.join(lines) + '\n')
+    atomic.write_text(target, _G2oReader(Path(source)).rewritten(graph))
 
 
-class _G2oReader:
+class _G2oReader(GraphReader):
     """One file on its way to a graph."""
 
+    END, POSE, POINT = 1, POSE, POINT
+
     def __init__(self, path: Path) -> None:
-        self.path = path
         records = read_records(path)
         self.fixed = records.pop('FIX', Lines([], []))
-        self.dimension = _dimension(path, records)
-        grammar = GRAMMAR[self.dimension]
-        self.unused = {tag: records.pop(tag) for tag in list(records) if tag not in grammar}
-        self.blocks = as_blocks(path, records, grammar)
-        self.endpoint: dict[int, int] = {}
-        """Variables by their ids, filled by `graph`."""
+        # Offsets and plain ranges stand in files of either dimension.
+        own = {d: {tag: usage for tag, usage in GRAMMAR[d].items() if tag != 'PARAMS_SE3OFFSET'}
+               for d in GRAMMAR}
+        d = dimension_of(path, records, own, 'expected a pose graph, with VERTEX and EDGE lines')
+        self.unused = {tag: records.pop(tag) for tag in list(records) if tag not in GRAMMAR[d]}
+        super().__init__(path, d, as_blocks(path, records, GRAMMAR[d]))
 
     def graph(self) -> Graph:
-        """The graph; FormatError with file and line for anything that is not as it must be."""
         d = self.dimension
         robots, poses = self._poses()
         landmarks = self._landmarks()
@@ -198,22 +173,39 @@ class _G2oReader:
             graph = Graph(
                 d, robots, poses, landmarks,
                 relative_poses=self._relative_poses(poses),
-                sightings=self._sightings(),
-                ranges=self._ranges(),
-                pose_priors=self._pose_priors(),
-                point_priors=self._point_priors(),
+                sightings=concatenated([
+                    empty(Sightings, d), *map(self._sightings, self.some(SIGHTING[d]))]),
+                ranges=concatenated([empty(Ranges, d), *map(self._ranges, self.some(*RANGES))]),
+                pose_priors=concatenated([
+                    empty(PosePriors, d), *map(self._pose_priors, self.some(POSE_PRIOR[d]))]),
+                point_priors=concatenated([empty(PointPriors, d), *map(
+                    self._point_priors, self.some(*POINT_PRIORS[d]))]),
                 name=self.path.stem,
                 remarks=tuple(self._remarks()),
             )
         return self._with_fixed(graph)
+
+    def key(self, word: str) -> int:
+        # Ids may be written in several ways, such as 007.
+        return int(word)
+
+    def keys(self, block: Block, field: int) -> list[int]:
+        return block.integers(field).tolist()
+
+    def covariance(self, block: Block, noise: Array, what: str) -> Array:
+        # A determinant of 0 beside eigenvalues above 0 is their rounding.
+        block.require(
+            (np.linalg.eigvalsh(noise)[:, 0] > 0) & (np.linalg.det(noise) != 0),
+            f'expected a positive definite {what} block in the information matrix')
+        return np.asarray(np.linalg.inv(noise))
 
     def _remarks(self) -> Iterator[str]:
         """Sentences on what was left out or assumed, one per keyword."""
         for tag, lines in self.unused.items():
             yield (f'{_told(lines.numbers, tag[:40])} left out: sparser has no such variable '
                    'or measurement')
-        vertices = self.blocks.get(USAGE[self.dimension][1].split()[0], ())
-        missing = sum(end < 0 for end in self.endpoint.values()) - len(vertices)
+        missing = sum(end < 0 for end in self.endpoint.values()) - len(
+            self.blocks.get(POINT[self.dimension], ()))
         if missing:
             yield f'{counted(missing, "landmark")} without a VERTEX line, known from measurements'
         for tag, block in self.blocks.items():
@@ -227,25 +219,20 @@ class _G2oReader:
     def _poses(self) -> tuple[tuple[str, ...], Poses]:
         """Robots and poses in the order of ids; poses that only edges name start at identity."""
         d = self.dimension
-        tag = USAGE[d][0].split()[0]
-        vertices = self.blocks.get(tag)
-        ids = [np.zeros(0, dtype=np.int64)]
-        if vertices is not None:
-            ids.append(vertices.integers(1))
-            self._once(vertices)
-        for edges in self._some(*RELATIVE[d]):
+        vertices = self.some(POSE[d])
+        ids = [np.zeros(0, dtype=np.int64), *map(self._once, vertices)]
+        for edges in self.some(*RELATIVE[d]):
             ids += [edges.integers(1), edges.integers(2)]
         index = np.unique(np.concatenate(ids))
         if not len(index):
-            raise FormatError(self.path, None, f'expected a pose graph, with {tag} lines')
+            raise FormatError(self.path, None, f'expected a pose graph, with {POSE[d]} lines')
         robots, robot, number, order = _owners(index, np.isin(index, self._tags()))
-        index = index[order]
         n = len(index)
         rotation, translation = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
-        self.endpoint.update(zip(index.tolist(), range(n), strict=True))
-        if vertices is not None:
-            row = self._endpoints(vertices, 1, 'pose')
-            rotation[row], translation[row] = self._values(vertices, 2)
+        self.endpoint.update(zip(index[order].tolist(), range(n), strict=True))
+        for block in vertices:
+            row = self.ends(block, 0, 'pose')
+            rotation[row], translation[row] = self.values(block)
         return robots, Poses(robot, number, np.zeros(n, dtype=np.int64), rotation, translation)
 
     def _tags(self) -> Index:
@@ -258,110 +245,87 @@ class _G2oReader:
 
     def _landmarks(self) -> Landmarks:
         """Landmarks in the order of the file; those that only measurements name start at 0."""
-        d = self.dimension
-        block = self.blocks.get(USAGE[d][1].split()[0])
         ids: list[int] = []
-        position = np.zeros((0, d))
-        if block is not None:
-            ids, position = block.integers(1).tolist(), block.numbers(2, d)
-            self._once(block)
+        position = np.zeros((0, self.dimension))
+        for block in self.some(POINT[self.dimension]):
+            ids, position = self._once(block).tolist(), self.position(block)
             for row, k in enumerate(ids):
                 if self.endpoint.setdefault(k, ~row) != ~row:
                     block.fail(row, f'expected every id once, got {k} for a pose and a landmark')
-        for block in self._some(*ENDS):
+        for block in self.some(*ENDS):
             for field, kind in enumerate(ENDS[block.tag], start=1):
                 named = [] if kind == 'pose' else np.unique(block.integers(field)).tolist()
                 for k in named:
                     if k not in self.endpoint:
                         self.endpoint[k] = ~len(ids)
                         ids.append(k)
-        position = np.concatenate([position, np.zeros((len(ids) - len(position), d))])
+        position = np.concatenate([position, np.zeros((len(ids) - len(position), self.dimension))])
         names = tuple(
-            f'{_letters(k >> LETTER_SHIFT)}{k & (1 << LETTER_SHIFT) - 1}'
-            if _letters(k >> LETTER_SHIFT) else f'L{k}' for k in ids)
+            f'{letters}{k & (1 << LETTER_SHIFT) - 1}'
+            if (letters := _letters(k >> LETTER_SHIFT)) else f'L{k}' for k in ids)
         if len(set(names)) < len(names):
             names = tuple(f'L{k}' for k in ids)
         return Landmarks(names, position, np.zeros(len(ids), dtype=bool))
+
+    def _once(self, block: Block) -> Index:
+        """Ids of vertices."""
+        ids = block.integers(1)
+        different, count = np.unique(ids, return_counts=True)
+        if np.any(count > 1):
+            twice = different[np.argmax(count > 1)]
+            block.fail(int(np.flatnonzero(ids == twice)[1]),
+                       f'expected every id once, got {twice} again')
+        return ids
 
     # -- measurements ------------------------------------------------------------------------
 
     def _relative_poses(self, poses: Poses) -> RelativePoses:
         """Steps between a robot's neighbours are odometry, in whichever direction."""
-        d = self.dimension
-        tables = [empty(RelativePoses, d)]
-        for block in self._some(*RELATIVE[d]):
-            i, j = self._endpoints(block, 1, 'pose'), self._endpoints(block, 2, 'pose')
-            block.require(i != j, 'expected two different poses')
-            first = 4 if 'switch' in block.fields else 3
-            rotation, translation = self._values(block, first)
-            kappa, tau = self._weights(block, first + (3 if d == 2 else 7))
-            tables.append(RelativePoses(
-                i, j, rotation, translation, kappa, tau, np.full(len(i), first == 3),
-                np.zeros(len(i), dtype=np.int64)))
-        table = concatenated(tables)
+        table = concatenated([empty(RelativePoses, self.dimension), *(
+            self.relative_poses(block, odometry='switch' not in block.fields)
+            for block in self.some(*RELATIVE[self.dimension]))])
         forward, back = steps(poses, np.arange(len(poses)), table.i, table.j)
         back &= table.odometry
         return turned(table.replaced(odometry=table.odometry & (forward | back)), back)
 
-    def _sightings(self) -> Sightings:
-        d = self.dimension
-        block = self.blocks.get('EDGE_SE2_XY' if d == 2 else 'EDGE_SE3_TRACKXYZ')
-        if block is None:
-            return empty(Sightings, d)
-        first = 3 if d == 2 else 4
-        seen = block.numbers(first, d)
-        if d == 3:
-            turn, move = self._offsets(block, 3)
-            seen = np.einsum('kij,kj->ki', turn, seen) + move
-        return Sightings(
-            self._endpoints(block, 1, 'pose'), self._endpoints(block, 2, 'landmark'), seen,
-            self._point_weights(block, first + d), np.zeros(len(block), dtype=np.int64))
+    def _sightings(self, block: Block) -> Sightings:
+        table = self.sightings(block, 'landmark')
+        if self.dimension == 2:
+            return table
+        turn, move = self._offsets(block)
+        return table.replaced(
+            translation=np.einsum('kij,kj->ki', turn, table.translation) + move)
 
-    def _ranges(self) -> Ranges:
-        d = self.dimension
-        tables = [empty(Ranges, d)]
-        for block in self._some(*RANGES):
-            source, target = (
-                self._endpoints(block, field, kind)
-                for field, kind in enumerate(ENDS.get(block.tag, ('pose', 'pose')), start=1))
-            block.require(source != target, 'expected two different variables')
-            distance, information = block.numbers(3, 1)[:, 0], block.numbers(4, 1, LARGEST)[:, 0]
-            block.require(distance > 0, 'expected a range > 0 m')
-            lever = np.zeros((len(block), d))
-            tables.append(Ranges(
-                source, target, lever, lever, distance, block.weights(information),
-                np.zeros(len(block), dtype=np.int64)))
-        return concatenated(tables)
+    def _ranges(self, block: Block) -> Ranges:
+        table = self.ranges(block, ENDS.get(block.tag, ('pose', 'pose')))
+        block.weights(table.precision)
+        return table
 
-    def _pose_priors(self) -> PosePriors:
-        d = self.dimension
-        block = self.blocks.get('EDGE_PRIOR_SE2' if d == 2 else 'EDGE_SE3_PRIOR')
-        if block is None:
-            return empty(PosePriors, d)
-        first = 2 if d == 2 else 3
-        rotation, translation = self._values(block, first)
-        kappa, tau = self._weights(block, first + (3 if d == 2 else 7))
-        if d == 3:
-            # The prior is on the sensor: T_map_body = T_map_sensor * inverse(T_body_sensor).
-            turn, move = self._offsets(block, 2)
-            rotation = rotation @ np.swapaxes(turn, 1, 2)
-            translation = translation - np.einsum('kij,kj->ki', rotation, move)
-        return PosePriors(
-            self._endpoints(block, 1, 'pose'), rotation, translation, kappa, tau,
-            np.zeros(len(block), dtype=np.int64))
+    def _pose_priors(self, block: Block) -> PosePriors:
+        table = self.pose_priors(block)
+        if self.dimension == 2:
+            return table
+        # The prior is on the sensor: T_map_body = T_map_sensor * inverse(T_body_sensor).
+        turn, move = self._offsets(block)
+        rotation = table.rotation @ np.swapaxes(turn, 1, 2)
+        return table.replaced(rotation=rotation, translation=table.translation - np.einsum(
+            'kij,kj->ki', rotation, move))
 
-    def _point_priors(self) -> PointPriors:
-        d = self.dimension
-        tables = [empty(PointPriors, d)]
-        for block in self._some(*POINT_PRIORS[d]):
-            first, lever = 2, np.zeros((len(block), d))
-            if 'paramId' in block.fields:
-                first, lever = 3, self._offsets(block, 2)[1]
-            tables.append(PointPriors(
-                self._endpoints(block, 1, ENDS.get(block.tag, ('pose',))[0]), lever,
-                block.numbers(first, d), self._point_weights(block, first + d),
-                np.zeros(len(block), dtype=np.int64)))
-        return concatenated(tables)
+    def _point_priors(self, block: Block) -> PointPriors:
+        table = self.point_priors(block, ENDS.get(block.tag, ('pose',))[0])
+        if 'paramId' not in block.fields:
+            return table
+        return table.replaced(lever=self._offsets(block)[1])
+
+    def _offsets(self, block: Block) -> tuple[Array, Array]:
+        """T_body_sensor of the records' parameter ids."""
+        field, params = block.place('paramId'), self.blocks.get('PARAMS_SE3OFFSET')
+        known = {} if params is None else {k: r for r, k in enumerate(params.integers(1).tolist())}
+        rows = np.array([known.get(k, -1) for k in block.integers(field).tolist()])
+        if params is None or np.any(rows < 0):
+            block.expected('the id of a PARAMS_SE3OFFSET line', int(np.argmin(rows)), field)
+        rotation, translation = self.values(params)
+        return rotation[rows], translation[rows]
 
     def _with_fixed(self, graph: Graph) -> Graph:
         """Apply FIX: landmarks become known; one pose alone is a choice of frame."""
@@ -389,69 +353,6 @@ class _G2oReader:
                 'FIX: expected at most one fixed pose, and none beside priors or fixed '
                 'landmarks; give poses that are known a prior (EDGE_PRIOR_SE2, EDGE_SE3_PRIOR)')
         return graph
-
-    # -- fields ------------------------------------------------------------------------------
-
-    def _once(self, block: Block) -> None:
-        ids, count = np.unique(block.integers(1), return_counts=True)
-        if np.any(count > 1):
-            again = ids[np.argmax(count > 1)]
-            row = int(np.flatnonzero(block.integers(1) == again)[1])
-            block.fail(row, f'expected every id once, got {again} again')
-
-    def _some(self, *tags: str) -> list[Block]:
-        """The records of the keywords that the file has."""
-        return [self.blocks[tag] for tag in tags if tag in self.blocks]
-
-    def _endpoints(self, block: Block, field: int, kind: str) -> Index:
-        ids = block.integers(field).tolist()
-        endpoint = [self.endpoint.get(k) for k in ids]
-        for row, value in enumerate(endpoint):
-            if value is None or (kind and (value >= 0) != (kind == 'pose')):
-                block.expected(f'the id of a {kind or "variable"}', row, field)
-        return np.array(endpoint, dtype=np.int64)
-
-    def _offsets(self, block: Block, field: int) -> tuple[Array, Array]:
-        """T_body_sensor of the records' parameter ids."""
-        params = self.blocks.get('PARAMS_SE3OFFSET')
-        known = {} if params is None else {k: r for r, k in enumerate(params.integers(1).tolist())}
-        rows = np.array([known.get(k, -1) for k in block.integers(field).tolist()])
-        if params is None or np.any(rows < 0):
-            block.expected('the id of a PARAMS_SE3OFFSET line', int(np.argmin(rows)), field)
-        rotation, translation = self._values(params, 2)
-        return rotation[rows], translation[rows]
-
-    def _values(self, block: Block, first: int) -> tuple[Array, Array]:
-        """Rotations and translations that start at a field."""
-        values = block.numbers(first, 3)
-        if self.dimension == 2:
-            return angle_to_matrix(values[:, 2]), values[:, :2].copy()
-        return quat_to_matrix(block.quaternions(first + 3)), values
-
-    def _weights(self, block: Block, first: int) -> tuple[Array, Array]:
-        """Rotation and translation weights of information matrices that start at a field."""
-        d = self.dimension
-        size = 3 * (d - 1)
-        information = symmetric(block.numbers(first, size * (size + 1) // 2, LARGEST), size)
-        return (
-            block.weights(kappa_from_covariance(
-                self._inverse(block, information[:, d:, d:], 'rotation'))),
-            block.weights(tau_from_covariance(
-                self._inverse(block, information[:, :d, :d], 'translation'))),
-        )
-
-    def _point_weights(self, block: Block, first: int) -> Array:
-        d = self.dimension
-        information = symmetric(block.numbers(first, d * (d + 1) // 2, LARGEST), d)
-        return block.weights(tau_from_covariance(self._inverse(block, information, 'position')))
-
-    @staticmethod
-    def _inverse(block: Block, information: Array, what: str) -> Array:
-        # A determinant of 0 beside eigenvalues above 0 is their rounding.
-        block.require(
-            (np.linalg.eigvalsh(information)[:, 0] > 0) & (np.linalg.det(information) != 0),
-            f'expected a positive definite {what} block in the information matrix')
-        return np.asarray(np.linalg.inv(information))
 
 
 def _owners(ids: Index, tags: Mask) -> tuple[tuple[str, ...], Index, Index, Index]:
@@ -486,44 +387,24 @@ def _told(numbers: Sequence[int], tag: str) -> str:
     return f'{len(numbers)} lines {tag} (first: line {numbers[0]}) are'
 
 
-def _dimension(path: Path, records: dict[str, Lines]) -> int:
-    """The dimension that the keywords of a file agree on."""
-    first = {}
-    for d, other in ((2, 3), (3, 2)):
-        own = [records[tag].numbers[0] for tag in records
-               if tag in GRAMMAR[d] and tag not in GRAMMAR[other] and tag != 'PARAMS_SE3OFFSET']
-        if own:
-            first[d] = min(own)
-    if len(first) == 2:
-        raise FormatError(
-            path, max(first.values()), 'expected one dimension, got 2D and 3D records in one file')
-    if not first:
-        if records:
-            as_blocks(path, records, {**GRAMMAR[2], **GRAMMAR[3]})
-        raise FormatError(path, None, 'expected a pose graph, with VERTEX and EDGE lines')
-    return next(iter(first))
-
-
-class _G2oWriter:
+class _G2oWriter(GraphWriter):
     """One graph on its way to lines."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.plane = graph.dimension == 2
         keys = np.array([0] if graph.robots == ('A',) else list(map(_key, graph.robots)))
-        self.poses = (keys[graph.poses.robot] + graph.poses.index).tolist()
-        self.landmarks = _landmark_ids(
-            graph.landmarks.names, self.poses, _KEYED if np.any(keys) else _NUMBERED)
+        poses = (keys[graph.poses.robot] + graph.poses.index).tolist()
+        landmarks = _landmark_ids(
+            graph.landmarks.names, poses, _KEYED if np.any(keys) else _NUMBERED)
+        super().__init__(graph, poses, landmarks, information=True)
         self.offsets: list[tuple[float, ...]] = []
 
     def records(self) -> Iterator[str]:
-        graph, plane = self.graph, self.plane
-        poses, landmarks = value_texts(graph)
-        yield from record_lines('VERTEX_SE2' if plane else 'VERTEX_SE3:QUAT', self.poses, poses)
-        yield from record_lines(
-            'VERTEX_XY' if plane else 'VERTEX_TRACKXYZ', self.landmarks, landmarks)
+        graph, d = self.graph, self.graph.dimension
+        poses, landmarks = vertex_values(graph)
+        yield from record_lines(POSE[d], self.poses, poses)
+        yield from record_lines(POINT[d], self.landmarks, landmarks)
         fixed = np.flatnonzero(graph.landmarks.fixed)
-        yield from record_lines('FIX', [self.landmarks[k] for k in fixed])
+        yield from record_lines('FIX', self.names(~fixed))
         edges = list(self._edges())
         for number, offset in enumerate(self.offsets):
             values = ' '.join(map(repr, offset))
@@ -531,63 +412,43 @@ class _G2oWriter:
         yield from edges
 
     def _edges(self) -> Iterator[str]:
-        graph, plane, d = self.graph, self.plane, self.graph.dimension
+        graph, d = self.graph, self.graph.dimension
         rel, see, ranges = graph.relative_poses, graph.sightings, graph.ranges
         pose, point = graph.pose_priors, graph.point_priors
-        body = self._offset(np.zeros((max(len(see), len(pose)), d)))
         yield from record_lines(
-            'EDGE_SE2' if plane else 'EDGE_SE3:QUAT', self._names(rel.i), self._names(rel.j),
-            number_texts(pose_values(rel.rotation, rel.translation)),
-            self._pose_information(rel.kappa, rel.tau))
+            RELATIVE[d][0], self.names(rel.i), self.names(rel.j),
+            pose_texts(rel.rotation, rel.translation), self.pose_noise(rel.kappa, rel.tau))
         yield from record_lines(
-            'EDGE_SE2_XY' if plane else 'EDGE_SE3_TRACKXYZ', self._names(see.i),
-            self._names(see.point), *([] if plane else [body[: len(see)]]),
-            number_texts(see.translation), self._point_information(see.tau))
+            SIGHTING[d], self.names(see.i), self.names(see.point),
+            *self._offset(np.zeros_like(see.translation)), number_texts(see.translation),
+            self.point_noise(see.tau))
         yield from record_lines(
-            'EDGE_RANGE', self._names(ranges.source), self._names(ranges.target),
+            'EDGE_RANGE', self.names(ranges.source), self.names(ranges.target),
             number_texts(np.column_stack([ranges.distance_m, ranges.precision])))
         yield from record_lines(
-            'EDGE_PRIOR_SE2' if plane else 'EDGE_SE3_PRIOR', self._names(pose.i),
-            *([] if plane else [body[: len(pose)]]),
-            number_texts(pose_values(pose.rotation, pose.translation)),
-            self._pose_information(pose.kappa, pose.tau))
+            POSE_PRIOR[d], self.names(pose.i), *self._offset(np.zeros_like(pose.translation)),
+            pose_texts(pose.rotation, pose.translation), self.pose_noise(pose.kappa, pose.tau))
         on_pose = point.point >= 0
         fix, mark = point.take(on_pose), point.take(~on_pose)
-        if plane and np.any(fix.lever):
+        if d == 2 and np.any(fix.lever):
             raise GraphError('a 2D .g2o file cannot hold antennas; write a .pyfg file')
         yield from record_lines(
-            'EDGE_PRIOR_SE2_XY' if plane else 'EDGE_SE3_XYZ_PRIOR', self._names(fix.point),
-            *([] if plane else [self._offset(fix.lever)]),
-            number_texts(fix.position), self._point_information(fix.precision))
+            POINT_PRIORS[d][0], self.names(fix.point), *self._offset(fix.lever),
+            number_texts(fix.position), self.point_noise(fix.precision))
         yield from record_lines(
-            'EDGE_PRIOR_XY' if plane else 'EDGE_POINTXYZ_PRIOR', self._names(mark.point),
-            number_texts(mark.position), self._point_information(mark.precision))
+            POINT_PRIORS[d][-1], self.names(mark.point), number_texts(mark.position),
+            self.point_noise(mark.precision))
 
-    def _offset(self, lever: Array) -> list[int]:
-        """Ids of PARAMS_SE3OFFSET lines, one per distinct lever arm; the plane has none."""
-        numbers: list[int] = []
-        if self.plane:
-            return numbers
+    def _offset(self, lever: Array) -> list[list[int]]:
+        """A column of ids of PARAMS_SE3OFFSET lines, one per distinct lever arm; none in 2D."""
+        if lever.shape[1] == 2:
+            return []
+        column = []
         for row in map(tuple, lever.tolist()):
             if row not in self.offsets:
                 self.offsets.append(row)
-            numbers.append(self.offsets.index(row))
-        return numbers
-
-    def _names(self, endpoint: Index) -> list[int]:
-        return [self.poses[e] if e >= 0 else self.landmarks[~e] for e in endpoint.tolist()]
-
-    def _pose_information(self, kappa: Array, tau: Array) -> list[str]:
-        if np.any(kappa <= 0):
-            raise GraphError('a .g2o file cannot hold kappa = 0; use a position prior')
-        d = self.graph.dimension
-        turn = (1 / rotation_variance(kappa, d))[:, None].repeat(1 if d == 2 else 3, axis=1)
-        move = (1 / translation_variance(tau))[:, None].repeat(d, axis=1)
-        return number_texts(upper_diagonal(np.column_stack([move, turn])))
-
-    def _point_information(self, precision: Array) -> list[str]:
-        move = (1 / translation_variance(precision))[:, None].repeat(self.graph.dimension, axis=1)
-        return number_texts(upper_diagonal(move))
+            column.append(self.offsets.index(row))
+        return [column]
 
 
 def _key(letters: str) -> int:

@@ -1,4 +1,4 @@
-"""Line records of graph files: one keyword and a fixed number of fields per line, read and written.
+"""Line records of graph files: one keyword and a fixed number of fields per line.
 
 Fields are converted a whole column at a time; only when that fails are lines looked at one by
 one, to name the first faulty line and field.
@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import FormatError
-from ..graph import Graph
 from ..graph.measurements.table import MOST_LENGTH_M
-from ..linalg.rotations import matrix_to_angle, matrix_to_quat
 
 LONGEST_M = MOST_LENGTH_M / 10
 """Lengths in a file lie below this: what two of them make is none that a graph refuses."""
 LARGEST = MOST_LENGTH_M**2
 """Weights, variances and information in a file lie below this, and weights above its inverse."""
-_COMMENT = re.compile(r'(?<!\S)#.*')
+COMMENT = re.compile(r'(?<!\S)#.*')
 """From a # at the start of a line or after a space: a name may hold one."""
 
 
@@ -50,6 +48,10 @@ class Block:
     def tag(self) -> str:
         return self.fields[0]
 
+    def place(self, *names: str) -> int:
+        """Number of the field with one of these names."""
+        return next(k for k, name in enumerate(self.fields) if name in names)
+
     def words(self, field: int) -> list[str]:
         """One text field of every record."""
         return self.tokens[field :: len(self.fields)]
@@ -58,12 +60,7 @@ class Block:
         """(n, count): numbers below `most` of adjacent fields; FormatError at the first bad."""
         values = np.empty((len(self), count))
         for k in range(count):
-            words = self.words(first + k)
-            try:
-                values[:, k] = list(map(float, words))
-            except ValueError:
-                row = next(r for r, word in enumerate(words) if not _is_number(word))
-                self.expected('a number', row, first + k)
+            values[:, k] = self.converted(float, first + k, 'a number')
         good = np.abs(values) < most
         if not np.all(good):
             row, k = np.argwhere(~good)[0]
@@ -74,30 +71,31 @@ class Block:
 
     def integers(self, field: int) -> Index:
         """(n,): one field of non-negative integers."""
+        values = self.converted(int, field, 'an integer')
+        if min(values) < 0:
+            self.expected('an integer >= 0', values.index(min(values)), field)
+        if max(values) >= 2**63:
+            self.expected('an integer below 2^63', values.index(max(values)), field)
+        return np.array(values, dtype=np.int64)
+
+    def converted(self, kind: Callable[[str], Any], field: int, what: str) -> list[Any]:
+        """One field of every record; FormatError at the first that `kind` refuses."""
         words = self.words(field)
         try:
-            values = np.array(list(map(int, words)), dtype=np.int64)
-        except (ValueError, OverflowError):
-            row = next(r for r, word in enumerate(words) if not _is_index(word))
-            self.expected(
-                'an integer below 2^63' if words[row].isdecimal() else 'an integer', row, field)
-        if np.any(values < 0):
-            self.expected('an integer >= 0', int(np.argmax(values < 0)), field)
-        return values
+            return list(map(kind, words))
+        except ValueError:
+            for row, word in enumerate(words):
+                try:
+                    kind(word)
+                except ValueError:
+                    self.expected(what, row, field)
+            raise
 
     def weights(self, values: Array) -> Array:
         """The weights (n,) as they are; FormatError at the first that no noise can have."""
         self.require(
             (values > 1 / LARGEST) & (values < LARGEST),
             f'expected standard deviations from {LARGEST**-0.5:g} to {LARGEST**0.5:g}')
-        return values
-
-    def quaternions(self, first: int) -> Array:
-        """(n, 4): x y z w of any norm but 0."""
-        values = self.numbers(first, 4)
-        self.require(
-            np.linalg.norm(values, axis=1) > 1e-6,
-            'expected a quaternion x y z w of norm 1, got one of norm 0')
         return values
 
     def expected(self, what: str, row: int, field: int) -> NoReturn:
@@ -123,12 +121,12 @@ class Lines:
     texts: list[str]
 
 
-def read_records(path: Path | str) -> dict[str, Lines]:
+def read_records(path: Path) -> dict[str, Lines]:
     """The lines of a file by keyword, without blank lines and comments."""
     records: dict[str, Lines] = {}
-    for number, line in enumerate(read_lines(Path(path)), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if '#' in line:
-            line = _COMMENT.sub('', line)
+            line = COMMENT.sub('', line)
         head = line.split(None, 1)
         if not head:
             continue
@@ -157,27 +155,6 @@ def as_blocks(
     return {tag: _block(path, grammar[tag], lines) for tag, lines in records.items()}
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file without their ends; FormatError when it cannot be read.
-
-    Byte order marks are dropped. Bytes that are no UTF-8 (comments of old editors) are Latin-1.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FormatError(path, None, f'cannot be read: {error.strerror or error}') from None
-    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = data.decode('utf-16' if wide else 'utf-8-sig')
-    except UnicodeDecodeError:
-        text = data.decode('latin-1')
-    lines = text.replace('\r\n', '\n').replace('\r', '\n').split('\n')
-    if '\0' in text:
-        row = next(k for k, line in enumerate(lines) if '\0' in line)
-        raise FormatError(path, row + 1, 'is not a text file: a byte of value 0')
-    return lines if lines[-1] else lines[:-1]
-
-
 def _block(path: Path, usage: str, lines: Lines) -> Block:
     required, _, information = usage.rstrip(']').partition('[')
     fields = (*required.split(), *information.split())
@@ -200,76 +177,22 @@ def _block(path: Path, usage: str, lines: Lines) -> Block:
     return Block(path, fields, lines.numbers, tokens, tuple(short))
 
 
-def replace_values(
-    path: Path | str, tags: Mapping[str, tuple[int, int]], value: Mapping[str, str]
-) -> Iterator[str]:
-    """The lines of a file with the values of vertex lines replaced, all other lines as they are.
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file without their ends; FormatError when it cannot be read.
 
-    `tags` maps a vertex keyword to (field of the name, first field of the value); `value` maps a
-    name to the text of its new value.
+    Byte order marks are dropped. Bytes that are no UTF-8 (comments of old editors) are Latin-1.
     """
-    for line in read_lines(Path(path)):
-        words = line.split()
-        if words and words[0] in tags:
-            name, first = tags[words[0]]
-            yield ' '.join([*words[:first], value[words[name]], *_COMMENT.findall(line)])
-        else:
-            yield line
-
-
-def symmetric(upper: Array, size: int) -> Array:
-    """(k, size, size) matrices of upper triangles given row by row, (k, size (size + 1) / 2)."""
-    row, column = np.triu_indices(size)
-    matrix = np.empty((len(upper), size, size))
-    matrix[:, row, column] = upper
-    matrix[:, column, row] = upper
-    return matrix
-
-
-def upper_diagonal(diagonal: Array) -> Array:
-    """(k, size (size + 1) / 2): upper triangles, row by row, of diagonal matrices (k, size)."""
-    size = diagonal.shape[1]
-    row, column = np.triu_indices(size)
-    return np.where(row == column, diagonal[:, row], 0.0)
-
-
-def value_texts(graph: Graph) -> tuple[list[str], list[str]]:
-    """Values of all poses and of all landmarks as the fields of their vertex lines."""
-    return (
-        number_texts(pose_values(graph.poses.rotation, graph.poses.translation)),
-        number_texts(graph.landmarks.position),
-    )
-
-
-def pose_values(rotation: Array, translation: Array) -> Array:
-    """(k, 3): x y theta, or (k, 7): x y z qx qy qz qw."""
-    if translation.shape[1] == 2:
-        return np.column_stack([translation, matrix_to_angle(rotation)])
-    return np.column_stack([translation, matrix_to_quat(rotation)])
-
-
-def number_texts(values: Array) -> list[str]:
-    """Rows of numbers, each the shortest text that reads back as the same float."""
-    return [' '.join(map(repr, row)) for row in values.tolist()]
-
-
-def record_lines(tag: str, *columns: Sequence[object]) -> Iterator[str]:
-    """A line for each row of the columns, behind its keyword."""
-    for fields in zip(*columns, strict=True):
-        yield ' '.join((tag, *map(str, fields)))
-
-
-def _is_number(word: str) -> bool:
     try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_index(word: str) -> bool:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FormatError(path, None, f'cannot be read: {error.strerror or error}') from None
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        np.int64(int(word))
-    except (ValueError, OverflowError):
-        return False
-    return True
+        text = data.decode('utf-16' if wide else 'utf-8-sig')
+    except UnicodeDecodeError:
+        text = data.decode('latin-1')
+    lines = text.replace('\r\n', '\n').replace('\r', '\n').split('\n')
+    if '\0' in text:
+        row = next(k for k, line in enumerate(lines) if '\0' in line)
+        raise FormatError(path, row + 1, 'is not a text file: a byte of value 0')
+    return lines if lines[-1] else lines[:-1]

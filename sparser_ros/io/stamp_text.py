@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
+
+from ..array_types import Index
 
 SECOND = 1_000_000_000
 NANOSECONDS_ABOVE = 1e14
@@ -33,20 +34,13 @@ def parse_stamp(text: str) -> int:
     return stamp
 
 
-def parse_stamps(texts: Iterable[str]) -> list[int]:
-    """Stamps of a column; equal texts, such as the zeros of files without times, cost nothing."""
-    known: dict[str, int] = {}
-    stamps = []
-    for text in texts:
-        stamp = known.get(text)
-        if stamp is None:
-            stamp = known[text] = parse_stamp(text)
-        stamps.append(stamp)
-    return stamps
-
-
 def format_stamp(stamp_ns: int) -> str:
     """Seconds with nine decimals."""
     sign = '-' if stamp_ns < 0 else ''
     seconds, rest = divmod(abs(stamp_ns), SECOND)
     return f'{sign}{seconds}.{rest:09d}'
+
+
+def format_stamps(stamps_ns: Index) -> list[str]:
+    """The same of a column."""
+    return [format_stamp(stamp) for stamp in stamps_ns.tolist()]

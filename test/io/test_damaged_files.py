@@ -14,7 +14,7 @@ from graphs import random_graph
 from sparser_ros.config import FormatError
 from sparser_ros.graph import cost, empty, estimate_of
 from sparser_ros.graph.measurements import Ranges
-from sparser_ros.io import bal, beacon_file, graph_file
+from sparser_ros.io import beacon_file, graph_file
 from sparser_ros.io.beacon_file import SavedBeacon
 from sparser_ros.io.pyfg import sidecar_path
 
@@ -97,26 +97,6 @@ def test_graph_files(tmp_path, suffix, d):
             assert graph_file.read(out).n_poses == graph.n_poses, seed
         assert time.perf_counter() - start < LONGEST_S, seed
     assert COUNT // 20 < read < COUNT // 2
-
-
-@pytest.mark.filterwarnings('error')
-def test_bundle_adjustment_files(tmp_path):
-    path = tmp_path / 'g.txt'
-    camera = '\n'.join(['0.01', '-0.02', '0', '0.1', '0', '-5', '500', '-1e-3', '1e-6'])
-    whole = '2 2 3\n0 0 3 4\n1 0 -5 8\n1 1 7 2\n' + f'{camera}\n{camera}\n0.5\n1\n2\n1\n2\n1\n'
-    read = 0
-    for seed in range(COUNT):
-        path.write_bytes(damaged(random.Random(seed), whole.encode()))
-        start = time.perf_counter()
-        try:
-            graph = bal.read(path).validate()
-        except FormatError as error:
-            assert str(error).startswith(f'{path}:') and error.line, seed
-        else:
-            read += 1
-            assert np.isfinite(cost(graph, estimate_of(graph))), seed
-        assert time.perf_counter() - start < LONGEST_S, seed
-    assert COUNT // 20 < read < COUNT
 
 
 @pytest.mark.filterwarnings('error')

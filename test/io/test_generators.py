@@ -1,16 +1,13 @@
-"""Problem classes: what the generators plant, the solver finds; BAL files."""
-
-from pathlib import Path
+"""Problem classes: what the generators plant, the solver finds."""
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from sparser_ros.config import FormatError, SolverConfig
-from sparser_ros.graph import Graph, cost, estimate_of
-from sparser_ros.io import bal
+from sparser_ros.config import SolverConfig
+from sparser_ros.graph import cost, estimate_of
 from sparser_ros.io.generators import network_of, scene, sensor_network, sphere
-from sparser_ros.linalg.rotations import aligned_errors, matrix_to_rotvec
+from sparser_ros.linalg.rotations import aligned_errors
 from sparser_ros.solver import solve
 
 RANDOM = SolverConfig(init='random', rank=5, cost_tolerance=1e-9)
@@ -82,58 +79,3 @@ def test_scene_sees_every_point_twice_from_cameras_with_three_points():
     assert np.bincount(~see.point).min() >= 2
     assert np.bincount(see.i).min() >= 3
     assert np.all(see.translation[:, 2] > 0)
-
-
-def write_bal(path: Path, graph: Graph, distortion: float) -> None:
-    """A BAL file of a scene: cameras look along -z there, pixels without noise."""
-    flip = np.diag([1.0, -1.0, -1.0])
-    pose, see = graph.poses, graph.sightings
-    turn = flip @ np.swapaxes(pose.rotation, 1, 2)
-    shift = -np.einsum('kij,kj->ki', turn, pose.translation)
-    inside = np.einsum('kij,kj->ki', turn[see.i], graph.landmarks.position[~see.point])
-    inside += shift[see.i]
-    plane = -inside[:, :2] / inside[:, 2:]
-    square = np.sum(plane**2, axis=1, keepdims=True)
-    pixel = 500 * plane * (1 + distortion * square + 0.5 * distortion * square**2)
-    lines = [f'{graph.n_poses} {graph.n_landmarks} {len(see)}']
-    lines += [f'{i} {p} {u} {v}' for i, p, (u, v) in zip(see.i, ~see.point, pixel, strict=True)]
-    for R, t in zip(matrix_to_rotvec(turn), shift, strict=True):
-        lines += [repr(float(x)) for x in (*R, *t, 500.0, distortion, 0.5 * distortion)]
-    lines += [repr(float(x)) for x in graph.landmarks.position.ravel()]
-    path.write_text('\n'.join(lines) + '\n')
-
-
-@pytest.mark.parametrize('distortion', (0.0, -0.1, 0.2))
-def test_bal_file_becomes_the_scene_it_was_written_from(tmp_path, distortion):
-    source = scene(8, 60, seed=5)
-    path = tmp_path / 'scene.bal'
-    write_bal(path, source, distortion)
-    graph = bal.read(path).validate()
-    assert graph.name == 'scene'
-    assert len(graph.sightings) == len(source.sightings)
-    assert np.allclose(graph.poses.translation, source.poses.translation, atol=1e-9)
-    assert cost(graph, estimate_of(graph)) < 1e-9
-    result = solve(graph, RANDOM)
-    assert aligned_errors(result.estimate.points, estimate_of(graph).points).max() < 1e-3
-
-
-def test_bal_errors_name_the_line(tmp_path):
-    path = tmp_path / 'bad.bal'
-    write_bal(path, scene(8, 60, seed=5), 0.0)
-    lines = path.read_text().split('\n')
-
-    def broken(number: int, text: str | None) -> FormatError:
-        changed = list(lines)
-        if text is None:
-            del changed[number - 1 :]
-        else:
-            changed[number - 1] = text
-        path.write_text('\n'.join(changed))
-        with pytest.raises(FormatError) as raised:
-            bal.read(path)
-        return raised.value
-
-    assert broken(1, 'three numbers please').line == 1
-    assert broken(3, '0 1 2.0').line == 3
-    assert broken(4, '0 99999 1.0 2.0').line == 4
-    assert 'the file ends' in str(broken(len(lines) - 5, None))

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_paths import check_fields
+from report_paths import check_fields, declared
 
 from sparser_ros.cli.main import main
-from sparser_ros.io.report_fields import SECTIONS
 
 SAMPLES = Path(__file__).resolve().parents[2] / 'docs' / 'samples'
+
+
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp('reports')
@@ -40,8 +41,7 @@ def test_fields_of_replay_and_calibrate(folder: Path):
 
 def test_paths_are_declared_once_for_each_writer():
     for writer in ('solve', 'replay', 'calibrate', 'demo'):
-        listed = [one.path for section in SECTIONS if writer in section.writers
-                  for one in section.fields]
+        listed = declared(writer)
         assert len(listed) == len(set(listed)) > 5
 
 
