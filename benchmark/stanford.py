@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from sparser_ros.array_types import Array, Index
-from sparser_ros.backend.session.protection_frame import datum_of, relative_to
+from sparser_ros.backend.session.scene import datum_of, relative_to
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config.solver_config import LiveSolverConfig

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(args: argparse.Namespace, state: Any, result: dict[str, Any]) -> list[Path]:
     """Trajectories and map; robots and beacons without a place in map are marked in each."""
-    from ..backend.session.covariances import covariance_fields
+    from ..backend.session.solution import covariance_fields
 
     written: list[Path] = []
     if not (args.tum or args.plot or args.run_folder):

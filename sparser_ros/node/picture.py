@@ -11,8 +11,7 @@ import tf_transformations
 from scipy.special import chdtri
 
 from ..array_types import Array, Index, Mask
-from ..backend.session.covariances import Covariances
-from ..backend.session.solution import Fix, Location, Solution
+from ..backend.session.solution import Covariances, Fix, Location, Solution
 from ..graph import Table
 from ..linalg.rotations import hat, matrix_to_quat
 from .pipeline import Keyframes

@@ -18,10 +18,9 @@ from ..array_types import Array, Index
 from ..backend.process.recording import Deserialise, Recording
 from ..backend.process.worker import SolverWorker
 from ..backend.session.graph_store import GraphStore
-from ..backend.session.rulings import Rulings
 from ..backend.session.solution import Solution
 from ..backend.session.thinning import ThinningStep, possible, thinned
-from ..backend.session.treatment import Treatment
+from ..backend.session.treatment import Rulings, Treatment
 from ..config.sparser import SparserConfig
 from ..frontend import Route
 from ..graph import Graph, Increment, Landmarks, Poses, Ranges, RelativePoses, Sightings

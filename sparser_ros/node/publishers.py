@@ -18,8 +18,7 @@ from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from ..array_types import Array
-from ..backend.session.covariances import Covariances
-from ..backend.session.solution import Fix, Solution
+from ..backend.session.solution import Covariances, Fix, Solution
 from ..config.sparser import SparserConfig
 from .markers import (
     DELETE_ALL,

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..array_types import Array
-from ..backend.session.covariances import covariance_fields
-from ..backend.session.solution import Fix, Solution
+from ..backend.session.solution import Fix, Solution, covariance_fields
 from ..config import ConfigError, FormatError, SparserError
 from ..config.sparser import SparserConfig
 from ..frontend import record
@@ -181,7 +180,7 @@ def found_radios(
     from ..backend.calibrate.results import moved_lever_arm, radios_of
     from ..backend.integrity.hypotheses import ALL_RADIOS
     from ..backend.integrity.radio_errors import BIAS
-    from ..backend.session.radio_findings import antennas_of
+    from ..backend.session.audited_map import antennas_of
 
     bias = {
         finding.subject: finding.value for finding in solution.findings if finding.kind == BIAS}

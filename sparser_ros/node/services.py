@@ -11,9 +11,16 @@ from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 
 from ..backend.session.graph_store import GraphStore
-from ..backend.session.rejected import Unused, unused_of
-from ..backend.session.rulings import DOUBT, IGNORE, KINDS, Ruling, Rulings, count
-from ..backend.session.treatment import Treatment
+from ..backend.session.solution import Unused, unused_of
+from ..backend.session.treatment import (
+    DOUBT,
+    IGNORE,
+    RULED_KINDS,
+    Ruling,
+    Rulings,
+    Treatment,
+    count,
+)
 from ..config import ConfigError, SparserError
 from ..config.sparser import SparserConfig
 from ..msg import RejectedMeasurement
@@ -291,9 +298,9 @@ def ruling_of(
     """
     if action not in (IGNORE, DOUBT, REVIVE):
         raise ConfigError(f'action {action!r}: expected {IGNORE}, {DOUBT} or {REVIVE}')
-    if kind not in KINDS:
+    if kind not in RULED_KINDS:
         extra = f' or {ALL}' if action == REVIVE else ''
-        raise ConfigError(f'kind {kind!r}: expected {", ".join(KINDS)}{extra}')
+        raise ConfigError(f'kind {kind!r}: expected {", ".join(RULED_KINDS)}{extra}')
     least, most = _COUNTS.get(kind, (1, 1))
     if not least <= len(names) <= most:
         wanted = str(least) if least == most else f'{least} or {most}'

@@ -10,7 +10,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
-from ..backend.session.bound import NOTHING
+from ..backend.session.audited_map import NOTHING
 from ..backend.session.solution import Fix, Location, Solution
 from ..config.option import flat
 from ..msg import SolverStatus

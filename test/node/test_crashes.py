@@ -10,7 +10,7 @@ from crash_world import CrashWorld, canonical, cost
 from journal_world import Run
 from sparser_ros.srv import Measurements, Rejected
 
-from sparser_ros.backend.session.rulings import Ruling
+from sparser_ros.backend.session.treatment import Ruling
 
 pytestmark = pytest.mark.timeout(600)
 

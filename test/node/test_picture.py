@@ -5,9 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sparser_ros.backend.session.covariances import NETWORK, Covariances
-from sparser_ros.backend.session.rulings import Ruling, Rulings
-from sparser_ros.backend.session.solution import Fix, Location, Rejected, RobotLocation, Solution
+from sparser_ros.backend.session.solution import (
+    NETWORK,
+    Covariances,
+    Fix,
+    Location,
+    Rejected,
+    RobotLocation,
+    Solution,
+)
+from sparser_ros.backend.session.treatment import Ruling, Rulings
 from sparser_ros.config.node_config import PublishConfig
 from sparser_ros.graph import Estimate, Increment, Landmarks, Poses, Ranges, empty
 from sparser_ros.graph.measurements import PointPriors, PosePriors, RelativePoses, Sightings

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparser_ros.backend.session.covariances import Covariances
+from sparser_ros.backend.session.solution import Covariances
 from sparser_ros.linalg.rotations import angle_to_matrix, hat, rotvec_to_matrix
 from sparser_ros.node.markers import Marker, marker_array_bytes
 from sparser_ros.node.picture import ellipsoid, message_covariance, sigmas

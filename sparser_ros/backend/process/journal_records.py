@@ -23,8 +23,7 @@ from ...graph import Increment
 from ..integrity.faults import BURST, MISPLACED, Fault
 from ..integrity.odometry_errors import OdometryErrors
 from ..integrity.radio_errors import RadioErrors
-from ..session.rulings import Rulings
-from ..session.treatment import Treatment
+from ..session.treatment import Rulings, Treatment
 from . import wire
 from .worker import KeptMap
 

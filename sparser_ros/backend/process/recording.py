@@ -16,8 +16,8 @@ from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs, Route, state
 from ...graph import Increment
 from ...graph.finding import Finding
-from ..session.rulings import Rulings
 from ..session.thinning import possible, thinned
+from ..session.treatment import Rulings
 from . import journal_records as records
 from . import wire
 from .journal import Files, Journal

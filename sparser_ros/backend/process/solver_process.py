@@ -22,14 +22,13 @@ from ...graph.thinning import Renumbering
 from ...solver.result import SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.radio_errors import RadioErrors
+from ..session.audited_map import LiveCalibration
 from ..session.auditor import Auditor
-from ..session.live_calibration import LiveCalibration
-from ..session.rulings import Rulings
 from ..session.session import Session
-from ..session.solution import Solution, TrackedMap, tracked_map
+from ..session.solution import Solution, TrackedMap, Verdict, tracked_map
 from ..session.thinning import tracked_of
 from ..session.tracker import REFUSED, Tracker
-from ..session.verdict import Verdict
+from ..session.treatment import Rulings
 from . import wire
 from .wire import Answer, Packet, Request
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ...config import SparserError
 from ...graph import Increment, Landmarks, poses_from, tables_from, to_arrays
-from ..session.verdict import Verdict
+from ..session.solution import Verdict
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig

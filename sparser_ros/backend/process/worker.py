@@ -17,12 +17,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...graph import Increment
-from ..session.bound import Bound
+from ..session.audited_map import Bound
 from ..session.graph_store import merged, runs
-from ..session.rulings import Rulings
-from ..session.solution import Solution, withdrawn
+from ..session.solution import Solution, Verdict, withdrawn
 from ..session.thinning import ThinningStep, kept_of, verdict_of
-from ..session.verdict import Verdict
+from ..session.treatment import Rulings
 from . import solver_process, wire
 from .link import Link, Role
 from .wire import Answer, Packet, Request

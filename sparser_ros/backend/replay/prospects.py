@@ -21,9 +21,8 @@ from ...graph.subgraph import extract
 from ...linalg.process import single_threaded_blas
 from ...solver.covariance import Linearised, normal_solver
 from ..integrity.linear_model import keyframes_of
-from ..session.covariances import JointCovariance
-from ..session.hidden_risk import without_the_doubtful
-from ..session.protection_frame import landmarks_beside_each_other, scene_of
+from ..session.belief import without_the_doubtful
+from ..session.scene import JointCovariance, landmarks_beside_each_other, scene_of
 from ..session.solution import Location, RobotLocation
 
 if TYPE_CHECKING:

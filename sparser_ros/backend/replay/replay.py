@@ -30,8 +30,7 @@ from ...io.bag import BagReader
 from ..calibrate.antennas_and_clocks import LeverRow, calibration_with_places
 from ..calibrate.results import calibrated_config
 from ..calibrate.self_calibration import SelfCalibration
-from ..session.bound import NOTHING
-from ..session.radio_findings import significance
+from ..session.audited_map import NOTHING, significance
 from ..session.session import Session
 from ..session.solution import Fix, Location, Solution
 from ..session.thinning import possible, thinned

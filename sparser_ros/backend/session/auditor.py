@@ -26,22 +26,29 @@ from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.noise import NoiseFound, noise_of
 from ..integrity.radio_errors import RadioErrors
-from . import quarantine, thinning
-from .bound import Bound, SolvedMap, bound_of
-from .contest import SAME_CHI_SQUARE, SAME_COST, Contest, SearchEnd, has_left, is_worse, run
+from . import thinning
+from .audited_map import Bound, SolvedMap, bound_of
+from .contest import (
+    SAME_CHI_SQUARE,
+    SAME_COST,
+    Contest,
+    SearchEnd,
+    continued,
+    has_left,
+    is_worse,
+    placed,
+    run,
+    with_tail,
+)
 from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
-from .graph_store import GraphStore
+from .graph_store import FAILURES, GraphStore, culprits, quarantine_findings
 from .judgement import Judgement, against_rivals, determined, judged, seen_in, ties_of
 from .odometry_faults import solved_sizes
-from .quarantine import FAILURES
-from .rulings import Rulings
 from .schedule import DueRule, GrowthClock, ScratchRule, Situation
-from .solution import TrackedMap
-from .treatment import Treated, Treatment
-from .verdict import Verdict, VerdictKind
-from .warm_start import continued, placed, with_tail
+from .solution import TrackedMap, Verdict, VerdictKind
+from .treatment import Rulings, Treated, Treatment
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -221,7 +228,7 @@ class Auditor:
             verdict, treatment, self._store.whole, integrity.memory_s, integrity.window_s)
         return replace(
             verdict, request=request, final=not self.postponed,
-            findings=verdict.findings + quarantine.findings(
+            findings=verdict.findings + quarantine_findings(
                 dict(treatment.quarantined), self._store.subjects()),
             seconds=time.perf_counter() - begin_s)
 
@@ -243,7 +250,7 @@ class Auditor:
         """
         contest, error = self._attempt(treatment, tracked)
         if contest is None and error:
-            found = quarantine.culprits(
+            found = culprits(
                 self._store.sequences(before), dict(treatment.quarantined),
                 lambda excluded: self._works(treatment.excluding(excluded), tracked))
             treatment = treatment.excluding(found or {})

@@ -17,21 +17,24 @@ from ..integrity.faults import (
     Fault,
 )
 from ..integrity.odometry_errors import SCALE, TURN
-from .beacon_faults import (
+from .contest import Contest
+from .fault_search import Candidate, FaultSearch
+from .lasting_faults import (
+    lasting_faults,
+    lengths_begun,
+    lengths_ended,
     located_places,
+    measured_again,
     misplaced_beacons,
     moved_beacons,
     still_misplaced,
     told_places,
     withhold_frame,
 )
-from .contest import Contest
-from .fault_search import Candidate, FaultSearch
 from .odometry_faults import failures_left_out
-from .radio_faults import lasting_faults, lengths_begun, lengths_ended, measured_again
 from .range_faults import bursts_left_out, closed, held_back, lengths_of_bursts, still_stands
+from .solution import Verdict
 from .treatment import Treatment
-from .verdict import Verdict
 
 _RANGES = (
     measured_again, lengths_ended, lengths_begun, lasting_faults, bursts_left_out,

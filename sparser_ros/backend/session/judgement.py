@@ -35,9 +35,8 @@ from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import Observability, observe, position_determined
 from .contest import Candidate, Contest
 from .frame import Frame, known_places, pinned
-from .quarantine import FAILURES
-from .solution import Location
-from .verdict import SegmentVerdict
+from .graph_store import FAILURES
+from .solution import Location, SegmentVerdict
 
 if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig

@@ -21,10 +21,9 @@ from ...linalg.cholesky import supports_external_ordering
 from ...solver.covariance import in_map
 from ...solver.incremental import IncrementalSolver, Kind, Update, held_upright, terms_of
 from ...solver.result import SolveStats, SolveStatus
-from .contest import run
-from .covariances import JointCovariance
+from .contest import continued, run, with_tail
 from .frame import Frame, at_origin, frame_of
-from .warm_start import continued, with_tail
+from .scene import JointCovariance
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig

@@ -12,11 +12,11 @@ from ...graph import Estimate, Graph, Increment
 from ...graph.thinning import Renumbering
 from ...linalg.process import single_threaded_blas
 from ..integrity.radio_errors import RadioErrors
+from .audited_map import Bound
 from .auditor import Auditor
-from .bound import Bound
-from .rulings import Rulings
 from .solution import Solution, tracked_map
 from .tracker import Tracker
+from .treatment import Rulings
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig

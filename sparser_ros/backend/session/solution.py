@@ -1,23 +1,78 @@
-"""What the back-end hands out after a solve: an immutable picture of everything it knows.
+"""Covariances of the newest poses and of all landmarks, as a solution carries them.
+
+Coordinates are those of geometry_msgs/PoseWithCovariance: position, then rotation about the axes
+of map. They are marginals under the robust weights of the tick, relative to the datum of the map
+(scene.py): what noise of the size that residuals show does to the estimate, and what the
+sizes of faults add which the map is solved with. A wrong minimum or a fault that no residual shows
+is not in them.
+
+What the back-end hands out after a solve: an immutable picture of everything it knows.
 
 And the parts of it that may be shown in `map`, and that an audit starts from.
+
+What an audit found: the best map it knows, what is located in it, and what is wrong.
+
+Doubted measurements of a solution, named.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from enum import Enum, IntEnum, unique
+from typing import Any
 
 import numpy as np
 
-from ...array_types import Array, Mask
-from ...graph import Estimate, Graph
+from ...array_types import Array, Index, Mask
+from ...graph import Estimate, Graph, empty, squared_residuals
 from ...graph.finding import Finding
+from ...graph.owners import owners, stamps_of
+from ...graph.precision import chi_square_kappa
 from ...graph.subgraph import Subgraph, extract
+from ...io import report
 from ...solver.result import SolveStats, SolveStatus
+from ..integrity.noise import Noise
+from ..integrity.undetected import HiddenFaults
 from ..observability.datum import Location
-from .covariances import Covariances
+from .treatment import Rulings, Treatment
+
+KNOWN_POSITIONS, NETWORK = 'known positions', 'the located beacons and the other robots'
+
+
+@dataclass(frozen=True)
+class Covariances:
+    """Metres and radians; infinite variances, without correlations, where nothing is known."""
+
+    robots: tuple[str, ...]
+    poses: Array
+    """(r, 3, 3) in the order x y theta, or (r, 6, 6) in x y z rx ry rz: newest poses."""
+    landmarks: Array
+    """(m, d, d)."""
+    gauge: str
+    """The datum that they are relative to: `KNOWN_POSITIONS` or `NETWORK`."""
+    variance_factor: float
+    """Found over claimed variance of the residuals, which is in them already."""
+
+    @property
+    def beacons(self) -> Array:
+        """(m, d, d) of landmarks."""
+        return self.landmarks
+
+    def of(self, robot: str) -> Array | None:
+        """Covariance of the newest pose of a robot; None where it is not known."""
+        if robot not in self.robots:
+            return None
+        covariance = self.poses[self.robots.index(robot)]
+        return covariance if np.all(np.isfinite(covariance)) else None
+
+
+def covariance_fields(graph: Graph, known: Covariances) -> dict[str, Any]:
+    """The fields of a report or of a saved map."""
+    return report.covariance_fields(
+        known.gauge, known.variance_factor, {robot: known.of(robot) for robot in known.robots},
+        dict(zip(graph.landmarks.names, known.landmarks, strict=True)))
+
 
 
 @dataclass(frozen=True)
@@ -106,7 +161,7 @@ class Solution:
     audited_sequence: int = -1
     """Newest increment that an audit has confirmed; -1 = none."""
     ruled: int = 0
-    """Revision of the operator's rulings that the map follows (rulings.py)."""
+    """Revision of the operator's rulings that the map follows (treatment.py)."""
     doubt: str = ''
     """Why the map should be audited soon, or ''."""
     anchored: bool = False
@@ -194,3 +249,212 @@ def tracked_map(solution: Solution) -> TrackedMap | None:
     return TrackedMap(
         solution.sequence, solution.estimate, solution.placed, solution.anchored, solution.doubt,
         solution.quarantined)
+
+
+@unique
+class VerdictKind(Enum):
+    """The outcome of an audit in one word."""
+
+    AGREE = 'agree'
+    """No better map than the tracker's was found."""
+    BETTER_MAP = 'better_map'
+    """Solves of another start end at a lower robust cost: the tracker should adopt that map."""
+    AMBIGUOUS = 'ambiguous'
+    """The best map is known, but some robots have a second placement that fits about as well."""
+    CANNOT_TELL = 'cannot_tell'
+    """There is nothing to audit yet, or no solve succeeded: `message` says why."""
+
+
+@dataclass(frozen=True)
+class SegmentVerdict:
+    """How far the measurements determine one odometry segment."""
+
+    first: int
+    """Row of its first pose: its name while the graph grows."""
+    robot: str
+    location: Location
+    missing: str
+    rejected_share: float
+    """Of its ranges, closures and sightings, those below the rejected weight; 0 where none."""
+    apart_m: float = 0.0
+    """Distance to the farthest other placement that fits about as well; 0 = there is none."""
+    sigma_m: float = 0.0
+    """Standard deviation of its newest position, in the worst direction."""
+    sigma_rad: float = 0.0
+    """That of its newest heading."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one audit, of the graph up to `sequence`."""
+
+    kind: VerdictKind
+    sequence: int
+    request: int
+    """The request that it answers; -1 = it came by itself."""
+    newest_stamp_ns: int
+    anchored: bool
+    """Whether absolute data fix the frame of map; else the gauge robot does."""
+    gauge_name: str | None
+    estimate: Estimate
+    placed: tuple[str, ...]
+    """Names of the segments and landmarks that were solved."""
+    segments: tuple[SegmentVerdict, ...]
+    landmark_located: Mask
+    status: SolveStatus
+    message: str
+    stats: SolveStats
+    withheld: str = ''
+    """Why nothing may be published in map yet, whatever is located; '' = it may."""
+    findings: tuple[Finding, ...] = ()
+    gate_reasons: tuple[str, ...] = ()
+    """Why the data as a whole do not pass the gate before publishing; () = they do."""
+    gate_robots: tuple[tuple[str, str], ...] = ()
+    """(robot, reason): robots that alone do not pass it."""
+    undetected: HiddenFaults | None = None
+    """What faults that nobody has found may do to newest positions."""
+    odometry_factors: dict[str, float] = field(default_factory=dict)
+    """Found over claimed variance of a robot's odometry, at least 1."""
+    treatment: Treatment = field(default_factory=Treatment)
+    """What its map is made with: the faults that are known, and what the operator has said as far
+    as the audit knew."""
+    noise: Noise = field(default_factory=Noise)
+    """Factors on the variances that measurements claim, as residuals show them."""
+    variance: dict[str, float] = field(default_factory=dict)
+    """By robot and landmark: variance of its place by the noise as it is, over that by the claimed
+    noise."""
+    final: bool = True
+    """False while a start from scratch of the same data is to follow."""
+    seconds: float = 0.0
+
+    @property
+    def tells(self) -> bool:
+        """Whether it says anything about the map."""
+        return self.kind is not VerdictKind.CANNOT_TELL
+
+
+def rejected_of(
+    graph: Graph, estimate: Estimate, rows: dict[str, Index], weights: dict[str, Array],
+    threshold: float,
+) -> tuple[Rejected, ...]:
+    """Measurements whose robust weight is below the threshold.
+
+    `weights` by table are those of `rows` of the whole graph.
+    """
+    result: list[Rejected] = []
+    ends = {
+        name: [getattr(table, column) for column in table.endpoints()]
+        for name, table in graph.tables().items()}
+    out = {name: column < threshold for name, column in weights.items() if name in ends}
+    # Residuals of these alone: there are few.
+    few = graph.replaced(**{
+        name: table.take(rows[name][out[name]] if name in out else np.zeros(0, dtype=np.int64))
+        for name, table in graph.tables().items()})
+    squares = whitened_squares(few, estimate)
+    for name, chosen in out.items():
+        for row, weight, square in zip(
+                rows[name][chosen].tolist(), weights[name][chosen].tolist(),
+                squares[name].tolist(), strict=True):
+            source, target = [
+                *(graph.endpoint_name(int(end[row])) for end in ends[name]), 'map'][:2]
+            result.append(Rejected(row, name, source, target, weight, float(np.sqrt(square))))
+    return tuple(result)
+
+
+def whitened_squares(graph: Graph, estimate: Estimate) -> dict[str, Array]:
+    """Squared residuals in chi-square units (2D rotations count with half their weight)."""
+    tables = graph.relative_poses
+    kappa = chi_square_kappa(tables.kappa, graph.dimension)
+    return squared_residuals(
+        graph.replaced(relative_poses=tables.replaced(kappa=kappa)), estimate)
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A measurement that a map does not use, or hardly, for an operator."""
+
+    kind: str
+    """range, closure, odometry, sighting or fix."""
+    source: str
+    """Robot or beacon."""
+    target: str
+    """Robot or beacon; `map` for absolute data."""
+    stamp_ns: int
+    residual_m: float
+    """Estimated minus measured distance of a range, else between measured and estimated position;
+    NaN where one end has no place in map."""
+    sigmas: float
+    """The whole residual in standard deviations, as claimed; NaN as above."""
+    weight: float
+    """Robust weight; 0 = left out."""
+    reason: str
+
+
+_KINDS = {'ranges': 'range', 'sightings': 'sighting', 'pose_priors': 'fix', 'point_priors': 'fix'}
+_KERNEL, _FAULT = 'robust kernel', 'a fault of its source'
+_OPERATOR = 'ignored by the operator'
+
+
+def unused_of(
+    graph: Graph, solution: Solution, faulty: Index, rulings: Rulings, name: str = ''
+) -> list[Unused]:
+    """What the map of a solution does not use, the largest residuals first.
+
+    `graph` is the sum of all increments up to the solution; `faulty` are rows of its ranges that
+    are left out as a group. `name` chooses what a robot or beacon takes part in.
+    """
+    found: list[Unused] = []
+    for table_name, table in graph.tables().items():
+        weight: dict[int, tuple[float, str]] = {
+            one.index: (one.weight, _KERNEL) for one in solution.rejected
+            if one.type == table_name}
+        if table_name == 'ranges':
+            weight |= {row: (0.0, _FAULT) for row in faulty.tolist() if row < len(table)}
+        ignored = np.flatnonzero(rulings.ignored(graph, table_name, table))
+        weight |= dict.fromkeys(ignored.tolist(), (0.0, _OPERATOR))
+        if weight:
+            found += _described(graph, solution, table_name, weight)
+    chosen = [one for one in found if name in ('', one.source, one.target)]
+    return sorted(chosen, key=lambda one: -1.0 if np.isnan(one.sigmas) else one.sigmas,
+                  reverse=True)
+
+
+def _described(
+    graph: Graph, solution: Solution, name: str, weight: dict[int, tuple[float, str]]
+) -> list[Unused]:
+    """Rows of one table, with their weights and reasons."""
+    rows = np.array(sorted(weight), dtype=np.int64)
+    table = getattr(graph, name).take(rows)
+    few = graph.replaced(**{
+        other: table if other == name else empty(type(own), graph.dimension)
+        for other, own in graph.tables().items()})
+    sigmas = np.sqrt(whitened_squares(few, solution.estimate)[name])
+    part = next(one for one in few.point_residuals() if len(one))
+    residual = np.linalg.norm(
+        part.vectors(solution.estimate.points, solution.estimate.rows), axis=1)
+    if part.distance is not None:
+        residual = residual - part.distance
+    placed = _placed(graph, solution)
+    names = (*graph.robots, *graph.landmarks.names)
+    ends = [owners(graph, getattr(table, column)) for column in table.endpoints()]
+    known = np.all([placed[end] for end in ends], axis=0)
+    residual, sigmas = np.where(known, residual, np.nan), np.where(known, sigmas, np.nan)
+    stamps = stamps_of(graph, table)
+    odometry = getattr(table, 'odometry', np.zeros(len(rows), dtype=bool))
+    return [
+        Unused(
+            'odometry' if odometry[k] else _KINDS.get(name, 'closure'), names[ends[0][k]],
+            names[ends[1][k]] if len(ends) > 1 else 'map', int(stamps[k]), float(residual[k]),
+            float(sigmas[k]), *weight[row])
+        for k, row in enumerate(rows.tolist())]
+
+
+def _placed(graph: Graph, solution: Solution) -> Mask:
+    """(robots + landmarks,): true where something has a place in map."""
+    robots = {one.robot for one in solution.robots
+              if one.location in (Location.LOCATED, Location.POSITION_ONLY)}
+    landmarks = np.zeros(graph.n_landmarks, dtype=bool)
+    landmarks[:len(solution.landmark_located)] = solution.landmark_located
+    return np.concatenate([
+        np.array([name in robots for name in graph.robots], dtype=bool),
+        landmarks | graph.landmarks.fixed])

@@ -14,12 +14,10 @@ import numpy as np
 from ...array_types import Mask
 from ...graph import Estimate, Graph, Increment
 from ...graph.thinning import RELATIVE, Renumbering, Thinned, thin
-from . import quarantine
 from .frame import segment_name
-from .graph_store import GraphStore
-from .solution import TrackedMap
+from .graph_store import ODOMETRY, GraphStore
+from .solution import TrackedMap, Verdict
 from .treatment import Treatment
-from .verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class ThinningStep:
 
 def possible(quarantined: Iterable[tuple[int, int]]) -> bool:
     """Whether a graph can be thinned now: not while odometry in the middle of it is left out."""
-    return all(level < quarantine.ODOMETRY for _, level in quarantined)
+    return all(level < ODOMETRY for _, level in quarantined)
 
 
 def thinned(

@@ -22,20 +22,16 @@ from ...graph.odometry_segments import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.radio_errors import RadioErrors
-from . import quarantine, thinning, trust
-from .contest import costs_of
+from . import thinning, trust
+from .belief import FrameKey, tick_places
+from .contest import continued, costs_of
 from .frame import Frame, frame_of
-from .graph_store import GraphStore, merged
+from .graph_store import FAILURES, Excluded, GraphStore, culprits, merged, quarantine_findings
 from .maps import PlacedMap, placed_map
-from .quarantine import FAILURES
 from .range_faults import nearer_to_map
-from .rejected import rejected_of
-from .solution import Location, RobotLocation, Solution
-from .tick_places import FrameKey, tick_places
+from .solution import Location, RobotLocation, Solution, Verdict, VerdictKind, rejected_of
 from .treatment import Treatment
 from .trust import Suspicions
-from .verdict import Verdict, VerdictKind
-from .warm_start import continued
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -273,7 +269,7 @@ class Tracker:
         if self._good is None:
             raise error
         since, before = self._good[0], self._store.treatment
-        found = quarantine.culprits(
+        found = culprits(
             [one for one in self._store.sequences(since) if one in suspects or one > since],
             dict(before.quarantined), self._works)
         if found is None:
@@ -283,7 +279,7 @@ class Tracker:
         self._map = self._built(self._good[1], self._names)
         return self._map.update(self._store.graph)
 
-    def _works(self, excluded: quarantine.Excluded) -> bool:
+    def _works(self, excluded: Excluded) -> bool:
         """Whether the newest data can be solved without these increments."""
         assert self._good is not None
         graph = self._store.treated(self._store.treatment.excluding(excluded)).graph
@@ -342,7 +338,7 @@ class Tracker:
         if self._verdict is not None:
             known = {(one.kind, one.subject, one.value) for one in self._verdict.findings}
             found = found + self._verdict.findings + tuple(
-                finding for finding in quarantine.findings(
+                finding for finding in quarantine_findings(
                     dict(self._store.treatment.quarantined), self._store.subjects())
                 if (finding.kind, finding.subject, finding.value) not in known)
         if self._failure:

@@ -26,8 +26,7 @@ from ...graph.range_ends import range_ends
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.noise import ODOMETRY
 from .graph_store import GraphStore
-from .solution import Location, RobotLocation
-from .verdict import SegmentVerdict, Verdict
+from .solution import Location, RobotLocation, SegmentVerdict, Verdict
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig

@@ -24,9 +24,8 @@ from sparser_ros.backend.process.journal_records import (
 )
 from sparser_ros.backend.process.recording import Recording
 from sparser_ros.backend.process.worker import KeptMap
-from sparser_ros.backend.session.rulings import Ruling, Rulings
-from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.verdict import SegmentVerdict, VerdictKind
+from sparser_ros.backend.session.solution import Location, SegmentVerdict, VerdictKind
+from sparser_ros.backend.session.treatment import Ruling, Rulings
 from sparser_ros.config import SparserConfig, SparserError
 from sparser_ros.io import graph_bag
 from sparser_ros.io.graph_bag import node_config

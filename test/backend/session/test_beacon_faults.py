@@ -11,10 +11,9 @@ from sparser_ros.backend.integrity.doubts import FAR_SIGMA, ordinary
 from sparser_ros.backend.integrity.faults import BURST, MOVED, ranges_of, stretch
 from sparser_ros.backend.integrity.stretches import LEAST_TELLING
 from sparser_ros.backend.session.range_faults import joined, still_stands
-from sparser_ros.backend.session.rulings import Rulings
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.treatment import Treatment
+from sparser_ros.backend.session.treatment import Rulings, Treatment
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.graph import Landmarks, PointPriors, range_residuals

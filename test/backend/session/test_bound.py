@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
+from sparser_ros.backend.session.audited_map import Bound, bound_of
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.bound import Bound, bound_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.solver import solve

@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparser_ros.backend.integrity.linear_model import linear_model
-from sparser_ros.backend.session.covariances import JointCovariance
-from sparser_ros.backend.session.hidden_risk import (
+from sparser_ros.backend.session.belief import (
     _share_left,
     audited_rows,
     beyond,
     driven_on,
     without_the_doubtful,
 )
-from sparser_ros.backend.session.protection_frame import scene_of, view_of
+from sparser_ros.backend.session.scene import JointCovariance, scene_of, view_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig

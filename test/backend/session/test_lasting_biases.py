@@ -16,7 +16,7 @@ from sparser_ros.backend.session import fault_trials
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.radio_faults import measured_again, sizes_left
+from sparser_ros.backend.session.lasting_faults import measured_again, sizes_left
 from sparser_ros.backend.session.range_faults import common_length
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.backend.session.treatment import Treatment

@@ -11,9 +11,9 @@ from radio_world import at_changing_speed, radio_world, with_antennas, with_late
 from sparser_ros.backend.calibrate.antennas_and_clocks import AntennasAndClocks
 from sparser_ros.backend.calibrate.self_calibration import self_calibrate
 from sparser_ros.backend.integrity.radio_errors import BIAS, RadioErrors
-from sparser_ros.backend.session.bound import SolvedMap
-from sparser_ros.backend.session.live_calibration import LiveCalibration
-from sparser_ros.backend.session.radio_findings import (
+from sparser_ros.backend.session.audited_map import (
+    LiveCalibration,
+    SolvedMap,
     antennas_of,
     bias_findings,
     biases_of,

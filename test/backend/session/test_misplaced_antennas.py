@@ -10,9 +10,9 @@ from faulty_world import antenna_elsewhere
 from sparser_ros.backend.integrity.faults import BURST, Fault
 from sparser_ros.backend.integrity.hypotheses import ANTENNA
 from sparser_ros.backend.integrity.radio_errors import ANTENNA_AXES, RadioErrors
+from sparser_ros.backend.session.audited_map import antennas_of
 from sparser_ros.backend.session.auditor import Auditor
 from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.radio_findings import antennas_of
 from sparser_ros.backend.session.solution import Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sparser_ros.backend.observability.datum import motions
-from sparser_ros.backend.session.protection_frame import (
+from sparser_ros.backend.session.scene import (
     Scene,
     datum_of,
     landmarks_beside_each_other,

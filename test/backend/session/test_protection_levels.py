@@ -9,8 +9,8 @@ from backend_world import World, carried, config
 from scipy.stats import norm
 
 from sparser_ros.backend.integrity.undetected import _separations
-from sparser_ros.backend.session.protection_frame import scene_of
-from sparser_ros.backend.session.protection_levels import level, protection_levels
+from sparser_ros.backend.session.belief import level, protection_levels
+from sparser_ros.backend.session.scene import scene_of
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, tracked_map
 from sparser_ros.config import RobustConfig, SolverConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend_world import World, config
 
-from sparser_ros.backend.session.quarantine import MEASUREMENTS, ODOMETRY, culprits
+from sparser_ros.backend.session.graph_store import MEASUREMENTS, ODOMETRY, culprits
 from sparser_ros.backend.session.session import Session
 
 

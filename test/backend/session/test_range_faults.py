@@ -24,10 +24,9 @@ from sparser_ros.backend.session.range_faults import (
     still_stands,
 )
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.solution import Location, SegmentVerdict
 from sparser_ros.backend.session.tracker import Tracker
 from sparser_ros.backend.session.treatment import Treatment
-from sparser_ros.backend.session.verdict import SegmentVerdict
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.graph import range_residuals

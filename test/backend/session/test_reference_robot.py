@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sparser_ros.backend.observability.datum import Outside
-from sparser_ros.backend.session.hidden_risk import without_the_doubtful
-from sparser_ros.backend.session.protection_frame import Scene
+from sparser_ros.backend.session.belief import without_the_doubtful
+from sparser_ros.backend.session.scene import Scene
 from sparser_ros.backend.session.solution import Location, RobotLocation
 from sparser_ros.config.backend_config import BackendConfig
 

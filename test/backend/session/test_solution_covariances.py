@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from backend_world import World, carried, config
 
-from sparser_ros.backend.session.covariances import KNOWN_POSITIONS, NETWORK
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import Location
+from sparser_ros.backend.session.solution import KNOWN_POSITIONS, NETWORK, Location
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.solver.covariance import marginal_covariance

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from backend_world import World, config, graph_of
 
-from sparser_ros.backend.session.contest import run
+from sparser_ros.backend.session.contest import continued, run, with_tail
 from sparser_ros.backend.session.frame import frame_of
 from sparser_ros.backend.session.maps import placed_map
-from sparser_ros.backend.session.warm_start import continued, with_tail
 from sparser_ros.graph import Estimate, cost
 from sparser_ros.linalg.rotations import angle_to_matrix
 

@@ -16,8 +16,30 @@ from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ..integrity.undetected import HiddenFaults
 from ..observability.datum import Outside, motions, relative_to, spans
-from .covariances import JointCovariance
 from .solution import Location, RobotLocation
+
+
+@dataclass(frozen=True)
+class JointCovariance:
+    """Newest poses, landmarks and keyframes that are solved, all of them together in `map`."""
+
+    joint: Array
+    """(k b, k b): newest poses, landmarks, keyframes; of landmarks the first d rows count."""
+    poses: Index
+    """(r,): place of each robot's newest pose among the k, -1 = not known."""
+    landmarks: Index
+    """(m,): the same of landmarks."""
+    keyframes: Index
+    """The same of the keyframes asked for."""
+    variance_factor: float
+
+    def size(self, dimension: int) -> int:
+        """Rows of a body: position, then rotation."""
+        return dimension + (1 if dimension == 2 else 3)
+
+    def parted(self, count: int) -> tuple[JointCovariance, Index]:
+        """With the first `count` keyframes only, and the places of the others."""
+        return replace(self, keyframes=self.keyframes[:count]), self.keyframes[count:]
 
 
 @dataclass(frozen=True)

@@ -11,31 +11,63 @@ the position is normal about the estimate that allows for it, so that
 An antenna that stands elsewhere than configured counts in its own p_i only, not in the sums of the
 others. Noise alone is the case of no fault. The map is solved with the sizes of likely faults,
 whose uncertainty is part of the noise.
+
+Protection levels: how far off each robot may be with a stated probability, all told.
+
+With the integrity risk p, half of it is that of noise and of errors that sound sources have, the
+other half is divided among h faults of probability P each. The position of a robot is within
+
+    max(d_0 + K(p / 2) sigma_0, max over faults of d_i + K(p / (2 h P)) sigma_i) + a
+
+of the truth with probability 1 - p if one source at most is at fault: d_i is the distance from the
+estimate to the one that allows for fault i, sigma_i^2 the largest variance of the latter along any
+direction (integrity/undetected.py), K^2 the quantile of chi-square, a the distance to other
+placements that fit about as well. What faults add is that of the newest audit, noise that of the
+tick. What the position is relative to is said in scene.py.
+
+What may be believed of the map of a tick: who is located, how surely, and what denies it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import chdtrc
+from scipy.special import chdtrc, chdtri
 
-from ...array_types import Array, Index
+from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
+from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.rotations import rotation_jacobian
+from ...solver.result import SolveStats
 from ..integrity.undetected import HiddenFaults, in_words
-from .covariances import JointCovariance
-from .protection_frame import Scene, View, view_of
-from .solution import Location
+from ..observability.observability import UNDETERMINED_M
+from . import trust
+from .frame import pinned
+from .graph_store import GraphStore
+from .maps import PlacedMap
+from .scene import JointCovariance, Scene, View, landmarks_beside_each_other, scene_of, view_of
+from .solution import (
+    KNOWN_POSITIONS,
+    NETWORK,
+    Covariances,
+    Location,
+    Protection,
+    RobotLocation,
+    Verdict,
+)
+from .trust import Suspicions, failed_ranges, since_audit, unconfirmed
 
 if TYPE_CHECKING:
-    from ...config.backend_config import BackendConfig
+    from ...config.backend_config import BackendConfig, IntegrityConfig
+    from ...config.sparser import SparserConfig
+
 
 _PLACED = (Location.LOCATED, Location.POSITION_ONLY)
 CAUTION = 0.2
@@ -266,3 +298,187 @@ def beyond(shift: Array, covariance: Array, limit: float) -> Array:
 def _reason(cause: str, likely: float, distance: float, sigma: float) -> str:
     return (f'with a probability of {100 * likely:.0f} % {in_words(cause)}, and it is '
             f'{distance:.1f} m away then (standard deviation {sigma:.1f} m)')
+
+
+STATED = frozenset({Location.LOCATED, Location.POSITION_ONLY, Location.AMBIGUOUS})
+"""Robots whose position is published, or would be but for another placement."""
+
+
+def protection_levels(
+    scene: Scene, verdict: Verdict | None, config: IntegrityConfig,
+) -> Protection:
+    """The levels of all robots."""
+    flat, up = [], []
+    planar = scene.position.shape[1] == 2
+    for one in scene.robots:
+        known = None
+        if verdict is not None and verdict.undetected is not None and one.location in STATED:
+            known = _errors(one.robot, scene, verdict.undetected)
+        if verdict is None or known is None:
+            flat.append(math.inf)
+            up.append(math.nan if planar else math.inf)
+            continue
+        apart = max((
+            part.apart_m for part in verdict.segments if part.robot == one.robot), default=0.0)
+        covariance, shift = known
+        flat.append(apart + level(covariance[:, :2, :2], shift[:, :2], config))
+        up.append(math.nan if planar else apart + level(
+            covariance[:, 2:, 2:], shift[:, 2:], config))
+    return Protection(
+        tuple(one.robot for one in scene.robots), np.array(flat), np.array(up))
+
+
+def level(covariance: Array, shift: Array, config: IntegrityConfig) -> float:
+    """Metres, by covariances (1 + h, k, k) and shifts (1 + h, k): without a fault, with each."""
+    k, faults = covariance.shape[1], len(covariance) - 1
+    risk = np.full(faults + 1, 0.5 * config.risk)
+    if faults * config.fault_probability <= 0.5 * config.risk:
+        # Even faults that nobody would notice are rare enough.
+        covariance, shift, risk = covariance[:1], shift[:1], risk[:1]
+    risk[1:] /= faults * config.fault_probability
+    sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(covariance)[:, -1], 0.0))
+    return float(np.max(np.linalg.norm(shift, axis=1) + np.sqrt(chdtri(k, risk)) * sigma))
+
+
+def _errors(
+    robot: str, scene: Scene, hidden: HiddenFaults
+) -> tuple[Array, Array] | None:
+    """Covariances (1 + h, d, d) and shifts (1 + h, d) of a robot's position; None = not known.
+
+    Without a fault, and with each that levels allow for.
+    """
+    view = view_of(robot, scene, hidden)
+    if view is None or np.any(view.rows < 0):
+        return None
+    common = view.of(hidden.common)
+    sound = view.noise + common @ common.T
+    counted = np.append(True, hidden.in_levels)
+    faulty = view.with_faults(sound, hidden.added, hidden.owner)
+    return faulty[counted], view.of(hidden.shift).T[counted]
+
+
+FrameKey = tuple[bool, str | None]
+"""Whether absolute data fix the frame of map, and else the robot that does."""
+
+
+@dataclass(frozen=True)
+class TickPlaces:
+    """The estimate of a tick in map, and what of it may be published."""
+
+    estimate: Estimate
+    robots: tuple[RobotLocation, ...]
+    landmark_located: Mask
+    """(m,)."""
+    contradictions: dict[str, str]
+    """Robots whose data since the newest audit deny its map, and why."""
+    covariances: Covariances | None
+    protection: Protection | None
+    cautions: tuple[Finding, ...]
+    """Robots that are placed at a risk which is accepted and not small."""
+
+
+def tick_places(
+    store: GraphStore, current: PlacedMap, stats: SolveStats, verdict: Verdict | None,
+    frame: FrameKey, suspicions: Suspicions, config: SparserConfig,
+) -> TickPlaces:
+    """What the newest verdict and the data since say of a map that has just been solved."""
+    graph, estimate, anchored = store.graph, current.estimate(), frame[0]
+    segments = find_segments(graph)
+    contradictions: dict[str, str] = {}
+    news = False
+    fit: dict[str, float] = {}
+    located = np.zeros(graph.n_landmarks, dtype=bool)
+    if verdict is not None:
+        since = since_audit(
+            graph, segments, estimate, verdict, current.rows(), current.squares(), stats.weights,
+            store.rows_until(verdict.sequence), config)
+        contradictions = suspicions.lost(
+            trust.adrift(since, verdict, graph.robots, config), verdict.sequence
+        ) | trust.contradictions(since, verdict, graph.robots, config)
+        news = bool(np.any(since.audited > 0))
+        fit = dict(zip(graph.robots, since.fit.tolist(), strict=True))
+        if config.backend.integrity.gate:
+            contradictions = unconfirmed(
+                store, failed_ranges(
+                    store, estimate, current.rows()['ranges'], current.squares()['ranges']),
+                {robot: trust.usual_share(verdict, robot) for robot in graph.robots},
+            ) | contradictions
+        if not verdict.withheld:
+            located[:len(verdict.landmark_located)] = verdict.landmark_located
+    shift = None if anchored else pinned(graph, estimate, located, config)
+    if shift is not None:
+        estimate = estimate.moved(np.eye(config.dimension), shift)
+    audited = trust.locations(graph, segments, verdict, {}, store.newest_stamp_ns, config, news)
+    robots = trust.locations(
+        graph, segments, verdict, contradictions | _waiting(
+            suspicions, contradictions, audited, fit, verdict, store.newest_stamp_ns, config),
+        store.newest_stamp_ns, config, news)
+    known, protection = None, None
+    cautions: tuple[Finding, ...] = ()
+    if config.backend.covariance != 'off':
+        hidden = None if verdict is None else verdict.undetected
+        keyframes = before = np.zeros(0, dtype=np.int64)
+        if hidden is not None:
+            before = audited_rows(hidden, graph)
+            keyframes = keyframes if anchored else hidden.keyframes
+        joint = current.covariance(graph, np.concatenate([keyframes, np.maximum(before, 0)]))
+        if joint is not None:
+            joint, places = joint.parted(len(keyframes))
+            if hidden is not None:
+                hidden = driven_on(hidden, graph, estimate, joint, before, places)
+            scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
+                             {} if verdict is None else verdict.variance)
+            scene, cautions = without_the_doubtful(scene, hidden, config.backend)
+            robots = tuple(scene.robots)
+            if verdict is not None and not verdict.withheld:
+                known = _covariances(scene, hidden, graph, verdict)
+            protection = protection_levels(scene, verdict, config.backend.integrity)
+    return TickPlaces(
+        estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
+        protection, cautions)
+
+
+def _waiting(
+    suspicions: Suspicions, contradictions: dict[str, str], audited: Sequence[RobotLocation],
+    fit: dict[str, float], verdict: Verdict | None, newest_stamp_ns: int, config: SparserConfig,
+) -> dict[str, str]:
+    """Robots that data denied a moment ago although the audit had located them, and why."""
+    if verdict is None or not config.backend.integrity.gate:
+        return {}
+    found = {name for one in verdict.findings for name in one.subject.split(' and ')}
+    placed = {one.robot for one in audited if one.location is Location.LOCATED}
+    return suspicions.held(
+        {name: text for name, text in contradictions.items() if name in placed}, found, fit,
+        newest_stamp_ns)
+
+
+def _covariances(
+    scene: Scene, hidden: HiddenFaults | None, graph: Graph, verdict: Verdict
+) -> Covariances:
+    """What the solution states of newest poses and landmarks.
+
+    A robot with another place that fits about as well is here or there with equal probability:
+    half of the square of their distance is in the covariance. Of a robot that the audit finds
+    undetermined nothing is stated, since nobody has looked for other places.
+    """
+    size, d = scene.size, graph.dimension
+    unknown, poses = np.diag(np.full(size, np.inf)), []
+    states = {state.robot: state.location for state in scene.robots}
+    for name in graph.robots:
+        view, own = view_of(name, scene, hidden), trust.newest_of(verdict, name)
+        if view is None or own is None or own.sigma_m >= UNDETERMINED_M:
+            poses.append(unknown)
+            continue
+        pose = view.pose.copy()
+        if hidden is not None and not np.any(view.rows < 0):
+            # Errors that sound sources have: the data are read as if there were none.
+            small = np.hstack([view.of(hidden.common), view.of(hidden.shift)[:, :1]])
+            pose[:d, :d] += small @ small.T
+        if not states[name].placed:
+            pose[:d, :d] += own.apart_m**2 / 2 * np.eye(d)
+        poses.append(pose)
+    return Covariances(
+        graph.robots, np.array(poses).reshape(-1, size, size),
+        landmarks_beside_each_other(scene, graph.n_landmarks),
+        KNOWN_POSITIONS if scene.anchored else NETWORK,
+        float(np.median([scene.variance.get(name, 1.0) for name in graph.robots])))
