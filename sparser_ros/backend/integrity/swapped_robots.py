@@ -16,7 +16,7 @@ from ...array_types import Array, Index, Mask
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
-from ..observability.registration import Evidence, candidates
+from ..observability.registration import candidates, ranges_to
 
 _LEAST_ROWS = 20
 _MOST_ROWS = 300
@@ -72,13 +72,9 @@ def _misfit(
     places = estimate.points[graph.points(other)].copy()
     pose = other >= 0
     places[pose] += np.einsum('kij,kj->ki', estimate.rotation[other[pose]], lever[pose])
-    d = graph.dimension
-    none = np.zeros((0, d))
     center = points.mean(axis=0)
-    best = candidates(Evidence(
-        points - center, places, table.distance_m, table.precision, none, none, np.zeros(0),
-        np.zeros(0, dtype=np.int64)),
-        turn=True)
+    best = candidates(
+        ranges_to(points - center, places, table.distance_m, table.precision), turn=True)
     antenna = (points - center) @ best.rotation[0].T + best.position[0]
     error = np.linalg.norm(antenna - places, axis=1) - table.distance_m
     return max(float(np.median(np.abs(error))), 1e-6), len(rows)

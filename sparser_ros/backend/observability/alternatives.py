@@ -350,10 +350,12 @@ def _best_landmarks(
 
 
 def _cost_by_variable(problem: RigidProblem, at: Placement) -> Array:
-    residuals = problem.residuals(at)
     total = np.zeros(problem.variables + 1)
-    for pairs, square in (
-        (problem.ranges, residuals.ranges**2), (problem.same, np.sum(residuals.same**2, axis=1))):
+    for pairs, distance in zip(problem.carried[:2], (problem.distance, 0.0), strict=True):
+        apart = np.linalg.norm(
+            problem.placed(at, pairs.second, pairs.arm_second)
+            - problem.placed(at, pairs.first, pairs.arm_first), axis=1)
+        square = (pairs.root * (apart - distance))**2
         for variable in (pairs.first, pairs.second):
             np.add.at(total, variable, square / (1 + square / WIDE))
     return total

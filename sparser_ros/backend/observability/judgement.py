@@ -8,7 +8,7 @@ is there another minimum of its measurements that fits about as well?
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,24 +16,26 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri
 
-from ...array_types import Array, Index, Mask
+from ...array_types import Array, Mask
 from ...config.backend_config import ObservabilityConfig
-from ...graph import Estimate, Graph, PointResidual
+from ...graph import Estimate, Graph
 from ...graph.connectivity import components, thinly_measured, undetermined
 from ...graph.finding import Finding
 from ...graph.graph import counted
-from ...graph.measurements import Kind, turned_arms
-from ...graph.odometry_segments import find_segments
+from ...graph.measurements import Kind
+from ...graph.odometry_segments import OdometrySegments, find_segments
 from ...io.report import REJECTED_BELOW, whitened
 from ...linalg.process import single_threaded_blas
 from ...linalg.rotations import rotation_jacobian
 from ...solver.covariance import variance_factor
+from .alternatives import private_landmarks
 from .datum import frame_missing
 from .observability import MOST_RANGES
 from .pieces import cut
-from .registration import Evidence, candidates
+from .registration import candidates, evidence_of
+from .rigid_kernels import DIRECTION, HEIGHT, WHOLE, CarriedPairs
 from .rigid_model import RobustWeights, rigid_problem
-from .rigid_problem import Placement
+from .rigid_problem import Placement, RigidProblem
 
 FALSE_PROBABILITY = 1e-6
 """Of a residual that is called false although nothing is wrong, if noise is Gaussian."""
@@ -87,55 +89,31 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class _Ties:
-    """Measurements of one residual between two variables; the ground is the last variable."""
-
-    first: Index
-    second: Index
-    point_first: Array
-    """(k, d): in map."""
-    point_second: Array
-    weight: Array
-    """(k,): 1 / sigma^2, robust weights included."""
-    distance: Array
-    """(k,): NaN where the points coincide."""
-
-
-@dataclass(frozen=True)
 class _Case:
-    """A graph at an estimate as parts, landmarks and what ties them."""
+    """A graph at an estimate as parts, landmarks and what ties them; the ground is the last
+    variable."""
 
     graph: Graph
     estimate: Estimate
-    part_of_pose: Index
-    parts: int
-    ties: _Ties
-    center: Array
-    """(v, d): parts turn about it."""
+    parts: OdometrySegments
+    problem: RigidProblem
+    ties: CarriedPairs
+    """What is believed, ranges first."""
+    distance: Array
+    """(k,): NaN where the points coincide."""
+    vector: Array
+    """(k, d): between the points of a tie, m."""
     reach: Array
-    """(v,): mean distance of a variable to what it measures, metres."""
-    partner: Index
-    """(v,): the only variable that a landmark is measured from, -1 where there are several."""
+    """(v + 1,): mean distance of a variable to what it measures, metres."""
 
     @property
     def size(self) -> int:
         """Unknowns of a part; a landmark has the first d of them."""
-        return self.graph.dimension + (1 if self.graph.dimension == 2 else 3)
-
-    @property
-    def variables(self) -> int:
-        return self.parts + self.graph.n_landmarks
-
-    def rows_of(self, variable: int) -> tuple[Index, Mask]:
-        """Ties of a variable, and whether it is their first end."""
-        own = (self.ties.first == variable) | (self.ties.second == variable)
-        rows = np.flatnonzero(own)
-        return rows, self.ties.first[rows] == variable
+        return self.problem.dimension + self.problem.turns
 
     def newest(self, part: int) -> int:
         """The last pose of a part."""
-        rows = np.flatnonzero(self.part_of_pose == part)
-        return int(rows[np.argmax(self.graph.poses.index[rows])])
+        return int(self.parts.last[part])
 
 
 def judge(
@@ -169,137 +147,94 @@ def judge(
 
 def _case(graph: Graph, estimate: Estimate, weights: Mapping[str, Array]) -> _Case:
     """The rigid parts of a graph and the believed measurements between them."""
+    edges, believed = graph.relative_poses, RobustWeights(dict(weights), REJECTED_BELOW)
+    weight, kept = believed.of('relative_poses', len(edges))
+    parts = _parts(graph, kept & (edges.kappa > 0))
+    # Relative poses between parts are closures, whatever they came from.
+    apart = parts.of_pose[edges.i] != parts.of_pose[edges.j] if len(edges) else kept
+    believed = replace(believed, weights={
+        **weights, 'relative_poses': np.where(kept, weight, 0.0)[apart]})
+    closures = edges.take(apart)
+    problem = rigid_problem(graph.replaced(relative_poses=closures.replaced(
+        odometry=np.zeros(len(closures), dtype=bool))), estimate, parts, 0.0, believed)
+    both = problem.carried[:2]
+    distance = np.append(problem.distance, np.full(len(both[1].root), np.nan))
+    use = np.concatenate([pairs.kept & (pairs.root > 0) for pairs in both])
+    ties = CarriedPairs(*(np.concatenate(columns)[use] for columns in zip(*both, strict=True)))
+    here, distance = problem.identity(), distance[use]
+    vector = problem.placed(here, ties.second, ties.arm_second) - problem.placed(
+        here, ties.first, ties.arm_first)
+    length = np.where(np.isnan(distance), np.linalg.norm(vector, axis=1), distance)
+    ends, size = np.concatenate([ties.first, ties.second]), problem.variables + 1
+    reach = np.bincount(ends, np.tile(length, 2), minlength=size) / np.maximum(
+        np.bincount(ends, minlength=size), 1)
+    return _Case(
+        graph, estimate, parts, problem, ties, distance, vector, np.maximum(reach, 1e-9))
+
+
+def _parts(graph: Graph, tied: Mask) -> OdometrySegments:
+    """Poses that relative poses tie together; the last pose of each part is its newest."""
     n, edges = graph.n_poses, graph.relative_poses
-    kept = np.asarray(weights.get('relative_poses', np.ones(len(edges)))) >= REJECTED_BELOW
-    tied = kept & (edges.kappa > 0)
-    parts, label = connected_components(coo_matrix(
+    count, label = connected_components(coo_matrix(
         (np.ones(int(np.sum(tied)), dtype=np.int8), (edges.i[tied], edges.j[tied])),
         shape=(n, n)), directed=False) if n else (0, np.zeros(0, dtype=np.int64))
-    ground = parts + graph.n_landmarks
-    variable = np.concatenate([label, np.where(
-        graph.landmarks.fixed, ground, parts + np.arange(graph.n_landmarks))]).astype(np.int64)
-    ties = _joined([
-        _ties(residual, graph, estimate, variable, ground, weight)
-        for residual, weight in _point_residuals(graph, weights)])
-    use = (ties.first != ties.second) & (ties.weight > 0)
-    ties = _Ties(*(column[use] for column in vars(ties).values()))
-    length = np.where(np.isnan(ties.distance), np.linalg.norm(
-        ties.point_second - ties.point_first, axis=1), ties.distance)
-    ends = np.concatenate([ties.first, ties.second])
-    count = np.maximum(np.bincount(ends, minlength=ground + 1), 1)
-    reach = np.bincount(ends, np.tile(length, 2), minlength=ground + 1) / count
-    points = np.concatenate([ties.point_first, ties.point_second])
-    center = np.stack([
-        np.bincount(ends, column, minlength=ground + 1) / count for column in points.T], axis=1)
-    center[parts:ground] = estimate.landmarks
-    others = np.concatenate([ties.second, ties.first])
-    least, most = np.full(ground + 1, ground + 1), np.full(ground + 1, -1)
-    np.minimum.at(least, ends, others)
-    np.maximum.at(most, ends, others)
-    partner = np.where((least == most) & (np.arange(ground + 1) >= parts), most, -1)
-    partner[ground] = -1
-    return _Case(
-        graph, estimate, label, parts, ties, center, np.maximum(reach, 1e-9), partner)
+    order = np.lexsort((np.arange(n), graph.poses.index, label))
+    ends = np.searchsorted(label[order], np.arange(count + 1))
+    return OdometrySegments(
+        np.asarray(label, dtype=np.int64), graph.poses.robot[order[ends[1:] - 1]],
+        order[ends[:-1]], order[ends[1:] - 1])
 
 
-def _point_residuals(
-    graph: Graph, weights: Mapping[str, Array]
-) -> Iterator[tuple[PointResidual, Array]]:
-    """Residuals between points with the weights that a solve believes."""
-    for kind, table in graph.typed():
-        robust = np.asarray(weights.get(kind.name, np.ones(len(table))), dtype=float)
-        robust = np.where(robust < REJECTED_BELOW, 0.0, robust)
-        for residual in kind.residuals(table):
-            if isinstance(residual, PointResidual):
-                yield residual, robust * residual.weight
-    # A known heading: a second point of the body, a metre along each axis, is known as well.
-    prior = graph.pose_priors
-    robust = np.asarray(weights.get('pose_priors', np.ones(len(prior)))) >= REJECTED_BELOW
-    for axis in np.eye(graph.dimension):
-        arm = np.tile(axis, (len(prior), 1))
-        yield PointResidual(
-            None, prior.i, prior.translation + prior.rotation @ axis, arm, prior.kappa
-        ), robust * prior.kappa
-
-
-def _ties(
-    residual: PointResidual, graph: Graph, estimate: Estimate, variable: Index, ground: int,
-    weight: Array,
-) -> _Ties:
-    rows, points = np.swapaxes(estimate.rotation, 1, 2), estimate.points
-    second = graph.points(residual.second)
-    end = points[second] + turned_arms(residual.second, residual.arm_second, rows)
-    if residual.first is None:
-        assert residual.arm_first is not None
-        first, start = np.full(len(residual), ground), residual.arm_first
-    else:
-        at = graph.points(residual.first)
-        first = variable[at]
-        start = points[at] + turned_arms(residual.first, residual.arm_first, rows)
-    distance = np.full(len(residual), np.nan) if residual.distance is None else residual.distance
-    return _Ties(first, variable[second], start, end, weight, distance)
-
-
-def _joined(every: list[_Ties]) -> _Ties:
-    return _Ties(*(
-        np.concatenate(columns) for columns in zip(
-            *(vars(ties).values() for ties in every), strict=True)))
-
-
-def _derivatives(case: _Case, first: bool) -> Array:
-    """(k, d, s): the point of one end by the scaled unknowns of its variable."""
-    ties = case.ties
-    variable = ties.first if first else ties.second
-    point = ties.point_first if first else ties.point_second
-    d = case.graph.dimension
-    result = np.zeros((len(variable), d, case.size))
-    result[:, :, :d] = np.eye(d) * case.reach[variable][:, None, None]
-    part = variable < case.parts
-    result[part, :, d:] = rotation_jacobian(point[part] - case.center[variable[part]])
-    return -result if first else result
-
-
-def _roots(case: _Case) -> Array:
-    """(k, d, d): what a derivative of a point is multiplied with to be one of whitened residuals.
+def _sides(case: _Case) -> list[Array]:
+    """(k, d, s) of both ends: whitened residuals by the scaled unknowns of the variable there.
 
     Along a distance, in its noise; coincidences hold in all directions, whatever their noise.
     """
-    ties, d = case.ties, case.graph.dimension
-    vector = ties.point_second - ties.point_first
-    unit = vector / np.maximum(np.linalg.norm(vector, axis=1), 1e-12)[:, None]
-    root = np.zeros((len(vector), d, d))
-    root[:, 0] = unit * np.sqrt(ties.weight)[:, None]
-    same = np.isnan(ties.distance)
-    scale = np.minimum(case.reach[ties.first[same]], case.reach[ties.second[same]])
-    root[same] = np.eye(d) * (np.sqrt(_PLACED) / scale)[:, None, None]
-    return root
+    ties, d, count = case.ties, case.problem.dimension, case.problem.pieces
+    same, whole = np.isnan(case.distance), ties.part == WHOLE
+    root = np.zeros((len(same), d, d))
+    length = np.maximum(np.linalg.norm(case.vector, axis=1), 1e-12)
+    root[:, 0] = case.vector * (ties.root / length)[:, None]
+    scale = np.where(ties.part == DIRECTION, 1.0, np.minimum(
+        case.reach[ties.first], case.reach[ties.second]))
+    root[same] = np.eye(d) * (np.sqrt(_PLACED) / scale[same])[:, None, None]
+    root[ties.part == HEIGHT, :-1] = 0.0
+    sides = []
+    for variable, arm, sign in (
+            (ties.first, ties.arm_first, -1.0), (ties.second, ties.arm_second, 1.0)):
+        by = np.zeros((len(same), d, case.size))
+        by[:, :, :d] = np.eye(d) * (case.reach[variable] * (whole | (
+            ties.part == HEIGHT)))[:, None, None]
+        part = variable < count
+        by[part, :, d:] = rotation_jacobian(arm[part])
+        sides.append(sign * root @ by)
+    return sides
 
 
 def _free(case: _Case) -> tuple[Mask, tuple[Finding, ...], int]:
     """(v + 1,): variables that can move while no measurement minds; what map itself lacks; the part
     that is where map is for want of absolute data, or -1.
     """
-    graph, ground = case.graph, case.variables
+    graph, count, ground = case.graph, case.problem.pieces, case.problem.variables
     part = components(graph) == 0
     asked = np.zeros(ground + 1, dtype=bool)
-    asked[case.part_of_pose[part[:graph.n_poses]]] = True
-    asked[case.parts:ground] = part[graph.n_poses:] & ~graph.landmarks.fixed
+    asked[case.parts.of_pose[part[:graph.n_poses]]] = True
+    asked[count:ground] = part[graph.n_poses:] & ~graph.landmarks.fixed
     tied = np.zeros(ground + 1, dtype=bool)
     tied[case.ties.first] = tied[case.ties.second] = True
     asked &= tied
     none = np.zeros(ground + 1, dtype=bool)
-    if not case.parts and not graph.anchored:
+    if not count and not graph.anchored:
         return none, (), -1
-    roots = _roots(case)
-    sides = [roots @ _derivatives(case, first) for first in (True, False)]
-    if case.parts:
-        gauge = int(np.argmax(np.bincount(case.part_of_pose[part[:graph.n_poses]])))
+    sides = _sides(case)
+    if count:
+        gauge = int(np.argmax(np.bincount(case.parts.of_pose[part[:graph.n_poses]])))
     frame: tuple[Finding, ...] = ()
     if graph.anchored:
         placed = none.copy()
         placed[ground] = True
         free = _moving(case, sides, placed, asked)
-        if not case.parts or not free[gauge]:
+        if not count or not free[gauge]:
             return free, (), -1
         missing = frame_missing(graph)
         if not missing:
@@ -346,7 +281,7 @@ def _information(case: _Case, sides: list[Array], others: Mask | None = None) ->
     1 is a standard deviation as large as the distance to what it measures.
     """
     ties, size = case.ties, case.size
-    total = np.zeros((case.variables + 1, size, size))
+    total = np.zeros((case.problem.variables + 1, size, size))
     for side, end, other in (
             (sides[0], ties.first, ties.second), (sides[1], ties.second, ties.first)):
         use = slice(None) if others is None else others[other]
@@ -356,8 +291,8 @@ def _information(case: _Case, sides: list[Array], others: Mask | None = None) ->
 
 def _unused(case: _Case) -> Array:
     """(v + 1, s): 1 where a landmark has no such unknown."""
-    unused = np.zeros((case.variables + 1, case.size))
-    unused[case.parts:, case.graph.dimension:] = _PLACED
+    unused = np.zeros((case.problem.variables + 1, case.size))
+    unused[case.problem.pieces:, case.problem.dimension:] = _PLACED
     return unused
 
 
@@ -368,21 +303,18 @@ def _other_places(
     case: _Case, free: Mask, gauge: int, flip_cost: float, weights: Mapping[str, Array]
 ) -> dict[int, tuple[OtherPlace, Array]]:
     """Other minima by variable, with the turn (d, d) of a part; `gauge` stands where map is."""
-    ties, graph = case.ties, case.graph
-    sides = [_roots(case) @ _derivatives(case, first) for first in (True, False)]
-    least = np.linalg.eigvalsh(_information(case, sides))[:, 0]
+    ties, graph, count = case.ties, case.graph, case.problem.pieces
+    least = np.linalg.eigvalsh(_information(case, _sides(case)))[:, 0]
     sigma = case.reach / np.sqrt(np.maximum(least, 1e-12))
-    same = np.isnan(ties.distance)
-    tied = np.zeros(case.variables + 1, dtype=np.int64)
-    for end in (ties.first, ties.second):
-        tied += np.bincount(end, minlength=len(tied))
+    tied = np.bincount(ties.first, minlength=len(sigma)) + np.bincount(
+        ties.second, minlength=len(sigma))
+    same = np.isnan(case.distance)
     placed = np.zeros(len(tied), dtype=bool)
     placed[ties.first[same]] = placed[ties.second[same]] = True
-    marks = case.parts + np.flatnonzero(~graph.landmarks.fixed)
+    marks = count + np.flatnonzero(~graph.landmarks.fixed)
     marks = marks[(tied[marks] > 0) & ~placed[marks] & ~free[marks]]
     marks = marks[np.argsort(tied[marks], kind='stable')][:MOST_SEARCHED]
-    bodies = [part for part in range(case.parts)
-              if part != gauge and tied[part] and not free[part]]
+    bodies = [part for part in range(count) if part != gauge and tied[part] and not free[part]]
     result = {}
     for variable in [*bodies, *sorted(marks.tolist())]:
         apart = max(APART * sigma[variable], APART_SHARE * case.reach[variable])
@@ -418,22 +350,22 @@ def _relaxed_gaps(
         free[fine.held(0)] = False
     here = fine.relaxed(fine.identity(), free)
     base, gaps = fine.cost(here), {}
-    part = case.part_of_pose[pieces.parts.first]
+    part, count = case.parts.of_pose[pieces.parts.first], case.problem.pieces
     for variable, (place, rotation) in others.items():
         turned, shift = here.rotation.copy(), here.shift.copy()
-        if variable >= case.parts:
-            row = fine.pieces + variable - case.parts
+        if variable >= count:
+            row = fine.pieces + variable - count
             shift[row] = place.position - fine.centers[row]
         else:
             # The newest pose and what rides along turn about it.
             pivot = estimate.translation[case.newest(variable)]
-            along = np.concatenate([
-                part == variable, case.partner[case.parts:case.variables] == variable, [False]])
+            along = np.append(part == variable, np.zeros(len(fine.centers) - len(part), dtype=bool))
+            along[fine.pieces - count + private_landmarks(case.problem, (variable,))] = True
             at = fine.centers[along] + shift[along]
             shift[along] += place.position + (at - pivot) @ rotation.T - at
             turned[along] = rotation @ turned[along]
         there = fine.relaxed(Placement(turned, shift), free)
-        row = (fine.pieces + variable - case.parts if variable >= case.parts
+        row = (fine.pieces + variable - count if variable >= count
                else int(np.flatnonzero(part == variable)[-1]))
         if np.linalg.norm(there.shift[row] - here.shift[row]) > 0.5 * place.distance_m:
             gaps[variable] = fine.cost(there) - base
@@ -444,9 +376,11 @@ def _other_place(
     case: _Case, variable: int, apart: float
 ) -> tuple[OtherPlace, Array] | None:
     """The best other minimum of a variable while all others stand still."""
-    d, turn = case.graph.dimension, variable < case.parts
-    here = case.center[variable]
-    evidence = _evidence(case, variable)
+    problem, turn = case.problem, variable < case.problem.pieces
+    d, here = problem.dimension, problem.centers[variable]
+    # Landmarks that a part alone measures move along with it.
+    own = private_landmarks(problem, (variable,)) if turn else np.zeros(0, dtype=np.int64)
+    evidence = evidence_of(problem, variable, own)
     if evidence.rows == 0:
         return None
     tried = candidates(evidence, turn, (np.eye(d), here))
@@ -464,53 +398,36 @@ def _other_place(
     return None
 
 
-def _evidence(case: _Case, variable: int) -> Evidence:
-    """What ties a variable to those that do not depend on it alone."""
-    ties = case.ties
-    rows, is_first = case.rows_of(variable)
-    other = np.where(is_first, ties.second[rows], ties.first[rows])
-    if variable < case.parts:
-        # Landmarks that this part alone measures move along with it.
-        use = case.partner[other] != variable
-        rows, is_first = rows[use], is_first[use]
-    own = np.where(is_first[:, None], ties.point_first[rows], ties.point_second[rows])
-    place = np.where(is_first[:, None], ties.point_second[rows], ties.point_first[rows])
-    own = own - case.center[variable]
-    apart = ~np.isnan(ties.distance[rows])
-    return Evidence(
-        own[apart], place[apart], ties.distance[rows][apart], ties.weight[rows][apart],
-        own[~apart], place[~apart], ties.weight[rows][~apart],
-        np.zeros(int(np.sum(~apart)), dtype=np.int64))
-
-
 # -- words -----------------------------------------------------------------------------------------
 
 
 def _name(case: _Case, variable: int) -> str:
-    if variable >= case.parts:
-        return case.graph.landmarks.names[variable - case.parts]
-    return case.graph.robots[int(case.graph.poses.robot[case.newest(variable)])]
+    count = case.problem.pieces
+    if variable >= count:
+        return case.graph.landmarks.names[variable - count]
+    return case.graph.robots[int(case.parts.robot[variable])]
 
 
 def _measured(case: _Case, variable: int) -> tuple[str, int]:
     """`3 ranges`, `12 ranges and sightings`, and how many ranges."""
-    rows, _ = case.rows_of(variable)
-    ranges = int(np.sum(~np.isnan(case.ties.distance[rows])))
-    if ranges == len(rows):
+    own = (case.ties.first == variable) | (case.ties.second == variable)
+    total, ranges = int(np.sum(own)), int(np.sum(~np.isnan(case.distance[own])))
+    if ranges == total:
         return counted(ranges, 'range'), ranges
-    return f'{len(rows)} ranges and sightings', ranges
+    return f'{total} ranges and sightings', ranges
 
 
 def _unheld(case: _Case, free: Mask) -> tuple[Finding, ...]:
     """Sentences on the variables that can move."""
     findings = []
-    for variable in np.flatnonzero(free[:case.variables]).tolist():
+    for variable in np.flatnonzero(free[:case.problem.variables]).tolist():
         name, (what, ranges) = _name(case, variable), _measured(case, variable)
-        if variable < case.parts:
+        if variable < case.problem.pieces:
             text = (f'robot {name}: {what} to the others leave its place or heading free; ranges '
                     'from more places, or a loop closure, are missing')
-        elif ranges <= case.graph.dimension:
-            text = f'landmark {name} has {what}: {case.graph.dimension + 1} at least give one place'
+        elif ranges <= case.problem.dimension:
+            least = case.problem.dimension + 1
+            text = f'landmark {name} has {what}: {least} at least give one place'
         else:
             text = (f'landmark {name} has {what} from too few places, or to what is not determined '
                     'itself: it can move freely')
@@ -526,7 +443,7 @@ def _ambiguous(
     for variable, (place, rotation) in other.items():
         name, (what, _) = _name(case, variable), _measured(case, variable)
         at = ', '.join(f'{value:.2f}' for value in place.position)
-        if variable >= case.parts:
+        if variable >= case.problem.pieces:
             text = (f'landmark {name} is ambiguous: another place, {place.distance_m:.2f} m away '
                     f'at ({at}), fits its {what} about as well')
         else:

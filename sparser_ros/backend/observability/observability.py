@@ -20,8 +20,8 @@ from ...linalg.process import single_threaded_blas
 from ...linalg.rotations import rotation_jacobian
 from .alternatives import Comparison, compare, proposals
 from .datum import Location
-from .pieces import Joints, Pieces, cut
-from .registration import Evidence, candidates
+from .pieces import Joints, Pieces, cut, joint_residuals
+from .registration import candidates, ranges_to
 from .rigid_kernels import WHOLE
 from .rigid_model import RobustWeights, rejected_share, rigid_problem
 from .rigid_problem import GROUND, Pairs, Placement, RigidProblem
@@ -238,7 +238,9 @@ def _bends(
     beyond their covariance, and the newest pose is not where odometry alone takes it.
     """
     count, joints = len(segments), problem.joints
-    squares = np.sum(problem.residuals(problem.identity()).joints ** 2, axis=1)
+    here = problem.identity()
+    squares = np.sum(joint_residuals(
+        joints, problem.centers, here.rotation, here.shift) ** 2, axis=1)
     owner = pieces.segment[joints.before]
     strain = np.bincount(owner, squares, count)
     number = np.bincount(owner, minlength=count) * joints.offset.shape[1]
@@ -394,7 +396,4 @@ def warm_up(dimension: int) -> None:
         np.array([0]), np.array([1]), places[:1], np.zeros((1, size)), np.eye(size)[None])
     problem = RigidProblem(2, np.eye(4, d), pairs, zero + 3, pairs, joints)
     problem.relaxed(problem.identity(), np.ones(problem.unknowns, dtype=bool), 1)
-    evidence = Evidence(
-        places, places[::-1].copy(), zero + 3, zero + 1, places[:1], places[1:2], zero[:1] + 1,
-        np.zeros(1, dtype=np.int64))
-    candidates(evidence, turn=True)
+    candidates(ranges_to(places, places[::-1].copy(), zero + 3, zero + 1), turn=True)

@@ -14,9 +14,8 @@ import numpy as np
 
 from ...array_types import Array, Index
 from ...linalg.rotations import angle_to_matrix
-from .registration_kernels import descended
-from .rigid_kernels import DIRECTION, HEIGHT, WHOLE
-from .rigid_problem import QUADRATIC, Pairs, Placement, RigidProblem
+from .rigid_kernels import DIRECTION, HEIGHT, WHOLE, CarriedPairs, Unknowns, descended
+from .rigid_problem import QUADRATIC, Placement, RigidProblem
 
 TRIED_HEADINGS = 12
 """Starts in the plane, and about a known vertical, 30 degrees apart; else in space the 24
@@ -28,37 +27,49 @@ MOST_ROWS = 120
 
 
 class Evidence(NamedTuple):
-    """What ties one variable to known places; points are relative to the variable's centre."""
+    """What ties one variable, number 0, to known places, which the ground, number 1, carries."""
 
-    points: Array
-    """(k, d): antennas relative to the centre; zero for a landmark."""
-    places: Array
-    """(k, d): the other antennas in map."""
+    ranges: CarriedPairs
     distance: Array
-    weight: Array
-    same_points: Array
-    """(c, d): points that coincide with ..."""
-    same_places: Array
-    """(c, d): ... these places in map."""
-    same_weight: Array
-    same_part: Index
-    """(c,): what of them coincides: `WHOLE`, `HEIGHT` or `DIRECTION` (unit vectors)."""
+    same: CarriedPairs
+    """Coincidences."""
+    group: Index
+    """(c,): those of one measurement share a number."""
+    degrees: Array
+    """(groups,): by which kernels widen."""
 
     @property
     def rows(self) -> int:
         """Scalar constraints."""
-        d, part = self.same_points.shape[1], self.same_part
-        return (len(self.points) + d * int(np.sum(part == WHOLE)) + bool(np.any(part == HEIGHT))
+        d, part = self.same.arm_second.shape[1], self.same.part
+        return (len(self.distance) + d * int(np.sum(part == WHOLE)) + bool(np.any(part == HEIGHT))
                 + (d - 1) * bool(np.any(part == DIRECTION)))
 
     def thinned(self) -> Evidence:
         """At most MOST_ROWS distances, evenly picked, with their weights scaled up."""
-        step = -(-len(self.points) // MOST_ROWS)
+        step = -(-len(self.distance) // MOST_ROWS)
         if step <= 1:
             return self
+        ranges = CarriedPairs(*(column[::step].copy() for column in self.ranges))
         return self._replace(
-            points=self.points[::step].copy(), places=self.places[::step].copy(),
-            distance=self.distance[::step].copy(), weight=self.weight[::step] * step)
+            ranges=ranges._replace(root=ranges.root * np.sqrt(step)),
+            distance=self.distance[::step].copy())
+
+
+def _carried(arms: Array, places: Array, weight: Array, part: Index) -> CarriedPairs:
+    count = len(arms)
+    return CarriedPairs(
+        np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64), arms, places,
+        np.sqrt(weight), np.ones(count, dtype=bool), part)
+
+
+def ranges_to(arms: Array, places: Array, distance: Array, weight: Array) -> Evidence:
+    """Distances (k,) from points on a body, (k, d) from its centre, to places (k, d) in map."""
+    count, d = arms.shape
+    zero, none = np.zeros(0, dtype=np.int64), np.zeros((0, d))
+    return Evidence(
+        _carried(arms, places, weight, np.zeros(count, dtype=np.int64)), distance,
+        _carried(none, none, np.zeros(0), zero), zero, np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -83,22 +94,28 @@ def evidence_of(
     """
     at = problem.identity() if at is None else at
 
-    def sides(pairs: Pairs) -> tuple[Array, Array, Array]:
-        used = pairs.kept | rejected
-        first = (pairs.first == variable) & ~np.isin(pairs.second, unplaced) & used
-        second = (pairs.second == variable) & ~np.isin(pairs.first, unplaced) & used
-        own = np.concatenate([pairs.point_first[first], pairs.point_second[second]])
-        other = np.concatenate([
-            problem.places(at, pairs, False)[first], problem.places(at, pairs, True)[second]])
-        rows = np.concatenate([np.flatnonzero(first), np.flatnonzero(second)])
-        direction = (pairs.part[rows] == DIRECTION)[:, None]
-        return own - np.where(direction, 0.0, problem.centers[variable]), other, rows
+    out = np.zeros(problem.variables + 1, dtype=bool)
+    out[unplaced] = True
 
-    points, places, rows = sides(problem.ranges)
-    same_points, same_places, same_rows = sides(problem.same)
+    def sides(pairs: CarriedPairs) -> tuple[Array, Array, Index]:
+        used = pairs.kept | rejected
+        first = np.flatnonzero(used & (pairs.first == variable) & ~out[pairs.second])
+        second = np.flatnonzero(used & (pairs.second == variable) & ~out[pairs.first])
+        own = np.concatenate([pairs.arm_first[first], pairs.arm_second[second]])
+        rows = np.concatenate([first, second])
+        arm = np.concatenate([pairs.arm_second[first], pairs.arm_first[second]])
+        other = problem.placed(
+            at, np.concatenate([pairs.second[first], pairs.first[second]]), arm)
+        return own, np.where((pairs.part[rows] == DIRECTION)[:, None], arm, other), rows
+
+    arms, places, rows = sides(problem.carried[0])
+    own, there, same = sides(problem.carried[1])
+    _, first, group = np.unique(problem.same.group[same], return_index=True, return_inverse=True)
     return Evidence(
-        points, places, problem.distance[rows], problem.ranges.weight[rows], same_points,
-        same_places, problem.same.weight[same_rows], problem.same.part[same_rows])
+        _carried(arms, places, problem.ranges.weight[rows], problem.ranges.part[rows]),
+        problem.distance[rows],
+        _carried(own, there, problem.same.weight[same], problem.same.part[same]),
+        group.reshape(-1), problem.same.degrees[same][first])
 
 
 def candidates(
@@ -108,19 +125,23 @@ def candidates(
     """Local minima from many starts, and from `start` (rotation, position), best first.
 
     `turn` is false for a landmark, which has no heading. `width` is c^2 of a Geman-McClure kernel
-    on every residual.
+    on every measurement.
     """
     evidence = evidence.thinned()
-    d = evidence.places.shape[1] if len(evidence.places) else evidence.same_places.shape[1]
-    level = bool(np.any(evidence.same_part == DIRECTION))
-    headings = _headings(d, level) if turn else np.eye(d)[None]
+    d = evidence.ranges.arm_second.shape[1]
+    headings = np.eye(d)[None]
+    if turn:
+        headings = _headings(d, bool(np.any(evidence.same.part == DIRECTION)))
     position = np.concatenate([_multilaterated(evidence, r) for r in headings])
     rotation = np.repeat(headings, 2, axis=0)
     if start is not None:
         rotation = np.concatenate([start[0][None], rotation])
         position = np.concatenate([start[1][None], position])
     cost = np.empty(len(position))
-    descended(evidence, rotation, position, turn, width, MOST_DESCENT_STEPS, cost)
+    size = d + (0 if not turn else 1 if d == 2 else 3)
+    descended(
+        *evidence, Unknowns(np.zeros(2, dtype=np.int64), np.array([size, 0])), rotation, position,
+        width, MOST_DESCENT_STEPS, cost)
     order = np.argsort(cost, kind='stable')
     return Candidates(rotation[order], position[order], cost[order])
 
@@ -144,17 +165,18 @@ def _headings(dimension: int, level: bool) -> Array:
 
 def _multilaterated(evidence: Evidence, rotation: Array) -> Array:
     """(2, d): linear estimate of the centre at a heading, and its mirror image."""
-    seen_from = evidence.places - evidence.points @ rotation.T
-    same = evidence.same_places - evidence.same_points @ rotation.T
-    if np.any(evidence.same_part == WHOLE):
-        middle = np.mean(same[evidence.same_part == WHOLE], axis=0)
+    ranges, coincident = evidence.ranges, evidence.same
+    seen_from = ranges.arm_second - ranges.arm_first @ rotation.T
+    same = coincident.arm_second - coincident.arm_first @ rotation.T
+    if np.any(coincident.part == WHOLE):
+        middle = np.mean(same[coincident.part == WHOLE], axis=0)
         return np.stack([middle, middle])
     if not len(seen_from):
-        middle = np.mean(same[evidence.same_part == HEIGHT], axis=0)
+        middle = np.mean(same[coincident.part == HEIGHT], axis=0)
         return np.stack([middle, middle])
-    if np.any(evidence.same_part == HEIGHT):
+    if np.any(coincident.part == HEIGHT):
         # The height is known: what is left of the distances is of the horizontal plane.
-        height = float(np.median(same[evidence.same_part == HEIGHT, -1]))
+        height = float(np.median(same[coincident.part == HEIGHT, -1]))
         level = np.sqrt(np.maximum(
             evidence.distance**2 - (seen_from[:, -1] - height)**2, 0.0))
         return np.insert(_trilaterated(seen_from[:, :-1], level), seen_from.shape[1] - 1, height,

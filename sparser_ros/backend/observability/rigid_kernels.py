@@ -1,8 +1,7 @@
-"""Compiled: costs and normal equations of the problem of rigid pieces.
+"""Compiled: costs and normal equations of the problem of rigid pieces; descents of one variable.
 
 `rotation` (v + 1, d, d) turns the arms of points, and `base` (v + 1, d) is where the centres are,
-in metres in map; the last variable is the ground. The formulas are those of
-`RigidProblem.linearised`, without its sparse matrix: audits compare dozens of placements.
+in metres in map; the last variable is the ground.
 """
 
 from __future__ import annotations
@@ -144,7 +143,8 @@ def pair_normal_equations(  # type: ignore[no-untyped-def]
             for q in range(2):
                 sign = -scale if q == 0 else scale
                 if part == DIRECTION and q == 0:
-                    # As in `RigidProblem._entries`.
+                    # With the direction of map, e, in place of the turned one, a: e x (a - e) =
+                    # e x a is the same gradient, and no turn about e seems to be measured.
                     for i in range(d):
                         arm[0, i] = arm[1, i]
                 for i in range(d):
@@ -186,3 +186,109 @@ def add_joints(before, after, residual, by_before, by_after, unknowns, normal, g
                     normal[a + i, b + j] += one * by_after[k, m, j]
                     normal[b + i, a + j] += other * by_before[k, m, j]
                     normal[b + i, b + j] += other * by_after[k, m, j]
+
+
+@_compiled
+def descended(  # type: ignore[no-untyped-def]
+    ranges, distance, same, group, degrees, unknowns, rotation, position, width, steps, costs,
+):
+    """Levenberg-Marquardt of variable 0 against the ground, variable 1, from every start.
+
+    `rotation` (s, d, d) and `position` (s, d) end there; `costs` (s,) is written.
+    """
+    d, size = position.shape[1], unknowns.size[0]
+    normal, factor = np.empty((size, size)), np.empty((size, size))
+    gradient, step = np.empty(size), np.empty(size)
+    turned, moved = np.zeros((2, d, d)), np.zeros((2, d, d))
+    here, there = np.zeros((2, d)), np.zeros((2, d))
+    for i in range(d):
+        turned[1, i, i] = 1.0
+        moved[1, i, i] = 1.0
+    for start in range(len(position)):
+        here[0], turned[0] = position[start], rotation[start]
+        cost = pair_cost(turned, here, ranges, distance, same, group, degrees, width)
+        damping, fresh = 1e-2, True
+        for _ in range(steps):
+            if fresh:
+                normal[:], gradient[:] = 0.0, 0.0
+                pair_normal_equations(
+                    turned, here, ranges, distance, same, group, degrees, width, unknowns, normal,
+                    gradient)
+            largest = 0.0
+            for i in range(size):
+                largest = max(largest, normal[i, i])
+            factor[:] = normal
+            for i in range(size):
+                factor[i, i] += damping * (normal[i, i] + 1e-9 * (1 + largest))
+            _solve(factor, gradient, step)
+            there[0] = here[0] - step[:d]
+            moved[0] = turned[0]
+            if size > d:
+                _turn(step, d, turned[0], moved[0])
+            value = pair_cost(moved, there, ranges, distance, same, group, degrees, width)
+            fresh = value < cost
+            if fresh:
+                gain = cost - value
+                here[0], turned[0], cost = there[0], moved[0], value
+                damping = max(damping / 10, 1e-9)
+                if gain < 1e-9 * (1 + cost):
+                    break
+            else:
+                damping *= 10
+                if damping > 1e5:
+                    break
+        position[start], rotation[start], costs[start] = here[0], turned[0], cost
+
+
+@_compiled
+def _solve(matrix, right, out):  # type: ignore[no-untyped-def]
+    """Cholesky in place; the damped matrix is positive definite, but for rounding."""
+    size = len(right)
+    for i in range(size):
+        for j in range(i + 1):
+            value = matrix[i, j]
+            for k in range(j):
+                value -= matrix[i, k] * matrix[j, k]
+            if i == j:
+                matrix[i, i] = np.sqrt(max(value, 1e-300))
+            else:
+                matrix[i, j] = value / matrix[j, j]
+    for i in range(size):
+        value = right[i]
+        for k in range(i):
+            value -= matrix[i, k] * out[k]
+        out[i] = value / matrix[i, i]
+    for i in range(size - 1, -1, -1):
+        value = out[i]
+        for k in range(i + 1, size):
+            value -= matrix[k, i] * out[k]
+        out[i] = value / matrix[i, i]
+
+
+@_compiled
+def _turn(step, d, rotation, out):  # type: ignore[no-untyped-def]
+    """out = exp(-step) rotation, by Rodrigues' formula."""
+    turn = np.zeros((d, d))
+    if d == 2:
+        c, s = np.cos(-step[2]), np.sin(-step[2])
+        turn[0, 0], turn[0, 1], turn[1, 0], turn[1, 1] = c, -s, s, c
+    else:
+        x, y, z = -step[3], -step[4], -step[5]
+        angle = np.sqrt(x * x + y * y + z * z)
+        one = 1.0 - angle * angle / 6 if angle < 1e-4 else np.sin(angle) / angle
+        half = 0.5 * angle
+        two = 1.0 - half * half / 6 if half < 1e-4 else np.sin(half) / half
+        two = 0.5 * two * two
+        square = angle * angle
+        turn[0, 0] = 1 + two * (x * x - square)
+        turn[1, 1] = 1 + two * (y * y - square)
+        turn[2, 2] = 1 + two * (z * z - square)
+        turn[0, 1], turn[1, 0] = two * x * y - one * z, two * x * y + one * z
+        turn[0, 2], turn[2, 0] = two * x * z + one * y, two * x * z - one * y
+        turn[1, 2], turn[2, 1] = two * y * z - one * x, two * y * z + one * x
+    for i in range(d):
+        for j in range(d):
+            value = 0.0
+            for k in range(d):
+                value += turn[i, k] * rotation[k, j]
+            out[i, j] = value

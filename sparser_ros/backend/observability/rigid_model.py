@@ -45,8 +45,9 @@ def rigid_problem(
 ) -> RigidProblem:
     """The small problem of a graph at an estimate; measurements within a part drop out.
 
-    `parts` are the rigid stretches: whole segments, or the pieces that `joints` join. About
-    `most_ranges` ranges are left where it is positive; the estimate must then be near a solution.
+    `parts` are the rigid stretches: whole segments, or the pieces that `joints` join. Ranges of the
+    same two cells are one where there is a floor. About `most_ranges` are left where it is
+    positive; the estimate must then be near a solution.
     """
     believed = RobustWeights() if believed is None else believed
     b, d = len(parts), graph.dimension
@@ -109,6 +110,8 @@ def _ranges(
         antennas(estimate, table.target, table.lever_target), weight * table.precision,
         np.arange(len(first)), kept, np.ones(len(first)), _whole(len(first)))
     pairs, distance = pairs.take(between), table.distance_m[between]
+    if not most and floor <= 0:
+        return replace(pairs, group=np.arange(len(pairs))), distance
     group, share = _cells(pairs, distance, CELL_SHARE), CELL_SHARE
     while most and share < COARSEST_SHARE and np.max(group, initial=0) >= most:
         share *= 2

@@ -48,8 +48,7 @@ def uncertainty(
     too few, all pieces of sure segments are the datum.
     """
     d, count = problem.dimension, problem.pieces
-    residual, jacobian = problem.linearised(problem.identity())
-    normal = (jacobian.T @ jacobian).toarray()
+    normal, _ = problem.normal_equations(problem.identity())
     weak = np.full(problem.unknowns, 1 / _UNKNOWN_M**2)
     size = d + problem.turns
     weak[:count * size].reshape(count, size)[:, d:] = 1 / _UNKNOWN_RAD**2
@@ -57,7 +56,7 @@ def uncertainty(
         weak[problem.held(int(pieces.first[gauge]))] = _HELD
     scale = 1 / np.sqrt(np.diag(normal) + weak)
     scaled = scale[:, None] * (normal + np.diag(weak)) * scale
-    factor = _variance_factor(problem, residual) if variance_factor is None else variance_factor
+    factor = _variance_factor(problem) if variance_factor is None else variance_factor
     covariance = factor * scale[:, None] * np.linalg.inv(scaled) * scale
     newest = pieces.last
     arm = estimate.translation[segments.last] - problem.centers[newest]
@@ -215,12 +214,12 @@ def _aligned(covariance: Array, project: Array) -> Array:
     return np.asarray(covariance - moved - moved.T + moved @ project.T)
 
 
-def _variance_factor(problem: RigidProblem, residual: Array) -> float:
+def _variance_factor(problem: RigidProblem) -> float:
     """Chi-square per degree of freedom of what is believed, at least 1."""
     rows = int(np.sum(problem.ranges.kept)) + int(
         problem.same.kept @ problem.same.scalars) + problem.joints.offset.size
     free = rows - problem.unknowns
-    return max(1.0, float(np.sum(residual**2)) / free) if free > 0 else 1.0
+    return max(1.0, problem.cost(problem.identity()) / free) if free > 0 else 1.0
 
 
 def _largest(covariance: Array) -> Array:

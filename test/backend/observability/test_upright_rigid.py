@@ -7,71 +7,17 @@ from flying_world import flying_graph
 from sparser_ros.backend.observability.datum import Outside, motions, relative_to, spans
 from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.registration import candidates, evidence_of
-from sparser_ros.backend.observability.rigid_kernels import DIRECTION, HEIGHT
-from sparser_ros.backend.observability.rigid_model import RobustWeights, rigid_problem
+from sparser_ros.backend.observability.rigid_model import rigid_problem
 from sparser_ros.backend.session.frame import at_heights, at_origin
 from sparser_ros.graph import Estimate
 from sparser_ros.graph.odometry_segments import find_segments
 from sparser_ros.linalg.rotations import rotvec_to_matrix
 
 
-def problem_of(graph, truth, *, bend=0.03, floor=0.1):
-    segments = find_segments(graph)
-    pieces = cut(graph, truth, segments, bend)
-    weights = {'heights': np.where(np.arange(len(graph.heights)) % 7 == 3, 0.0, 1.0)}
-    return rigid_problem(
-        graph, truth, pieces.parts, floor, RobustWeights(weights), pieces.joints)
-
-
-def moved(problem, size=0.1):
-    step = size * np.random.default_rng(1).normal(size=problem.unknowns)
-    return problem.stepped(problem.identity(), step)
-
-
-def test_the_jacobian_is_the_derivative_of_the_residuals():
-    graph, truth = flying_graph(1, steps=20)
-    problem = problem_of(graph, truth)
-    assert {DIRECTION, HEIGHT} <= set(problem.same.part.tolist())
-    at, step = moved(problem), 1e-6
-    residual, jacobian = problem.linearised(at)
-    rows = np.ones((len(problem.same), 3), dtype=bool)
-    rows[problem.same.part == DIRECTION] = False
-    exact = np.concatenate([
-        np.ones(len(problem.ranges), dtype=bool), rows.ravel(),
-        np.ones(problem.joints.offset.size, dtype=bool)])
-    for column in range(problem.unknowns):
-        move = np.zeros(problem.unknowns)
-        move[column] = step
-        there, here = (problem.linearised(problem.stepped(at, sign * move))[0]
-                       for sign in (1, -1))
-        difference = (there - here) / (2 * step)
-        np.testing.assert_allclose(
-            jacobian[:, column].toarray().ravel()[exact], difference[exact],
-            atol=1e-4 * (1 + np.abs(difference).max()))
-        # Of verticals the gradient: the derivative is one that leaves the heading free.
-        own = ~exact
-        assert jacobian[:, column].toarray().ravel()[own] @ residual[own] == pytest.approx(
-            difference[own] @ residual[own], rel=1e-4, abs=1e-2)
-
-
-@pytest.mark.parametrize('width', [np.inf, 9.0])
-def test_compiled_normal_equations_and_costs_are_those_of_the_jacobian(width):
-    graph, truth = flying_graph(2, steps=20, known=True)
-    problem = problem_of(graph, truth)
-    at = moved(problem)
-    residual, jacobian = problem.linearised(at, width)
-    normal, gradient = problem.normal_equations(at, width)
-    dense = jacobian.toarray()
-    np.testing.assert_allclose(normal, dense.T @ dense, rtol=1e-9, atol=1e-6 * np.abs(normal).max())
-    np.testing.assert_allclose(
-        gradient, dense.T @ residual, rtol=1e-9, atol=1e-6 * np.abs(gradient).max())
-    if np.isinf(width):
-        assert problem.cost(at) == pytest.approx(float(residual @ residual))
-
-
 def test_a_turn_about_the_vertical_and_a_shift_in_the_plane_are_free_and_no_more():
     graph, truth = flying_graph(3, steps=15, known=False)
-    problem = problem_of(graph, truth)
+    pieces = cut(graph, truth, find_segments(graph), 0.03)
+    problem = rigid_problem(graph, truth, pieces.parts, 0.1, joints=pieces.joints)
     normal, _ = problem.normal_equations(problem.identity())
     values, vectors = np.linalg.eigh(normal)
     assert values[2] < 1e-6 * values[3]
