@@ -12,8 +12,6 @@ from .option import option, section
 class WatchdogConfig:
     """When the solver process counts as dead or hung, and how it is brought back."""
 
-    heartbeat_period_s: float = option(
-        0.2, 'the solver process says it is alive this often', unit='s', lower=0.02, upper=10.0)
     hang_timeout_s: float = option(
         60.0, 'a solver process that is silent for this long is killed and started again '
         '(a factorisation of a huge graph is silent while it runs)', unit='s',
@@ -21,12 +19,6 @@ class WatchdogConfig:
     start_timeout_s: float = option(
         120.0, 'longest start of the solver process (it may compile kernels)', unit='s',
         lower=5.0, upper=3600.0)
-    respawn_delay_s: float = option(
-        0.2, 'pause before the first respawn; doubles at every failed start up to 10 s',
-        unit='s', lower=0.0, upper=10.0)
-    close_timeout_s: float = option(
-        2.0, 'wait this long for the solver process to end by itself when closing', unit='s',
-        lower=0.0, upper=60.0)
 
 
 @dataclass(frozen=True)
@@ -163,11 +155,6 @@ class BackendConfig:
     gauge_initial_pose: list[float] = option(
         [], 'initial pose of the gauge robot in map: x y yaw (2D) or x y z roll pitch yaw (3D); '
         'empty = zero', unit='m, rad')
-    auditor: str = option(
-        'process',
-        'where the map is checked by solves from scratch: a process of its own at low '
-        'priority, in turns with the ticks, or only when asked for',
-        choices=('process', 'inline', 'off'))
     incremental: bool = option(
         True, 'a tick moves only what new measurements move; without it, and with a certificate, '
         'every tick solves the whole graph from the last solution', live=True)

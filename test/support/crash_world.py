@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import rclpy
-from journal_world import Run, simulated
+from journal_world import Run, kept, simulated
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
@@ -26,7 +26,6 @@ from sparser_ros.msg import SolverStatus
 from tf2_msgs.msg import TFMessage
 
 from sparser_ros.backend.process import journal_records
-from sparser_ros.backend.process.journal import Files
 from sparser_ros.config import SolverConfig
 from sparser_ros.demo.processes import Child, isolated_environment
 from sparser_ros.io import atomic
@@ -38,11 +37,6 @@ SETTINGS = {
     'node.flush_after_s': 8.0, 'node.solve_period_s': 0.3, 'node.status_period_s': 0.2,
     'node.qos.reliability': 'reliable', 'node.journal.resume': True,
     'backend.audit.period_s': 1.0, 'backend.audit.niceness': 0, 'node.stale_after_s': 0.0}
-
-
-def kept(folder):
-    """What a node that starts now would go on with; None = nothing."""
-    return journal_records.newest(Files(folder, 1e4).sessions())
 
 
 class CrashWorld:

@@ -5,13 +5,15 @@ from pathlib import Path
 import numpy as np
 from rosbags.highlevel import AnyReader
 
-from sparser_ros.backend.process import recording
+from sparser_ros.backend.process import journal_records
 from sparser_ros.backend.process.journal import Files
 from sparser_ros.backend.process.journal_records import Message
+from sparser_ros.backend.process.recording import Recording
 from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.thinning import thinned
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
+from sparser_ros.frontend import Inputs
 from sparser_ros.io import simulation
 from sparser_ros.io.messages import typestore
 from sparser_ros.io.simulation import Simulation
@@ -32,7 +34,7 @@ def simulated(folder, minutes=0.3, seed=5, **scene):
 
 def messages_of(folder, parameters):
     """The messages of a bag that are inputs of a configuration."""
-    routes = recording.fresh(SparserConfig.from_mapping(parameters)).inputs
+    routes = Inputs(SparserConfig.from_mapping(parameters))
     with AnyReader([Path(folder)], default_typestore=typestore()) as reader:
         return [
             Message(one.topic, one.msgtype, stamp, bytes(data))
@@ -44,31 +46,27 @@ def no_objects(kind, data):
     raise AssertionError(kind)
 
 
+def kept(folder):
+    """What a session that goes on would find; None = nothing."""
+    return journal_records.newest(Files(Path(folder), 1e4).sessions())
+
+
 class Run:
     """A front-end with a journal, as the node has it."""
 
     def __init__(self, parameters, folder=None, **journal):
         values = {**parameters, 'node': {'journal': journal}}
         self.config = config = SparserConfig.from_mapping(values)
-        self.files = self.journal = None
-        self.start = recording.fresh(config)
-        if folder is not None:
-            self.files = Files(Path(folder), config.node.journal.max_mb)
-            self.files.open()
-            if journal.get('resume'):
-                self.start = recording.resume(self.files, config, no_objects)
-            self.journal = recording.open_journal(self.files, config, self.start)
+        self.recording = Recording(config, None if folder is None else Path(folder), no_objects)
+        self.start = self.recording.resumed
         self.frontend, self.inputs = self.start.frontend, self.start.inputs
         self.increments = list(self.start.increments)
-        self.archived = self.increments[-1].sequence if self.increments else -1
-        self.thinnings = self.frontend.thinnings
 
     def play(self, messages, first=0, flush=False):
         """Take in messages; `first` is the number of the first in the whole recording."""
         for number, one in enumerate(messages, first):
-            if self.journal is not None:
-                self.journal.message(one)
             route = self.inputs.match(one.topic, one.type)
+            self.recording.message(route, one.data, one.received_ns)
             self.frontend.feed_bytes(route, one.data, one.received_ns, no_objects)
             if number % PER_TAKE == PER_TAKE - 1:
                 self.take()
@@ -76,10 +74,9 @@ class Run:
             self.take(True)
         return self
 
-    def take(self, flush=False):
-        """Make keyframes, and a checkpoint where it is time."""
-        if self.journal is not None:
-            self.journal.take(flush)
+    def take(self, flush=False, full=False):
+        """Make keyframes, and a checkpoint where the file is full; number of the record."""
+        number = self.recording.take(flush)
         increment = self.frontend.take(flush)
         if increment is not None:
             self.increments.append(increment)
@@ -87,23 +84,15 @@ class Run:
             if drop is not None:
                 per_pair = self.config.keyframes.thinned_per_pair
                 self.increments = [thinned(self.increments, drop, per_pair).increment]
-        if self.journal is not None and self.journal.due:
-            self.checkpoint()
-
-    def checkpoint(self):
-        """Begin a new file with the state of the front-end; right after `take`."""
-        newest = self.increments[-1].sequence
-        anew = self.frontend.thinnings != self.thinnings
-        self.journal.checkpoint(
-            recording.state_record(self.frontend, self.inputs, newest, self.journal.topics),
-            [one for one in self.increments if anew or one.sequence > self.archived],
-            anew=anew)
-        self.archived, self.thinnings = newest, self.frontend.thinnings
+        if full:
+            self.recording._bytes = 1e9
+        self.recording.checkpoint(self.frontend, self.increments)
+        return number
 
     def close(self):
         """End as a node does."""
-        self.journal.close()
-        self.files.close()
+        self.recording.close()
+        return self
 
     @property
     def graph(self):

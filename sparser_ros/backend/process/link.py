@@ -25,15 +25,20 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from ...config import SparserError
 from . import wire
+from .solver_process import AuditorLoop, TrackerLoop, main
 from .wire import Packet
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
+RESPAWN_DELAY_S, MOST_DELAY_S = 0.2, 10.0
+"""Pause before the first respawn; it doubles at every failed start."""
+CLOSE_TIMEOUT_S = 2.0
+"""So long a process may take to end by itself."""
 _START_LOOK_S = 0.1
 """Period of the look whether the process may start: short against its start of seconds."""
 _PRELOADED = f'{__package__}.preloaded'
@@ -42,54 +47,27 @@ _TRIED = 2
 
 
 @dataclass(frozen=True)
-class Role:
-    """What kind of process a link starts."""
-
-    name: str
-    """For messages and threads: tracker, auditor."""
-    starting: str
-    """What to tell the user until the process is ready for the first time."""
-    main: Callable[[Connection, str], None]
-    """Entry point of the spawned process: pipe, configuration as JSON."""
-    loop: Callable[..., Any]
-    """The same loop for a thread (`backend.worker: thread`): pipe, configuration, own_process."""
-
-
-class LinkOwner(Protocol):
-    """Keeps the state that outlives processes. Called in the link's I/O thread."""
+class Owner:
+    """Keeps the state that outlives processes; called in the link's I/O thread."""
 
     lock: threading.RLock
-
-    def config(self) -> SparserConfig:
-        """In force now."""
-        ...
-
-    def may_start(self, link: Link) -> bool:
-        """Whether the process may start now; asked again until it may."""
-        ...
-
-    def everything(self, link: Link) -> list[bytes]:
-        """All that a new process needs, in order; called with the lock held."""
-        ...
-
-    def understand(self, link: Link, packet: Packet) -> None:
-        """A message from the process, other than signs of life."""
-        ...
-
-    def between(self, link: Link) -> None:
-        """Called several times a second."""
-        ...
+    config: Callable[[], SparserConfig]
+    """In force now."""
+    may_start: Callable[[], bool]
+    """Whether the process may start now; asked again until it may."""
+    everything: Callable[[], list[bytes]]
+    """All that a new process needs, in order; called with the lock held."""
+    understand: Callable[[Packet], None]
+    """Takes a message from the process, other than signs of life."""
 
 
 class Link:
     """The node's end of one process."""
 
-    def __init__(self, role: Role, owner: LinkOwner) -> None:
-        self.role = role
-        self._owner = owner
+    def __init__(self, loop: type[TrackerLoop] | type[AuditorLoop], owner: Owner) -> None:
+        self._loop, self._owner = loop, owner
         self._outbox: deque[bytes] = deque()
         self._process: BaseProcess | None = None
-        self._thread: threading.Thread | None = None
         self._pipe: Connection | None = None
         self._heard = time.monotonic()
         self._restarts, self._failures = -1, 0
@@ -97,14 +75,14 @@ class Link:
         """Whether the I/O thread waits for the fork server."""
         self.ready = False
         """Whether the process has said so; guarded by the owner's lock."""
-        self.text = role.starting
+        self.text = loop.STARTING
         self._closing = threading.Event()
         self._wake_out, self._wake_in = os.pipe()
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
-        self._io = threading.Thread(target=self._serve, name=f'sparser-{role.name}-io', daemon=True)
+        self._io = threading.Thread(target=self._serve, name=f'sparser-{loop.NAME}-io', daemon=True)
         self._dog = threading.Thread(
-            target=self._watch, name=f'sparser-{role.name}-watchdog', daemon=True)
+            target=self._watch, name=f'sparser-{loop.NAME}-watchdog', daemon=True)
 
     def start(self) -> None:
         """Start the threads, which start the process."""
@@ -156,7 +134,7 @@ class Link:
 
     def _serve(self) -> None:
         while not self._closing.is_set():
-            if not self._owner.may_start(self):
+            if not self._owner.may_start():
                 self._closing.wait(_START_LOOK_S)
                 continue
             try:
@@ -179,14 +157,13 @@ class Link:
         self._heard = time.monotonic()
         self._pipe = ours
         if config.backend.worker == 'thread':
-            loop = self.role.loop(theirs, text, own_process=False)
-            self._thread = threading.Thread(
-                target=loop.run, name=f'sparser-{self.role.name}', daemon=True)
-            self._thread.start()
+            loop = self._loop(theirs, text, own_process=False)
+            threading.Thread(
+                target=loop.run, name=f'sparser-{self._loop.NAME}', daemon=True).start()
         else:
             process = solver_context(self._failures).Process(
-                target=self.role.main, args=(theirs, text), name=f'sparser-{self.role.name}',
-                daemon=True)
+                target=main, args=(self._loop, theirs, text),
+                name=f'sparser-{self._loop.NAME}', daemon=True)
             # The child inherits this thread's mask: Ctrl-C cannot hit it before it ignores it. The
             # tracker of resources is started first, because its start unblocks SIGINT again.
             resource_tracker.ensure_running()
@@ -205,7 +182,6 @@ class Link:
 
     def _exchange(self) -> None:
         while not self._closing.is_set():
-            self._owner.between(self)
             while True:
                 with self._owner.lock:
                     message = self._outbox.popleft() if self._outbox else None
@@ -233,20 +209,19 @@ class Link:
         if packet.kind == wire.READY:
             with self._owner.lock:
                 self._outbox.clear()
-                self._outbox.extend(self._owner.everything(self))
+                self._outbox.extend(self._owner.everything())
                 self.ready = True
         elif packet.kind != wire.BEAT:
-            self._owner.understand(self, packet)
+            self._owner.understand(packet)
 
     def _lost(self, error: BaseException) -> None:
         """The process died: say so and pause a little before the next start."""
         code = getattr(self._process, 'exitcode', None)
         self._drop()
-        delay = self._owner.config().backend.watchdog.respawn_delay_s * 2 ** min(
-            self._failures, 10)
+        delay = RESPAWN_DELAY_S * 2 ** min(self._failures, 10)
         self._failures += 1
-        self.text = f'the {self.role.name} process was lost ({error or code}); starting it again'
-        self._closing.wait(min(delay, 10.0))
+        self.text = f'the {self._loop.NAME} process was lost ({error or code}); starting it again'
+        self._closing.wait(min(delay, MOST_DELAY_S))
 
     def _drop(self) -> None:
         with self._owner.lock:
@@ -255,12 +230,11 @@ class Link:
         if pipe is not None:
             pipe.close()
         if process is not None:
-            limit_s = self._owner.config().backend.watchdog.close_timeout_s
-            process.join(timeout=limit_s)
+            process.join(timeout=CLOSE_TIMEOUT_S)
             if process.is_alive():
                 process.kill()
                 # Its end is told by the fork server, which may hang as well.
-                process.join(timeout=limit_s)
+                process.join(timeout=CLOSE_TIMEOUT_S)
         self._process = None
 
     # -- the watchdog thread
@@ -275,7 +249,7 @@ class Link:
                 self._heard = time.monotonic()
                 kill_fork_server()
             elif self._process is not None:
-                self.text = f'the {self.role.name} process was silent for {limit:g} s; killed'
+                self.text = f'the {self._loop.NAME} process was silent for {limit:g} s; killed'
                 self._heard = time.monotonic()
                 self._kill()
 

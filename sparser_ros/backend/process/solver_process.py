@@ -24,13 +24,12 @@ from ...solver.trust_region import Observer
 from ..integrity.radio_errors import RadioErrors
 from ..session.audited_map import LiveCalibration
 from ..session.auditor import Auditor
-from ..session.session import Session
 from ..session.solution import Solution, TrackedMap, Verdict, tracked_map
 from ..session.thinning import tracked_of
 from ..session.tracker import REFUSED, Tracker
 from ..session.treatment import Rulings
 from . import wire
-from .wire import Answer, Packet, Request
+from .wire import Answer, Packet
 
 _REST_WITHOUT_REASON = 9.0
 """Rest after a start from scratch, over its duration, from which the next one needs no reason: a
@@ -40,94 +39,94 @@ _REST_OF_CALIBRATION = 9.0
 _AT_REST_S = 10.0
 """Without new data, after which the node is at rest; odometry of a robot that stands still brings
 some every 5 s (`keyframes.time_s`)."""
+BEAT_S = 0.2
+"""A process says that it is alive this often."""
 _NOW_S = 1e-3
 """Wait for messages that may have come already."""
 _LOOK_S = 0.2
 """Period of the look whether an audit is due: short against the ticks that its verdict is for."""
 
 
-class TrackerLoop:
-    """The tracker on one end of a pipe; with the auditor in turns where it has no process."""
+class _Loop:
+    """What both processes have: the configuration in force, and what follows increments."""
+
+    estimator: Tracker | Auditor
 
     def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
         self._config = wire.config_from(config)
-        self._endpoint = Endpoint(
-            pipe, self._config.backend.watchdog.heartbeat_period_s, own_process=own_process)
+        self._own_process = own_process
+        self._endpoint = Endpoint(pipe, own_process=own_process)
         self._generation = 0
-        self._audit = -1
-        """Newest audit request that the tracker has a verdict on."""
-        self._requests: list[Request] = []
-        self._rulings = Rulings()
-        self._session = self._new(0)
-        self._rest_until_s = 0.0
+        self._request = -1
+        """Newest request that is not answered; -1 = none."""
+        self.estimator = self._new()
 
-    def _new(self, epoch: int) -> Tracker | Session:
-        if self._config.backend.auditor == 'process':
-            return Tracker(self._config, epoch=epoch)
-        session = Session(self._config, bounded=True, epoch=epoch)
-        session.rule(self._rulings)
-        return session
-
-    def run(self) -> None:
-        """Serve until the pipe closes."""
-        from ...solver.warm_up import warm_up
-        from ..observability.observability import warm_up as warm_up_comparison
-
-        warm_up(self._config.dimension, self._config.solver)
-        if self._config.backend.auditor == 'inline':
-            warm_up_comparison(self._config.dimension)
-        self._endpoint.send(wire.message(wire.READY))
-        while not self._endpoint.ended.is_set():
-            rest_s = self._rest_until_s - time.monotonic()
-            for packet in self._endpoint.receive(max(rest_s, 0.0) if self._requests else None):
-                self._handle(packet)
-            rested = time.monotonic() >= self._rest_until_s
-            if self._requests and rested and not self._endpoint.ended.is_set():
-                self._answer()
+    def _new(self, epoch: int = 0) -> Tracker | Auditor:
+        raise NotImplementedError
 
     def _handle(self, packet: Packet) -> None:
         values = packet.values
         if packet.kind == wire.INCREMENT:
-            self._session.add(wire.increment_of(packet), first=values['first'])
-        elif packet.kind == wire.SOLVE:
-            self._requests.append(packet.part('request', Request))
-        elif packet.kind == wire.VERDICT and isinstance(self._session, Tracker):
-            answer = packet.answer
-            if answer.generation == self._generation:
-                self._session.adopt(packet.part('verdict', Verdict))
-                self._audit = max(self._audit, answer.request)
-        elif packet.kind == wire.RULINGS:
-            self._rulings = packet.part('rulings', Rulings)
-            if isinstance(self._session, Session):
-                self._session.rule(self._rulings)
+            self.estimator.add(wire.increment_of(packet), first=values['first'])
         elif packet.kind == wire.THIN:
             self._generation = values['generation']
-            self._session.thin(wire.increment_of(packet), packet.part('to', Renumbering))
+            self.estimator.thin(wire.increment_of(packet), packet.part('to', Renumbering))
         elif packet.kind == wire.RESET:
-            self._generation, self._requests = values['generation'], []
-            self._session = self._new(values['epoch'])
+            self._generation, self._request = values['generation'], -1
+            self.estimator = self._new(values['epoch'])
+        elif packet.kind in (wire.SOLVE, wire.AUDIT):
+            self._request = max(self._request, values['request'])
         elif packet.kind == wire.CONFIGURE:
-            self._config = wire.config_from(values['config'])
-            self._session.config = self._config
+            self._config = self.estimator.config = wire.config_from(values['config'])
         elif packet.kind == wire.CLOSE:
             self._endpoint.ended.set()
 
+
+class TrackerLoop(_Loop):
+    """The tracker on one end of a pipe."""
+
+    NAME = 'tracker'
+    STARTING = ('the solver starts; after an installation it compiles its kernels, which takes a '
+                'minute or so, while data are kept')
+    estimator: Tracker
+
+    def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
+        super().__init__(pipe, config, own_process=own_process)
+        self._audit = -1
+        """Newest audit request that the tracker has a verdict on."""
+        self._rest_until_s = 0.0
+
+    def _new(self, epoch: int = 0) -> Tracker:
+        return Tracker(self._config, epoch=epoch)
+
+    def run(self) -> None:
+        """Serve until the pipe closes."""
+        from ...solver.warm_up import warm_up
+
+        warm_up(self._config.dimension, self._config.solver)
+        self._endpoint.send(wire.message(wire.READY))
+        while not self._endpoint.ended.is_set():
+            rest_s = max(self._rest_until_s - time.monotonic(), 0.0)
+            for packet in self._endpoint.receive(rest_s if self._request >= 0 else None):
+                self._handle(packet)
+            rested = time.monotonic() >= self._rest_until_s
+            if self._request >= 0 and rested and not self._endpoint.ended.is_set():
+                self._answer()
+
+    def _handle(self, packet: Packet) -> None:
+        super()._handle(packet)
+        if packet.kind == wire.VERDICT and packet.answer.generation == self._generation:
+            self.estimator.adopt(packet.part('verdict', Verdict))
+            self._audit = max(self._audit, packet.answer.request)
+
     def _answer(self) -> None:
         """One solution answers all requests that wait."""
-        begin, requests, self._requests = time.monotonic(), self._requests, []
-        wishes = [request.full for request in requests]
-        full = True if True in wishes else None if None in wishes else False
-        answer = Answer(self._generation, max(request.number for request in requests), self._audit)
+        begin, request, self._request = time.monotonic(), self._request, -1
+        answer = Answer(self._generation, request, self._audit)
         try:
-            solution = self._session.solve(full) if isinstance(
-                self._session, Session) else self._session.solve()
-            if full and isinstance(self._session, Session):
-                answer = Answer(answer.generation, answer.request, answer.request)
+            solution = self.estimator.solve()
             self._endpoint.send(wire.message(wire.SOLUTION, answer=answer, solution=solution))
             self._rest_until_s = rested_s(solution.status, begin, time.monotonic())
-            if full and isinstance(self._session, Session) and self._session.bound is not None:
-                self._endpoint.send(wire.message(
-                    wire.BOUND, answer=answer, bound=self._session.bound))
         except Exception as error:
             # Nothing that a solve raises may silence the node: it is reported, the loop goes on.
             self._endpoint.send_failure(answer, error)
@@ -142,31 +141,24 @@ def rested_s(status: SolveStatus, begin_s: float, end_s: float) -> float:
     return end_s + (end_s - begin_s if status is SolveStatus.STALLED else 0.0)
 
 
-def tracker_main(pipe: Connection, config: str) -> None:
-    """Entry point of the tracker process."""
-    begin_process()
-    TrackerLoop(pipe, config, own_process=True).run()
-
-
 class _NewDataError(Exception):
     """Data came during work that is only for times without any."""
 
 
-class AuditorLoop:
+class AuditorLoop(_Loop):
     """The auditor on one end of a pipe."""
 
+    NAME = 'auditor'
+    STARTING = 'the auditor starts; robots are located after its first audit'
+    estimator: Auditor
+
     def __init__(self, pipe: Connection, config: str, *, own_process: bool) -> None:
-        self._config = wire.config_from(config)
-        self._own_process = own_process
-        self._endpoint = Endpoint(
-            pipe, self._config.backend.watchdog.heartbeat_period_s, own_process=own_process)
         self._rulings = Rulings()
-        self._auditor = self._new()
+        super().__init__(pipe, config, own_process=own_process)
         self._tracked: TrackedMap | None = None
         self._compared: TrackedMap | None = None
         """The tracker's map that the last audit had."""
         self._calibration, self._calibrate_from_s = LiveCalibration(), 0.0
-        self._generation, self._request = 0, -1
         self._paused = False
         """Whether nothing is done but what is asked for."""
         self._ended_s = self._newest_s = time.monotonic()
@@ -174,7 +166,7 @@ class AuditorLoop:
         self._rest = AuditRest(self._ended_s)
         self._scratch_anyway_s = math.inf
 
-    def _new(self) -> Auditor:
+    def _new(self, epoch: int = 0) -> Auditor:
         auditor = Auditor(self._config, bounded=True)
         auditor.rule(self._rulings)
         return auditor
@@ -198,7 +190,7 @@ class AuditorLoop:
             if self._endpoint.ended.is_set():
                 break
             if self._wanted():
-                self._audit()
+                self._make_audit()
                 continue
             worked = not self._paused and self._worked()
             if not worked and self._request < 0:
@@ -206,39 +198,22 @@ class AuditorLoop:
                 self._endpoint.ended.wait(max(0.0, looked + _LOOK_S / 2 - time.monotonic()))
 
     def _handle(self, packet: Packet) -> None:
-        values = packet.values
+        super()._handle(packet)
         if packet.kind == wire.INCREMENT:
             self._newest_s = time.monotonic()
-            self._auditor.add(wire.increment_of(packet), first=values['first'])
-        elif packet.kind == wire.SOLUTION:
-            if packet.answer.generation == self._generation:
-                self._tracked = tracked_map(packet.part('solution', Solution))
-        elif packet.kind == wire.AUDIT:
-            self._request = max(self._request, packet.part('request', Request).number)
-        elif packet.kind == wire.THIN:
-            self._thin(packet)
+        elif packet.kind == wire.SOLUTION and packet.answer.generation == self._generation:
+            self._tracked = tracked_map(packet.part('solution', Solution))
+        elif packet.kind == wire.THIN and self._tracked is not None:
+            self._tracked = tracked_of(self._tracked, packet.part('to', Renumbering))
         elif packet.kind == wire.RESET:
-            self._generation, self._request = values['generation'], -1
-            self._auditor, self._tracked = self._new(), None
-            self._calibration = LiveCalibration()
+            self._tracked, self._calibration = None, LiveCalibration()
         elif packet.kind == wire.RULINGS:
             self._rulings = packet.part('rulings', Rulings)
-            self._auditor.rule(self._rulings)
+            self.estimator.rule(self._rulings)
         elif packet.kind == wire.CONFIGURE:
-            self._config = wire.config_from(values['config'])
-            self._auditor.config = self._config
             self._apply_calibration()
         elif packet.kind == wire.PAUSE:
-            self._paused = values['paused']
-        elif packet.kind == wire.CLOSE:
-            self._endpoint.ended.set()
-
-    def _thin(self, packet: Packet) -> None:
-        to = packet.part('to', Renumbering)
-        self._generation = packet.values['generation']
-        self._auditor.thin(wire.increment_of(packet), to)
-        if self._tracked is not None:
-            self._tracked = tracked_of(self._tracked, to)
+            self._paused = packet.values['paused']
 
     def _worked(self) -> bool:
         """Whether a step of what goes on between audits was due, and made."""
@@ -246,7 +221,7 @@ class AuditorLoop:
 
     def _at_rest(self) -> bool:
         """Whether no data have come for a while, and all audits of what came are made."""
-        auditor = self._auditor
+        auditor = self.estimator
         return (time.monotonic() - self._newest_s >= _AT_REST_S and not auditor.postponed
                 and auditor.sequence <= auditor.audited_sequence)
 
@@ -259,7 +234,7 @@ class AuditorLoop:
         """Whether a step of the calibration of radios was due, and made."""
         begin = time.monotonic()
         if begin < self._calibrate_from_s or not self._calibration.step(
-                self._auditor.solved, self._config):
+                self.estimator.solved, self._config):
             return False
         self._apply_calibration()
         now = time.monotonic()
@@ -274,17 +249,17 @@ class AuditorLoop:
         if options.live and options.mode == 'apply':
             errors = self._calibration.errors
         least = options.bias_floor_m if errors else 0.0
-        if errors.may_differ(self._auditor.calibrated, least):
-            self._auditor.calibrate(errors)
+        if errors.may_differ(self.estimator.calibrated, least):
+            self.estimator.calibrate(errors)
 
     def _prove(self, observer: Observer | None = None) -> bool:
         """Whether the map of the last audit was not bounded yet and now is; the bound is sent."""
-        begin, before = time.monotonic(), self._auditor.bound
+        begin, before = time.monotonic(), self.estimator.bound
         try:
-            worked = self._auditor.prove(observer)
+            worked = self.estimator.prove(observer)
         except _NewDataError:
             worked, self._newest_s = True, time.monotonic()
-        bound = self._auditor.bound
+        bound = self.estimator.bound
         if bound is not None and bound is not before:
             self._endpoint.send(wire.message(
                 wire.BOUND, answer=Answer(self._generation, -1), bound=bound))
@@ -299,11 +274,11 @@ class AuditorLoop:
             return 'asked for'
         if self._paused:
             return ''
-        if self._auditor.retold and self._auditor.sequence >= 0:
-            return self._auditor.retold
+        if self.estimator.retold and self.estimator.sequence >= 0:
+            return self.estimator.retold
         now, period = time.monotonic(), self._config.backend.audit.period_s
-        if self._auditor.postponed and now >= self._rest.scratch_from_s:
-            return self._auditor.postponed
+        if self.estimator.postponed and now >= self._rest.scratch_from_s:
+            return self.estimator.postponed
         if self._scratch_anyway(now):
             return 'a start from scratch now and then'
         if now < self._rest.audit_from_s:
@@ -311,17 +286,17 @@ class AuditorLoop:
         if self._tracked is not None and self._tracked.doubt == REFUSED and (
                 self._tracked is not self._compared):
             return REFUSED
-        if self._auditor.sequence <= self._auditor.audited_sequence:
+        if self.estimator.sequence <= self.estimator.audited_sequence:
             return ''
         if period > 0 and now - self._ended_s >= period:
             return 'now and then'
-        return self._auditor.due('' if self._tracked is None else self._tracked.doubt)
+        return self.estimator.due('' if self._tracked is None else self._tracked.doubt)
 
     def _scratch_anyway(self, now: float) -> bool:
         """Whether a start from scratch needs no reason at `now` (seconds of `time.monotonic`)."""
-        return self._auditor.has_news and now >= self._scratch_anyway_s
+        return self.estimator.has_news and now >= self._scratch_anyway_s
 
-    def _audit(self) -> None:
+    def _make_audit(self) -> None:
         request, self._request = self._request, -1
         answer, begin = Answer(self._generation, request), time.monotonic()
         try:
@@ -331,7 +306,7 @@ class AuditorLoop:
             # Nothing that an audit raises may end the checks: it is reported, and the loop goes on.
             self._endpoint.send_failure(answer, error)
         self._ended_s = time.monotonic()
-        scratch = self._auditor.scratch_s
+        scratch = self.estimator.scratch_s
         self._rest.worked(begin, self._ended_s, scratch, self._config.backend.audit.time_share)
         if scratch > 0:
             self._scratch_anyway_s = self._ended_s + scratch * _REST_WITHOUT_REASON
@@ -340,25 +315,25 @@ class AuditorLoop:
 
     def _verdict(self, request: int) -> Verdict:
         tracked = self._tracked
-        if tracked is not None and tracked.sequence > self._auditor.sequence:
+        if tracked is not None and tracked.sequence > self.estimator.sequence:
             # A solution overtook increments after a restart of this process: not yet comparable.
             tracked = None
         self._compared, now = tracked, time.monotonic()
-        return self._with_radios(self._auditor.audit(
+        return self._with_radios(self.estimator.audit(
             tracked, request=request, preliminary=self._say,
             scratch=True if self._scratch_anyway(now)
             else None if now >= self._rest.scratch_from_s else False))
 
     def _caught_up(self, verdict: Verdict) -> Verdict:
         """The verdict with its map continued to what came while it was made."""
-        auditor, generation, most = self._auditor, self._generation, math.inf
+        auditor, generation, most = self.estimator, self._generation, math.inf
         packets = self._endpoint.receive(_NOW_S)
         # Each round is for what came during the one before, and far shorter where it keeps up.
         while packets and len(packets) < most:
             most = len(packets)
             for packet in packets:
                 self._handle(packet)
-            if auditor is not self._auditor or generation != self._generation:
+            if auditor is not self.estimator or generation != self._generation:
                 # A reset, or a thinned graph: the verdict is of other poses.
                 return verdict
             verdict = auditor.caught_up(verdict)
@@ -377,10 +352,22 @@ class AuditorLoop:
             self._with_radios(verdict), Answer(self._generation, -1)))
 
 
-def auditor_main(pipe: Connection, config: str) -> None:
-    """Entry point of the auditor process."""
+def main(loop: type[TrackerLoop] | type[AuditorLoop], pipe: Connection, config: str) -> None:
+    """Entry point of a process."""
     begin_process()
-    AuditorLoop(pipe, config, own_process=True).run()
+    loop(pipe, config, own_process=True).run()
+
+
+def begin_process() -> None:
+    """Prepare a new process: signals, memory, threads."""
+    from ...linalg.process import keep_blas_on_one_thread, keep_freed_memory
+
+    # Ctrl-C goes to the whole process group; the node decides when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, 'pthread_sigmask'):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    keep_freed_memory()
+    keep_blas_on_one_thread()
 
 
 class AuditRest:
@@ -415,8 +402,8 @@ class Endpoint:
     pipe full in both directions.
     """
 
-    def __init__(self, pipe: Connection, beat_period_s: float, *, own_process: bool) -> None:
-        self._pipe, self._period_s, self._own_process = pipe, beat_period_s, own_process
+    def __init__(self, pipe: Connection, *, own_process: bool) -> None:
+        self._pipe, self._own_process = pipe, own_process
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._sending = threading.Lock()
         self.ended = threading.Event()
@@ -466,7 +453,7 @@ class Endpoint:
 
     def _beat(self) -> None:
         parent = os.getppid()
-        while not self.ended.wait(self._period_s):
+        while not self.ended.wait(BEAT_S):
             if self._own_process and os.getppid() != parent:
                 self._end()
             self.send(wire.message(wire.BEAT))
@@ -477,15 +464,3 @@ class Endpoint:
             os._exit(0)
         self.ended.set()
         self._inbox.put(None)
-
-
-def begin_process() -> None:
-    """Prepare a spawned process: signals, memory, threads."""
-    from ...linalg.process import keep_blas_on_one_thread, keep_freed_memory
-
-    # Ctrl-C goes to the whole process group; the node decides when this process ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, 'pthread_sigmask'):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    keep_freed_memory()
-    keep_blas_on_one_thread()

@@ -47,15 +47,6 @@ _HEAD = struct.Struct('<4sI')
 
 
 @dataclass(frozen=True)
-class Request:
-    """A solve or an audit that is asked for."""
-
-    number: int
-    full: bool | None = None
-    """Where both roles share a process: whether to audit (True), not to (False), as due (None)."""
-
-
-@dataclass(frozen=True)
 class Answer:
     """What a solution, verdict, bound or failure answers."""
 

@@ -22,22 +22,16 @@ from ..session.graph_store import merged, runs
 from ..session.solution import Solution, Verdict, withdrawn
 from ..session.thinning import ThinningStep, kept_of, verdict_of
 from ..session.treatment import Rulings
-from . import solver_process, wire
-from .link import Link, Role
-from .wire import Answer, Packet, Request
+from . import wire
+from .link import CLOSE_TIMEOUT_S, Link, Owner
+from .solver_process import AuditorLoop, TrackerLoop
+from .wire import Answer, Packet
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
 
 _log = logging.getLogger(__name__)
 NO_RULINGS = Rulings()
-TRACKER = Role(
-    'tracker',
-    'the solver starts; after an installation it compiles its kernels, which takes a minute or so, '
-    'while data are kept', solver_process.tracker_main, solver_process.TrackerLoop)
-AUDITOR = Role(
-    'auditor', 'the auditor starts; robots are located after its first audit',
-    solver_process.auditor_main, solver_process.AuditorLoop)
 
 
 @dataclass(frozen=True)
@@ -47,13 +41,13 @@ class WorkerState:
     pid: int | None
     """Of the tracker process; None while there is none, or in thread mode."""
     auditor_pid: int | None
-    """Of the auditor process; None where it has none."""
+    """Of the auditor process; None while there is none, or in thread mode."""
     busy: bool
     """A solve was asked for and is not answered yet."""
     restarting: bool
     """The tracker process is starting (again); the auditor may still be."""
     auditor_missing: str
-    """Why there is no auditor now though one is wanted; '' = it runs, or none is wanted."""
+    """Why there is no auditor now; '' = it runs."""
     restarts: int
     """How often one of the processes died or hung and was started again."""
     settled: bool
@@ -124,16 +118,16 @@ class SolverWorker:
         self._failed = ''
         self._last_activity = time.monotonic()
         self._closed = False
-        self._tracker = Link(TRACKER, self)
-        self._auditor: Link | None = None
-        if config.backend.auditor == 'process':
-            self._auditor = Link(AUDITOR, self)
+        self._tracker = Link(TrackerLoop, Owner(
+            self.lock, lambda: self._config, lambda: True, self._all_for_tracker,
+            self._from_tracker))
+        # The auditor starts after the tracker: both at once would compile the same kernels.
+        self._auditor = Link(AuditorLoop, Owner(
+            self.lock, lambda: self._config, lambda: self._tracker.ready, self._all_for_auditor,
+            self._from_auditor))
+        self._links = (self._tracker, self._auditor)
         for link in self._links:
             link.start()
-
-    @property
-    def _links(self) -> list[Link]:
-        return [self._tracker] if self._auditor is None else [self._tracker, self._auditor]
 
     # -- for the caller's thread; none of these blocks
 
@@ -146,10 +140,10 @@ class SolverWorker:
             for link in self._links:
                 link.send(message)
 
-    def request_solve(self, full: bool | None = None) -> int:
+    def request_solve(self, full: bool = False) -> int:
         """Ask for a solve of everything submitted so far; returns the number of the request.
 
-        `full`: after an audit from scratch of all data, which is made in any case.
+        `full`: after an audit from scratch of all data.
         """
         with self.lock:
             self._request += 1
@@ -157,10 +151,8 @@ class SolverWorker:
             self._last_activity = time.monotonic()
             if full:
                 self._audit_request = request
-                if self._auditor is not None:
-                    self._auditor.send(
-                        wire.message(wire.AUDIT, request=Request(request, True)))
-            self._tracker.send(wire.message(wire.SOLVE, request=Request(request, full)))
+                self._auditor.send(wire.message(wire.AUDIT, request=request))
+            self._tracker.send(wire.message(wire.SOLVE, request=request))
         return request
 
     def answered(self, request: int) -> bool:
@@ -196,8 +188,8 @@ class SolverWorker:
             self.audited_solution = None
             self._answered = self._audited = self._request
             self._audit_request = self._audit_failed_at = -1
-            for link in self._links:
-                link.replace_all(self._configuration(), *self._reset_messages(link))
+            self._tracker.replace_all(self._configuration(), *self._begin_tracker())
+            self._auditor.replace_all(self._configuration(), *self._begin_auditor())
 
     def thin(self, step: ThinningStep) -> None:
         """Go on with a thinned graph in place of everything submitted so far.
@@ -221,14 +213,13 @@ class SolverWorker:
             for link in self._links:
                 link.send(message)
             if self._busy:
-                self._tracker.send(self._open_request())
+                self._tracker.send(wire.message(wire.SOLVE, request=self._request))
 
     def pause(self, paused: bool) -> None:
         """Solve and audit only what is asked for (true), or by itself again (false)."""
         with self.lock:
             self._paused = paused
-            if self._auditor is not None:
-                self._auditor.send(wire.message(wire.PAUSE, paused=paused))
+            self._auditor.send(wire.message(wire.PAUSE, paused=paused))
             if not paused and self._increments:
                 # A verdict that came meanwhile waits for its solution.
                 self._ask_tracker()
@@ -237,8 +228,7 @@ class SolverWorker:
         """Follow what the operator says from the next audit on, also after a reset."""
         with self.lock:
             self._rulings = rulings
-            for link in self._links:
-                link.send(wire.message(wire.RULINGS, rulings=rulings))
+            self._auditor.send(wire.message(wire.RULINGS, rulings=rulings))
 
     def configure(self, config: SparserConfig) -> None:
         """Use another configuration from the next solve on."""
@@ -253,10 +243,10 @@ class SolverWorker:
         with self.lock:
             ready = all(link.ready for link in self._links)
             tracker, auditor = self._tracker, self._auditor
-            missing = '' if auditor is None or auditor.ready else auditor.text
             return WorkerState(
-                pid=tracker.pid, auditor_pid=None if auditor is None else auditor.pid,
-                busy=self._busy, restarting=not tracker.ready, auditor_missing=missing,
+                pid=tracker.pid, auditor_pid=auditor.pid, busy=self._busy,
+                restarting=not tracker.ready,
+                auditor_missing='' if auditor.ready else auditor.text,
                 restarts=sum(link.restarts for link in self._links),
                 settled=ready and not self._busy and self._solved and self._checked,
                 failed=self._failed,
@@ -270,7 +260,7 @@ class SolverWorker:
             self._closed = True
         for link in self._links:
             link.end()
-        end = time.monotonic() + self._config.backend.watchdog.close_timeout_s
+        end = time.monotonic() + CLOSE_TIMEOUT_S
         for link in self._links:
             link.join(max(0.1, end - time.monotonic()))
 
@@ -298,75 +288,74 @@ class SolverWorker:
     @property
     def _checked(self) -> bool:
         """Whether the newest data are audited, or never will be by themselves."""
-        backend = self._config.backend
-        if backend.auditor == 'off' or backend.audit.period_s <= 0 or self._submitted < 0:
+        if self._config.backend.audit.period_s <= 0 or self._submitted < 0:
             return True
         audited = -1 if self.newest is None else self.newest.audited_sequence
         return max(audited, self._audit_failed_at) >= self._submitted
 
     # -- for the links' threads
 
-    def config(self) -> SparserConfig:
-        """In force now."""
-        return self._config
+    def _all_for_tracker(self) -> list[bytes]:
+        messages = [*self._begin_tracker(), *self._all_increments()]
+        if self._verdict_message:
+            messages.append(self._verdict_message)
+        if self._busy:
+            messages.append(wire.message(wire.SOLVE, request=self._request))
+        return messages
 
-    def may_start(self, link: Link) -> bool:
-        """The auditor starts after the tracker: both at once would compile the same kernels."""
-        with self.lock:
-            return link is self._tracker or self._tracker.ready
+    def _all_for_auditor(self) -> list[bytes]:
+        messages = [*self._begin_auditor(), *self._all_increments()]
+        if self._solution_message:
+            messages.append(self._solution_message)
+        if self._audited < self._audit_request:
+            messages.append(wire.message(wire.AUDIT, request=self._audit_request))
+        return messages
 
-    def everything(self, link: Link) -> list[bytes]:
-        """Everything a new process needs, in one go (called with the lock held)."""
-        messages = self._reset_messages(link)
+    def _all_increments(self) -> list[bytes]:
         alone = () if self.newest is None else [
             sequence for sequence, _ in self.newest.quarantined]
-        before = -1
+        messages, before = [], -1
         for part in runs(self._increments, alone):
             # Restored increments stand for several: the sequence of the first says less.
             messages.append(wire.increment_message(merged(part), first=before + 1))
             before = part[-1].sequence
-        if link is self._auditor:
-            if self._solution_message:
-                messages.append(self._solution_message)
-            if self._audited < self._audit_request:
-                messages.append(
-                    wire.message(wire.AUDIT, request=Request(self._audit_request, True)))
-            return messages
-        if self._verdict_message:
-            messages.append(self._verdict_message)
-        if self._busy:
-            messages.append(self._open_request())
         return messages
 
-    def _reset_messages(self, link: Link) -> list[bytes]:
-        messages = [wire.message(wire.RESET, generation=self._generation, epoch=self._epoch)]
-        if link is self._auditor:
-            messages.append(wire.message(wire.PAUSE, paused=self._paused))
-        if self._rulings.revision:
-            messages.append(wire.message(wire.RULINGS, rulings=self._rulings))
-        return messages
+    def _begin_tracker(self) -> list[bytes]:
+        return [wire.message(wire.RESET, generation=self._generation, epoch=self._epoch)]
+
+    def _begin_auditor(self) -> list[bytes]:
+        return [
+            *self._begin_tracker(),
+            wire.message(wire.PAUSE, paused=self._paused),
+            wire.message(wire.RULINGS, rulings=self._rulings)]
 
     def _configuration(self) -> bytes:
         return wire.message(wire.CONFIGURE, config=wire.config_text(self._config))
 
-    def _open_request(self) -> bytes:
-        """The newest request once more, for a process that does not know of it."""
-        full = True if self._audited < self._audit_request else None
-        return wire.message(wire.SOLVE, request=Request(self._request, full))
-
-    def understand(self, link: Link, packet: Packet) -> None:
-        """Take over an answer of the tracker or the auditor."""
-        answer = packet.answer
+    def _from_tracker(self, packet: Packet) -> None:
         if packet.kind == wire.SOLUTION:
-            self._take_solution(packet, answer)
-        elif packet.kind == wire.VERDICT:
-            self._take_verdict(packet, answer)
-        elif packet.kind == wire.BOUND:
-            with self.lock:
-                if answer.generation == self._generation:
+            self._take_solution(packet, packet.answer)
+            return
+        text = self._failure(packet, 'solve')
+        with self.lock:
+            if text:
+                self._answered = max(self._answered, packet.answer.request)
+                self._audited = max(self._audited, packet.answer.audit)
+                if self.newest is not None:
+                    self.newest, self._fresh = withdrawn(self.newest, text), True
+
+    def _from_auditor(self, packet: Packet) -> None:
+        if packet.kind == wire.VERDICT:
+            self._take_verdict(packet, packet.answer)
+            return
+        with self.lock:
+            if packet.kind == wire.BOUND:
+                if packet.answer.generation == self._generation:
                     self.bound = packet.part('bound', Bound)
-        elif packet.kind == wire.FAILED:
-            self._take_failure(link, packet, answer)
+            elif self._failure(packet, 'audit'):
+                self._audited = max(self._audited, packet.answer.request)
+                self._audit_failed_at = self._submitted
 
     def _take_solution(self, packet: Packet, answer: Answer) -> None:
         solution = packet.part('solution', Solution)
@@ -380,8 +369,7 @@ class SolverWorker:
             self.newest, self._solution_message, self._fresh = solution, packet.data, True
             self._epoch = max(self._epoch, solution.epoch)
             self._failed = '' if solution.status.value != 'failed' else solution.message
-            if self._auditor is not None:
-                self._auditor.send(packet.data)
+            self._auditor.send(packet.data)
 
     def _take_verdict(self, packet: Packet, answer: Answer) -> None:
         """Pass a verdict on to the tracker, and ask for the solution that follows from it."""
@@ -408,35 +396,14 @@ class SolverWorker:
     def _ask_tracker(self) -> None:
         """Ask for a solve without a new request."""
         self._request = max(self._request, 0)
-        self._tracker.send(wire.message(wire.SOLVE, request=Request(self._request)))
+        self._tracker.send(wire.message(wire.SOLVE, request=self._request))
 
-    def _take_failure(self, link: Link, packet: Packet, answer: Answer) -> None:
+    def _failure(self, packet: Packet, what: str) -> str:
+        """Note that a solve or an audit failed; why, or '' where it was of another graph."""
         _log.error('%s', packet.values['traceback'])
         with self.lock:
-            if answer.generation not in (self._generation, self._thinned_from):
-                return
-            if link is self._auditor:
-                self._failed = f'the newest audit failed: {packet.values["text"]}'
-                self._audited = max(self._audited, answer.request)
-                self._audit_failed_at = self._submitted
-            else:
-                self._failed = f'the last solve failed: {packet.values["text"]}'
-                self._answered = max(self._answered, answer.request)
-                # Without an auditor of its own the tracker has failed the audit as well.
-                self._audited = max(
-                    self._audited, answer.audit if self._auditor is not None else answer.request)
-                if self.newest is not None:
-                    self.newest, self._fresh = withdrawn(self.newest, self._failed), True
-
-    def between(self, link: Link) -> None:
-        """Where auditor and tracker take turns: audit when data pause."""
-        if link is not self._tracker:
-            return
-        backend = self._config.backend
-        with self.lock:
-            due = (
-                backend.auditor == 'inline' and not (self._busy or self._paused)
-                and self._solved and not self._checked
-                and time.monotonic() - self._last_activity > backend.audit.period_s)
-        if due:
-            self.request_solve(True)
+            if packet.answer.generation not in (self._generation, self._thinned_from):
+                return ''
+            newest = 'newest' if what == 'audit' else 'last'
+            self._failed = f'the {newest} {what} failed: {packet.values["text"]}'
+            return self._failed

@@ -175,8 +175,6 @@ class Auditor:
 
     def due(self, doubt: str = '') -> str:
         """Why an audit is due, or ''; `doubt` is the tracker's."""
-        if self.config.backend.auditor == 'off':
-            return ''
         return self._due.reason(self._store, self.config.backend.audit, doubt)
 
     def audit(

@@ -1,6 +1,6 @@
 """Tracker and auditor in one process, in turns: increments in, solutions in `map` out.
 
-For `sparser replay`, `backend.auditor: inline` and tests: whether an audit follows a tick depends
+For `sparser replay` and tests: whether an audit follows a tick depends
 on counts of data alone, so two runs give the same result.
 """
 

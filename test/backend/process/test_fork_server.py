@@ -72,15 +72,15 @@ def test_both_are_forks_of_one_process_and_start_again_where_it_dies():
 
 def test_one_that_does_not_answer_is_replaced():
     increment, = World(['curved'], [[0, 0]], steps=5).increments(1)
-    with SolverWorker(config(auditor='off')) as worker:
+    with SolverWorker(config()) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         server = parent_of(worker.state.pid)
         os.kill(server, signal.SIGSTOP)
         os.kill(worker.state.pid, signal.SIGKILL)
-        worker.configure(config(auditor='off', watchdog=WatchdogConfig(start_timeout_s=5.0)))
+        worker.configure(config(watchdog=WatchdogConfig(start_timeout_s=5.0)))
         until(lambda: not alive(server), 'the end of the fork server')
         # The next one may take longer than that on a busy machine.
-        worker.configure(config(auditor='off'))
+        worker.configure(config())
         worker.submit(increment)
         worker.request_solve()
         until(lambda: worker.newest is not None, 'a solution')

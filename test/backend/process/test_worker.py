@@ -63,10 +63,9 @@ def increments():
         ['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7], [-4, 1]]).increments(4)
 
 
-@pytest.mark.parametrize('auditor', ['process', 'inline'])
-def test_paused_nothing_is_solved_but_on_request(increments, auditor):
+def test_paused_nothing_is_solved_but_on_request(increments):
     often = AuditConfig(period_s=0.05)
-    with SolverWorker(config(worker='thread', audit=often, auditor=auditor), paused=True) as worker:
+    with SolverWorker(config(worker='thread', audit=often), paused=True) as worker:
         for one in increments[:2]:
             worker.submit(one)
         request = worker.request_solve(full=True)
@@ -111,7 +110,7 @@ def test_no_call_of_the_client_blocks():
     """Not even while the process stands still and what is sent fills the pipe (64 kB)."""
     large = World(['curved', 'curved'], [[0, 0], [5, 2]], beacons=[[3, 7]], steps=600).increments(3)
     patient = WatchdogConfig(hang_timeout_s=2 * PATIENCE_S)
-    with SolverWorker(config(audit=QUIET, auditor='off', watchdog=patient)) as worker:
+    with SolverWorker(config(audit=QUIET, watchdog=patient)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         pid = worker.state.pid
         os.kill(pid, signal.SIGSTOP)
@@ -148,8 +147,8 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(increments):
 
 
 def test_a_hung_process_is_killed_and_started_again(increments):
-    dog = WatchdogConfig(hang_timeout_s=1.5, heartbeat_period_s=0.1)
-    with SolverWorker(config(watchdog=dog, audit=QUIET, auditor='off')) as worker:
+    dog = WatchdogConfig(hang_timeout_s=1.5)
+    with SolverWorker(config(watchdog=dog, audit=QUIET)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         first = worker.state.pid
         os.kill(first, signal.SIGSTOP)
@@ -162,7 +161,7 @@ def test_a_hung_process_is_killed_and_started_again(increments):
 
 @pytest.mark.parametrize('stopped', [False, True])
 def test_closing_ends_the_process_even_in_a_solve(increments, stopped):
-    worker = SolverWorker(config(auditor='off'))
+    worker = SolverWorker(config())
     until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
     pid = worker.state.pid
     for one in increments:
@@ -177,7 +176,7 @@ def test_closing_ends_the_process_even_in_a_solve(increments, stopped):
 
 def test_reset_forgets_everything(increments):
     other = World(['curved'], [[0, 0]], steps=5).increments(1)[0]
-    with SolverWorker(config(audit=QUIET, auditor='off')) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         worker.submit(increments[0])
         worker.request_solve()
         worker.reset()
@@ -201,9 +200,8 @@ def test_silence_brings_an_audit_of_the_newest_data(increments):
         assert {robot.location.value for robot in worker.newest.robots} == {'located'}
 
 
-@pytest.mark.parametrize('auditor', ['process', 'inline', 'off'])
-def test_an_audit_that_is_asked_for_is_made_and_answered(increments, auditor):
-    with SolverWorker(config(audit=QUIET, auditor=auditor)) as worker:
+def test_an_audit_that_is_asked_for_is_made_and_answered(increments):
+    with SolverWorker(config(audit=QUIET)) as worker:
         for one in increments:
             worker.submit(one)
         request = worker.request_solve(full=True)
@@ -219,14 +217,14 @@ def test_an_audit_that_is_asked_for_is_made_and_answered(increments, auditor):
 
 def test_the_answer_to_an_audit_outlives_the_solutions_after_it(increments):
     """Nobody polls between the answer and the next ticks, as when a node is busy."""
-    with SolverWorker(config(worker='thread', audit=QUIET, auditor='inline')) as worker:
+    with SolverWorker(config(worker='thread', audit=QUIET)) as worker:
         worker.submit(increments[0])
         request = worker.request_solve(full=True)
         until(lambda: worker.answered(request), 'the answer')
         answer = worker.audited_solution
         assert answer is not None and answer.full
         worker.submit(increments[1])
-        later = worker.request_solve(full=False)
+        later = worker.request_solve()
         until(lambda: worker.answered(later) and worker.newest is not answer, 'a tick')
         assert worker.newest.sequence == 1 and worker.audited_solution is answer
         worker.reset()
@@ -307,7 +305,7 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
         '    signal.signal(signal.SIGINT, signal.default_int_handler)\n'
         '    from backend_world import config\n'
         '    from sparser_ros.backend.process.worker import SolverWorker\n'
-        '    worker = SolverWorker(config(auditor="off"))\n'
+        '    worker = SolverWorker(config())\n'
         '    while worker.state.restarting:\n'
         '        time.sleep(0.01)\n'
         '    print(worker.state.pid, flush=True)\n'
@@ -329,7 +327,7 @@ def test_the_process_ends_with_its_parent(tmp_path, how):
 
 
 def test_an_interrupt_of_the_group_does_not_reach_the_solver(increments):
-    with SolverWorker(config(audit=QUIET, auditor='off')) as worker:
+    with SolverWorker(config(audit=QUIET)) as worker:
         until(lambda: worker.state.pid and not worker.state.restarting, 'the process')
         os.kill(worker.state.pid, signal.SIGINT)
         worker.submit(increments[0])
@@ -346,7 +344,7 @@ def test_an_interrupt_of_the_group_does_not_reach_a_starting_solver(tmp_path):
         'if __name__ == "__main__":\n'
         '    from backend_world import config\n'
         '    from sparser_ros.backend.process.worker import SolverWorker\n'
-        '    with SolverWorker(config(auditor="off")) as worker:\n'
+        '    with SolverWorker(config()) as worker:\n'
         '        while not worker.state.pid:\n'
         '            time.sleep(0.001)\n'
         '        os.kill(worker.state.pid, signal.SIGINT)\n'

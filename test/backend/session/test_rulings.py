@@ -130,7 +130,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
     honest = true.increments(6)
     parts = shifted(honest, 1, 2.0)
     # The auditor leaves out what it finds faulty by itself: here the operator is to do that.
-    options = config(auditor='inline', integrity=IntegrityConfig(doubt_ranges=False))
+    options = config(integrity=IntegrityConfig(doubt_ranges=False))
     session = Session(options)
     for one in parts[:4]:
         session.add(one)
@@ -162,7 +162,7 @@ def test_the_map_is_that_without_what_is_ignored_and_comes_back_when_it_is_reviv
 
 
 def test_a_robot_that_is_ignored_is_not_located_any_more():
-    session = Session(config(auditor='inline'))
+    session = Session(config())
     for one in world(30).increments(3):
         session.add(one)
         before = session.solve()
@@ -173,7 +173,7 @@ def test_a_robot_that_is_ignored_is_not_located_any_more():
 
 
 def test_where_nothing_is_left_to_place_nothing_stays_located():
-    session = Session(config(auditor='inline'))
+    session = Session(config())
     for one in world().increments(2):
         session.add(one)
         session.solve()
