@@ -38,7 +38,6 @@ def _include_folders() -> list[str]:
 EXTRAS = {
     'cholmod': [scikit_sparse()],
     'plot': ['matplotlib>=3.5'],
-    'report': ['plotly>=6'],
     'dask': ['distributed>=2024.1'],
     'docs': ['mkdocs-material>=9.6,<10'],
     'gpu': ['cupy-cuda12x>=13'],

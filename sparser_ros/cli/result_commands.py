@@ -26,9 +26,8 @@ def add_report(subparsers: argparse._SubParsersAction) -> None:
     """Declare `sparser report`."""
     parser = subparsers.add_parser(
         'report', help='one self-contained HTML page of a run',
-        description='Map, residuals, convergence and calibration of a run with interactive plots, '
-        'in one file that needs no network. Exit code 2: the folder holds no map, or plotly is '
-        'missing.')
+        description='Map, residuals, convergence and calibration of a run, in one file that needs '
+        'no network. Exit code 2: the folder holds no map, or matplotlib is missing.')
     parser.add_argument('run_folder', action=Reads, kind=Kind.RUN, metavar='RUN', help=(
         'folder of `solve --run`, `replay --run` or of the service ~/save'))
     parser.add_argument('-o', '--output', action=Writes, kind=Kind.PAGE, metavar='PAGE.html',
@@ -38,11 +37,16 @@ def add_report(subparsers: argparse._SubParsersAction) -> None:
 
 def run_report(args: argparse.Namespace) -> int:
     """Write the page; 0."""
-    from ..io import atomic, run_folder
-    from ..plot.run_page import run_page
+    from ..io import atomic, report, run_folder
+    from ..io.availability import share_text
+    from ..plot.page import run_page
 
     folder = run_folder.read(args.run_folder)
-    page = run_page(folder.name, folder.graph, folder.estimate, folder.report, folder.covariances)
+    page = run_page(
+        folder.name, folder.graph, folder.estimate, folder.report, folder.covariances,
+        report.whitened(folder.graph, folder.estimate),
+        {robot: share_text(shares)
+         for robot, shares in (folder.report.get('fix_share') or {}).items()})
     path = args.output or args.run_folder / 'report.html'
     atomic.write_text(path, page)
     show_written([path])
@@ -98,9 +102,9 @@ def run_study(args: argparse.Namespace) -> int:
 
 
 def _write_study(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
-    """The table as CSV, and as a page where plotly is installed."""
+    """The table as CSV, and as a page where matplotlib is installed."""
     from ..io import atomic
-    from ..plot.html_page import study_page
+    from ..plot.page import study_page
 
     columns = list(dict.fromkeys(key for row in rows for key in row if key != LABEL))
     text = io.StringIO()

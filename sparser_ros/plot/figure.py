@@ -53,17 +53,25 @@ def figure(path: Path | str, width_in: float, height_in: float) -> Iterator[Any]
     Raises SparserError where matplotlib is missing or the file cannot be written.
     """
     check_picture(path)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    drawing = Figure(figsize=(width_in, height_in), dpi=150, layout='constrained')
-    FigureCanvasAgg(drawing)
+    drawing = new_figure(width_in, height_in)
     yield drawing
     try:
         write_whole(Path(path), drawing.savefig)
     except (OSError, ValueError) as error:
         text = getattr(error, 'strerror', None) or error
         raise SparserError(f'{path}: cannot be drawn: {text}') from None
+
+
+def new_figure(width_in: float, height_in: float) -> Any:
+    """An empty matplotlib figure; SparserError where matplotlib is missing."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SparserError(MISSING_MATPLOTLIB) from None
+    drawing = Figure(figsize=(width_in, height_in), dpi=150, layout='constrained')
+    FigureCanvasAgg(drawing)
+    return drawing
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
@@ -92,29 +100,33 @@ def save_histograms(path: Path | str, residuals: Mapping[str, Array], title: str
     The legend gives the median and the share beyond the axis.
     """
     kinds = {name: values for name, values in residuals.items() if len(values)}
-    columns = max(len(kinds), 1)
-    with figure(path, 1.0 + 3.6 * columns, 3.4) as drawing:
-        panels = drawing.subplots(1, columns, squeeze=False)[0]
-        for number, (name, values) in enumerate(kinds.items()):
-            axes = panels[number]
-            end = max(float(np.percentile(values, SHOWN_PERCENTILE)), LEAST_AXIS_SIGMA)
-            beyond = np.mean(values > end)
-            axes.hist(
-                np.minimum(values, end), bins=np.linspace(0, end, 41),
-                density=True, color=COLOURS[number], alpha=0.85,
-                label=f'median {np.median(values):.2f} σ, beyond {end:.1f} σ: {beyond:.1%}')
-            if name == 'ranges':
-                grid = np.linspace(0, end, 200)
-                axes.plot(grid, np.sqrt(2 / np.pi) * np.exp(-grid**2 / 2), color=FAINT,
-                          linewidth=1.2, label='normal noise')
-            axes.set_title(f'{name.replace("_", " ")} ({len(values)})', fontsize=10)
-            axes.set_xlabel('residual [σ]')
-            axes.set_yticks([])
-            axes.legend(fontsize=7, frameon=False)
-            for side in ('top', 'right', 'left'):
-                axes.spines[side].set_visible(False)
-        if title:
-            drawing.suptitle(title, fontsize=11)
+    with figure(path, 1.0 + 3.6 * max(len(kinds), 1), 3.4) as drawing:
+        draw_histograms(drawing, kinds, title)
+
+
+def draw_histograms(drawing: Any, residuals: Mapping[str, Array], title: str = '') -> None:
+    """The same on a figure, of tables that are not empty."""
+    panels = drawing.subplots(1, max(len(residuals), 1), squeeze=False)[0]
+    for number, (name, values) in enumerate(residuals.items()):
+        axes = panels[number]
+        end = max(float(np.percentile(values, SHOWN_PERCENTILE)), LEAST_AXIS_SIGMA)
+        beyond = np.mean(values > end)
+        axes.hist(
+            np.minimum(values, end), bins=np.linspace(0, end, 41), density=True,
+            color=COLOURS[number % len(COLOURS)], alpha=0.85,
+            label=f'median {np.median(values):.2f} σ, beyond {end:.1f} σ: {beyond:.1%}')
+        if name == 'ranges':
+            grid = np.linspace(0, end, 200)
+            axes.plot(grid, np.sqrt(2 / np.pi) * np.exp(-grid**2 / 2), color=FAINT,
+                      linewidth=1.2, label='normal noise')
+        axes.set_title(f'{name.replace("_", " ")} ({len(values)})', fontsize=10)
+        axes.set_xlabel('residual [σ]')
+        axes.set_yticks([])
+        axes.legend(fontsize=7, frameon=False)
+        for side in ('top', 'right', 'left'):
+            axes.spines[side].set_visible(False)
+    if title:
+        drawing.suptitle(title, fontsize=11)
 
 
 def save_pair(

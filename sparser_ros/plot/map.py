@@ -21,12 +21,37 @@ MOST_COLUMNS, LETTERS = 6, 110
 """Names side by side in the legend, and letters of a line of it: it is 8 inches wide."""
 LETTERS_OF_A_LINE = 10
 """Room that the line before a name takes, and what is between two."""
+CONFIDENCE_95 = 5.991
+"""95 % quantile of chi-square with two degrees of freedom."""
 MOST_LABELS = 30
 """Beacons up to which names are drawn."""
 
 
 def save(
-    path: Path | str,
+    path: Path | str, graph: Graph, estimate: Estimate, *, truth: Estimate | None = None,
+    **options: Any,
+) -> None:
+    """Draw a map into a file; `options` as in `draw`.
+
+    Raises SparserError for an estimate without a position.
+    """
+    if not len(estimate.points):
+        raise SparserError(f'{path}: nothing to draw: no pose and no beacon has a position')
+    with figure(path, *size_of(estimate, truth)) as drawing:
+        draw(drawing, graph, estimate, truth=truth, **options)
+
+
+def size_of(estimate: Estimate, truth: Estimate | None = None) -> tuple[float, float]:
+    """Width and height in inches of a picture that fits the map."""
+    points = np.concatenate([estimate.points, *([] if truth is None else [truth.translation])])
+    if points.shape[1] == 3:
+        return 8.0, 6.0
+    extent = np.ptp(points, axis=0)
+    return 8.0, float(np.clip(7.5 * extent[1] / max(extent[0], 1e-9) + 0.8, 4.0, 9.0))
+
+
+def draw(
+    drawing: Any,
     graph: Graph,
     estimate: Estimate,
     *,
@@ -37,65 +62,58 @@ def save(
     untrusted: Mapping[str, str] | None = None,
     located: Mask | None = None,
     notes: Mapping[str, str] | None = None,
+    covariances: Mapping[str, Any] | None = None,
 ) -> None:
-    """Draw a map; `truth` in the frame of the estimate, `weights` robust weights by table.
+    """Draw a map on a figure; `truth` in the frame of the estimate, `weights` robust weights by
+    table.
 
     `untrusted`: robot -> why, of robots whose trajectory is drawn faint, broken and with that word;
     `located` (m,): landmarks that have a place, others are drawn hollow (None: all have). `notes`:
-    robot -> what the legend says of it besides.
-
-    Raises SparserError for an estimate without a position.
+    robot -> what the legend says of it besides. `covariances`: as in
+    `io.report.covariance_fields`, of which ellipses are drawn in the plane.
     """
-    if not len(estimate.points):
-        raise SparserError(f'{path}: nothing to draw: no pose and no beacon has a position')
     untrusted, plane = untrusted or {}, graph.dimension == 2
     if located is None:
         located = np.ones(graph.n_landmarks, dtype=bool)
     rejected = {name: (weights or {}).get(name, np.ones(len(table))) < REJECTED_BELOW
                 for name, table in graph.tables().items()}
-    with figure(path, 8.0, _height(estimate, truth) if plane else 6.0) as drawing:
-        axes = drawing.add_subplot(projection=None if plane else '3d')
-        _draw_links(axes, graph, estimate, rejected)
-        if truth is not None:
-            for number in range(len(graph.robots)):
-                axes.plot(*truth.translation[graph.pose_rows(number)].T, color=FAINT,
-                          linewidth=0.9, linestyle=(0, (4, 2)), zorder=2,
-                          label='reference' if number == 0 else None)
-        _draw_trajectories(axes, graph, estimate, untrusted, notes or {})
-        _draw_landmarks(axes, graph, estimate.landmarks, located)
-        _draw_rejected(axes, graph, estimate, rejected)
-        axes.set_title(title or _title(graph, cost, untrusted), fontsize=11)
-        axes.set_xlabel('x [m]')
-        axes.set_ylabel('y [m]')
-        if plane:
-            axes.set_aspect('equal', adjustable='datalim')
-            axes.grid(True, linewidth=0.4, color='#DDDDDD')
-            axes.set_axisbelow(True)
-            for side in ('top', 'right'):
-                axes.spines[side].set_visible(False)
-        else:
-            _finish_space(axes)
-        handles, names = axes.get_legend_handles_labels()
-        if handles:
-            # Below the axes: inside, it would lie over trajectories.
-            legend = drawing.legend(
-                handles, names, loc='outside lower center', fontsize=8, frameon=False,
-                ncols=_columns(names))
-            for line in legend.get_lines():
-                line.set_alpha(1.0)
+    axes = drawing.add_subplot(projection=None if plane else '3d')
+    _draw_links(axes, graph, estimate, rejected)
+    if truth is not None:
+        for number in range(len(graph.robots)):
+            axes.plot(*truth.translation[graph.pose_rows(number)].T, color=FAINT,
+                      linewidth=0.9, linestyle=(0, (4, 2)), zorder=2,
+                      label='reference' if number == 0 else None)
+    _draw_trajectories(axes, graph, estimate, untrusted, notes or {})
+    _draw_landmarks(axes, graph, estimate.landmarks, located)
+    _draw_rejected(axes, graph, estimate, rejected)
+    if covariances and plane:
+        _draw_ellipses(axes, graph, estimate, covariances)
+    axes.set_title(title or _title(graph, cost, untrusted), fontsize=11)
+    axes.set_xlabel('x [m]')
+    axes.set_ylabel('y [m]')
+    if plane:
+        axes.set_aspect('equal', adjustable='datalim')
+        axes.grid(True, linewidth=0.4, color='#DDDDDD')
+        axes.set_axisbelow(True)
+        for side in ('top', 'right'):
+            axes.spines[side].set_visible(False)
+    else:
+        _finish_space(axes)
+    handles, names = axes.get_legend_handles_labels()
+    if handles:
+        # Below the axes: inside, it would lie over trajectories.
+        legend = drawing.legend(
+            handles, names, loc='outside lower center', fontsize=8, frameon=False,
+            ncols=_columns(names))
+        for line in legend.get_lines():
+            line.set_alpha(1.0)
 
 
 def _columns(names: Sequence[str]) -> int:
     """Columns of a legend, each as wide as its longest name."""
     widest = max(map(len, names)) + LETTERS_OF_A_LINE
     return max(1, min(len(names), MOST_COLUMNS, LETTERS // widest))
-
-
-def _height(estimate: Estimate, truth: Estimate | None) -> float:
-    """Height in inches of a picture 8 wide that fits the map."""
-    points = np.concatenate([estimate.points, *([] if truth is None else [truth.translation])])
-    extent = np.ptp(points, axis=0)
-    return float(np.clip(7.5 * extent[1] / max(extent[0], 1e-9) + 0.8, 4.0, 9.0))
 
 
 def _title(graph: Graph, cost: float | None, untrusted: Mapping[str, str]) -> str:
@@ -177,6 +195,29 @@ def _draw_landmarks(axes: Any, graph: Graph, position: Array, located: Mask) -> 
                           zorder=7)
         else:
             axes.text(*point, f' {name}', fontsize=8)
+
+
+def _draw_ellipses(
+    axes: Any, graph: Graph, estimate: Estimate, covariances: Mapping[str, Any]
+) -> None:
+    """95 % ellipses of newest poses and landmarks."""
+    places = {
+        'landmarks': dict(zip(graph.landmarks.names, estimate.landmarks, strict=True)),
+        'newest_poses': {robot: estimate.translation[rows[-1]]
+                         for number, robot in enumerate(graph.robots)
+                         if len(rows := graph.pose_rows(number))}}
+    angle = np.linspace(0, 2 * np.pi, 49)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    parts = []
+    for kind, at in places.items():
+        for name, values in covariances.get(kind, {}).items():
+            if values and name in at:
+                size, turn = np.linalg.eigh(np.array(values)[:2, :2])
+                radii = np.sqrt(CONFIDENCE_95 * np.maximum(size, 0))
+                parts += [at[name] + (circle * radii) @ turn.T, np.full((1, 2), np.nan)]
+    if parts:
+        axes.plot(*np.concatenate(parts).T, color='black', linewidth=0.8, alpha=0.7, zorder=5,
+                  label='95 % ellipses')
 
 
 def _finish_space(axes: Any) -> None:

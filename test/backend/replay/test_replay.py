@@ -212,7 +212,7 @@ def test_what_is_not_located_is_written_and_marked(tmp_path, capsys):
         assert not (folder / 'A.tum').read_text().startswith('#')
     assert (tmp_path / 'map.png').stat().st_size > 10_000
     assert main(['report', str(tmp_path / 'run')]) == 0
-    assert 'robot B (unlocated, not to be trusted)' in (tmp_path / 'run/report.html').read_text()
+    assert 'robot B</td><td>unlocated (' in (tmp_path / 'run/report.html').read_text()
 
 
 def test_radios_on_the_wrong_robot_are_named(bag, tmp_path, capsys):
