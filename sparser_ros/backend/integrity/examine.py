@@ -36,12 +36,11 @@ from .doubts import (
 from .faults import hypotheses_of
 from .gate import Gate, OdometryWindows, gate_of, odometry_windows
 from .hypotheses import ANTENNA, HEIGHT, Hypothesis, SharedError, common_hypotheses
-from .known_beacons import frame_reason, known_beacons, swapped_or_misplaced
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors
+from .places import frame_reason, known_beacons, swapped_or_misplaced, swapped_robots
 from .selection import DETERMINED, gains_alone, scores_of, selected
 from .stretches import BeaconStep, Stretch, beacon_steps, shifts
-from .swapped_robots import swapped_robots
 from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, with_likely
 
 LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')

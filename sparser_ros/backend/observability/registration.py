@@ -122,12 +122,13 @@ def candidates(
     evidence: Evidence, turn: bool, start: tuple[Array, Array] | None = None,
     width: float = QUADRATIC,
 ) -> Candidates:
-    """Local minima from many starts, and from `start` (rotation, position), best first.
+    """Local minima from many starts, and from `start` (rotations, positions), best first.
 
     `turn` is false for a landmark, which has no heading. `width` is c^2 of a Geman-McClure kernel
     on every measurement.
     """
-    evidence = evidence.thinned()
+    # Heavier ones that stand for several would be doubted for errors that none of these has.
+    evidence = evidence.thinned() if turn else evidence
     d = evidence.ranges.arm_second.shape[1]
     headings = np.eye(d)[None]
     if turn:
@@ -135,8 +136,8 @@ def candidates(
     position = np.concatenate([_multilaterated(evidence, r) for r in headings])
     rotation = np.repeat(headings, 2, axis=0)
     if start is not None:
-        rotation = np.concatenate([start[0][None], rotation])
-        position = np.concatenate([start[1][None], position])
+        rotation = np.concatenate([start[0].reshape(-1, d, d), rotation])
+        position = np.concatenate([start[1].reshape(-1, d), position])
     cost = np.empty(len(position))
     size = d + (0 if not turn else 1 if d == 2 else 3)
     descended(

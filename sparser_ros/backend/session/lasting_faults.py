@@ -8,7 +8,7 @@ over, is found by the map that fits best.
 
 Beacons that were moved, and known ones that never stood where they are configured.
 
-Where another place explains ranges that no longer fit a beacon (integrity/beacon_moves.py), they
+Where another place explains ranges that no longer fit a beacon (integrity/places.py), they
 count again and those from before the move are left out instead. The configured place of a known
 beacon goes with these. Where the frame of map or the place of a robot rests on it, it stays, and
 what the beacon measures since stays left out.
@@ -31,7 +31,6 @@ from ...array_types import Array
 from ...graph import Graph, range_residuals
 from ...graph.finding import Finding
 from ...graph.owners import stamps_of
-from ..integrity.beacon_moves import Move, may_have_moved, move_of, stands_still
 from ..integrity.doubts import FAR_SIGMA
 from ..integrity.examine import bent_edges
 from ..integrity.faults import (
@@ -46,13 +45,17 @@ from ..integrity.faults import (
     seconds_of,
 )
 from ..integrity.hypotheses import odometry_scales
-from ..integrity.known_beacons import (
+from ..integrity.linear_model import linear_model
+from ..integrity.places import (
+    Move,
     configured_place,
     frame_reason,
     known_beacons,
+    may_have_moved,
+    move_of,
     place_findings,
+    stands_still,
 )
-from ..integrity.linear_model import linear_model
 from ..integrity.radio_errors import ALL_RADIOS
 from ..integrity.undetected import stands_out
 from .contest import Contest
@@ -346,9 +349,6 @@ def _sharing(fault: Fault, search: FaultSearch) -> Iterable[Fault]:
 
 _DENIED = ('beacon_misplaced', 'beacons_swapped')
 """Kinds of findings that deny a configured place."""
-_AT_OTHER = 0.2
-"""Share of the distance of two beacons within which each stands at the other's place."""
-
 
 def _known(graph: Graph) -> set[str]:
     """Names of the beacons with a configured place."""
@@ -447,7 +447,7 @@ def told_places(faults: tuple[Fault, ...], graph: Graph) -> list[Finding]:
     return place_findings(
         graph, {
             fault.subject: np.array(fault.size) for fault in faults
-            if fault.kind == MISPLACED and fault.size}, _AT_OTHER)
+            if fault.kind == MISPLACED and fault.size})
 
 
 def withhold_frame(search: FaultSearch) -> None:

@@ -28,7 +28,6 @@ from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.owners import stamps_of
 from ...graph.range_ends import range_ends
-from ..integrity.beacon_moves import may_have_moved
 from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, ordinary
 from ..integrity.faults import (
     BURST,
@@ -41,6 +40,7 @@ from ..integrity.faults import (
     stretch,
 )
 from ..integrity.linear_model import linear_model
+from ..integrity.places import may_have_moved
 from ..integrity.selection import DETERMINED
 from ..integrity.stretches import LEAST_TELLING
 from .contest import Contest, run, value_of

@@ -25,8 +25,8 @@ from ...graph.finding import Finding
 from ...graph.owners import owners, stamps_of
 from ..integrity.faults import BURST, KINDS, LENGTH, ONGOING, Fault
 from ..integrity.hypotheses import ANTENNA
-from ..integrity.known_beacons import known_beacons
 from ..integrity.odometry_errors import SCALE, TURN, OdometryErrors
+from ..integrity.places import known_beacons
 from ..integrity.radio_errors import RadioErrors
 
 IGNORE, DOUBT = 'ignore', 'doubt'

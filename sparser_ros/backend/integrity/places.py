@@ -1,0 +1,339 @@
+"""What ranges alone say of places: beacons moved or configured wrongly, radios exchanged.
+
+Robots are where a map has them. The ranges of one beacon count with a kernel of their own about
+every place that it may have: the weights of the map reject the ranges of a misplaced beacon, and
+say nothing of where it is. Whether two robots bear each other's radio is seen by placing the path
+of each, which is rigid up to the noise of its odometry, by the ranges that carry either name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from scipy.special import chdtri
+
+from ...array_types import Array, Index, Mask
+from ...graph import Estimate, Graph, Ranges
+from ...graph.finding import Finding
+from ...graph.range_ends import RangeEnds
+from ...graph.residuals import antennas
+from ..observability.registration import candidates, ranges_to
+from .doubts import FAR_SIGMA, ordinary
+from .faults import ranges_of
+from .hypotheses import misplaced
+from .stretches import LEAST_TELLING
+
+_WIDTH = 25.0
+"""c^2 of Geman-McClure, as the solver's."""
+_SEEDS = 8
+"""Starts on a circle about the robots, to which the ranges reach."""
+_APART_SIGMAS = 3.0
+"""Standard deviations of a place from which another minimum is another place."""
+_LEAST_ROWS, _MOST_ROWS = 20, 300
+"""Ranges that place a robot, and rows that the likelihood ratio counts: neighbours in time are not
+independent."""
+
+
+def known_beacons(graph: Graph) -> list[int]:
+    """Landmarks with a configured place: fixed, or with a prior."""
+    prior = graph.point_priors.point
+    held = set(np.flatnonzero(graph.landmarks.fixed).tolist())
+    return sorted(held | set((~prior[prior < 0]).tolist()))
+
+
+def configured_place(graph: Graph, landmark: int) -> Array:
+    """(d,): where the configuration has a known landmark."""
+    if graph.landmarks.fixed[landmark]:
+        return graph.landmarks.position[landmark]
+    row = int(np.flatnonzero(graph.point_priors.point == ~landmark)[0])
+    return graph.point_priors.position[row]
+
+
+def frame_reason(graph: Graph, findings: Sequence[Finding], largest_bias_m: float) -> str:
+    """Why known beacons no longer fix the frame of map, or ''.
+
+    Of two that contradict each other either may be wrong: then only others can fix map, in the
+    plane two of them, in space three. Fixes of robots fix it as well. What looks like a bias of
+    more than `largest_bias_m` of a known beacon's radio is rather a wrong place seen from one side.
+    """
+    configured = {graph.landmarks.names[k] for k in known_beacons(graph)}
+    at_fault = [
+        one for one in findings if one.kind in ('beacon_misplaced', 'beacons_swapped')
+        or (one.kind == 'range_bias' and one.subject in configured
+        and abs(one.value) > largest_bias_m)]
+    if not at_fault or len(graph.pose_priors) or np.any(graph.point_priors.point >= 0):
+        return ''
+    suspected = {name for one in at_fault for name in one.subject.split(' and ')}
+    sound = [k for k in known_beacons(graph) if graph.landmarks.names[k] not in suspected]
+    if len(sound) >= graph.dimension:
+        return ''
+    names = ', '.join(graph.landmarks.names[k] for k in known_beacons(graph))
+    return (f'the configured places of the known beacons ({names}) contradict each other, and they '
+            f'are too few to tell which of them is wrong: {at_fault[0].text}')
+
+
+# -- beacons -------------------------------------------------------------------------------------
+
+
+class BeaconRanges:
+    """Ranges of a landmark with it at any place."""
+
+    def __init__(self, graph: Graph, estimate: Estimate, landmark: int, rows: Index) -> None:
+        ranges = graph.ranges.take(rows)
+        self.others = _other_ends(estimate, ranges, ranges.source == ~landmark)
+        """(k, d): antennas at the other ends."""
+        self.distance_m, self.root = ranges.distance_m, np.sqrt(ranges.precision)
+
+    def whitened(self, place: Array) -> Array:
+        """(k,): whitened residuals with the landmark there."""
+        length = np.linalg.norm(place - self.others, axis=1)
+        return np.asarray((length - self.distance_m) * self.root)
+
+    def cost(self, place: Array) -> float:
+        """Robust chi-square."""
+        return float(np.sum(_robust(self.whitened(place))))
+
+    def places(self, starts: Array) -> tuple[Array, Array]:
+        """(s, d), (s,): local minima and their robust cost, best first; `starts` are (n, d).
+
+        The kernel narrows from one that hardly rejects anything.
+        """
+        evidence = ranges_to(
+            np.zeros_like(self.others), self.others, self.distance_m, self.root**2)
+        d = self.others.shape[1]
+        angle = 2 * np.pi * np.arange(_SEEDS) / _SEEDS
+        circle = np.zeros((_SEEDS, d))
+        circle[:, 0], circle[:, 1] = np.cos(angle), np.sin(angle)
+        at = np.concatenate([
+            starts, np.mean(self.others, axis=0) + np.median(self.distance_m) * circle])
+        for width in (64 * _WIDTH, 8 * _WIDTH, _WIDTH):
+            found = candidates(
+                evidence, False, (np.tile(np.eye(d), (len(at), 1, 1)), at), width)
+            at = found.position
+        return found.position, found.cost
+
+    def sigma_m(self, place: Array) -> float:
+        """Of a minimum, in its worst direction, by the noise that its residuals show."""
+        whitened, vector = self.whitened(place), place - self.others
+        length = np.maximum(np.linalg.norm(vector, axis=1), 1e-9)
+        weight = self.root / length / (1 + whitened**2 / _WIDTH)
+        slopes = vector * weight[:, None]
+        least = float(np.linalg.eigvalsh(slopes.T @ slopes)[0])
+        factor = self.cost(place) / max(len(whitened) - len(place), 1)
+        return float(np.sqrt(max(factor, 1.0) / least)) if least > 0 else np.inf
+
+    def length_cost(self, place: Array) -> float:
+        """Robust cost where they are all too long by the best length, the landmark being there."""
+        whitened = self.whitened(place)
+        lengths = np.quantile(-whitened / self.root, np.linspace(0, 1, 65))
+        return float(np.min(np.sum(
+            _robust(whitened + lengths[:, None] * self.root), axis=1)))
+
+
+def _robust(whitened: Array) -> Array:
+    return np.asarray(whitened**2 / (1 + whitened**2 / _WIDTH))
+
+
+def _other_ends(estimate: Estimate, ranges: Ranges, at_source: Mask) -> Array:
+    """(k, d): antennas at the ends of ranges that are not `at_source`."""
+    return antennas(
+        estimate, np.where(at_source, ranges.target, ranges.source),
+        np.where(at_source[:, None], ranges.lever_target, ranges.lever_source))
+
+
+@dataclass(frozen=True)
+class Move:
+    """Where a beacon was and is."""
+
+    landmark: int
+    before: Array
+    """(d,) in map, m."""
+    after: Array
+    sigma_m: float
+    """Of `after`, in its worst direction, robots held."""
+
+    @property
+    def way_m(self) -> float:
+        """How far it was moved."""
+        return float(np.linalg.norm(self.after - self.before))
+
+    def of(self, estimate: Estimate) -> Estimate:
+        """An estimate with the beacon where it is now."""
+        landmarks = estimate.landmarks.copy()
+        landmarks[self.landmark] = self.after
+        return replace(estimate, landmarks=landmarks)
+
+    def words(self, name: str, seconds: float, *, known: bool = False) -> str:
+        """For an operator; `known`: its place is configured."""
+        places = ['(' + ', '.join(f'{value:.1f}' for value in place) + ')'
+                  for place in (self.before, self.after)]
+        return (f'beacon {name} was moved by {self.way_m:.1f} m at {seconds:.0f} s of the data or '
+                f'before, from {places[0]} to {places[1]}'
+                + ('; set the position of its radio' if known else ''))
+
+
+def may_have_moved(beacon: str, rows: Index, graph: Graph, estimate: Estimate) -> bool:
+    """Whether ranges are of a beacon, and fit some other place as often as others fit theirs."""
+    if beacon not in graph.landmarks.names:
+        return False
+    landmark = graph.landmarks.names.index(beacon)
+    ranges = BeaconRanges(graph, estimate, landmark, rows)
+    return _fits(ranges, ranges.places(estimate.landmarks[[landmark]])[0][0])
+
+
+def _fits(ranges: BeaconRanges, place: Array) -> bool:
+    far = int(np.sum(np.abs(ranges.whitened(place)) >= FAR_SIGMA))
+    return ordinary(far, len(ranges.root))
+
+
+def move_of(
+    beacon: str, rows: Index, graph: Graph, estimate: Estimate, flip_cost: float
+) -> Move | None:
+    """Where a beacon is by these ranges; None where that is not clear.
+
+    It is clear where the ranges fit there as often as others do, the way is more than its error,
+    and no other place, nor one length that is common to all, is worse by less than `flip_cost`.
+    """
+    if beacon not in graph.landmarks.names or len(rows) < LEAST_TELLING:
+        return None
+    landmark = graph.landmarks.names.index(beacon)
+    ranges, before = BeaconRanges(graph, estimate, landmark, rows), estimate.landmarks[landmark]
+    places, costs = ranges.places(before[None])
+    move = Move(landmark, before, places[0], ranges.sigma_m(places[0]))
+    apart = np.linalg.norm(places - places[0], axis=1) > _APART_SIGMAS * move.sigma_m
+    rival = min(ranges.length_cost(before), np.min(costs[apart], initial=np.inf))
+    significant = np.sqrt(chdtri(len(before), np.exp(-flip_cost / 2)))
+    clear = (_fits(ranges, move.after) and rival - costs[0] >= flip_cost
+             and move.way_m > significant * move.sigma_m)
+    return move if clear else None
+
+
+def stands_still(
+    beacon: str, rows: Index, graph: Graph, estimate: Estimate, flip_cost: float
+) -> bool:
+    """Whether one place explains some ranges of a beacon and all others of it.
+
+    That is so unless a place of their own makes both cheaper, by more than `flip_cost`, in a map
+    without any of them. Also where the others are too few to tell.
+    """
+    own = ranges_of(beacon, graph)
+    rest = np.setdiff1d(own, rows)
+    if len(rest) < LEAST_TELLING:
+        return True
+    landmark = graph.landmarks.names.index(beacon)
+    together, *apart = (
+        BeaconRanges(graph, estimate, landmark, part).places(estimate.landmarks[[landmark]])[1][0]
+        for part in (own, rows, rest))
+    degrees = len(own) - 2 * graph.dimension
+    factor = max(sum(apart) / degrees, 1.0) if degrees > 0 else 1.0
+    return bool(together - sum(apart) < factor * flip_cost)
+
+
+def swapped_or_misplaced(
+    graph: Graph, estimate: Estimate, sources: RangeEnds, suspects: Sequence[int], floor_m: float,
+    gain: float,
+) -> list[Finding]:
+    """What the places found for suspected known beacons say: swapped labels, or a wrong place.
+
+    `gain` is the least robust cost to save. Nothing is said where most known beacons seem
+    misplaced: then the map is.
+    """
+    known, moved = known_beacons(graph), {}
+    for landmark in suspects:
+        ranges = BeaconRanges(
+            graph, estimate, landmark, np.flatnonzero(sources.at(sources.robots + landmark)))
+        configured = configured_place(graph, landmark)
+        places, costs = ranges.places(np.array([configured_place(graph, k) for k in known]))
+        if ranges.cost(configured) - costs[0] > gain and np.linalg.norm(
+                places[0] - configured) > floor_m:
+            moved[graph.landmarks.names[landmark]] = places[0]
+    return place_findings(graph, moved) if 2 * len(moved) <= len(known) else []
+
+
+def place_findings(graph: Graph, places: Mapping[str, Array]) -> list[Finding]:
+    """What the places of known beacons say, (d,) by name: swapped labels, or a wrong place.
+
+    Two labels are swapped where each beacon stands nearest to the other's configured place.
+    """
+    names = graph.landmarks.names
+    configured = {names[k]: configured_place(graph, k) for k in known_beacons(graph)}
+    every = np.array(list(configured.values()))
+    nearest = {name: list(configured)[int(np.argmin(np.linalg.norm(every - place, axis=1)))]
+               for name, place in places.items()}
+    found, swapped = [], set()
+    for first, second in combinations(sorted(places), 2):
+        if nearest[first] == second and nearest[second] == first:
+            swapped |= {first, second}
+            found.append(Finding(
+                'beacons_swapped', f'{first} and {second}',
+                f'ranges of beacons {first} and {second} fit better when swapped',
+                float(np.linalg.norm(configured[first] - configured[second])), 'm'))
+    return found + [misplaced(name)(place - configured[name])
+                    for name, place in places.items() if name not in swapped]
+
+
+# -- robots --------------------------------------------------------------------------------------
+
+
+def swapped_robots(
+    graph: Graph, estimate: Estimate, sources: RangeEnds, suspects: Sequence[int], gain: float
+) -> list[Finding]:
+    """Pairs of suspected robots whose ranges fit better when exchanged.
+
+    `gain` is the least gain in twice the logarithm of the likelihood, for both robots together.
+    """
+    found: list[tuple[float, Finding]] = []
+    outside = ~(np.isin(sources.first, suspects) & np.isin(sources.second, suspects))
+    for a, b in combinations(sorted(suspects), 2):
+        as_named = [_misfit(graph, estimate, sources, outside, one, one) for one in (a, b)]
+        exchanged = [_misfit(graph, estimate, sources, outside, one, other)
+                     for one, other in ((a, b), (b, a))]
+        if any(part is None for part in (*as_named, *exchanged)):
+            continue
+        ratio, better = 0.0, True
+        for named, swap in zip(as_named, exchanged, strict=True):
+            assert named is not None and swap is not None
+            rows = min(named[1], swap[1], _MOST_ROWS)
+            # Twice the log-likelihood ratio of two Laplace laws with the scales that fit.
+            ratio += 2 * rows * float(np.log(named[0] / swap[0]))
+            better &= swap[0] < named[0]
+        if better and ratio > gain:
+            one, other = sources.names[a], sources.names[b]
+            metres = (f'{np.mean([p[0] for p in exchanged if p]):.1f} m instead of '
+                      f'{np.mean([p[0] for p in as_named if p]):.1f} m')
+            found.append((ratio, Finding(
+                'radios_swapped', f'{one} and {other}',
+                f'ranges of radios {one} and {other} fit better when swapped (misfit {metres})',
+                float(np.mean([p[0] for p in as_named if p])), 'm')))
+    return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])[:1]]
+
+
+def _misfit(
+    graph: Graph, estimate: Estimate, sources: RangeEnds, outside: Mask, robot: int,
+    label: int,
+) -> tuple[float, int] | None:
+    """(median misfit in metres, rows) of a robot's odometry by the ranges that carry `label`."""
+    rows = np.flatnonzero(sources.at(label) & outside)
+    if len(rows) < _LEAST_ROWS:
+        return None
+    table = graph.ranges.take(rows)
+    points = _carried(graph, robot, table.stamp_ns)
+    places = _other_ends(estimate, table, sources.first[rows] == label)
+    center = points.mean(axis=0)
+    best = candidates(
+        ranges_to(points - center, places, table.distance_m, table.precision), turn=True)
+    antenna = (points - center) @ best.rotation[0].T + best.position[0]
+    error = np.linalg.norm(antenna - places, axis=1) - table.distance_m
+    return max(float(np.median(np.abs(error))), 1e-6), len(rows)
+
+
+def _carried(graph: Graph, robot: int, stamps_ns: Index) -> Array:
+    """(k, d): positions of a robot in its odometry frame at stamps, between keyframes linear."""
+    rows = np.flatnonzero(graph.poses.robot == robot)
+    own = graph.poses.stamp_ns[rows]
+    return np.column_stack([
+        np.interp((stamps_ns - own[0]) * 1e-9, (own - own[0]) * 1e-9, column)
+        for column in graph.poses.translation[rows].T])
