@@ -19,7 +19,7 @@ LABEL = 'parameters'
 """Column of a study that names the parameters of a run in words."""
 TABLES = ('paper', 'practitioner', 'formulations', 'sweep', 'scale', 'online', 'incremental',
           'robust', 'integrity', 'nees', 'certificate', 'bounds', 'calibration', 'days',
-          'disturbed', 'geometry', 'gpu', 'second_drive', 'sensitivity', 'thinning')
+          'disturbed', 'geometry', 'gpu', 'second_drive', 'thinning')
 
 
 def add_report(subparsers: argparse._SubParsersAction) -> None:

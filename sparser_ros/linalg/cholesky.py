@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 
 from ..array_types import Array, Index
 from ..config import SolverError
-from .linalg_numbers import linalg_numbers
 from .sparse_kernels import sparse_kernels
 from .symbolic import elimination_tree, first_uncovered, permuted_pattern
+
+SUPERNODAL_FROM = 200
+"""Multiplications per entry of the factor from which CHOLMOD works on supernodes. Its own choice
+changes over at 40, where padded supernodes take two to three times as long as single columns."""
 
 try:
     from sksparse import cholmod
@@ -125,7 +128,7 @@ class SymbolicCholesky:
         rank[order] = np.arange(self.n)
         _, self.counts = elimination_tree(
             *permuted_pattern(matrix.indptr, matrix.indices, order, rank))
-        limit = linalg_numbers().supernodal_multiplications
+        limit = SUPERNODAL_FROM
         if np.sum(self.counts**2.0) > limit * float(np.sum(self.counts)):
             self._factor = _analysed(matrix, 'supernodal', ordering)
             order = self._factor.P().astype(np.int64)

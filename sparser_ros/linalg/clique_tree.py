@@ -26,7 +26,10 @@ from ..array_types import Array, Index
 from .cholesky import NotPositiveDefiniteError
 from .cliques import Elimination, eliminate
 from .compiled import fast, inlined
-from .linalg_numbers import linalg_numbers
+
+WASTED_RATIO = 1.5
+"""Floats stored, those of replaced cliques included, over floats in use, above which everything is
+ordered and laid out again; it bounds the memory."""
 
 
 class TreeArrays(NamedTuple):
@@ -92,7 +95,7 @@ class CliqueTree:
     @property
     def wasted(self) -> bool:
         """Whether so much has been replaced that all is better laid out anew."""
-        return self._filled > linalg_numbers().wasted_ratio * self._live
+        return self._filled > WASTED_RATIO * self._live
 
     def inner_nodes(self, cliques: Index) -> Index:
         """The inner nodes of cliques, one clique after the other."""

@@ -16,8 +16,18 @@ import scipy.sparse as sp
 from ..array_types import Index
 from .cholesky import OrderingUnavailableError, fill_reducing_order
 from .compiled import compiled
-from .linalg_numbers import linalg_numbers
 from .symbolic import elimination_tree, factor_pattern, permuted_pattern
+
+DISSECTION_NODES = 200
+"""Nodes above which METIS orders a clique tree instead of minimum degree, as CHOLMOD's own nested
+dissection does."""
+MERGED_AT_MOST = 16
+"""Inner nodes of a merged clique that may hold `MERGED_ZEROS`: 16 poses of the plane, 48 rows."""
+MERGED_ALWAYS = 4
+"""Inner nodes up to which cliques are merged whatever zeros this fills: walking over a clique costs
+more than the arithmetic of so few rows."""
+MERGED_ZEROS = 0.4
+"""Largest share of zeros in a merged clique of more inner nodes."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,9 @@ def eliminate(m: int, pairs: Index, elements: list[Index], last: Index) -> Elimi
     starts, rows = permuted_pattern(pattern.indptr, pattern.indices, order, rank)
     parent, counts = elimination_tree(starts, rows)
     _, below = factor_pattern(starts, rows, parent, counts)
-    numbers = linalg_numbers()
     tops, clique = np.unique(_merged(
-        parent, counts, numbers.merged_nodes_at_most, numbers.merged_nodes_always,
-        numbers.merged_zero_share), return_inverse=True)
+        parent, counts, MERGED_AT_MOST, MERGED_ALWAYS,
+        MERGED_ZEROS), return_inverse=True)
     above = parent[tops]
     clique_of = np.empty(m, dtype=np.int64)
     clique_of[order] = clique
@@ -80,7 +89,7 @@ def _symmetric(i: Index, j: Index, m: int) -> sp.csc_matrix:
 
 
 def _order_of(pattern: sp.csc_matrix) -> Index:
-    if pattern.shape[0] > linalg_numbers().nested_dissection_nodes:
+    if pattern.shape[0] > DISSECTION_NODES:
         with suppress(OrderingUnavailableError):
             return fill_reducing_order(pattern, 'metis')
     return fill_reducing_order(pattern)

@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from ..array_types import Array, Index, Mask
 from .compiled import compiled, fast, inlined
-from .linalg_numbers import linalg_numbers
+
+DENSE_ROWS = 120
+"""Rows of scalars from which a group of columns is eliminated as a dense front; below, bookkeeping
+costs more than dense arithmetic saves."""
 
 _CHUNK_COLUMNS = 48
 """Scalar columns of a front that are applied to all others while they stay in the second-level
@@ -44,7 +47,7 @@ def fronts(parent: Index, counts: Index, b: int) -> Fronts:
     """Fronts of a factor of b x b blocks with this elimination tree and entries in its columns."""
     first, width, above = _ordered(*_grouped(parent, counts))
     dense, room, largest = _sized(
-        first, width, above, counts, linalg_numbers().dense_front_rows // b)
+        first, width, above, counts, DENSE_ROWS // b)
     return Fronts(first, width, above, dense, int(room), int(largest))
 
 

@@ -10,7 +10,14 @@ import scipy.sparse as sp
 from ..array_types import Index
 from .cholesky import OrderingUnavailableError, SymbolicCholesky
 from .compiled import compiled
-from .linalg_numbers import linalg_numbers
+
+REDUCED_FROM_NODES = 20_000
+"""Nodes with three neighbours or more, from which chains and stars are eliminated before the rest
+is ordered; AMD of the whole takes less time on smaller graphs."""
+METIS_FROM = 40_000
+"""Multiplications of a factorisation in AMD's order, for each node, from which METIS pays."""
+STAR_ROUNDS = 2
+"""Times that stars are eliminated; the nodes left by then have many neighbours."""
 
 log = logging.getLogger(__name__)
 _CHAIN_ENTRIES = 3
@@ -24,13 +31,12 @@ def sparsest(matrix: sp.csc_matrix, b: int = 1) -> SymbolicCholesky:
     large graphs that close everywhere METIS wins more than it costs. `b` is the size of the
     dense blocks of another matrix of this pattern that will be factorised in the same order.
     """
-    numbers = linalg_numbers()
     busy = int(np.count_nonzero(np.diff(matrix.indptr) > _CHAIN_ENTRIES))
-    reduced = Reduced(matrix) if busy >= numbers.reduced_from_nodes else None
+    reduced = Reduced(matrix) if busy >= REDUCED_FROM_NODES else None
     tried = SymbolicCholesky(matrix if reduced is None else reduced.core)
     if tried.counts is None or tried.order is None:
         return SymbolicCholesky(matrix)
-    if b**3 * np.sum(tried.counts**2.0) / 2 > numbers.metis_from_multiplications * busy:
+    if b**3 * np.sum(tried.counts**2.0) / 2 > METIS_FROM * busy:
         return dissected(matrix, reduced)
     return tried if reduced is None else reduced.ordered(tried.order)
 
@@ -59,7 +65,7 @@ class Reduced:
         i, j = rank[pairs[:, 0]], rank[pairs[:, 1]]
         ends = sp.coo_matrix((np.ones(len(pairs)), (i, j)), shape=core.shape)
         core = sp.csc_matrix(abs(core) + ends + ends.T)
-        for _ in range(linalg_numbers().star_rounds):
+        for _ in range(STAR_ROUNDS):
             centres = _independent_stars(core.indptr, core.indices)
             star, rest = np.flatnonzero(centres), np.flatnonzero(~centres)
             rays = core[:, star][rest]

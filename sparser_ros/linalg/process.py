@@ -8,7 +8,8 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-from .linalg_numbers import linalg_numbers
+RETURNED_FROM_BYTES = 2**28
+"""Size of a freed piece of memory that is returned to the system."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt, from malloc.h."""
@@ -53,6 +54,6 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), 'mallopt', None)
     if mallopt is None:
         return False
-    options = {_TRIM_THRESHOLD: _TRIM_NEVER, _MMAP_THRESHOLD: linalg_numbers().returned_from_bytes}
+    options = {_TRIM_THRESHOLD: _TRIM_NEVER, _MMAP_THRESHOLD: RETURNED_FROM_BYTES}
     taken = [mallopt(option, value) for option, value in options.items()]
     return all(taken)

@@ -19,10 +19,20 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from ..array_types import Array
 from ..linalg.block_cholesky import RowBlockCholesky
 from ..linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
-from . import thresholds
 from .manifold import Manifold, symmetric_part
 from .preconditioner import blocks_of_poses, elimination_order
 from .schur import SchurOperator
+
+CERTIFIED_GAP = 1e-6
+"""Share of the cost within which a solution counts as optimal."""
+ROUNDING = 1e-12
+"""Rounding error of a cost, over tr Q_cc: costs are sums of as many terms of both signs."""
+ESCAPE_DIRECTIONS = 5
+"""At most; each becomes a column."""
+DUAL_VECTORS = 12
+"""Least eigenvectors of S that better multipliers are sought by: more than the rank."""
+SADDLE_GAP = 0.1
+"""Share of the cost above which a gap means a saddle to leave; a smaller one may lack polish."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +202,7 @@ class Certifier:
         self.schur = schur
         self.manifold = schur.problem.manifold
         self.rows = self.manifold.rows
-        rounding = thresholds.current().certificate_rounding
+        rounding = ROUNDING
         self.rounding = rounding * float(schur.Q_cc.diagonal().sum())
 
     @cached_property
@@ -232,7 +242,7 @@ class Certifier:
 
     def tolerance(self, cost: float) -> float:
         """Largest gap of an optimal point: a share of its cost, or rounding errors of the cost."""
-        return max(thresholds.current().certified_gap * cost, self.rounding)
+        return max(CERTIFIED_GAP * cost, self.rounding)
 
     def matrix(self, y: Array, gradient: Array) -> sp.csc_matrix:
         """S = Q - Lambda at y, `gradient` being Q_s y; Lambda is zero on X_f."""
@@ -270,7 +280,6 @@ class Certifier:
             return Certificate(cost, gap, tolerance)
         if not directions:
             return Certificate(cost, np.inf, tolerance)
-        numbers = thresholds.current()
         for _ in range(_MOST_GROWTHS):
             gap *= 10
             factor = self.factor(S, gap / self.rows)
@@ -279,8 +288,8 @@ class Certifier:
         else:
             return Certificate(cost, np.inf, tolerance)
         # From a saddle there are only directions to be found.
-        count = (numbers.dual_vectors if gap <= 10 * numbers.staircase_saddle_gap * abs(cost)
-                 else numbers.escape_directions)
+        count = (DUAL_VECTORS if gap <= 10 * SADDLE_GAP * abs(cost)
+                 else ESCAPE_DIRECTIONS)
         values, vectors = self._least(factor, gap / self.rows, count)
         least = float(values[0])
         # Lanczos bounds the eigenvalue from above only; a factorisation just below it proves it.
@@ -289,7 +298,7 @@ class Certifier:
             gap = tight
         down = self.escapes(y, values, vectors, tolerance)
         return Certificate(cost, max(gap, tolerance * 1.000001), tolerance, least,
-                           down[:, : numbers.escape_directions], (values, vectors))
+                           down[:, : ESCAPE_DIRECTIONS], (values, vectors))
 
     def proven_gap(self, matrix: sp.csc_matrix, trace: float, least: float) -> float:
         """trace + shift rows for the least shift that makes S + D positive definite; or inf."""

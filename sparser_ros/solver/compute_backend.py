@@ -16,7 +16,6 @@ from ..array_types import Array
 from ..config import SolverConfig, SolverError
 from ..graph import Graph
 from ..linalg.arrays import HOST, Arrays
-from . import thresholds
 from .manifold import Manifold
 from .trust_region import (
     Operator,
@@ -26,6 +25,24 @@ from .trust_region import (
     TrustRegionRun,
     minimise,
 )
+
+LEAST_VARIABLES = 2000
+"""Poses and landmarks from where `auto` tries a GPU: a CG step queues 30 to 60 kernels there, some
+100 us whatever the size."""
+AGREEMENT = 1e-8
+"""Largest difference of what `auto` compares, over the largest entry."""
+CG_AGREEMENT = 1e-6
+"""The same of the first steps of CG, where differences grow from step to step."""
+TIME_SHARE = 0.8
+"""Most of the CPU's time that a CG step may take on a GPU for `auto` to stay."""
+RETRY_GROWTH = 2.0
+"""How much larger a graph must be for `auto` to try a GPU again that it left."""
+COMPARED_STEPS = 3
+"""CG steps; a device makes the first kernel by kernel and repeats the others from a recording."""
+TIMED_QUEUES = 4
+"""Most queues of CG steps that are timed, of which the fastest counts."""
+TIMED_S = 0.05
+"""Time from where no other queue follows."""
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +165,7 @@ def _sample(
         cg.stand_at(point, multipliers)
         # Far from a minimum the Hessian is indefinite, and CG would end before it turns.
         cg.iteration.blocks[...] = cg.iteration.scalars[...] = 0.0
-        compared = StoppingRule(max_cg_steps=thresholds.current().gpu_compared_steps)
+        compared = StoppingRule(max_cg_steps=COMPARED_STEPS)
         step = cg.step(gradient, math.inf, compared, 0.0)
         values = {name: arrays.get(x) for name, x in {
             'retraction': point, 'operator': qy, 'gradient': gradient, 'Hessian product': product,
@@ -161,9 +178,8 @@ def _sample(
 
 def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
     """Of one CG step that has been made before; as many are queued as a solve queues."""
-    numbers = thresholds.current()
     taken: list[float] = []
-    while len(taken) < numbers.gpu_timed_queues and sum(taken) < numbers.gpu_timed_s:
+    while len(taken) < TIMED_QUEUES and sum(taken) < TIMED_S:
         begin = time.perf_counter()
         for _ in range(arrays.look_every):
             cg.reach()
@@ -175,15 +191,14 @@ def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
 
 def _objection(there: _Sample, here: _Sample) -> str | None:
     """What speaks against the device."""
-    numbers = thresholds.current()
     for name, expected in here.values.items():
         difference, size = np.abs(there.values[name] - expected).max(), np.abs(expected).max()
-        limit = numbers.gpu_cg_agreement if name in _OF_CG else numbers.gpu_agreement
+        limit = CG_AGREEMENT if name in _OF_CG else AGREEMENT
         # Not a number is no agreement.
         if not difference <= limit * size:
             return f'{name}: the GPU is off the CPU by {difference:.1e} of {size:.1e}'
     if there.step_s is not None and here.step_s is not None and (
-            there.step_s > numbers.gpu_time_share * here.step_s):
+            there.step_s > TIME_SHARE * here.step_s):
         return _steps(there, here)
     return None
 
@@ -230,7 +245,7 @@ class Device:
 
     def objection(self, size: int) -> str | None:
         """Why a graph of this size need not try it: a trial costs factors on both sides."""
-        growth = thresholds.current().gpu_retry_growth
+        growth = RETRY_GROWTH
         if self._left is None or size >= growth * self._left[0]:
             return None
         return f'earlier, with {self._left[0]} variables: {self._left[1]}'
@@ -264,7 +279,7 @@ def choose(config: SolverConfig, graph: Graph, device: Device = DEVICE) -> Compu
 
 
 def _least_variables() -> int:
-    return thresholds.current().gpu_least_variables
+    return LEAST_VARIABLES
 
 
 def _size(graph: Graph) -> int:

@@ -36,7 +36,9 @@ from ..graph.precision import chi_square_kappa
 from ..linalg.cholesky import NotPositiveDefiniteError, factorize
 from ..linalg.process import single_threaded_blas
 from ..linalg.rotations import rotation_jacobian
-from . import thresholds
+
+COLUMNS_AT_ONCE = 6
+"""Right-hand sides: the degrees of freedom of a pose."""
 
 _WEAK_PRECISION = 1e-6
 """Of every unknown of a normal matrix: 1 km, 1000 rad."""
@@ -152,7 +154,7 @@ def _columns_of_inverse(information: sp.csc_matrix, rows: Index) -> Array:
                 'measurements or take it out of the graph') from error
         free = np.flatnonzero(rows >= 0)
         out = np.zeros((len(rows), len(rows)))
-        columns = thresholds.current().covariance_columns
+        columns = COLUMNS_AT_ONCE
         for start in range(0, len(free), columns):
             part = free[start : start + columns]
             rhs = np.zeros((information.shape[0], columns))

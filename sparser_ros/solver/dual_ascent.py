@@ -21,9 +21,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array_types import Array, Index
-from . import thresholds
-from .certificate import Certificate, Certifier, Multipliers
+from .certificate import CERTIFIED_GAP, DUAL_VECTORS, Certificate, Certifier, Multipliers
 from .manifold import Manifold
+
+MOST_ROUNDS = 6
+"""Of better multipliers at a point; each proves a bound."""
+FAR = 10.0
+"""Gap after a round, over the one that is wanted, above which the point itself is too far from the
+optimum for better multipliers."""
+SHIFT = 5.0
+"""Of the factor that Lanczos inverts, over the least eigenvalue."""
+ROUND_GAIN_SHARE = 0.1
+"""Gain of a round, over the gap that is wanted (of Newton steps) or left (of better multipliers),
+below which no other is made."""
 
 
 def sharpened(
@@ -61,13 +71,13 @@ class DualAscent:
         """D, which is zero on the homogenising rows; what it costs is its trace."""
         self._values, self._vectors = spectrum
         least = -float(self._values[0])
-        self._length, self._shift = 3 * least, thresholds.current().dual_shift * least
+        self._length, self._shift = 3 * least, SHIFT * least
         self._longer, self._rounds = 10.0, 0
 
     def round(self) -> bool:
         """One step and its proof; False where that was the last one."""
-        numbers, certifier, wanted = thresholds.current(), self._certifier, self._wanted
-        if self._rounds >= numbers.dual_rounds:
+        certifier, wanted = self._certifier, self._wanted
+        if self._rounds >= MOST_ROUNDS:
             return False
         self._rounds += 1
         trial = self._best.plus(
@@ -80,7 +90,7 @@ class DualAscent:
         if spare > 0 and certifier.factor(matrix, spare) is not None:
             self.gap, self._best = wanted, trial
             return False
-        values, vectors = certifier.least(matrix, self._shift, numbers.dual_vectors)
+        values, vectors = certifier.least(matrix, self._shift, DUAL_VECTORS)
         proven = certifier.proven_gap(matrix, trace, float(values[0]))
         if not proven < self.gap:
             # The step was too long for the eigenvectors to tell what happens.
@@ -89,8 +99,8 @@ class DualAscent:
         gained, self.gap, self._best = self.gap - proven, proven, trial
         self._values, self._vectors = values, vectors
         self._length *= self._longer
-        return (self.gap <= numbers.dual_far * wanted
-                and gained >= numbers.round_gain_share * self.gap)
+        return (self.gap <= FAR * wanted
+                and gained >= ROUND_GAIN_SHARE * self.gap)
 
 
 def bundle_step(manifold: Manifold, vectors: Array, values: Array, length: float) -> Multipliers:
@@ -153,7 +163,7 @@ def _least_psd(
     largest = float(np.linalg.eigvalsh(gram)[-1])
     w = np.zeros(len(linear))
     ahead, momentum = w, 1.0
-    tolerance = thresholds.current().certified_gap
+    tolerance = CERTIFIED_GAP
     for _ in range(steps):
         new = _projected(ahead - (gram @ ahead - linear) / largest, upper, scale)
         if float(np.dot(ahead - new, new - w)) > 0:

@@ -22,11 +22,13 @@ import scipy.sparse as sp
 from ..array_types import Array
 from ..config import SolverError
 from ..linalg.arrays import HOST
-from . import thresholds
 from .compute_backend import ComputeBackend
 from .manifold import Manifold
 from .schur import SchurOperator
 from .trust_region import Observer, Preconditioner, StoppingRule, TrustRegionRun
+
+DENSE_LIMIT_BYTES = 4 * 2**30
+"""Largest explicit Schur complement."""
 
 _COLUMNS_AT_ONCE = 15
 """Of right-hand sides: as many as triangular solves keep in registers. Solves of as many columns as
@@ -70,7 +72,7 @@ class Dense(Schur):
     def __init__(self, schur: SchurOperator) -> None:
         super().__init__(schur)
         rows = schur.shape[0]
-        limit = thresholds.current().dense_limit_bytes
+        limit = DENSE_LIMIT_BYTES
         if 8 * rows**2 > limit:
             raise SolverError(
                 f'formulation dense: a matrix of {rows} x {rows} takes {8 * rows**2 / 2**30:.0f} '

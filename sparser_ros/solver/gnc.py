@@ -22,7 +22,6 @@ from ..array_types import Array, Mask
 from ..config import RobustConfig
 from ..graph import Estimate
 from ..linalg.arrays import Arrays
-from . import thresholds
 from .compute_backend import ComputeBackend
 from .manifold import round_to_rotations
 from .preconditioner import NewtonPreconditioner, RegularisedQ
@@ -30,6 +29,22 @@ from .result import SolveStatus
 from .robust import Reweighting
 from .start import start_point
 from .trust_region import CGStop, StoppingRule, TrustRegionRun
+
+INLIER_WEIGHT = 0.1
+"""Robust weight above which a measurement is in the factor."""
+SLOWDOWN = 1.5
+"""CG steps of an iteration over those after the last factorisation above which another is made."""
+FEW_CG_STEPS = 4
+"""CG steps of an iteration that count as few whatever the factor."""
+OVERFITTED_SQUARE = 0.1
+"""Mean squared residual of inliers, in sigma^2, below which the stated noise is far too large."""
+OVERFITTED_REJECTED = 0.4
+"""Most rejected of the doubted measurements of such a graph."""
+NARROW_WIDTHS = 0.25, 0.1, 0.1, 0.3
+"""Kernel widths below c^2 after a graduation: false measurements that a piece of trajectory was
+bent to fit do not survive them, true ones do."""
+WARM_SCHEDULE_POWER = 4
+"""Steps of the schedule taken at once from a given estimate."""
 
 FIXES = ('pose_priors', 'point_priors')
 """Tables of absolute positions and poses."""
@@ -63,14 +78,13 @@ class InlierPreconditioner:
 
     def prepare(self) -> None:
         """Adopt the weights of the reweighting; factorise if inliers or CG steps ask for it."""
-        numbers = thresholds.current()
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
-        inliers = ~doubted | (weights >= numbers.inlier_weight)
+        inliers = ~doubted | (weights >= INLIER_WEIGHT)
         if self._inliers is not None and self._regularised is not None:
             joined = np.count_nonzero(inliers & ~self._inliers)
             if joined:
                 self._regularised = None
-            elif self._steps <= numbers.inlier_slowdown * self._steps_when_new:
+            elif self._steps <= SLOWDOWN * self._steps_when_new:
                 return
             else:
                 inliers = self._inliers
@@ -96,7 +110,7 @@ class InlierPreconditioner:
     def report(self, iterations: int, cg_steps: int) -> None:
         """Take the CG steps of the last inner solve, which tell how well the factor still fits."""
         self._steps = cg_steps // max(iterations, 1)
-        least = thresholds.current().inlier_least_cg_steps
+        least = FEW_CG_STEPS
         self._steps_when_new = self._steps_when_new or max(self._steps, least)
 
     def apply(self, v: Array, out: Array) -> Array:
@@ -152,7 +166,7 @@ class Graduation:
         self._mu = config.mu_start if config.gnc else 1.0
         self.reweightings = 0
         self._inner_rule = replace(
-            rule, max_iterations=8, max_accepted=thresholds.current().robust_inner_steps,
+            rule, max_iterations=8, max_accepted=1,
             cost_tolerance=1e-3)
         self._iterations = self._cg_steps = 0
         self._cg_stops: Counter[CGStop] = Counter()
@@ -170,7 +184,7 @@ class Graduation:
         reweighting = self.reweighting
         start = Point(reweighting.problem.pack(estimate), reweighting.squares_of(estimate))
         mu = min(self._mu, _ROBUST_START_WIDTH) if robust else self._wide(start)
-        divisor = self.config.mu_divisor**thresholds.current().warm_schedule_power
+        divisor = self.config.mu_divisor**WARM_SCHEDULE_POWER
         return self.run(start, mu, divisor)
 
     def from_trusted(self, init: str, seed: int) -> RobustRun:
@@ -223,7 +237,7 @@ class Graduation:
         """
         thorough = mu > 1 and divisor <= self.config.mu_divisor
         tolerance = (
-            thresholds.current().robust_cost_change if thorough else 1e-4)
+            1e-5 if thorough else 1e-4)
         rival = None
         if mu > 1:
             rival = point
@@ -265,17 +279,16 @@ class Graduation:
         measurements (parking-garage: from 921 of 923 rejected to 885, at a robust cost 3 % lower).
         A narrow kernel and one reweighting decide such a graph.
         """
-        numbers = thresholds.current()
         weights, doubted = self.reweighting.weights_at(squares), self.reweighting.doubted
         inliers = weights >= _REJECTED_WEIGHT
         mean = float(np.mean(np.abs(squares[inliers]))) if np.any(inliers) else math.inf
         rejected = np.count_nonzero(weights[doubted] < _REJECTED_WEIGHT)
-        few = rejected <= numbers.overfitted_rejected_share * np.count_nonzero(doubted)
-        return bool(few and mean <= numbers.overfitted_square)
+        few = rejected <= OVERFITTED_REJECTED * np.count_nonzero(doubted)
+        return bool(few and mean <= OVERFITTED_SQUARE)
 
     def _narrowed(self, point: Point) -> Point:
         """Single steps at kernel widths below c^2."""
-        for width in thresholds.current().narrow_widths:
+        for width in NARROW_WIDTHS:
             point = self._step(point, width, self._inner_rule)
         return point
 

@@ -44,9 +44,18 @@ from ..graph.measurements import Residual
 from ..linalg.clique_tree import CliqueTree, MarginalFactor, room
 from ..linalg.process import single_threaded_blas
 from ..linalg.term_kernels import Bodies, TermChains, TermColumns, term_kernels
-from . import thresholds
 from .robust import KERNELS, floored
 from .robust import thresholds as squared_thresholds
+
+MOST_CLIQUES = 6_000
+"""Cliques formed or entered from which an update begins no further step: 0.15 s of work; what is
+left is taken up by the next update."""
+RENEWED_CLIQUES = 300
+"""Cliques whose changed values enter the covariances at one call, beside new ones: 5 ms."""
+ENTERED_GAIN_SHARE = 0.02
+"""Gain of entering a subtree, over the tolerance of the update, up to which it is not entered."""
+REORDER_GROWTH = 2.0
+"""Variables, over those at the last ordering of the whole tree, from where all are ordered anew."""
 
 __all__ = ['GROUND', 'Kind', 'Terms', 'terms_of']
 
@@ -407,7 +416,7 @@ class IncrementalSolver:
         with single_threaded_blas():
             formed = self._marginals.renew(
                 self._kernel.form, self._chains, self._terms.columns(weight), self._bodies,
-                True, 0.0, most=thresholds.current().renewed_cliques)
+                True, 0.0, most=RENEWED_CLIQUES)
             return self._marginals.covariance(bodies) if formed else None
 
     def variance_factor(self) -> float:
@@ -427,9 +436,8 @@ class IncrementalSolver:
         return max(1.0, float(weight @ squares) / free) if free > 0 else 1.0
 
     def _update(self, newest: Index, tolerance: float) -> Update:
-        numbers = thresholds.current()
         touched, fresh = np.unique(_joined(self._ends)), _joined(self._new)
-        if self._variables >= numbers.reorder_growth * self._ordered or self._tree.wasted:
+        if self._variables >= REORDER_GROWTH * self._ordered or self._tree.wasted:
             removed = self._tree.everything()
             self._ordered = self._variables
         else:
@@ -439,7 +447,7 @@ class IncrementalSolver:
         self._marginals.replaced(removed, formed)
         self._form(formed)
         self._refresh(formed)
-        cliques, limit, steps = len(formed), numbers.entered_gain_share * tolerance, 0
+        cliques, limit, steps = len(formed), ENTERED_GAIN_SHARE * tolerance, 0
         for steps in range(_MOST_STEPS):
             before = self._tree.decrement
             if before <= tolerance * (1 - self._rate):
@@ -459,7 +467,7 @@ class IncrementalSolver:
                 self._tree.forward(entered[::-1], rhs)
                 if after > 0.5 * before:
                     limit *= 0.1
-            if cliques > numbers.update_most_cliques:
+            if cliques > MOST_CLIQUES:
                 break
         return Update(False, steps, cliques, self._tree.decrement)
 

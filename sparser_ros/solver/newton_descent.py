@@ -23,13 +23,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..array_types import Array
-from . import thresholds
-from .certificate import Multipliers
+from .certificate import ROUNDING, Multipliers
 from .manifold import Manifold
 from .preconditioner import ShiftedHessian
 from .result import SolveStatus
 from .schur import SchurOperator
-from .trust_region import Observer, TrustRegionRun
+from .trust_region import (
+    ACCEPTED_RATIO,
+    GOOD_RATIO,
+    POOR_RATIO,
+    RATIO_NOISE,
+    Observer,
+    TrustRegionRun,
+)
+
+SHIFT_GROWTH = 4.0
+"""Shift after a failed factorisation or a poor step, over the last one."""
+SHIFT_DECREASE = 0.1
+"""Shift after a good step, over the last one."""
+ESCAPE_BEGUN = 1e-2
+"""Step along a direction of escape that no straight step gains by, of a unit row."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +176,7 @@ class NewtonDescent:
             made += 1
             step = self._step(y, qy, at_y)
             fresh = self._judge(step)
-            if not fresh and -step.predicted <= thresholds.current().ratio_noise * abs(cost):
+            if not fresh and -step.predicted <= RATIO_NOISE * abs(cost):
                 # Nothing is left but rounding errors.
                 status = SolveStatus.CONVERGED
                 break
@@ -204,14 +217,14 @@ class NewtonDescent:
         for _ in range(3):
             step = self._hessian.solve(step)
             step /= max(float(np.abs(step).max(initial=0.0)), 1e-300)
-        return manifold.retract(y, thresholds.current().escape_begun * step)
+        return manifold.retract(y, ESCAPE_BEGUN * step)
 
     def _factorized(self, cost: float) -> bool:
         """Whether a shift at or above the present one makes the Hessian positive definite."""
-        numbers, unit = thresholds.current(), self._unit(cost)
+        unit = self._unit(cost)
         known = self._shift > 0
-        growth = numbers.newton_shift_growth if known else 1 / numbers.newton_shift_decrease
-        first = self._shift if known else numbers.newton_first_shift * unit
+        growth = SHIFT_GROWTH if known else 1 / SHIFT_DECREASE
+        first = self._shift if known else unit
         self._shift = max(first, 1e-7 * unit)
         while self._shift < 1e12 * unit:
             if self._hessian.factorize(self._shift):
@@ -227,7 +240,7 @@ class NewtonDescent:
     @property
     def _floor(self) -> float:
         """Costs below it are rounding errors."""
-        share = thresholds.current().certificate_rounding
+        share = ROUNDING
         return max(share * float(self._schur.Q_cc.diagonal().sum()), 1e-300)
 
     def _step(self, y: Array, qy: Array, at_y: Multipliers) -> _Step:
@@ -240,7 +253,7 @@ class NewtonDescent:
         end = Ambient(
             y + s, at_y.plus(at.of(qy - at_y.times(y) + at.linear(s))), float(np.linalg.norm(s)))
         step = self._reached(y, qy, end, predicted)
-        if step.ratio > thresholds.current().good_ratio:
+        if step.ratio > GOOD_RATIO:
             return step
         end, contraction = self._corrected(at, end)
         other = self._reached(y, qy, end, predicted)
@@ -267,7 +280,7 @@ class NewtonDescent:
         q_there = self._schur(there)
         # Keeps the digits that a difference of two costs would cancel.
         change = float(np.sum((there - y) * (qy + q_there)))
-        noise = thresholds.current().ratio_noise * abs(float(np.sum(y * qy)))
+        noise = RATIO_NOISE * abs(float(np.sum(y * qy)))
         ratio = (change - noise) / (predicted - noise)
         return _Step(there, q_there, predicted, change, ratio, end.multipliers)
 
@@ -280,24 +293,20 @@ class NewtonDescent:
         manifold, p = self._manifold, y.shape[1]
         if not manifold.k:
             return y
-        turns = manifold.n * manifold.d
-        for _ in range(thresholds.current().newton_turns):
-            y = self._schur.problem.compose(
-                y[:turns].reshape(manifold.n, manifold.d, p), self._schur.points(y))
-        return y
+        rows = y[: manifold.n * manifold.d].reshape(manifold.n, manifold.d, p)
+        return self._schur.problem.compose(rows, self._schur.points(y))
 
     def _judge(self, step: _Step) -> bool:
         """Whether the step is taken; the shift of the next one follows."""
-        numbers = thresholds.current()
-        taken = step.ratio > numbers.accepted_ratio and step.change < 0
-        if not taken or step.ratio < numbers.poor_ratio:
-            self._shift *= numbers.newton_shift_growth
-        elif step.ratio > numbers.good_ratio:
+        taken = step.ratio > ACCEPTED_RATIO and step.change < 0
+        if not taken or step.ratio < POOR_RATIO:
+            self._shift *= SHIFT_GROWTH
+        elif step.ratio > GOOD_RATIO:
             # The eigenvalue that was in the way will still be there at the next point.
-            less = numbers.newton_shift_decrease
+            less = SHIFT_DECREASE
             if step.contraction:
                 # A longer step bends more.
                 less = max(less, step.contraction / (_CONTRACTION / 2))
             self._shift = max(self._shift * less, self._refused)
-            self._refused *= numbers.newton_shift_decrease
+            self._refused *= SHIFT_DECREASE
         return taken

@@ -8,11 +8,24 @@ from dataclasses import dataclass, field
 from ..config import SolverConfig, SolverError
 from ..graph import Graph
 from ..linalg.arrays import HOST
-from . import thresholds
 from .compute_backend import ComputeBackend
 from .preconditioner import blocks_of_poses, factorisation_in_cg_steps, pays_at_once
 from .schur import SchurOperator
 from .start import rotation_components
+
+RELAXATION_RANK = 5
+"""Columns of a relaxation from a random start (paper, section 7.1); more leave fewer bad minima
+and cost more."""
+MOST_THINNING = 10
+"""Poses per kept pose; composed odometry becomes too stiff beyond it."""
+THINNED_POSES = 500
+"""Kept poses above which a thinned trajectory saves time."""
+SECOND_THINNING_FROM = 4
+"""Multiple of THINNED_POSES above which a thinned graph is thinned again."""
+SECOND_THINNING = 3
+"""Poses per kept pose of the second thinning."""
+SECOND_THINNING_RANGES = 6
+"""Most ranges per pose of a graph thinned twice."""
 
 WHOLE, THINNED, THINNED_TWICE = 0, 1, 2
 """How often the graph of a solve was thinned before."""
@@ -117,7 +130,7 @@ def make_plan(
     init, rank = _start(features, config, given, reasons)
     twice = _thinned_twice(features, config, thinned)
     factor = 1 if given or config.target_cost is not None else (
-        _coarsening(features, config, thinned, thresholds.current().thinning_trajectory_poses))
+        _coarsening(features, config, thinned, THINNED_POSES))
     early = config.init == 'auto' and features.n_ranges > 0
     robust_start = ''
     if config.robust.kernel != 'none' and config.target_cost is None:
@@ -137,7 +150,7 @@ def make_plan(
         init=init,
         rank=rank,
         coarsening=factor if through_thinned else 1,
-        ranges_per_pose=thresholds.current().second_thinning_ranges if twice else math.inf,
+        ranges_per_pose=SECOND_THINNING_RANGES if twice else math.inf,
         compare_starts=thinned > WHOLE and not twice,
         relaxation_coarsening=relaxation,
         early_rounding=early,
@@ -158,7 +171,7 @@ def _start(
     if given:
         reasons['init'] = 'an estimate is given'
         return 'initial', d
-    lifted = max(thresholds.current().relaxation_rank, d)
+    lifted = max(RELAXATION_RANK, d)
     init, rank = config.init, config.rank
     reasons['init'] = reasons['rank'] = 'as configured'
     determined = features.rotations_connected and not features.n_ranges
@@ -184,8 +197,7 @@ def _start(
 
 def _thinned_twice(features: GraphFeatures, config: SolverConfig, thinned: int) -> bool:
     """Whether a thinned graph is so large that it is thinned once more."""
-    numbers = thresholds.current()
-    least = numbers.second_thinning_from * numbers.thinning_trajectory_poses
+    least = SECOND_THINNING_FROM * THINNED_POSES
     return thinned == THINNED and config.coarsening == 0 and features.n_poses >= least
 
 
@@ -193,14 +205,13 @@ def _coarsening(
     features: GraphFeatures, config: SolverConfig, thinned: int, poses: int
 ) -> int:
     """Poses per kept pose of a first solve that keeps at least `poses`; 1 = the whole at once."""
-    numbers = thresholds.current()
     if features.free_scale or not features.n_poses or thinned == THINNED_TWICE:
         return 1
     if thinned == THINNED:
         twice = _thinned_twice(features, config, thinned)
-        return numbers.second_thinning_factor if twice else 1
+        return SECOND_THINNING if twice else 1
     return config.coarsening or max(
-        1, min(numbers.thinning_factor_limit, features.n_poses // poses))
+        1, min(MOST_THINNING, features.n_poses // poses))
 
 
 def _robust_start(

@@ -41,9 +41,16 @@ from ..linalg.tangent_kernels import (
     pair_slots,
     tangent_kernels,
 )
-from . import thresholds
 from .manifold import Manifold
 from .schur import SchurOperator
+
+FEW_CG_STEPS = 6
+"""CG steps that a refinement may take with the cheaper preconditioner on any graph."""
+CONDITION = 1e6
+"""Bound on the condition number of Q + mu I of graphs with ranges (paper, section 7.1)."""
+BEARING_SHARE = {2: 0.01, 3: 1e-4}
+"""By dimension: share of its own weight added to the row of a bearing, which stands in for its unit
+norm; in space other ranges hold a bearing as well."""
 
 
 def elimination_order(schur: SchurOperator) -> Index:
@@ -146,15 +153,13 @@ class RegularisedQ:
         return sp.csc_matrix((full.data, full.indices, full.indptr), shape=full.shape)
 
     def _shifted(self, matrix: sp.csc_matrix) -> sp.csc_matrix:
-        numbers, manifold = thresholds.current(), self.manifold
+        manifold = self.manifold
         diagonal = matrix.diagonal()
         shift = np.zeros(len(diagonal))
         if manifold.k:
-            shift[: self.free] = diagonal.max() / numbers.regularised_condition
+            shift[: self.free] = diagonal.max() / CONDITION
             bearings = slice(manifold.d * manifold.n, self.free)
-            share = (numbers.regularised_bearing_plane if manifold.d == 2
-                     else numbers.regularised_bearing_space)
-            shift[bearings] += share * diagonal[bearings]
+            shift[bearings] += BEARING_SHARE[manifold.d] * diagonal[bearings]
         else:
             # A pose without any measurement has rows of zeros, which any shift makes regular.
             own = diagonal[: self.free]
@@ -449,7 +454,7 @@ NO_BLOCK_FACTOR = np.iinfo(np.int64).max
 
 def patience(schur: SchurOperator) -> int:
     """CG steps with (Q + shift)^-1 after which the factor of T^T Q T is worth its cost."""
-    return max(thresholds.current().frozen_least_cg_steps, factorisation_in_cg_steps(schur))
+    return max(FEW_CG_STEPS, factorisation_in_cg_steps(schur))
 
 
 def pays_at_once(schur: SchurOperator) -> bool:
@@ -459,7 +464,7 @@ def pays_at_once(schur: SchurOperator) -> bool:
     """
     steps = factorisation_in_cg_steps(schur)
     plane = schur.problem.manifold.d == 2
-    return steps <= thresholds.current().frozen_least_cg_steps or (
+    return steps <= FEW_CG_STEPS or (
         plane and steps < NO_BLOCK_FACTOR)
 
 

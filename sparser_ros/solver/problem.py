@@ -38,7 +38,9 @@ from ..linalg.cholesky import factorize
 from ..linalg.compiled import compiled
 from ..linalg.rotations import nearest_rotation
 from .manifold import Manifold, manifold_of
-from .thresholds import current
+
+LEAST_LENGTH_M = 1e-9
+"""Distance between antennas below which a bearing keeps its direction: rounding of positions."""
 
 
 def column_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
@@ -417,7 +419,7 @@ class QuadraticProblem:
         norm = np.linalg.norm(vectors, axis=1, keepdims=True)
         y = np.empty((manifold.rows, p))
         y[: n * d] = rows.reshape(n * d, p)
-        apart = norm > current().bearing_least_length_m
+        apart = norm > LEAST_LENGTH_M
         y[n * d : n * d + manifold.k] = np.where(
             apart, vectors / np.where(apart, norm, 1.0), np.eye(1, p))
         y[n * d + manifold.k :] = np.eye(d, p)[: manifold.rows - n * d - manifold.k]

@@ -31,8 +31,8 @@ import numpy as np
 from ..array_types import Array
 from ..config import RobustConfig
 from ..graph import Estimate, Kind, MeasurementTables, Ranges, range_residuals, squared_residuals
+from .problem import LEAST_LENGTH_M
 from .schur import SchurOperator
-from .thresholds import current
 
 _LARGEST_EXPONENT = 700.0
 """exp of more is infinite in float64."""
@@ -251,7 +251,7 @@ class Reweighting:
             bearings = y[manifold.n * manifold.d :][: manifold.k]
             vector = residual[at] + distance * bearings
             length = np.linalg.norm(vector, axis=1, keepdims=True)
-            known = length[:, 0] > current().bearing_least_length_m
+            known = length[:, 0] > LEAST_LENGTH_M
             bearings[known] = vector[known] / length[known]
             residual[at] = vector - distance * bearings
             if self._one_sided:

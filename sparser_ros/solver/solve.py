@@ -15,7 +15,6 @@ from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
 from ..linalg.process import single_threaded_blas
 from ..linalg.rotations import align
-from . import thresholds
 from .manifold import round_to_rotations
 from .plan import GraphFeatures, Plan, make_plan
 from .result import SolveResult, SolveStats, SolveStatus, is_finite
@@ -130,7 +129,7 @@ def _relaxed_to_target(
     """The relaxation down to the configured cost, rounded but not refined."""
     y = (first_point(context, plan, context.config.seed) if initial is None
          else context.problem.pack(initial))
-    run = relax(context, y, thresholds.current().tolerance_target)
+    run = relax(context, y, 1e-4)
     estimate = _estimate(context, round_to_rotations(context.problem.manifold, run.y))
     converged = run.status is SolveStatus.CONVERGED
     status = SolveStatus.STALLED if converged else run.status

@@ -14,7 +14,6 @@ from ..array_types import Array
 from ..config import SolverConfig
 from ..graph import Graph
 from ..linalg.arrays import HOST
-from . import thresholds
 from .compute_backend import choose
 from .formulations import formulate
 from .manifold import reduce_rank, round_to_rotations
@@ -24,6 +23,20 @@ from .problem import QuadraticProblem
 from .schur import SchurOperator
 from .start import ConnectionLaplacian, spectral_start, start_point
 from .trust_region import CGStop, StoppingRule, TrustRegionRun
+
+EARLY_ROUNDING = 100.0
+"""Multiple of the cost tolerance of a relaxation that is rounded early: refinement by the exact
+Hessian finds the same trajectory from a cost good to 1e-3, in a third of the time."""
+REFINEMENT = 1e-3
+"""Multiple of the cost tolerance of a refinement at rank d."""
+FROZEN_GAIN_SHARE = 0.1
+"""The gain that T^T Q T predicts falls short of the true one: it is stiffer than the Hessian."""
+ROUNDING_GAP = 1.5
+"""Refined over relaxed cost above which rounding ended in a bad minimum."""
+POOR_START = 1.25
+"""Cost of a start over that of its refinement above which another refinement is tried."""
+NEGLIGIBLE_COST = 1e-9
+"""Difference of costs that decides nothing: no measurement is off by more than 3e-5 sigma."""
 
 EPS = float(np.finfo(float).eps)
 Progress = Callable[[str, int, float], None]
@@ -145,7 +158,7 @@ class SolveContext:
     @property
     def cost_slack(self) -> float:
         """Difference of two costs that tells nothing: negligible, or rounding error."""
-        return max(thresholds.current().negligible_cost, self.cost_floor)
+        return max(NEGLIGIBLE_COST, self.cost_floor)
 
     def cost_noise(self, y: Array) -> float:
         """Rounding error of the cost of one point, its positions included.
@@ -241,15 +254,14 @@ def refine(
     itself is near the Hessian, and its factor is far sparser. `newton` = False uses the factor of
     Q all the same.
     """
-    numbers = thresholds.current()
     begin = time.perf_counter()
-    rule = context.rule(numbers.tolerance_refinement)
+    rule = context.rule(REFINEMENT)
     preconditioner = _refining(context, plan, y.shape[1], newton)
     exact = type(preconditioner) is NewtonPreconditioner
     share = 1.0
     if isinstance(preconditioner, GaussNewtonPreconditioner):
         if preconditioner.before is None:
-            share = numbers.frozen_gain_share
+            share = FROZEN_GAIN_SHARE
         else:
             # A longer step would rather be made with the better preconditioner.
             rule = replace(rule, max_cg_steps=min(rule.max_cg_steps, preconditioner.patience))
@@ -285,7 +297,7 @@ def refine_from_start(context: SolveContext, plan: Plan, y: Array) -> TrustRegio
     """
     frozen = context.frozen is not None and context.frozen.before is None
     refined = refine(context, plan, y)
-    poor = refined.trace[0][1] > thresholds.current().poor_start_ratio * refined.cost
+    poor = refined.trace[0][1] > POOR_START * refined.cost
     if not frozen or not poor:
         return refined
     context.frozen = None
@@ -317,7 +329,6 @@ def rounding_failed(
 
     Where both costs are zero but for rounding errors their ratio tells nothing.
     """
-    numbers = thresholds.current()
-    if refined.cost <= numbers.rounding_gap * relaxed.cost + numbers.negligible_cost:
+    if refined.cost <= ROUNDING_GAP * relaxed.cost + NEGLIGIBLE_COST:
         return False
     return refined.cost > context.cost_noise(refined.y)

@@ -14,11 +14,17 @@ import numpy as np
 
 from ..array_types import Array
 from ..graph import Estimate
-from . import thresholds
-from .certificate import Certificate, Certifier, Multipliers
-from .dual_ascent import DualAscent, sharpened
+from .certificate import (
+    DUAL_VECTORS,
+    ESCAPE_DIRECTIONS,
+    SADDLE_GAP,
+    Certificate,
+    Certifier,
+    Multipliers,
+)
+from .dual_ascent import FAR, ROUND_GAIN_SHARE, DualAscent, sharpened
 from .manifold import Manifold, reduce_rank
-from .newton_descent import NewtonDescent
+from .newton_descent import ESCAPE_BEGUN, SHIFT_GROWTH, NewtonDescent
 from .plan import Plan
 from .result import SolveStatus
 from .schur import SchurOperator
@@ -26,6 +32,20 @@ from .stages import SolveContext, round_and_refine
 from .start import CoarseGraph, coarsen
 from .trajectory import LiftedPoint, Trajectory, prolonged
 from .trust_region import Observer, TrustRegionRun
+
+HIGHEST_RANK = 12
+"""Where the Riemannian staircase ends."""
+FIRST_GAIN = 1e-4
+"""Gain over the cost that ends the first run at a rank, if two Newton steps in a row gain less."""
+RANKS = 5, 6, 7, 9, 12
+"""Ranks that a climb stops at: kernels are compiled for each."""
+MOST_STEPS = 60
+"""Newton steps of the first run at a rank."""
+BOUND_GAP = 1e-4
+"""Share of the cost within which the bound of a relaxation ends the climb, where the trajectory
+above is further away."""
+BOUND_SHARE = 0.1
+"""Gap of that bound, over the distance to the trajectory: a sharper one would tell no more."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +111,7 @@ def _climb(
             y, rough, tested = higher, True, None
     top = climb(
         context.schur, y, Goal(trajectory.refined.cost, deadline=context.deadlines.end),
-        max_rank=max(thresholds.current().staircase_highest_rank, y.shape[1]), tested=tested,
+        max_rank=max(HIGHEST_RANK, y.shape[1]), tested=tested,
         certifier=certifier, observer=context.observer('certify'), rough=rough)
     context.tally.add(top.iterations, 0, Counter())
     return top
@@ -115,7 +135,7 @@ class Goal:
 
     above: float = -math.inf
     """Cost of a trajectory that is to be bounded: where that is far above, a bound within
-    `bound_gap` (thresholds.py) will do."""
+    `BOUND_GAP` will do."""
     gap: float = 0.0
     """A gap, over the cost, that will do whatever lies above; so does a point from where leaving
     gains a tenth of that."""
@@ -124,8 +144,7 @@ class Goal:
 
     def wanted(self, cost: float) -> float:
         """A gap of a point of that cost that will do."""
-        numbers = thresholds.current()
-        far = min(numbers.bound_gap * abs(cost), numbers.bound_share * (self.above - cost))
+        far = min(BOUND_GAP * abs(cost), BOUND_SHARE * (self.above - cost))
         return max(far, self.gap * abs(cost))
 
 
@@ -158,7 +177,7 @@ def climb(
             break
         before = run.cost
         run, certificate = stairs.polish(higher, certificate)
-        if before - run.cost < thresholds.current().round_gain_share * goal.gap * abs(before):
+        if before - run.cost < ROUND_GAIN_SHARE * goal.gap * abs(before):
             # A bound would need more, a start for another climb does not.
             break
     return Climb(run, certificate, stairs.lower, stairs.newton.iterations)
@@ -191,18 +210,18 @@ class _Staircase:
 
         `before` is the certificate of the point that was left for y.
         """
-        numbers, deadline = thresholds.current(), self.goal.deadline
+        deadline = self.goal.deadline
         if before is not None and before.lambda_min is not None:
             # The Hessian there is as negative as S.
             # Just above that a step along the new columns would be too long.
-            margin = 1 if self.newton.multipliers is None else numbers.newton_shift_growth
+            margin = 1 if self.newton.multipliers is None else SHIFT_GROWTH
             self.newton.restart(-margin * before.lambda_min)
-        gain = numbers.staircase_tolerance
+        gain = FIRST_GAIN
         if before is not None:
-            gain *= numbers.round_gain_share
+            gain *= ROUND_GAIN_SHARE
         run = self.newton.run(
             y, gain=max(gain, 1e-2 * self.goal.gap),
-            most=numbers.staircase_steps, deadline=deadline, rough=rough)
+            most=MOST_STEPS, deadline=deadline, rough=rough)
         certificate = self._tested(run.y)
         for _ in range(6):
             if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
@@ -214,18 +233,18 @@ class _Staircase:
             if not gained > 0:
                 break
             run, certificate = further, self._tested(further.y)
-            if gained < numbers.round_gain_share * self._wanted(run.cost, certificate):
+            if gained < ROUND_GAIN_SHARE * self._wanted(run.cost, certificate):
                 break
         return run, certificate
 
     def _saddle(self, certificate: Certificate) -> bool:
-        return certificate.gap > thresholds.current().staircase_saddle_gap * abs(certificate.cost)
+        return certificate.gap > SADDLE_GAP * abs(certificate.cost)
 
     def _far(self, certificate: Certificate) -> bool:
         """Whether the point has directions of escape that better multipliers do not make up for."""
         lambda_min = certificate.lambda_min
         return (lambda_min is not None and lambda_min < 0 and certificate.gap
-                > thresholds.current().dual_far * self._wanted(certificate.cost, certificate))
+                > FAR * self._wanted(certificate.cost, certificate))
 
     def _wanted(self, cost: float, certificate: Certificate) -> float:
         """A gap that will do, less what rounding of the difference of two costs may add."""
@@ -252,17 +271,17 @@ class _Staircase:
         self, y: Array, certificate: Certificate, multipliers: Multipliers, wanted: float
     ) -> Certificate:
         """What the multipliers of the last Newton equation prove, and better ones near them."""
-        certifier, numbers = self.certifier, thresholds.current()
+        certifier = self.certifier
         S, spent = certifier.less(multipliers.matrix()), certificate.cost - multipliers.trace
         sharp = certifier.sharpest_gap(S, spent, wanted, certificate.tolerance)
         if sharp <= wanted:
             return replace(certificate, gap=sharp)
         # A shift of `wanted` has failed already.
         values, vectors = spectrum = certifier.least(
-            S, 10 * wanted / certifier.rows, numbers.dual_vectors)
+            S, 10 * wanted / certifier.rows, DUAL_VECTORS)
         least = float(values[0])
         gap = min(certificate.gap, certifier.proven_gap(S, spent, least))
-        if wanted < gap <= numbers.staircase_saddle_gap * abs(certificate.cost) and least < 0:
+        if wanted < gap <= SADDLE_GAP * abs(certificate.cost) and least < 0:
             ascent = DualAscent(certifier, S, spectrum, gap, wanted, spent)
             while ascent.round():
                 pass
@@ -270,7 +289,7 @@ class _Staircase:
         down = certifier.escapes(y, values, vectors, certificate.tolerance)
         return replace(
             certificate, gap=max(gap, 1.000001 * certificate.tolerance), lambda_min=least,
-            directions=down[:, : numbers.escape_directions], spectrum=spectrum)
+            directions=down[:, : ESCAPE_DIRECTIONS], spectrum=spectrum)
 
 
 def raised(
@@ -306,12 +325,12 @@ def begun(manifold: Manifold, y: Array, directions: Array, max_rank: int) -> Arr
     some = directions[:, : rank - p]
     step = np.zeros_like(lifted)
     step[:, p : p + some.shape[1]] = some / np.abs(some).max(axis=0, initial=1e-300)
-    return manifold.retract(lifted, thresholds.current().escape_begun * step)
+    return manifold.retract(lifted, ESCAPE_BEGUN * step)
 
 
 def next_rank(p: int, max_rank: int) -> int:
     """The next of the ranks that kernels are compiled for; p itself from max_rank on."""
-    above = [rank for rank in thresholds.current().staircase_ranks if rank > p]
+    above = [rank for rank in RANKS if rank > p]
     return max(min([*above, max_rank]), p)
 
 
@@ -374,7 +393,7 @@ def relaxed_above(
     if run is None:
         return None
     manifold = inner.problem.manifold
-    highest = thresholds.current().staircase_highest_rank
+    highest = HIGHEST_RANK
     rank = next_rank(needed_rank(manifold, run.y) - 1, highest)
     higher = prolonged(context, inner, coarse, reduce_rank(manifold, run.y, rank))
     context.absorb(inner, begin)
@@ -387,14 +406,14 @@ def _opened(inner: SolveContext, y: Array) -> TrustRegionRun:
     What that needs is learnt here: on the whole graph a step costs ten times as much, and those
     along soft motions are many. Directions that lead nowhere leave their columns empty.
     """
-    numbers, end = thresholds.current(), inner.deadlines.end
+    end = inner.deadlines.end
     newton = NewtonDescent(inner.schur, inner.observer('certify'))
     run = newton.run(
-        y, gain=numbers.staircase_tolerance, most=numbers.staircase_steps, deadline=end,
+        y, gain=FIRST_GAIN, most=MOST_STEPS, deadline=end,
         rough=True)
-    rank = next_rank(y.shape[1], numbers.staircase_highest_rank)
+    rank = next_rank(y.shape[1], HIGHEST_RANK)
     begin = newton.opened(run.y, rank) if rank > y.shape[1] else run.y
-    run = newton.run(begin, gain=2e-5, most=numbers.staircase_steps, deadline=end)
+    run = newton.run(begin, gain=2e-5, most=MOST_STEPS, deadline=end)
     inner.tally.add(newton.iterations, 0, Counter())
     return run
 
@@ -413,7 +432,7 @@ def _from_trajectory(
     # Thinning itself moves the optimum by more than a hundredth of the cost.
     top = climb(
         inner.schur, low, Goal(gap=1e-2, deadline=inner.deadlines.end),
-        max_rank=thresholds.current().staircase_highest_rank, certifier=certifier,
+        max_rank=HIGHEST_RANK, certifier=certifier,
         tested=(TrustRegionRun(low, certificate.cost, SolveStatus.CONVERGED), certificate),
         observer=inner.observer('certify'))
     inner.tally.add(top.iterations, 0, Counter())

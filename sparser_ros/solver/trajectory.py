@@ -14,13 +14,14 @@ import numpy as np
 from ..array_types import Array
 from ..graph import Estimate, Graph
 from ..graph import cost as graph_cost
-from . import thresholds
 from .gnc import Graduation
 from .manifold import round_to_rotations
 from .plan import THINNED_TWICE, GraphFeatures, Plan, make_plan
 from .result import SolveStatus, is_finite
 from .robust import Reweighting
 from .stages import (
+    EARLY_ROUNDING,
+    REFINEMENT,
     SolveContext,
     refine,
     refine_from_start,
@@ -31,6 +32,11 @@ from .stages import (
 )
 from .start import CoarseGraph, coarsen, start_point
 from .trust_region import TrustRegionRun
+
+RANDOM_STARTS = 6
+"""Most of one solve."""
+SETTLED_CG_STEPS = 10
+"""Most CG steps of a refinement that begins at its minimum."""
 
 SEED_STRIDE = 1000
 """Between the seeds of one solve, whose caller may count seeds up by ones."""
@@ -126,7 +132,7 @@ def _from_random_starts(context: SolveContext, plan: Plan, y: Array, seed: int) 
     """
     rank = y.shape[1]
     tried: list[Trajectory] = []
-    for attempt in range(thresholds.current().random_starts):
+    for attempt in range(RANDOM_STARTS):
         if attempt:
             y = start_point(context.problem, 'random', rank, seed + attempt * SEED_STRIDE)
         drawn = _round_early(context, plan, y)
@@ -153,7 +159,7 @@ def _round_early(context: SolveContext, plan: Plan, y: Array) -> list[Trajectory
     neighbouring one; after a relaxation ten times as exact, one in sixteen. The trust radius of
     the first relaxation saves half of the CG steps of the second and more.
     """
-    relaxed = relax(context, y, thresholds.current().tolerance_early_rounding)
+    relaxed = relax(context, y, EARLY_ROUNDING)
     first = _rounded(context, plan, relaxed)
     if first.settled or not plan.confirm_rounding:
         return [first]
@@ -165,7 +171,7 @@ def _rounded(context: SolveContext, plan: Plan, relaxed: TrustRegionRun) -> Traj
     refined = refine(context, plan, round_to_rotations(context.problem.manifold, relaxed.y))
     # Roundings of outfinite that ended in other minima took 7 iterations or more.
     settled = (refined.iterations <= 5
-               or refined.cg_steps <= thresholds.current().settled_cg_steps)
+               or refined.cg_steps <= SETTLED_CG_STEPS)
     return Trajectory(refined, plan.init, relaxed, settled)
 
 
@@ -226,7 +232,7 @@ def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> _ThinnedSo
     best = _solution(context, trajectory)
     if best is None or trajectory.settled or not plan.compare_starts:
         return best
-    starts = thresholds.current().random_starts
+    starts = RANDOM_STARTS
     for attempt in range(1, starts):
         other = _solution(context, find_trajectory(
             context, plan, seed + attempt * starts * SEED_STRIDE))
@@ -288,10 +294,10 @@ def find_robust_trajectory(
     context: SolveContext, plan: Plan, seed: int, initial: Estimate | None = None
 ) -> RobustTrajectory:
     """Graduated reweighting from the start that the plan names (paper, section 6)."""
-    numbers, init = thresholds.current(), plan.init
+    init = plan.init
     graduation = Graduation(
         Reweighting(context.schur, context.config.robust), context.config.robust,
-        context.rule(numbers.tolerance_refinement), context.observer('robust'), context.backend)
+        context.rule(REFINEMENT), context.observer('robust'), context.backend)
     thinned = _thinned_estimate(context, plan, seed) if plan.robust_start == 'thinned' else None
     begin = time.perf_counter()
     if initial is not None:
@@ -302,7 +308,7 @@ def find_robust_trajectory(
         init, robust = 'coarse', graduation.from_estimate(thinned, robust=True)
     else:
         relaxed = relax(
-            context, first_point(context, plan, seed), numbers.tolerance_early_rounding)
+            context, first_point(context, plan, seed), EARLY_ROUNDING)
         begin = time.perf_counter()
         robust = graduation.from_relaxation(relaxed)
     context.count(robust.run)

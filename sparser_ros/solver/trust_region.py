@@ -26,9 +26,29 @@ from ..array_types import Array
 from ..linalg import cg_kernels
 from ..linalg.arrays import Arrays, arrays_of
 from ..linalg.cg_kernels import Outcome, State
-from . import thresholds
 from .manifold import Manifold
 from .result import SolveStatus
+
+ACCEPTED_RATIO = 0.05
+"""Actual over predicted change from which a step is taken; any value below 1/4 keeps the proof of
+convergence (Absil, Baker and Gallivan 2007)."""
+POOR_RATIO = 0.25
+"""Below it the region shrinks, above `GOOD_RATIO` it grows where it limited the step (Nocedal and
+Wright 2006, algorithm 4.1)."""
+GOOD_RATIO = 0.75
+RADIUS_SHRINK = 0.25
+RADIUS_GROWTH = 2.5
+RATIO_NOISE = 1e-14
+"""Share of the cost that is taken off both changes, so that a ratio of two rounding errors counts
+as agreement (Conn, Gould and Toint 2000, section 17.4.2)."""
+SMALL_GAINS = 3
+"""Accepted steps of small gain in a row that end a run."""
+INTERIOR_DECREMENT = 1e-3
+"""Decrement, over the cost, below which one step of small gain ends a run, provided that CG did not
+stop at the boundary: Newton's method is then in its region of fast convergence."""
+CG_FORCING = 0.1
+"""Residual, over the gradient, at which CG stops, both in the norm of P^-1: the outer
+iterations converge linearly at this rate (Dembo, Eisenstat and Steihaug 1982)."""
 
 Operator = Callable[[Array, Array], Array]
 """operator(x, out): out = Q x for x (rows, p); returns out."""
@@ -192,7 +212,7 @@ class TruncatedCG:
         state[State.MAX_STEPS] = rule.max_cg_steps
         state[State.RZ] = state[State.DD] = decrement
         # What is below a tenth of the tolerance changes the answer by less than that.
-        state[State.TARGET] = max(decrement * thresholds.current().cg_forcing**2, 0.1 * enough)
+        state[State.TARGET] = max(decrement * CG_FORCING**2, 0.1 * enough)
         state[State.RADIUS] = radius
         at.state[...] = arrays.put(state)
         self._iterate(rule.deadline)
@@ -361,22 +381,20 @@ def _attempt(
     qy = operator(y, arrays.empty(y.shape))
     # tr(Y'^T Q Y') - tr(Y^T Q Y), without the cancellation between two large costs.
     change = arrays.dot(y - at.y, at.qy + qy)
-    numbers = thresholds.current()
-    predicted, noise = 2 * step.model, numbers.ratio_noise * abs(at.cost)
+    predicted, noise = 2 * step.model, RATIO_NOISE * abs(at.cost)
     ratio = (change - noise) / (predicted - noise)
-    accepted = ratio > numbers.accepted_ratio and change < 0
+    accepted = ratio > ACCEPTED_RATIO and change < 0
     return _Trial(y, qy, change, predicted, ratio, accepted)
 
 
 def _next_radius(radius: float, step: CGStep, ratio: float) -> float:
     """The radius after a step (Nocedal and Wright 2006, algorithm 4.1); the first step sets it."""
-    numbers = thresholds.current()
     if math.isinf(radius):
         radius = max(step.norm, 1e-300) * 2
-    if ratio < numbers.poor_ratio or not math.isfinite(ratio):
-        return numbers.radius_shrink * min(radius, step.norm)
-    if ratio > numbers.good_ratio and step.at_boundary:
-        return numbers.radius_growth * radius
+    if ratio < POOR_RATIO or not math.isfinite(ratio):
+        return RADIUS_SHRINK * min(radius, step.norm)
+    if ratio > GOOD_RATIO and step.at_boundary:
+        return RADIUS_GROWTH * radius
     return radius
 
 
@@ -396,9 +414,9 @@ def _accepted_status(
     rule: StoppingRule, step: CGStep, cost: float, small_gains: int, accepted: int
 ) -> SolveStatus | None:
     """Why a run ends at an accepted step, None if it goes on."""
-    numbers, scale = thresholds.current(), max(abs(cost), rule.cost_floor)
-    interior = not step.at_boundary and step.decrement <= numbers.interior_decrement * scale
-    if small_gains >= numbers.small_gains or (small_gains and interior):
+    scale = max(abs(cost), rule.cost_floor)
+    interior = not step.at_boundary and step.decrement <= INTERIOR_DECREMENT * scale
+    if small_gains >= SMALL_GAINS or (small_gains and interior):
         return SolveStatus.CONVERGED
     if accepted >= rule.max_accepted:
         return SolveStatus.MAX_ITERATIONS

@@ -1,15 +1,16 @@
 """Factors by blocks against dense algebra, whatever rows the blocks lack."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.linalg import cholesky
+from sparser_ros.linalg import cholesky, fronts
 from sparser_ros.linalg.block_cholesky import RowBlockCholesky
 from sparser_ros.linalg.cholesky import NotPositiveDefiniteError, factorize
-from sparser_ros.linalg.linalg_numbers import REGISTRY
 from sparser_ros.linalg.sparse_kernels import add_diagonal
 from sparser_ros.linalg.symbolic import elimination_tree, factor_pattern
 
@@ -64,7 +65,7 @@ def test_dense_fronts_and_single_columns_make_the_same_factor(b, p, large):
     links += [(i, j) for i in range(20, 44) for j in range(20, i) if (i + j) % 3]
     links += [(i, i + 1) for i in range(13, 20)] + [(50, 51), (52, 50)]
     matrix, place = matrix_of(60, b, links, [4 * b, 17 * b], 1)
-    with REGISTRY.override(dense_front_rows=large):
+    with patch.object(fronts, 'DENSE_ROWS', large):
         symbolic = RowBlockCholesky(matrix, place, b, rng.permutation(60))
     for values in (matrix, sp.csc_matrix(2 * matrix)):
         agrees(symbolic.factorize(values), values, rng.standard_normal((len(place), p)))

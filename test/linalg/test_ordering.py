@@ -1,5 +1,7 @@
 """Orders of elimination: counted entries are those of the factor, and METIS where it pays."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import graph_matrix
 
-from sparser_ros.linalg import ordering
+from sparser_ros.linalg import cholesky, ordering
 from sparser_ros.linalg.cholesky import (
     OrderingUnavailableError,
     SymbolicCholesky,
     supports_external_ordering,
 )
-from sparser_ros.linalg.linalg_numbers import REGISTRY, linalg_numbers
 from sparser_ros.linalg.ordering import dissected, flattest, sparsest
 
 needs_orderings = pytest.mark.skipif(
@@ -69,7 +70,7 @@ def test_supernodes_only_where_factors_are_dense():
     for matrix, padded in ((sparse, False), (dense, True)):
         symbolic = SymbolicCholesky(matrix)
         ratio = np.sum(symbolic.counts**2.0) / np.sum(symbolic.counts)
-        assert (ratio > linalg_numbers().supernodal_multiplications) == padded
+        assert (ratio > cholesky.SUPERNODAL_FROM) == padded
         # Supernodes are padded with zeros.
         assert (symbolic.factorize(matrix).nnz > symbolic.counts.sum()) == padded
         assert solves(symbolic, matrix)
@@ -111,7 +112,7 @@ def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, wo
     analysis = ordering.SymbolicCholesky
     monkeypatch.setattr(ordering, 'SymbolicCholesky', lambda m, *args, **kwargs: (
         seen.append(m.shape[0]), analysis(m, *args, **kwargs))[1])
-    with REGISTRY.override(reduced_from_nodes=0, metis_from_multiplications=worth):
+    with patch.multiple(ordering, REDUCED_FROM_NODES=0, METIS_FROM=worth):
         symbolic = sparsest(matrix, 3)
     assert max(seen[:-1]) < (0.8 if chains else 1) * matrix.shape[0]
     assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))

@@ -1,6 +1,7 @@
 """The certificate of global optimality and the staircase."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.graph import Graph, Landmarks, Poses, RelativePoses, empty_graph
 from sparser_ros.linalg.cholesky import SymbolicCholesky, UncoveredPatternError
 from sparser_ros.linalg.rotations import angle_to_matrix
-from sparser_ros.solver import solve, thresholds
+from sparser_ros.solver import solve, staircase
 from sparser_ros.solver.certificate import Certifier, Multipliers
 from sparser_ros.solver.dual_ascent import sharpened
 from sparser_ros.solver.preconditioner import RegularisedQ
@@ -191,7 +192,7 @@ def test_a_point_without_rotations_measured_still_gets_an_answer():
         relative_poses=rel.take(slice(0, 3)),
         landmarks=Landmarks(
             graph.landmarks.names, graph.landmarks.position, np.ones(2, dtype=bool)))
-    with thresholds.override(staircase_highest_rank=LIFTED):
+    with patch.object(staircase, 'HIGHEST_RANK', LIFTED):
         stats = solve(graph, CERTIFY).stats
     assert np.isfinite(stats.suboptimality)
 

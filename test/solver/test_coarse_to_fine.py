@@ -1,11 +1,14 @@
 """The relaxation of a thinned graph as the start of the whole one's."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from helpers import world
 
 from sparser_ros.config import SolverConfig
-from sparser_ros.solver import solve, staircase, thresholds
+from sparser_ros.solver import plan as plan_module
+from sparser_ros.solver import solve, staircase
 from sparser_ros.solver.newton_descent import NewtonDescent
 from sparser_ros.solver.plan import GraphFeatures, make_plan
 from sparser_ros.solver.stages import SolveContext
@@ -16,7 +19,7 @@ from sparser_ros.solver.trajectory import find_trajectory
 def thinnable(seed: int):  # type: ignore[no-untyped-def]
     graph = world(seed, robots=2, length=40, ranges=120, noise=1.0)
     context = SolveContext(graph, SolverConfig())
-    with thresholds.override(thinning_trajectory_poses=10):
+    with patch.object(plan_module, 'THINNED_POSES', 10):
         plan = make_plan(GraphFeatures.of(context.schur), SolverConfig(), context.backend)
         trajectory = find_trajectory(context, plan, 0)
     assert plan.coarsening > 1
@@ -45,7 +48,7 @@ def test_a_solve_climbs_from_the_relaxation_of_its_thinned_graph(monkeypatch):
         return relaxed_above(*arguments)
 
     monkeypatch.setattr(staircase, 'relaxed_above', watched)
-    with thresholds.override(thinning_trajectory_poses=10):
+    with patch.object(plan_module, 'THINNED_POSES', 10):
         stats = solve(graph, SolverConfig(certify=True)).stats
     assert seen and seen[0] is not None
     assert stats.cost_relaxed is not None and stats.suboptimality is not None

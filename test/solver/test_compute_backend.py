@@ -1,6 +1,7 @@
 """The same solve on a GPU's array backend: equal products, equal costs, and a way back."""
 
 import logging
+from unittest.mock import patch
 
 import emulator
 import numpy as np
@@ -11,7 +12,7 @@ from sparser_ros.config import RobustConfig, SolverConfig, SolverError
 from sparser_ros.linalg import arrays, cholesky
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
-from sparser_ros.solver import compute_backend, solve, stages, thresholds
+from sparser_ros.solver import compute_backend, solve, stages
 from sparser_ros.solver.compute_backend import ComputeBackend, Device, choose
 from sparser_ros.solver.formulations import formulate
 from sparser_ros.solver.preconditioner import RegularisedQ
@@ -167,7 +168,7 @@ def test_a_refusal_is_remembered(monkeypatch):  # type: ignore[no-untyped-def]
 @pytest.fixture
 def tiny_graphs():
     """`auto` tries a GPU on graphs of ten variables."""
-    with thresholds.override(gpu_least_variables=10):
+    with patch.object(compute_backend, 'LEAST_VARIABLES', 10):
         yield
 
 
@@ -176,7 +177,7 @@ def test_auto_says_why(emulated, caplog):  # type: ignore[no-untyped-def]
     auto = SolverConfig()
     small = choose(auto, graph, OpenDevice(emulated))
     assert small.arrays is HOST and 'fewer than' in small.reason
-    with thresholds.override(gpu_least_variables=10):
+    with patch.object(compute_backend, 'LEAST_VARIABLES', 10):
         large = choose(auto, graph, OpenDevice(emulated))
         with caplog.at_level(logging.WARNING):
             none = choose(auto, graph, NoDevice())

@@ -1,6 +1,7 @@
 """The four formulations meet at one optimum."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import estimate_of
-from sparser_ros.solver import solve, thresholds
+from sparser_ros.solver import formulations, solve
 from sparser_ros.solver.formulations import FORMULATIONS, formulate
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
@@ -107,6 +108,6 @@ def test_varpro_keeps_positions_optimal():
 
 
 def test_dense_refuses_what_does_not_fit():
-    with thresholds.override(dense_limit_bytes=1000), \
+    with patch.object(formulations, 'DENSE_LIMIT_BYTES', 1000), \
             pytest.raises(SolverError, match='use formulation schur'):
         operator('dense')

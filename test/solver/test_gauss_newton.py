@@ -1,5 +1,7 @@
 """The factor of T^T Q T: what it inverts, how long it serves, and where it pays at once."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from dense import posed, product_with_identity
@@ -8,7 +10,7 @@ from tangents import tangent_basis
 from benchmark.synthetic import pose_graph
 from sparser_ros.config import SolverConfig
 from sparser_ros.linalg.rotations import angle_to_matrix, rotvec_to_matrix
-from sparser_ros.solver import plan, solve, thresholds
+from sparser_ros.solver import plan, solve, stages
 from sparser_ros.solver.preconditioner import (
     GaussNewtonPreconditioner,
     RegularisedQ,
@@ -137,7 +139,7 @@ def noisy(n, sigma, seed):
 def test_a_poor_start_is_refined_with_rotations_that_stretch_as_well(monkeypatch):
     graph = noisy(1000, 0.3, 7)
     found = solve(graph, SolverConfig()).stats.cost_final
-    with thresholds.override(poor_start_ratio=np.inf):
+    with patch.object(stages, 'POOR_START', np.inf):
         alone = solve(graph, SolverConfig()).stats.cost_final
     monkeypatch.setattr(plan, 'pays_at_once', lambda schur: False)
     other = solve(graph, SolverConfig()).stats.cost_final

@@ -1,12 +1,14 @@
 """Covariances of the incremental solver: the dense inverse, and honest under renewal in parts."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from helpers import world
 
 from sparser_ros.config import RobustConfig
 from sparser_ros.graph import Estimate, Graph, estimate_of
-from sparser_ros.solver import thresholds
+from sparser_ros.solver import incremental
 from sparser_ros.solver.covariance import Linearised, in_map
 from sparser_ros.solver.incremental import IncrementalSolver, Kind, terms_of
 
@@ -109,7 +111,7 @@ def test_changes_that_wait_are_taken_up_by_later_calls():
         sightings=graph.sightings.take(slice(0)), ranges=graph.ranges.take(slice(50, 52)))
     solver.add_terms(terms_of(late, 2, graph.points, KERNEL))
     solver.update(bodies, 1e-6)
-    with thresholds.override(renewed_cliques=1):
+    with patch.object(incremental, 'RENEWED_CLIQUES', 1):
         solver.covariance(bodies)
         waiting = solver._marginals.waiting
         assert waiting > 3

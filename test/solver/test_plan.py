@@ -1,13 +1,14 @@
 """What is chosen for a graph, and that the reasons are told."""
 
 import logging
+from unittest.mock import patch
 
 import pytest
 from helpers import world
 
 from benchmark.synthetic import pose_graph, range_graph
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
-from sparser_ros.solver import solve, thresholds
+from sparser_ros.solver import plan, solve
 from sparser_ros.solver.plan import THINNED, THINNED_TWICE, GraphFeatures, make_plan
 from sparser_ros.solver.stages import SolveContext
 
@@ -44,7 +45,7 @@ def test_large_graphs_with_ranges_are_thinned_once_or_twice():
     assert plan_of(graph).coarsening == 3
     assert plan_of(graph, coarsening=5).coarsening == 5
     assert plan_of(graph, thinned=THINNED).compare_starts
-    with thresholds.override(second_thinning_from=1):
+    with patch.object(plan, 'SECOND_THINNING_FROM', 1):
         again = plan_of(graph, thinned=THINNED)
     assert (again.coarsening, again.ranges_per_pose, again.compare_starts) == (3, 6, False)
     assert plan_of(graph, thinned=THINNED_TWICE).coarsening == 1

@@ -1,6 +1,7 @@
 """Why CG stops: each reason is told, and counted in the report."""
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from helpers import world
 
 from sparser_ros.config import SolverConfig
 from sparser_ros.linalg.arrays import HOST
-from sparser_ros.solver import solve, thresholds
+from sparser_ros.solver import solve, trust_region
 from sparser_ros.solver.manifold import Manifold
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
@@ -82,7 +83,7 @@ def test_a_deadline_stops_cg():
     # Without multipliers the Hessian is positive semidefinite: no negative curvature.
     cg.stand_at(y, (0 * blocks, 0 * scalars))
     # So that CG has more to do than it does between two looks at the clock.
-    with thresholds.override(cg_forcing=1e-9):
+    with patch.object(trust_region, 'CG_FORCING', 1e-9):
         step = cg.step(
             manifold.project(y, gradient), math.inf, StoppingRule(deadline=0.0), 0.0)
     assert step.stop is CGStop.DEADLINE

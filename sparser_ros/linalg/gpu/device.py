@@ -17,7 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import SolverError
-from ..linalg_numbers import linalg_numbers
+
+THREADS_PER_BLOCK = 256
+"""A multiple of the warp, few enough for every device."""
+BLOCKS_PER_PROCESSOR = 8
+"""Of a launch at most, for each multiprocessor; loops stride over the rest."""
 
 log = logging.getLogger(__name__)
 SOURCE = Path(__file__).parent / 'kernels.cu'
@@ -39,9 +43,8 @@ class Runtime:
         properties = runtime.getDeviceProperties(runtime.getDevice())
         self.description = properties['name'].decode()
         self.memory_bytes = int(properties['totalGlobalMem'])
-        numbers = linalg_numbers()
-        self._block = numbers.gpu_threads_per_block
-        self._most = numbers.gpu_blocks_per_processor * int(properties['multiProcessorCount'])
+        self._block = THREADS_PER_BLOCK
+        self._most = BLOCKS_PER_PROCESSOR * int(properties['multiProcessorCount'])
         self.array_type: type = cupy.ndarray
         self.errors: tuple[type[BaseException], ...] = (
             cupy.cuda.memory.OutOfMemoryError, runtime.CUDARuntimeError,

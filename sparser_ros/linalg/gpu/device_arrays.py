@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from ...array_types import Array
 from ..arrays import Arrays, register
 from ..cholesky import CholeskyFactor
-from ..linalg_numbers import linalg_numbers
 from ..ordering import flattest
 from .device import Runtime
 from .partitioned_inverse import InversePlan, PartitionedInverse
+
+LONG_ROW = 24
+"""Mean entries of a row from where a whole warp shares it."""
 
 _ANY = 2
 """Block height of kernels that have nothing to do with blocks."""
@@ -156,7 +158,7 @@ class DeviceMatrix:
         if first == last:
             return
         entries = int(self.starts[last] - self.starts[first])
-        long = entries > linalg_numbers().gpu_long_row_entries * (last - first)
+        long = entries > LONG_ROW * (last - first)
         warp = self.runtime.warp
         lanes = warp if long else (warp + 3) // 4
         threads = self.runtime.threads((last - first) * lanes)

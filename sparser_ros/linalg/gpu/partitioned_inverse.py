@@ -20,9 +20,16 @@ from scipy.linalg.lapack import dtrtri
 from ...array_types import Array, Index
 from ..cholesky import CholeskyFactor
 from ..compiled import Csr, compiled
-from ..linalg_numbers import linalg_numbers
 from ..sparse_kernels import sparse_kernels
 from ..symbolic import elimination_parents
+
+GROWTHS = 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0
+"""Bounds tried on the entries of a subtree's inverse over those of its part of L."""
+PRODUCT_ENTRIES = 250_000
+"""Entries that one more product is worth: what a GPU streams while a kernel is launched, 2 us."""
+DENSE_ROWS = 48
+"""Rows, and share of entries that are there, from where a subtree is inverted as a dense matrix."""
+DENSE_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Grouping:
     @property
     def cost(self) -> float:
         """Of one solve, in entries: two products a group, there and back."""
-        return 2 * self.entries + 4 * self.groups * linalg_numbers().gpu_product_entries
+        return 2 * self.entries + 4 * self.groups * PRODUCT_ENTRIES
 
 
 class InversePlan:
@@ -58,7 +65,7 @@ class InversePlan:
             (np.arange(len(factor.indices)), factor.indices, factor.indptr), shape=(n, n))
         by_row = lower.tocsr()
         parent = elimination_parents(by_row.indptr, by_row.indices)
-        tries = linalg_numbers().gpu_inverse_growth if growth is None else (growth,)
+        tries = GROWTHS if growth is None else (growth,)
         self.grouping = min(
             (grouped(parent, by_row.indptr, by_row.indices, bound) for bound in tries),
             key=lambda grouping: grouping.cost)
@@ -190,10 +197,9 @@ def _dense_subtrees(
     size = last + 1 - first
     full = size * (size + 1) // 2
     filled = lower[last + 1] - lower[first]
-    numbers = linalg_numbers()
     chosen = (
-        (size >= numbers.gpu_dense_subtree_rows)
-        & (filled > numbers.gpu_dense_subtree_share * full)
+        (size >= DENSE_ROWS)
+        & (filled > DENSE_SHARE * full)
         & (inverse[last + 1] - inverse[first] > 0))
     return [(int(a), int(b) + 1) for a, b in zip(first[chosen], last[chosen], strict=True)]
 

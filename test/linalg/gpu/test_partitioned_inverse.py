@@ -9,14 +9,13 @@ from matrices import graph_matrix
 
 from sparser_ros.linalg import cholesky
 from sparser_ros.linalg.cholesky import SymbolicCholesky, factorize
-from sparser_ros.linalg.gpu.partitioned_inverse import InversePlan, PartitionedInverse
-from sparser_ros.linalg.linalg_numbers import linalg_numbers
+from sparser_ros.linalg.gpu.partitioned_inverse import GROWTHS, InversePlan, PartitionedInverse
 from sparser_ros.linalg.ordering import flattest
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 120), st.floats(0, 1.5),
-       st.sampled_from((*linalg_numbers().gpu_inverse_growth, 1e9)),
+       st.sampled_from((*GROWTHS, 1e9)),
        st.sampled_from(('amd', 'metis', 'natural')))
 def test_solves_like_the_factor(seed, n, density, growth, ordering):  # type: ignore[no-untyped-def]
     factor = SymbolicCholesky(graph_matrix(seed, n, density), ordering).factorize(
