@@ -1,40 +1,44 @@
 """The factor graph as arrays: variables, measurements, estimates and residuals."""
 
-from .estimate import Estimate, estimate_of, with_estimate
-from .graph import Graph, Landmarks, Poses, empty_graph
-from .increment import Increment, extended
-from .keys import is_landmark, landmark_endpoint, point_index
-from .measurement_tables import MeasurementTables
-from .measurements import (
-    MEASUREMENT_TYPES,
-    HeightResidual,
-    Heights,
-    Kind,
-    MeasurementType,
-    PointPriors,
-    PointResidual,
-    PosePriors,
-    Ranges,
-    RelativePoses,
-    RotationResidual,
-    Sightings,
-    Table,
-    VerticalResidual,
-    Verticals,
-    concatenated,
-    empty,
-    register,
-)
-from .residuals import (
+from .estimate import (
+    Estimate,
     antennas,
     cost,
+    estimate_of,
     range_directions,
     range_lever_derivatives,
     range_residuals,
     range_vectors,
     squared_residuals,
+    with_estimate,
 )
-from .wire import poses_from, tables_from, to_arrays
+from .graph import Graph, Increment, empty_graph, extended
+from .measurements import (
+    MEASUREMENT_TYPES,
+    Heights,
+    Kind,
+    MeasurementTables,
+    MeasurementType,
+    PointPriors,
+    PosePriors,
+    Ranges,
+    RelativePoses,
+    Sightings,
+    Verticals,
+    register,
+    tables_from,
+)
+from .residuals import HeightResidual, PointResidual, RotationResidual, VerticalResidual
+from .table import (
+    Landmarks,
+    Poses,
+    Table,
+    concatenated,
+    empty,
+    is_landmark,
+    poses_from,
+    to_arrays,
+)
 
 __all__ = [
     'MEASUREMENT_TYPES',
@@ -66,8 +70,6 @@ __all__ = [
     'estimate_of',
     'extended',
     'is_landmark',
-    'landmark_endpoint',
-    'point_index',
     'poses_from',
     'range_directions',
     'range_lever_derivatives',

@@ -10,19 +10,8 @@ from numpy.typing import ArrayLike
 
 from ..array_types import Array, Index
 from ..config import GraphError
-from .measurements import (
-    Heights,
-    PointPriors,
-    PosePriors,
-    Ranges,
-    RelativePoses,
-    Table,
-    Verticals,
-    concatenated,
-    empty,
-)
-from .measurements.table import MOST_LENGTH_M
-from .variables import Landmarks, Poses
+from .measurements import Heights, PointPriors, PosePriors, Ranges, RelativePoses, Verticals
+from .table import MOST_LENGTH_M, Landmarks, Poses, Table, concatenated, empty
 
 End = str | tuple[str, int | ArrayLike]
 """A beacon by its name, or a robot with the number of one or more of its poses."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..array_types import Index
 from .graph import Graph
-from .measurements.table import Table
+from .table import Table
 
 
 def stamps_of(graph: Graph, table: Table) -> Index:

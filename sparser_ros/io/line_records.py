@@ -17,7 +17,7 @@ import numpy as np
 
 from ..array_types import Array, Index, Mask
 from ..config import FormatError
-from ..graph.measurements.table import MOST_LENGTH_M
+from ..graph.table import MOST_LENGTH_M
 
 LONGEST_M = MOST_LENGTH_M / 10
 """Lengths in a file lie below this: what two of them make is none that a graph refuses."""

@@ -18,8 +18,7 @@ from ..array_types import Array, Mask
 from ..backend.session.solution import Fix, Location, Solution
 from ..backend.session.treatment import Rulings
 from ..config.node_config import PublishConfig
-from ..graph import antennas
-from ..graph.measurements import concatenated
+from ..graph import antennas, concatenated
 from .messages import CdrWriter
 from .picture import (
     drawable,

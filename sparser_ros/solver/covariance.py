@@ -31,8 +31,8 @@ from ..graph import (
     VerticalResidual,
     squared_residuals,
 )
-from ..graph.measurements import turned_arms
 from ..graph.precision import chi_square_kappa
+from ..graph.residuals import turned_arms
 from ..linalg.cholesky import NotPositiveDefiniteError, factorize
 from ..linalg.process import single_threaded_blas
 from ..linalg.rotations import rotation_jacobian

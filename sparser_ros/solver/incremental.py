@@ -40,7 +40,7 @@ from ..graph import (
     RotationResidual,
     VerticalResidual,
 )
-from ..graph.measurements import Residual
+from ..graph.residuals import Residual
 from ..linalg.clique_tree import CliqueTree, MarginalFactor, room
 from ..linalg.process import single_threaded_blas
 from ..linalg.term_kernels import Bodies, TermChains, TermColumns, term_kernels

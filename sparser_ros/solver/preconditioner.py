@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from ..array_types import Array, Index
 from ..config import SolverError
+from ..graph import HeightResidual
 from ..linalg.arrays import HOST, Arrays, Factor, Symbolic, arrays_of
 from ..linalg.block_cholesky import (
     BlockCholesky,
@@ -297,7 +298,7 @@ class NewtonPreconditioner:
         graph, problem, manifold = upright.problem.graph, upright.problem, self.manifold
         d, (_, b, _) = manifold.d, blocks.shape
         weight = upright.omega[problem.n_shared:]
-        parts = list(graph.height_residuals())
+        parts = list(graph.residuals(HeightResidual))
         endpoint = np.concatenate([part.second for part in parts])
         arm = np.concatenate([part.arm_second for part in parts])
         node, pose = graph.points(endpoint), endpoint >= 0

@@ -334,7 +334,8 @@ class QuadraticProblem:
         build: Callable[[Graph, VariableColumns], list[ResidualRows]] = residual_rows,
     ) -> None:
         self.graph = graph
-        self._ranged = [part for part in graph.point_residuals() if part.distance is not None]
+        self._ranged = [
+            part for part in graph.residuals(PointResidual) if part.distance is not None]
         d, n, k = graph.dimension, graph.n_poses, graph.n_bearings
         self.manifold: Manifold = manifold_of(
             d, n, k, graph.anchored or graph.levelled, graph.free_scale,
@@ -369,7 +370,7 @@ class QuadraticProblem:
             (rows.start for name, rows, _ in self.rows_of if name in heights), m)
         """Rows that act on all columns of X; heights come after them."""
         self.upright: QuadraticProblem | None = None
-        if build is not _with_heights and any(map(len, graph.height_residuals())):
+        if build is not _with_heights and any(map(len, graph.residuals(HeightResidual))):
             self.upright = QuadraticProblem(graph, _with_heights)
 
     @property

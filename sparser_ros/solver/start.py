@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..array_types import Array, Index, Mask
-from ..graph import Estimate, Graph, Landmarks, MeasurementType, RelativePoses, Table, estimate_of
+from ..graph import Estimate, Graph, RelativePoses, Table, concatenated, estimate_of
+from ..graph.thinning import Offsets, armless
 from ..linalg.block_cholesky import BlockCholesky
 from ..linalg.cholesky import factorize
 from ..linalg.rotations import nearest_rotation
@@ -251,12 +252,8 @@ class CoarseGraph:
     graph: Graph
     kept: Index
     """(m,): pose of the whole graph behind each coarse pose."""
-    nearest: Index
-    """(n,): kept pose that takes over the measurements of each pose, as a coarse index."""
-    offset_rotation: Array
-    """(n, d, d): rotation of each pose in the frame of its coarse pose, by odometry."""
-    offset_translation: Array
-    """(n, d)."""
+    offsets: Offsets
+    """To the kept pose that takes over from each pose, as a coarse index."""
     before: Index
     """(n,): kept coarse pose at or before each pose of its chain."""
     after: Index
@@ -310,7 +307,7 @@ def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseG
         keep[chain[-1]] = True
     # A measurement without a lever arm at an end, such as what a sighting sees, keeps its pose.
     for kind, table in graph.typed():
-        for column in _armless(kind):
+        for column in armless(kind):
             endpoint = getattr(table, column)
             keep[endpoint[endpoint >= 0]] = True
     kept = np.concatenate([chain[keep[chain]] for chain in chains]) if chains else np.zeros(0, int)
@@ -335,10 +332,18 @@ def coarsen(graph: Graph, factor: int, *, offset_noise: bool = False) -> CoarseG
     variance = OdometryVariance.of(graph, chains)
     if offset_noise:
         graph = _noisier(graph, variance.of_offsets(origin, move))
-    thin = _moved(graph, kept, nearest, turn, move).replaced(
-        relative_poses=_coarse_relative(graph, chains, keep, coarse_of, nearest, turn, move))
+    offsets = Offsets(nearest, turn, move)
+    tables: dict[str, Table] = {}
+    for kind, table in graph.typed():
+        if isinstance(table, RelativePoses):
+            table = table.take(~table.odometry)
+        moved = offsets.moved(kind, table)
+        ends = [getattr(moved, column) for column in kind.table.endpoints()]
+        tables[kind.name] = moved.take(ends[0] != ends[1]) if len(ends) == 2 else moved
+    tables['relative_poses'] = concatenated([
+        *_coarse_odometry(graph, chains, keep, coarse_of, chained), tables['relative_poses']])
     return CoarseGraph(
-        thin, kept, nearest, turn, move, before, after,
+        graph.replaced(poses=graph.poses.take(kept), **tables), kept, offsets, before, after,
         *variance.shares(kept[before], kept[after]), chained)
 
 
@@ -351,63 +356,14 @@ def _noisier(graph: Graph, variance: Array) -> Graph:
     return graph.replaced(ranges=ranges.replaced(precision=1 / total))
 
 
-def _moved(graph: Graph, kept: Index, nearest: Index, turn: Array, move: Array) -> Graph:
-    """All tables but relative poses, their endpoints on kept poses."""
-
-    def attached(endpoint: Index, lever: Array) -> tuple[Index, Array]:
-        pose = endpoint >= 0
-        at = endpoint[pose]
-        endpoint, lever = endpoint.copy(), lever.copy()
-        lever[pose] = move[at] + np.einsum('kij,kj->ki', turn[at], lever[pose])
-        endpoint[pose] = nearest[at]
-        return endpoint, lever
-
-    tables: dict[str, Table] = {}
-    for kind, table in graph.typed():
-        columns: dict[str, Array | Index] = {}
-        for column, arm in kind.arms.items():
-            columns[column], columns[arm] = attached(getattr(table, column), getattr(table, arm))
-        for column, direction in kind.directions.items():
-            endpoint = getattr(table, column)
-            columns[direction] = np.einsum(
-                'kij,kj->ki', turn[endpoint], getattr(table, direction))
-            columns[column] = nearest[endpoint]
-        for column in _armless(kind):
-            endpoint = getattr(table, column)
-            columns[column] = np.where(endpoint >= 0, nearest[np.maximum(endpoint, 0)], endpoint)
-        moved = table.replaced(**columns)
-        ends = [getattr(moved, column) for column in kind.table.endpoints()]
-        tables[kind.name] = moved.take(ends[0] != ends[1]) if len(ends) == 2 else moved
-    pose = graph.pose_priors
-    prior_rotation = pose.rotation @ np.swapaxes(turn[pose.i], 1, 2)
-    tables['pose_priors'] = pose.replaced(
-        i=nearest[pose.i], rotation=prior_rotation,
-        translation=pose.translation - np.einsum('kij,kj->ki', prior_rotation, move[pose.i]))
-    landmarks = graph.landmarks
-    return graph.replaced(
-        poses=graph.poses.take(kept),
-        landmarks=Landmarks(landmarks.names, landmarks.position, landmarks.fixed), **tables)
-
-
-def _armless(kind: MeasurementType) -> list[str]:
-    """Endpoint columns of a type whose measurement cannot move along the odometry."""
-    if kind.has_rotation(2):
-        # Relative poses and pose priors are composed with the odometry as a whole.
-        return []
-    return [column for column in kind.table.endpoints()
-            if column not in kind.arms and column not in kind.directions]
-
-
-def _coarse_relative(
-    graph: Graph, chains: list[Index], keep: Mask, coarse_of: Index,
-    nearest: Index, turn: Array, move: Array,
-) -> RelativePoses:
-    """Composed odometry between kept poses, and closures moved to kept poses."""
+def _coarse_odometry(
+    graph: Graph, chains: list[Index], keep: Mask, coarse_of: Index, chained: Estimate
+) -> list[RelativePoses]:
+    """Composed odometry between kept poses, chain by chain."""
     rel = graph.relative_poses
     edge_to = np.full(graph.n_poses, -1, dtype=np.int64)
     odometry = np.flatnonzero(rel.odometry)
     edge_to[rel.j[odometry]] = odometry
-    chained = odometry_estimate(graph)
     R, t = chained.rotation, chained.translation
     parts = []
     for chain in chains:
@@ -423,21 +379,7 @@ def _coarse_relative(
             coarse_of[a], coarse_of[b], back @ R[b],
             np.einsum('kij,kj->ki', back, t[b] - t[a]), kappa, tau,
             np.ones(len(a), dtype=bool), np.zeros(len(a), dtype=np.int64)))
-    loops = rel.take(~rel.odometry)
-    i, j = nearest[loops.i], nearest[loops.j]
-    # T_ci_cj = T_ci_i T_i_j T_j_cj with T_j_cj the inverse of the offset of j.
-    back = np.swapaxes(turn[loops.j], 1, 2)
-    whole = turn[loops.i] @ loops.rotation
-    moved = loops.replaced(
-        i=i, j=j, rotation=whole @ back,
-        translation=move[loops.i]
-        + np.einsum('kij,kj->ki', turn[loops.i], loops.translation)
-        - np.einsum('kij,kj->ki', whole @ back, move[loops.j]))
-    parts.append(moved.take(i != j))
-    table = parts[0]
-    for part in parts[1:]:
-        table = table.append(part)
-    return table
+    return parts
 
 
 def _composed_weights(

@@ -79,8 +79,8 @@ def test_offsets_of_ranges_carry_the_noise_of_their_odometry():
     graph = world(9, robots=2, length=31, ranges=60)
     chains = odometry_chains(graph)
     plain, noisy = coarsen(graph, 10), coarsen(graph, 10, offset_noise=True)
-    origin = plain.kept[plain.nearest]
-    variance = OdometryVariance.of(graph, chains).of_offsets(origin, plain.offset_translation)
+    origin = plain.kept[plain.offsets.into]
+    variance = OdometryVariance.of(graph, chains).of_offsets(origin, plain.offsets.move)
     ranges = graph.ranges
     added = sum(np.where(end >= 0, variance[np.maximum(end, 0)], 0.0)
                 for end in (ranges.source, ranges.target))

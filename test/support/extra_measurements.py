@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparser_ros.graph import Kind, MeasurementType, PointResidual, Table
-from sparser_ros.graph.measurements.table import (
+from sparser_ros.graph.table import (
     Distances,
     PointEndpoint,
     PoseEndpoint,

@@ -20,6 +20,7 @@ from ...graph import Estimate, Graph, range_directions, range_residuals, squared
 from ...graph.finding import Finding
 from ...graph.owners import owners
 from ...graph.range_ends import RangeEnds, range_ends
+from ...graph.residuals import HeightResidual
 from .doubts import (
     FAR_SIGMA,
     REJECTED_WEIGHT,
@@ -313,7 +314,7 @@ def _levels(
         return []
     found = []
     residual = np.concatenate([
-        part.errors(estimate.points, estimate.rows) for part in graph.height_residuals()])
+        part.errors(estimate.points, estimate.rows) for part in graph.residuals(HeightResidual)])
     misfit = np.abs(residual) * np.sqrt(table.precision) > FAR_SIGMA
     if 'heights' in weights:
         misfit |= weights['heights'] < REJECTED_WEIGHT

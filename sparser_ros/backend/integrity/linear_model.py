@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.precision import chi_square_kappa
+from ...graph.residuals import HeightResidual, VerticalResidual
 from ...linalg.rotations import matrix_to_angle, matrix_to_rotvec
 from ...solver.covariance import Linearised, normal_solver
 
@@ -117,9 +118,9 @@ def _residuals(
     place[carried] += np.einsum(
         'kij,kj->ki', rotation[fix.point[carried]], fix.lever[carried])
     tilt = np.concatenate([np.zeros((0, d)), *(
-        part.vectors(points, estimate.rows) for part in graph.vertical_residuals())])
+        part.vectors(points, estimate.rows) for part in graph.residuals(VerticalResidual))])
     high = np.concatenate([np.zeros(0), *(
-        part.errors(points, estimate.rows) for part in graph.height_residuals())])
+        part.errors(points, estimate.rows) for part in graph.residuals(HeightResidual))])
     return {
         'turns': scaled('relative_poses', 2 * chi_square_kappa(rel.kappa, d), turn(
             rotation[rel.i] @ rel.rotation, rotation[rel.j])),

@@ -27,13 +27,12 @@ from ...array_types import Array
 from ...graph import Estimate, Graph
 from ...graph.finding import Finding
 from ...linalg.process import single_threaded_blas
-from ...solver import thresholds
 from ...solver.certificate import Certifier
 from ...solver.preconditioner import NewtonPreconditioner
 from ...solver.problem import QuadraticProblem
 from ...solver.robust import floored
 from ...solver.schur import SchurOperator
-from ...solver.staircase import Goal, climb
+from ...solver.staircase import HIGHEST_RANK, Goal, climb
 from ...solver.trust_region import Observer, StoppingRule, minimise
 from ..calibrate.results import radio_rows
 from ..integrity.radio_errors import (
@@ -135,7 +134,7 @@ def bound_of(
             StoppingRule(max_iterations=_POLISH_STEPS, cost_tolerance=0.0, deadline=deadline))
         top = climb(
             schur, polished.y, Goal(polished.cost, deadline=deadline),
-            max_rank=thresholds.current().staircase_highest_rank,
+            max_rank=HIGHEST_RANK,
             tested=(polished, certifier.test(polished.y)), certifier=certifier, observer=observer)
     certified = cost - top.lower_bound <= certifier.tolerance(cost)
     if not certified and top.lower_bound <= 0:

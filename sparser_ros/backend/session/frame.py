@@ -16,6 +16,7 @@ from ...config import ConfigError
 from ...config.backend_config import BackendConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments, connected_part, find_segments
+from ...graph.residuals import HeightResidual
 from ...graph.subgraph import Subgraph, extract
 from ...linalg.rotations import angle_to_matrix, nearest_about_vertical
 
@@ -129,7 +130,7 @@ def at_heights(estimate: Estimate, graph: Graph, poses: Mask) -> Estimate:
         return estimate
     errors = np.concatenate([
         part.errors(estimate.points, estimate.rows)
-        for part in graph.replaced(heights=own).height_residuals()])
+        for part in graph.replaced(heights=own).residuals(HeightResidual)])
     shift = np.zeros(estimate.dimension)
     shift[-1] = -float(np.median(errors))
     return estimate.moved(np.eye(estimate.dimension), shift)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ...array_types import Array, Index, Mask
-from ...graph import Estimate, Graph, empty, squared_residuals
+from ...graph import Estimate, Graph, PointResidual, empty, squared_residuals
 from ...graph.finding import Finding
 from ...graph.owners import owners, stamps_of
 from ...graph.precision import chi_square_kappa
@@ -429,7 +429,7 @@ def _described(
         other: table if other == name else empty(type(own), graph.dimension)
         for other, own in graph.tables().items()})
     sigmas = np.sqrt(whitened_squares(few, solution.estimate)[name])
-    part = next(one for one in few.point_residuals() if len(one))
+    part = next(one for one in few.residuals(PointResidual) if len(one))
     residual = np.linalg.norm(
         part.vectors(solution.estimate.points, solution.estimate.rows), axis=1)
     if part.distance is not None:

@@ -2,18 +2,22 @@
 
 A column is declared by its type, for example `lever: Vectors`. From these declarations follow
 empty tables, validation, renumbering of endpoints and the form on the wire.
+
+An endpoint is one integer that names a pose or a landmark, stable while the graph grows: >= 0 is a
+pose, in the order of `Graph.poses`, < 0 the landmark `~endpoint`, in that of `Graph.landmarks`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
-from ...array_types import Array, Index, Mask
+from ..array_types import Array, Index, Mask
 
 T = TypeVar('T', bound='Table')
 
@@ -31,7 +35,7 @@ class Column:
     """One letter `d` per axis after the rows: '' (k,), 'd' (k, d), 'dd' (k, d, d)."""
     unit: str = ''
     endpoint: str = ''
-    """`pose` or `point` (pose or landmark, see keys.py) where the column names variables."""
+    """`pose` or `point` (pose or landmark) where the column names variables."""
     positive: bool = False
     """Values must be above zero."""
 
@@ -55,7 +59,7 @@ Weights = Annotated[Array, Column(unit='m^-2', positive=True)]
 
 @dataclass(frozen=True)
 class Table:
-    """VariableColumns of equal length; concatenation and selection act on all of them."""
+    """Columns of equal length; concatenation and selection act on all of them."""
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
@@ -85,6 +89,36 @@ class Table:
         return tuple(name for name, column in cls.columns().items() if column.endpoint)
 
 
+@dataclass(frozen=True)
+class Poses(Table):
+    """Pose variables, in any order of robots; values are truth, reference or initial guess."""
+
+    robot: Numbers
+    """(n,): position in `Graph.robots`."""
+    index: Numbers
+    """(n,): number of the pose within its robot, increasing in time."""
+    stamp_ns: Stamps
+    """(n,): 0 = unknown."""
+    rotation: Rotations
+    """(n, d, d): R_map_body."""
+    translation: Vectors
+    """(n, d): body in map, metres."""
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Points without heading: beacons and landmarks."""
+
+    names: tuple[str, ...]
+    position: Array
+    """(m, d): metres in map."""
+    fixed: Mask
+    """(m,): true where the position is known exactly and is no variable."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 def concatenated(tables: list[T]) -> T:
     """One table of several of the same kind."""
     if len(tables) == 1:
@@ -99,3 +133,34 @@ def empty(kind: type[T], dimension: int) -> T:
     return kind(**{
         name: np.zeros((0, *[dimension] * len(column.shape)), dtype=column.dtype)
         for name, column in kind.columns().items()})
+
+
+def is_landmark(endpoint: Index) -> Mask:
+    """True where an endpoint is a landmark."""
+    return np.asarray(endpoint) < 0
+
+
+def point_index(endpoint: Index, n_poses: int) -> Index:
+    """Rows of endpoints in the stacked positions [pose translations; landmarks]."""
+    endpoint = np.asarray(endpoint, dtype=np.int64)
+    return np.where(endpoint >= 0, endpoint, n_poses + ~endpoint)
+
+
+# -- named arrays `table.column`: what crosses pipes and fills journals and .npz files
+
+
+def to_arrays(tables: Mapping[str, Table]) -> dict[str, NDArray[Any]]:
+    """All columns of some tables under the names `table.column`."""
+    return {
+        f'{name}.{column}': getattr(table, column)
+        for name, table in tables.items() for column in table.columns()}
+
+
+def table_from(name: str, kind: type[T], arrays: Mapping[str, NDArray[Any]]) -> T:
+    """A table of named arrays; KeyError where a column is missing."""
+    return kind(**{column: arrays[f'{name}.{column}'] for column in kind.columns()})
+
+
+def poses_from(arrays: Mapping[str, NDArray[Any]]) -> Poses:
+    """The table of poses of named arrays."""
+    return table_from('poses', Poses, arrays)
