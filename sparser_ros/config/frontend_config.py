@@ -29,21 +29,6 @@ class StampsConfig:
     timeout_s: float = option(
         10.0, 'a range, closure or fix waits at most this long (data time) for odometry that '
         'covers its stamp', unit='s', lower=0.0, upper=600.0)
-    backward_jump_s: float = option(
-        1.0, 'odometry this much older than the newest counts as time going backwards', unit='s',
-        lower=0.0, upper=3600.0)
-    jump_messages: int = option(
-        3, 'so many messages of a robot in a row must be that old, and nothing else be of the '
-        'present, before time counts as having gone back', lower=1, upper=1000)
-    max_future_s: float = option(
-        10.0, 'a stamp further ahead than this, of all other data and of its reception, is '
-        'refused, unless every source agrees with it; 0 = never', unit='s', lower=0.0)
-    clock_tolerance_s: float = option(
-        0.2, 'a clock counts as wrong when its stamps differ from those of the other sources by '
-        'more than this (a robot at 1 m/s moves 0.2 m in that time)', unit='s', lower=0.01,
-        upper=3600.0)
-    correct_radio_clocks: bool = option(
-        True, 'ranges of a radio whose clock is ahead by a steady amount are shifted back by it')
     by_arrival: list[str] = option(
         [], 'robots and radios whose stamps are not believed: their messages count as of their '
         'arrival, less the lag of the other sources; "*" = all')
@@ -76,6 +61,12 @@ class OdometryConfig:
         upper=10.0)
     sigma_rad_per_sqrt_s: float = option(
         0.001, 'heading noise after one second', unit='rad/sqrt(s)', lower=1e-9, upper=10.0)
+    min_sigma_m: float = option(
+        1e-4, 'least translation noise believed between two keyframes', unit='m', lower=1e-9,
+        upper=10.0)
+    min_sigma_rad: float = option(
+        1e-5, 'least rotation noise believed between two keyframes', unit='rad', lower=1e-9,
+        upper=10.0)
     vertical: str = option(
         'gravity',
         'roll and pitch in the odometry (3D): measured against gravity, as visual-inertial, '
@@ -104,16 +95,9 @@ class OdometryConfig:
         'messages of each robot kept for trajectories at the rate of the odometry, 40 bytes '
         'each (72 in space); older ones are thinned beyond it; 0 = none', unit='messages', lower=0,
         upper=100000000)
-    max_interpolation_gap_s: float = option(
-        2.0, 'no interpolation between odometry messages further apart', unit='s', lower=0.0,
-        upper=3600.0)
     max_extrapolation_s: float = option(
         0.25, 'odometry is extended at most this far beyond its ends', unit='s', lower=0.0,
         upper=60.0)
-    max_hold_s: float = option(
-        0.5, 'when messages of a robot come out of order they wait for older ones, as long as '
-        'recent ones were late and at most this long; data in order never wait', unit='s',
-        lower=0.0, upper=60.0)
     max_speed_m_per_s: float = option(
         30.0, 'no robot moves faster: ground robots stay below 10, most drones below 30; .inf = '
         'no limit', unit='m/s', lower=1e-3)
@@ -123,22 +107,10 @@ class OdometryConfig:
     max_turn_rate_rad_per_s: float = option(
         20.0, 'nor turns faster: racing drones reach 20; .inf = no limit', unit='rad/s',
         lower=1e-3)
-    step_slack_m: float = option(
-        0.5, 'a step between two messages may exceed those limits by this much, as corrections '
-        'of visual odometry do', unit='m', lower=1e-3, upper=1e6)
-    step_slack_rad: float = option(
-        0.5, 'a turn between two messages may exceed its limit by this much', unit='rad',
-        lower=1e-3, upper=10.0)
-    confirm_messages: int = option(
-        3, 'so many messages in a row must agree with one another before a jump of the odometry '
-        'begins a new segment; fewer are dropped', lower=2, upper=100)
     gap_s: float = option(
         5.0, 'after a silence longer than this, and than ten usual periods, the motion is as '
         'uncertain as if the robot had driven on at its usual speed', unit='s', lower=0.1,
         upper=1e6)
-    max_gap_s: float = option(
-        120.0, 'after a silence longer than this (and than ten usual periods) a new segment '
-        'begins', unit='s', lower=0.1)
 
 
 @dataclass(frozen=True)
@@ -196,9 +168,6 @@ class RangesConfig:
     max_total_rate_hz: float = option(
         400.0, 'and of all pairs together; what is too much is taken from the busiest pairs',
         unit='1/s', lower=1.0)
-    max_waiting: int = option(
-        10000, 'at most this many ranges wait for odometry; further ones are refused', lower=10,
-        upper=1000000)
     new_beacon_ranges: int = option(
         3, 'a radio that `radios` does not name becomes a beacon once so many ranges name it '
         '(fewer determine no position)', lower=1, upper=1000)
@@ -219,14 +188,6 @@ class RangesConfig:
     nlos_rssi_gap_db: float = option(
         0.0, 'total minus first-path power above which a range of unknown line of sight counts '
         'as blocked (10 is common); 0 = not used', unit='dB', lower=0.0, upper=100.0)
-    min_rssi_dbm: float = option(
-        -1000.0, 'ranges with less total power are refused', unit='dBm', upper=0.0)
-    temporal_window_s: float = option(
-        0.0, 'ranges off a second-order polynomial through their neighbours of the same pair '
-        'within this window are dropped (paper, appendix D: 2 s); holds all ranges back by '
-        'half of it; 0 = off', unit='s', lower=0.0, upper=60.0)
-    temporal_mads: float = option(
-        5.0, 'by more than so many median absolute deviations', lower=1.0, upper=1e3)
     attach: str = option(
         'exact',
         'exact: a range acts on the nearest keyframe through a lever arm that holds the '
@@ -252,8 +213,6 @@ class SightingsConfig:
         {}, 'pose in the base frame of the frame that positions are in: x y z, or x y z roll '
         'pitch yaw, by frame_id or by robot name; without it /tf_static says where frame_id '
         'sits', unit='m, rad')
-    use_message_covariance: bool = option(
-        True, 'take the covariance of the message where it is positive')
     sigma_m: float = option(
         0.05, 'standard deviation per axis where the message has none', unit='m', lower=1e-6,
         upper=1e3)
@@ -283,8 +242,8 @@ class ClosuresConfig:
 
     inputs: dict[str, dict] = option(
         {'closures': {'topic': '/loop_closures', 'adapter': 'loop_closure'}},
-        'sources by name: topic, adapter, type, keyframe_topic, keyframe_type, robots, '
-        'covariance_order; naming any replaces the default')
+        'sources by name: topic, adapter, type, keyframe_topic, keyframe_type, robots; naming any '
+        'replaces the default')
     sigma_m: float = option(
         0.1, 'translation noise where the message has none', unit='m', lower=1e-6, upper=1e3)
     sigma_rad: float = option(
@@ -298,7 +257,7 @@ class ClosuresConfig:
         0.0, 'closures of less confidence are refused (unknown confidence passes)', lower=0.0,
         upper=1.0)
     max_translation_m: float = option(
-        10000.0, 'longer closures are refused; 0 = as far as `bounds.max_coordinate_m`', unit='m',
+        10000.0, 'longer closures are refused; 0 = no bound', unit='m',
         lower=0.0)
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by detector ("*" = all others), on top of the odometry '
@@ -389,23 +348,3 @@ class AttitudesConfig:
         {}, 'roll pitch yaw of the IMU in the base frame, by robot name', unit='rad')
     time_offsets: dict[str, float] = option(
         {}, 'seconds added to the stamps, by robot name ("*" = all others)', unit='s')
-
-
-@dataclass(frozen=True)
-class BoundsConfig:
-    """Numbers beyond these are no measurements; they are refused or replaced, and counted."""
-
-    max_coordinate_m: float = option(
-        1e7, 'no coordinate of a pose or fix is larger (UTM northings reach 1e7)', unit='m',
-        lower=1.0, upper=1e9)
-    odometry_min_sigma_m: float = option(
-        1e-4, 'least translation noise believed of the odometry between two keyframes', unit='m',
-        lower=1e-9, upper=10.0)
-    odometry_min_sigma_rad: float = option(
-        1e-5, 'least rotation noise believed of it', unit='rad', lower=1e-9, upper=10.0)
-    max_sigma_m: float = option(
-        1e4, 'larger standard deviations of lengths count as this', unit='m', lower=1.0,
-        upper=1e9)
-    max_sigma_rad: float = option(
-        100.0, 'larger standard deviations of angles count as this', unit='rad', lower=1.0,
-        upper=1e6)

@@ -169,9 +169,6 @@ class ClosureInput:
     keyframe_type: str = option('', 'its message type; empty = the usual one of the adapter')
     robots: dict[str, str] = option(
         {}, 'robot names by the robot id of the front-end; empty = position in `robots`')
-    covariance_order: str = option(
-        'auto', 'order of covariance rows; auto = as the adapter usually has it',
-        choices=('auto', 'translation_first', 'rotation_first'))
 
     def check(self, where: str, robots: Collection[str]) -> None:
         """Raise ConfigError where the entry names no robot, or another one than there is."""

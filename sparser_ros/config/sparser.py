@@ -14,7 +14,6 @@ from .calibration_config import CalibrationConfig
 from .errors import ConfigError, FormatError
 from .frontend_config import (
     AttitudesConfig,
-    BoundsConfig,
     ClosuresConfig,
     FixesConfig,
     FramesConfig,
@@ -66,7 +65,6 @@ class SparserConfig:
     fixes: FixesConfig = section(FixesConfig)
     heights: HeightsConfig = section(HeightsConfig)
     attitudes: AttitudesConfig = section(AttitudesConfig)
-    bounds: BoundsConfig = section(BoundsConfig)
     solver: SolverConfig = section(LiveSolverConfig)
     backend: BackendConfig = section(BackendConfig)
     calibration: CalibrationConfig = section(CalibrationConfig)

@@ -1,18 +1,18 @@
-"""Messages of other packages to samples, by field names alone: drivers of radios, detectors of
-landmarks, SLAM systems that find loop closures."""
+"""Messages of other packages to samples, by field names alone: drivers of radios, and SLAM systems
+that find loop closures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..array_types import Array
 from ..config.inputs_config import PATH_STEP, ClosureInput, RangeInput, radio_name
-from .decode import covariance, point, quaternion, stamp
-from .samples import ClosureSample, RangeSample, Refused, Sample, SightingSample
+from .decode import covariance, header_stamp, point, quaternion, stamp
+from .samples import ClosureSample, RangeSample, Refused, Sample
 
 NAN = float('nan')
 ROLES = ('node', 'anchor', 'tag', 'console', 'master', 'slave', 'monitor')
@@ -153,11 +153,7 @@ class Fields:
                 return stamp(value)
             # Integers count nanoseconds, floats seconds.
             return value if isinstance(value, int) else round(float(value) * 1e9)
-        for holder in (element, msg):
-            header = getattr(holder, 'header', None)
-            if header is not None:
-                return stamp(header.stamp)
-        return 0
+        return header_stamp(element) or header_stamp(msg)
 
 
 def _plain(value: Any) -> Any:
@@ -194,7 +190,7 @@ class LinkTrack:
             yield from (Refused('ranges', 'repeated_frame') for _ in ranges)
             return
         self._last[source] = system_ms
-        stamp_ns = self._stamp(msg)
+        stamp_ns = header_stamp(msg) or (stamp(msg.stamp) if hasattr(msg, 'stamp') else 0)
         for target, distance, first_path, total in ranges:
             yield RangeSample(source, target, stamp_ns, received_ns, distance * self._scale, NAN,
                               '', first_path, total)
@@ -207,13 +203,6 @@ class LinkTrack:
             # A tag frame has a fixed array; 0 marks anchors that were not heard.
             if float(distance) > 0:
                 yield self._name(1, anchor), float(distance), NAN, NAN
-
-    def _stamp(self, msg: Any) -> int:
-        header = getattr(msg, 'header', None)
-        if header is not None:
-            return stamp(header.stamp)
-        time = getattr(msg, 'stamp', None)
-        return stamp(time) if time is not None else 0
 
 
 def _power(value: float) -> float:
@@ -232,192 +221,122 @@ class PairTopic:
         self._target = radio_name(options.target_format or template, target)
         self._scale = options.scale
 
-    def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
+    def __call__(self, msg: Any, received_ns: int) -> Sample:
         """One range; a message without header gets stamp 0 (= by reception)."""
         value = getattr(msg, 'range', None)
         if value is None:
             value = getattr(msg, 'data', None)
         if value is None:
-            yield Refused('ranges', 'unreadable')
-            return
-        header = getattr(msg, 'header', None)
+            return Refused('ranges', 'unreadable')
         limit = float(getattr(msg, 'max_range', 0.0))
         # sensor_msgs/Range: beyond max_range means nothing was measured; 0 = limits not filled.
-        if math.isfinite(limit) and limit > 0 and float(value) > limit:
-            yield Refused('ranges', 'beyond_sensor')
-            return
+        if math.isfinite(limit) and 0 < limit < float(value):
+            return Refused('ranges', 'beyond_sensor')
         # The field exists from ROS Iron on; 0 = unknown.
         variance = float(getattr(msg, 'variance', 0.0)) * self._scale**2
-        yield RangeSample(
-            self._source, self._target, stamp(header.stamp) if header is not None else 0,
-            received_ns, float(value) * self._scale, variance)
+        return RangeSample(
+            self._source, self._target, header_stamp(msg), received_ns,
+            float(value) * self._scale, variance)
 
 
-class LandmarkPose:
-    """The adapter `pose_topic`: PoseStamped, PoseWithCovarianceStamped or PointStamped of one
-    landmark in the frame of the sensor; turns are not used.
+Link = tuple[str, int, str, int, Array, Array, Array]
+"""Robot and keyframe from which a closure is and to which, position, quaternion, covariance."""
 
-    A tag's turn, seen by one camera, has two solutions that fit almost alike (Schweighofer and
-    Pinz 2006); its position has one.
+
+class SlamClosures:
+    """The adapters of SLAM systems: their closures refer to keyframes, whose stamps other messages
+    or other parts of a message tell. Most send their whole graph every time.
+
+    A function of each system splits a message, of a topic of `robot`, into keyframes (robot, id,
+    stamp) and closures.
     """
 
-    def __init__(self, robot: str, landmark: str) -> None:
-        self._robot = robot
-        self._landmark = landmark
-
-    def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
-        """One sighting."""
-        spread = np.zeros((3, 3))
-        place = getattr(msg, 'point', None)
-        if place is None:
-            pose = msg.pose
-            if hasattr(pose, 'covariance'):
-                spread, pose = covariance(pose.covariance)[:3, :3], pose.pose
-            place = getattr(pose, 'position', None)
-        if place is None:
-            yield Refused('sightings', 'unreadable')
-            return
-        yield SightingSample(
-            self._robot, self._landmark, stamp(msg.header.stamp), received_ns, point(place),
-            spread, msg.header.frame_id)
-
-
-class KeyframeIds:
-    """Stamps of the keyframes that a SLAM system has announced, and its closures told so far."""
-
     def __init__(self, options: ClosureInput, robots: Sequence[str]) -> None:
+        self._read: Callable[..., tuple[Iterable[tuple[str, int, int]], Iterable[Link | Refused]]] \
+            = {'kimera': _kimera, 'swarm_slam': _swarm_slam, 'rtabmap': _rtabmap}[options.adapter]
+        self._detector = options.adapter
         self._names = options.robots
         self._robots = robots
-        self._order = options.covariance_order
         self._stamps: dict[tuple[str, int], int] = {}
-        self._told: set[Hashable] = set()
+        self._told: set[frozenset[tuple[str, int]]] = set()
 
-    def robot(self, number: Any) -> str:
+    def __call__(self, msg: Any, received_ns: int, robot: str) -> Iterator[Sample]:
+        """Remember the keyframes; yield the closures that were not told before."""
+        keyframes, links = self._read(msg, robot, self._name)
+        self._stamps.update({(name, key): stamp for name, key, stamp in keyframes if stamp})
+        for link in links:
+            if isinstance(link, Refused):
+                yield link
+                continue
+            start, from_key, end, to_key, position, quat, spread = link
+            ends = frozenset({(start, from_key), (end, to_key)})
+            if ends in self._told:
+                continue
+            from_ns, to_ns = self._stamps.get((start, from_key)), self._stamps.get((end, to_key))
+            if from_ns is None or to_ns is None:
+                yield Refused('closures', 'unknown_keyframe')
+                continue
+            self._told.add(ends)
+            yield ClosureSample(
+                start, from_ns, end, to_ns, received_ns, position, quat, spread,
+                detector=self._detector)
+
+    def _name(self, number: int) -> str:
         """Name of the system's robot id; the id itself where it has none."""
         name = self._names.get(str(number))
-        if name is not None:
-            return name
-        if not self._names and isinstance(number, int) and 0 <= number < len(self._robots):
-            return self._robots[number]
-        return str(number)
-
-    def announce(self, robot: str, key: int, stamp_ns: int) -> None:
-        """A keyframe exists."""
-        if stamp_ns:
-            self._stamps[robot, key] = stamp_ns
-
-    def told(self, identity: Hashable) -> bool:
-        """True for a closure that came before; these systems send their whole graph every time."""
-        return identity in self._told
-
-    def closure(self, ends: tuple[tuple[str, int], tuple[str, int]], received_ns: int,
-                position: Array, quat: Array, spread: Array, detector: str,
-                identity: Hashable = None) -> Sample:
-        """A closure between keyframes (robot, key); refused until both are announced."""
-        (from_robot, _), (to_robot, _) = ends
-        from_ns, to_ns = (self._stamps.get(end, 0) for end in ends)
-        if not from_ns or not to_ns:
-            return Refused('closures', 'unknown_keyframe')
-        if identity is not None:
-            self._told.add(identity)
-        return ClosureSample(from_robot, from_ns, to_robot, to_ns, received_ns, position, quat,
-                             spread, NAN, detector)
-
-    def covariance(self, values: Any, usually_rotation_first: bool) -> Array:
-        """(6, 6) with the translation first."""
-        matrix = covariance(values)
-        rotation_first = self._order == 'rotation_first' or (
-            self._order == 'auto' and usually_rotation_first)
-        return matrix[np.ix_(ROTATION_FIRST, ROTATION_FIRST)] if rotation_first else matrix
+        if name is None and not self._names and 0 <= number < len(self._robots):
+            name = self._robots[number]
+        return str(number) if name is None else name
 
 
-class Kimera:
-    """Kimera and Kimera-Multi: `pose_graph_tools_msgs` PoseGraph, LoopClosures and PoseGraphEdge.
-
-    Edges refer to keyframe ids, whose stamps stand in the nodes of the pose graphs. Covariances are
-    in the order of GTSAM (rotation first), zeros where they were not filled in.
-    """
-
-    def __init__(self, options: ClosureInput, robots: Sequence[str]) -> None:
-        self._ids = KeyframeIds(options, robots)
-
-    def __call__(self, msg: Any, received_ns: int) -> Iterator[Sample]:
-        """Remember the nodes; yield the loop closures that were not told before."""
-        ids = self._ids
-        for node in getattr(msg, 'nodes', ()):
-            ids.announce(ids.robot(int(node.robot_id)), int(node.key), stamp(node.header.stamp))
-        edges = getattr(msg, 'edges', None)
-        if edges is None:
-            edges = [msg] if hasattr(msg, 'key_from') else []
-        for edge in edges:
-            if int(edge.type) != KIMERA_CLOSURE:
-                continue
-            ends = ((ids.robot(int(edge.robot_from)), int(edge.key_from)),
-                    (ids.robot(int(edge.robot_to)), int(edge.key_to)))
-            if not ids.told(ends):
-                yield ids.closure(
-                    ends, received_ns, point(edge.pose.position),
-                    quaternion(edge.pose.orientation), ids.covariance(edge.covariance, True),
-                    'kimera', ends)
+def _kimera(
+    msg: Any, _robot: str, name: Callable[[int], str]
+) -> tuple[Iterable[tuple[str, int, int]], Iterable[Link]]:
+    """Kimera and Kimera-Multi: `pose_graph_tools_msgs` PoseGraph, LoopClosures and PoseGraphEdge;
+    covariances are in the order of GTSAM (rotation first), zeros where they were not filled in."""
+    edges = getattr(msg, 'edges', [msg] if hasattr(msg, 'key_from') else [])
+    return ([(name(int(node.robot_id)), int(node.key), stamp(node.header.stamp))
+             for node in getattr(msg, 'nodes', ())],
+            ((name(int(edge.robot_from)), int(edge.key_from), name(int(edge.robot_to)),
+              int(edge.key_to), point(edge.pose.position), quaternion(edge.pose.orientation),
+              covariance(edge.covariance)[np.ix_(ROTATION_FIRST, ROTATION_FIRST)])
+             for edge in edges if int(edge.type) == KIMERA_CLOSURE))
 
 
-class RtabMap:
+def _rtabmap(
+    msg: Any, robot: str, _name: Callable[[int], str]
+) -> tuple[Iterable[tuple[str, int, int]], Iterable[Link]]:
     """RTAB-Map: `rtabmap_msgs/MapData`; links refer to node ids, nodes carry their time, the
     information is translation first."""
-
-    def __init__(self, options: ClosureInput, robots: Sequence[str]) -> None:
-        self._ids = KeyframeIds(options, robots)
-
-    def __call__(self, msg: Any, received_ns: int, robot: str = '') -> Iterator[Sample]:
-        """Remember the nodes; yield the closures that were not told before."""
-        ids = self._ids
-        for node in getattr(msg, 'nodes', ()):
-            ids.announce(robot, int(node.id), round(float(node.stamp) * 1e9))
-        for link in getattr(msg, 'graph', msg).links:
-            start, end = int(link.from_id), int(link.to_id)
-            if int(link.type) not in RTABMAP_CLOSURES or min(start, end) <= 0:
-                continue
-            identity = (robot, min(start, end), max(start, end))
-            if not ids.told(identity):
-                yield ids.closure(
-                    ((robot, start), (robot, end)), received_ns,
-                    point(link.transform.translation), quaternion(link.transform.rotation),
-                    _inverse(link.information), 'rtabmap', identity)
+    return ([(robot, int(node.id), round(float(node.stamp) * 1e9))
+             for node in getattr(msg, 'nodes', ())],
+            ((robot, int(link.from_id), robot, int(link.to_id), point(link.transform.translation),
+              quaternion(link.transform.rotation), _inverse(link.information))
+             for link in getattr(msg, 'graph', msg).links
+             if int(link.type) in RTABMAP_CLOSURES and min(link.from_id, link.to_id) > 0))
 
 
-def _inverse(information: Any) -> np.ndarray:
+def _swarm_slam(
+    msg: Any, robot: str, name: Callable[[int], str]
+) -> tuple[Iterable[tuple[str, int, int]], Iterable[Link | Refused]]:
+    """Swarm-SLAM: `cslam_common_interfaces` loop closures within and between robots, and
+    `KeyframeOdom`. Closures within a robot and keyframes do not name their robot: the topic does.
+    """
+    if hasattr(msg, 'odom'):
+        return [(robot, int(msg.id), stamp(msg.odom.header.stamp))], ()
+    if not msg.success:
+        return (), [Refused('closures', 'not_successful')]
+    ends = (name(int(msg.robot0_id)), int(msg.robot0_keyframe_id), name(int(msg.robot1_id)),
+            int(msg.robot1_keyframe_id)) if hasattr(msg, 'robot0_id') else (
+        robot, int(msg.keyframe0_id), robot, int(msg.keyframe1_id))
+    return (), [(*ends, point(msg.transform.translation), quaternion(msg.transform.rotation),
+                 NO_COVARIANCE)]
+
+
+def _inverse(information: Any) -> Array:
     """Covariance of an information matrix; zeros (= configured) where it has none."""
-    matrix = covariance(information)
     try:
-        result = np.linalg.inv(matrix)
+        result = np.linalg.inv(covariance(information))
     except np.linalg.LinAlgError:
         return NO_COVARIANCE
-    return result if np.all(np.isfinite(result)) else NO_COVARIANCE
-
-
-class SwarmSlam:
-    """Swarm-SLAM: `cslam_common_interfaces` loop closures within and between robots.
-
-    Closures refer to keyframe ids; `KeyframeOdom` says when a keyframe was. Closures within a robot
-    and keyframes do not name their robot: the topic does.
-    """
-
-    def __init__(self, options: ClosureInput, robots: Sequence[str]) -> None:
-        self._ids = KeyframeIds(options, robots)
-
-    def __call__(self, msg: Any, received_ns: int, robot: str = '') -> Iterator[Sample]:
-        """Remember a keyframe, or yield a closure."""
-        ids = self._ids
-        if hasattr(msg, 'odom'):
-            ids.announce(robot, int(msg.id), stamp(msg.odom.header.stamp))
-            return
-        if not msg.success:
-            yield Refused('closures', 'not_successful')
-            return
-        if hasattr(msg, 'robot0_id'):
-            ends = ((ids.robot(int(msg.robot0_id)), int(msg.robot0_keyframe_id)),
-                    (ids.robot(int(msg.robot1_id)), int(msg.robot1_keyframe_id)))
-        else:
-            ends = (robot, int(msg.keyframe0_id)), (robot, int(msg.keyframe1_id))
-        yield ids.closure(ends, received_ns, point(msg.transform.translation),
-                          quaternion(msg.transform.rotation), NO_COVARIANCE, 'swarm_slam')
+    return np.asarray(result) if np.all(np.isfinite(result)) else NO_COVARIANCE

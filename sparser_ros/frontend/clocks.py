@@ -13,11 +13,10 @@ import bisect
 import statistics
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..config import SparserConfig
-from ..config.frontend_config import StampsConfig
 from ..graph.finding import Finding
 from .counters import EventLog
 from .radios import Radios
@@ -36,6 +35,17 @@ LEAST_LAGS = 10
 """Lags of a source from which its median is judged: its error is then about half the scatter."""
 MAX_SOURCES = 500
 """Sources that are watched; a flood of made-up radio names adds no more."""
+TOLERANCE_NS = 200_000_000
+"""A clock is wrong when its stamps differ from those of the others by more than this beyond their
+scatter: a robot at 1 m/s moves 0.2 m in that time."""
+BACK_NS = 1_000_000_000
+"""Odometry this much older than the newest is time going backwards."""
+JUMP_MESSAGES = 3
+"""So many messages of a robot in a row must be that old, or far ahead, and none of the present,
+before time counts as having jumped."""
+MAX_FUTURE_NS = 10_000_000_000
+"""A stamp further ahead than this, of all other data and of its reception, is refused unless every
+source agrees with it."""
 REVIEW_NS = 500_000_000
 """Reception time between two judgements of all sources."""
 RECENT_NS = 30_000_000_000
@@ -111,26 +121,15 @@ class Lags:
         return (self._sorted[(5 * n) // 6] - self._sorted[n // 6]) // 2
 
 
-@dataclass(frozen=True)
-class Deviation:
-    """A source whose clock does not go with the others."""
-
-    source: Source
-    ahead_ns: int
-    """Below 0: behind, or late."""
-    scatter_ns: int
-
-
 class SourceClocks:
     """Lags by source, and what follows from comparing them."""
 
-    def __init__(self, options: StampsConfig) -> None:
-        self._tolerance_ns = round(options.clock_tolerance_s * 1e9)
-        self._correct = options.correct_radio_clocks
+    def __init__(self) -> None:
         self._sources: dict[Source, Lags] = {}
-        self._reviewed_ns = 0
-        self._newest_ns = 0
-        self.deviations: tuple[Deviation, ...] = ()
+        self._reviewed_ns = self._newest_ns = 0
+        self._ahead: dict[Source, tuple[int, int]] = {}
+        """Sources whose clock does not go with the others: by how much it is ahead (below 0:
+        behind, or late), and the scatter of that, ns."""
 
     def note(self, source: Source, stamp_ns: int, received_ns: int) -> None:
         """Take note of one stamped message."""
@@ -151,92 +150,82 @@ class SourceClocks:
         return 0 if lags is None else lags.shift_ns
 
     def _review(self) -> None:
-        """Compare every source with the others."""
+        """Compare every source with the others, and decide on the shifts of radios, which stay as
+        they are while they are right within tolerance."""
         known = {s: lags for s, lags in self._sources.items()
                  if len(lags) >= LEAST_LAGS and self._newest_ns - lags.received_ns < RECENT_NS}
-        deviations = {
+        self._ahead = {
             source: deviation for source, lags in known.items()
             if (deviation := self._deviation(source, lags, known)) is not None}
-        self.deviations = tuple(deviations.values())
-        wrong_robots = {source.name for source in deviations if source.kind == 'odometry'}
+        wrong_robots = {source.name for source in self._ahead if source.kind == 'odometry'}
         for source, lags in known.items():
-            self._correct_clock(source, lags, deviations.get(source), wrong_robots)
-
-    def _correct_clock(self, source: Source, lags: Lags, deviation: Deviation | None,
-                       wrong_robots: set[str]) -> None:
-        """Decide on the shift of a radio; it stays as found while it is right within tolerance."""
-        if source.kind != 'ranges' or not self._correct:
-            return
-        if deviation is None or deviation.ahead_ns < 0 or source.robot in wrong_robots \
-                or deviation.scatter_ns > self._tolerance_ns:
-            lags.shift_ns = 0
-        elif abs(lags.shift_ns + deviation.ahead_ns) > self._tolerance_ns:
-            lags.shift_ns = -deviation.ahead_ns
+            if source.kind != 'ranges':
+                continue
+            ahead_ns, scatter_ns = self._ahead.get(source, (0, 0))
+            if ahead_ns <= 0 or scatter_ns > TOLERANCE_NS or source.robot in wrong_robots:
+                lags.shift_ns = 0
+            elif abs(lags.shift_ns + ahead_ns) > TOLERANCE_NS:
+                lags.shift_ns = -ahead_ns
 
     def _deviation(self, source: Source, lags: Lags, known: dict[Source, Lags]
-                   ) -> Deviation | None:
-        """Deviation of one source; None = within its scatter, or nobody can tell."""
+                   ) -> tuple[int, int] | None:
+        """How far a source is ahead and the scatter; None = within it, or nobody can tell."""
         others = {s: v for s, v in known.items() if s != source}
-        mine = lags.median_ns
         odometry = [v for s, v in others.items() if s.kind == 'odometry']
         for group in (
             list(others.values()),
             [v for s, v in others.items() if s.kind == source.kind],
         ):
-            reference = self._agreed(group)
+            reference = _agreed(group)
             if reference is not None:
-                middle, scatter = reference
-                deviation = self._beyond(source, middle - mine, lags.scatter_ns, scatter)
+                deviation = _beyond(lags, *reference)
+                late = deviation is not None and deviation[0] < 0
                 # What goes with the odometry is not late: the others of its kind are ahead.
-                late = deviation is not None and deviation.ahead_ns < 0
-                return None if late and self._goes_with(odometry, source, lags) else deviation
+                right = _agreed(odometry) if late else None
+                return None if right and _beyond(lags, *right) is None else deviation
         # Nobody agrees: what remains is a stamp after its own reception, where odometry has none.
         if source.kind == 'odometry' or not odometry:
             return None
         middle = round(statistics.median(v.median_ns for v in odometry))
-        if mine >= -self._tolerance_ns or middle < -self._tolerance_ns:
+        if lags.median_ns >= -TOLERANCE_NS or middle < -TOLERANCE_NS:
             return None
-        scatter = max(v.scatter_ns for v in odometry)
-        return self._beyond(source, middle - mine, lags.scatter_ns, scatter)
-
-    def _goes_with(self, group: list[Lags], source: Source, lags: Lags) -> bool:
-        """True if the sources of a group agree, and this one agrees with them."""
-        reference = self._agreed(group)
-        return reference is not None and self._beyond(
-            source, reference[0] - lags.median_ns, lags.scatter_ns, reference[1]) is None
-
-    def _agreed(self, group: list[Lags]) -> tuple[int, int] | None:
-        """(median lag, scatter) of at least two sources that go together; None = they don't."""
-        if len(group) < 2:
-            return None
-        medians = sorted(v.median_ns for v in group)
-        scatter = max(v.scatter_ns for v in group)
-        if medians[-1] - medians[0] > self._tolerance_ns + 2 * scatter:
-            return None
-        return medians[len(medians) // 2], scatter
-
-    def _beyond(self, source: Source, ahead_ns: int, mine_ns: int, others_ns: int
-                ) -> Deviation | None:
-        limit = self._tolerance_ns + 2 * (mine_ns + others_ns)
-        return Deviation(source, ahead_ns, mine_ns + others_ns) if abs(ahead_ns) > limit else None
+        return _beyond(lags, middle, max(v.scatter_ns for v in odometry))
 
     def findings(self) -> tuple[Finding, ...]:
         """The clocks that do not go with the others, in words."""
-        return tuple(self._words(d) for d in self.deviations)
+        return tuple(self._words(source, ahead * 1e-9) for source, (ahead, _) in
+                     self._ahead.items())
 
-    def _words(self, deviation: Deviation) -> Finding:
-        source, seconds = deviation.source, deviation.ahead_ns * 1e-9
+    def _words(self, source: Source, seconds: float) -> Finding:
         kind = 'radio_clock' if source.kind == 'ranges' else f'{source.kind}_clock'
         if seconds < 0:
             text = (f'messages of {source.words} arrive {-seconds:.1f} s later than those of the '
                     'others: they are late, or its clock is behind')
             return Finding(kind, source.name, text, seconds, 's')
-        text = f"{source.words}'s clock is {seconds:.1f} s ahead of the others" \
-            if source.kind == 'ranges' else \
-            f'the clock of {source.words} is {seconds:.1f} s ahead of the others'
+        clock = f"{source.words}'s clock" if source.kind == 'ranges' \
+            else f'the clock of {source.words}'
+        text = f'{clock} is {seconds:.1f} s ahead of the others'
         if self.shift_ns(source):
             text += '; its stamps are shifted back by that much'
         return Finding(kind, source.name, text, seconds, 's')
+
+
+def _agreed(group: list[Lags]) -> tuple[int, int] | None:
+    """(median lag, scatter) of at least two sources that go together; None = they don't."""
+    if len(group) < 2:
+        return None
+    medians = sorted(v.median_ns for v in group)
+    scatter = max(v.scatter_ns for v in group)
+    if medians[-1] - medians[0] > TOLERANCE_NS + 2 * scatter:
+        return None
+    return medians[len(medians) // 2], scatter
+
+
+def _beyond(lags: Lags, reference_ns: int, scatter_ns: int) -> tuple[int, int] | None:
+    """By how much the clock of a source is ahead of a reference, and the scatter of both; None =
+    not by more than that explains."""
+    ahead_ns, scatter_ns = reference_ns - lags.median_ns, scatter_ns + lags.scatter_ns
+    return (ahead_ns, scatter_ns) if abs(ahead_ns) > TOLERANCE_NS + 2 * scatter_ns else None
 
 
 class DataClock:
@@ -250,17 +239,13 @@ class DataClock:
     no source says otherwise meanwhile, has time really jumped.
     """
 
-    def __init__(self, options: StampsConfig) -> None:
+    def __init__(self) -> None:
         self.newest_ns = 0
-        self.first_ns = 0
-        self.clocks = SourceClocks(options)
+        self.clocks = SourceClocks()
         self.ahead_ns = 0
         """By how much the last stamp that `place` refused was ahead of the data."""
         self.present = 0
         """Stamped messages of any source so far that were not long before the newest data."""
-        self._back_ns = nanoseconds(options.backward_jump_s)
-        self._max_future_ns = nanoseconds(options.max_future_s)
-        self._jump_messages = options.jump_messages
         self._ahead: dict[Source, tuple[int, int]] = {}
         """(count, last stamp) of the messages ahead since the last one that was not."""
         self._lags = Lags(LAGS_OF_ALL)
@@ -288,7 +273,7 @@ class DataClock:
                 return 'in_the_future'
             if received_ns > 0:
                 self._lags.add(received_ns - stamp_ns, received_ns)
-            self.present += stamp_ns >= self.newest_ns - self._back_ns
+            self.present += stamp_ns >= self.newest_ns - BACK_NS
             return stamp_ns
         if received_ns <= 0 or stamp_ns < 0:
             return 'no_stamp'
@@ -299,14 +284,14 @@ class DataClock:
         """True for a stamp ahead of the data that nothing confirms."""
         expected = received_ns - self._lags.median_ns if received_ns > 0 and self._lags \
             else self.newest_ns
-        if not self.beyond(stamp_ns) or stamp_ns <= expected + self._max_future_ns:
+        if not self.beyond(stamp_ns) or stamp_ns <= expected + MAX_FUTURE_NS:
             if source.kind == 'odometry':
                 self._ahead.clear()
             return False
         count, last_ns = self._ahead.get(source, (0, stamp_ns))
-        count = count + 1 if abs(stamp_ns - last_ns) <= self._max_future_ns else 1
+        count = count + 1 if abs(stamp_ns - last_ns) <= MAX_FUTURE_NS else 1
         self._ahead[source] = (count, stamp_ns)
-        if source.kind == 'odometry' and count > self._jump_messages:
+        if source.kind == 'odometry' and count > JUMP_MESSAGES:
             return False
         self.ahead_ns = stamp_ns - self.newest_ns
         return True
@@ -323,14 +308,11 @@ class DataClock:
 
     def beyond(self, stamp_ns: int) -> bool:
         """True for a stamp that data time will not reach for long."""
-        return bool(self._max_future_ns and self.newest_ns
-                    and stamp_ns > self.newest_ns + self._max_future_ns)
+        return 0 < self.newest_ns < stamp_ns - MAX_FUTURE_NS
 
     def advance(self, stamp_ns: int) -> None:
         """The data have come at least this far."""
-        self.first_ns = self.first_ns or stamp_ns
-        if stamp_ns > self.newest_ns:
-            self.newest_ns = stamp_ns
+        self.newest_ns = max(self.newest_ns, stamp_ns)
 
     def follow(self, stamp_ns: int) -> None:
         """As `advance`, once odometry has begun: a first range may have any stamp."""

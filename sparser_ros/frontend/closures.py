@@ -6,16 +6,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from ..graph import RelativePoses
+from .assembly import Assembly
 from .clocks import MAX_STAMP_NS, offset_ns
-from .motion import Pose
+from .motion import Pose, pose_fault
 from .noise import fault
 from .samples import ClosureSample
-from .waiting import Instant, Intake, Pending, Shared
-
-MAX_WAITING = 10000
-"""Closures that wait for odometry; further ones are refused."""
-MAX_KNOWN = 100000
-"""Closures that are remembered, to know a second copy."""
+from .waiting import MAX_WAITING, Instant, Intake, Pending, Shared, remember
 
 
 @dataclass
@@ -34,37 +31,17 @@ class Closures(Intake[PendingClosure]):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._space = shared.space
         self._noise = shared.noise
-        self._bounds = shared.bounds
         self._known: OrderedDict[tuple[Instant, Instant], None] = OrderedDict()
 
-    def add(self, sample: ClosureSample) -> bool:
-        """Take in a closure; both of its stamps are required."""
-        pending = self._checked(sample)
-        if isinstance(pending, str):
-            return self.counters.drop(pending)
-        start, end = pending.instants
-        assert start is not None and end is not None
-        if (start, end) in self._known or (end, start) in self._known:
-            return self.counters.drop('duplicate')
-        if self.counters.waiting >= MAX_WAITING:
-            return self.counters.drop('too_many_waiting')
-        self._known[start, end] = None
-        if len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
-        self.counters.waiting += 1
-        self._waiting.append(pending)
-        return True
-
-    def _checked(self, sample: ClosureSample) -> PendingClosure | str:
+    def check(self, sample: ClosureSample, stamp_ns: int) -> PendingClosure | str:
         """The closure in the configured dimension, or why it is refused."""
         options, space = self._config.closures, self._space
         instants = self._instants(sample)
         if isinstance(instants, str):
             return instants
         position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
-        reason = self._bounds.pose_fault(position, quat)
+        reason = pose_fault(position, quat)
         if reason:
             return reason
         if sample.confidence < options.min_confidence:
@@ -77,6 +54,11 @@ class Closures(Intake[PendingClosure]):
             self.counters.warnings[f'covariance_{reason}'] += 1
         covariance = self._noise.isotropic(options.sigma_m**2, options.sigma_rad**2) if reason \
             else self._noise.of(sample.covariance)
+        if instants in self._known or instants[::-1] in self._known:
+            return 'duplicate'
+        if self.counters.waiting >= MAX_WAITING:
+            return 'too_many_waiting'
+        remember(self._known, instants)
         return PendingClosure(
             max(sample.from_stamp_ns, sample.to_stamp_ns), instants, motion, covariance)
 
@@ -96,3 +78,25 @@ class Closures(Intake[PendingClosure]):
         if self._clock.beyond(max(from_ns, to_ns)):
             return 'in_the_future'
         return (start, from_ns), (end, to_ns)
+
+    def row(self, pending: PendingClosure, assembly: Assembly) -> str:
+        """T_kf_from_kf_to = T_kf_from T_from_to T_to_kf."""
+        space, noise = self._space, self._noise
+        start, end = pending.places
+        assert start is not None and end is not None
+        if (start.robot, start.number) == (end.robot, end.number):
+            return 'same_keyframe'
+        back = space.between(end.offset, space.identity)
+        covariance = pending.covariance
+        if back != space.identity:
+            covariance = noise.append(
+                covariance, pending.motion, back, noise.isotropic(0.0, 0.0))
+        move, turn = noise.variances(covariance)
+        bounded = self._bounds.variances('closures', move, turn)
+        if bounded[0] > move or bounded[1] > turn:
+            self.counters.warnings['too_certain'] += 1
+        assembly.add(
+            RelativePoses, assembly.row(start), assembly.row(end),
+            space.compose(start.offset, space.compose(pending.motion, back)),
+            assembly.kappa(bounded[1]), 1 / bounded[0], False, pending.stamp_ns)
+        return ''

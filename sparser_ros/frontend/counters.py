@@ -21,7 +21,7 @@ MAX_EVENTS = 1000
 ABSURD = {
     'unreadable': 'they are no such messages',
     'not_finite': 'they hold numbers that are not finite',
-    'out_of_bounds': 'they lie beyond bounds.max_coordinate_m',
+    'out_of_bounds': 'they lie beyond 1e7 m',
     'zero_quaternion': 'their quaternions are zero, which is no rotation',
     'quaternion_not_unit': 'their quaternions have norms far from 1, which is no rotation',
     'among_absurd': 'most of those just before them are no poses',

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,36 +54,26 @@ def earth_fixed(latitude: float, longitude: float, height: float) -> Array:
     ])
 
 
-@dataclass(frozen=True)
 class Datum:
     """Origin of the map on the earth; x points `heading` counter-clockwise from east."""
 
-    latitude: float
-    longitude: float
-    height: float
-    heading_rad: float = 0.0
-    origin: Array = field(init=False, repr=False, compare=False)
-    rotation: Array = field(init=False, repr=False, compare=False)
-    """(3, 3): R_map_enu."""
-    _axes: Array = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        phi, lam = math.radians(self.latitude), math.radians(self.longitude)
-        cosine, sine = math.cos(self.heading_rad), math.sin(self.heading_rad)
-        east = [-math.sin(lam), math.cos(lam), 0.0]
-        north = [-math.sin(phi) * math.cos(lam), -math.sin(phi) * math.sin(lam), math.cos(phi)]
-        up = [math.cos(phi) * math.cos(lam), math.cos(phi) * math.sin(lam), math.sin(phi)]
-        turn = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
-        object.__setattr__(
-            self, 'origin', earth_fixed(self.latitude, self.longitude, self.height))
-        object.__setattr__(self, 'rotation', turn)
-        object.__setattr__(self, '_axes', turn @ np.array([east, north, up]))
+    def __init__(self, origin: Sequence[float], heading_rad: float = 0.0) -> None:
+        latitude, longitude, height = origin
+        phi, lam = math.radians(latitude), math.radians(longitude)
+        cosine, sine = math.cos(heading_rad), math.sin(heading_rad)
+        self._height = height
+        self._origin = earth_fixed(latitude, longitude, height)
+        self.rotation = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        """(3, 3): R_map_enu."""
+        self._axes = self.rotation @ np.array([
+            [-math.sin(lam), math.cos(lam), 0.0],
+            [-math.sin(phi) * math.cos(lam), -math.sin(phi) * math.sin(lam), math.cos(phi)],
+            [math.cos(phi) * math.cos(lam), math.cos(phi) * math.sin(lam), math.sin(phi)]])
 
     def to_map(self, latitude: float, longitude: float, height: float) -> Array:
         """Position (3,) in the map frame, metres; an unknown height counts as the datum's."""
-        if not math.isfinite(height):
-            height = self.height
-        return self._axes @ (earth_fixed(latitude, longitude, height) - self.origin)
+        known = height if math.isfinite(height) else self._height
+        return self._axes @ (earth_fixed(latitude, longitude, known) - self._origin)
 
 
 def stamp(time: Message) -> int:
@@ -95,6 +84,12 @@ def stamp(time: Message) -> int:
 def in_nanoseconds(seconds: int, nanosec: int) -> int:
     """One number; out of all bounds where `nanosec` is a second or more, which no clock writes."""
     return seconds * 1_000_000_000 + nanosec if nanosec < 1_000_000_000 else MAX_STAMP_NS
+
+
+def header_stamp(msg: Message) -> int:
+    """Stamp of a message that may have no header; 0 = none."""
+    header = getattr(msg, 'header', None)
+    return 0 if header is None else stamp(header.stamp)
 
 
 def covariance(values: Any, size: int = 6) -> Array:
@@ -121,8 +116,7 @@ def odometry(msg: Message, received_ns: int, robot: str) -> OdometrySample:
     return OdometrySample(
         robot, stamp(msg.header.stamp), received_ns, point(pose.position),
         quaternion(pose.orientation), covariance(msg.pose.covariance),
-        covariance(msg.twist.covariance), msg.header.frame_id, msg.child_frame_id,
-        math.hypot(*point(msg.twist.twist.linear).tolist()))
+        covariance(msg.twist.covariance), msg.header.frame_id, msg.child_frame_id)
 
 
 def uwb_range(msg: Message, received_ns: int, scale: float = 1.0) -> RangeSample:
@@ -162,17 +156,34 @@ def fix(msg: Message, received_ns: int, robot: str, datum: Datum | None = None) 
     `sensor_msgs/NavSatFix`."""
     if hasattr(msg, 'latitude'):
         return _satellite(msg, received_ns, robot, datum)
-    unknown = np.zeros((6, 6))
+    position, full, quat = _placed(msg)
+    return FixSample(
+        robot, stamp(msg.header.stamp), received_ns, position, full[:3, :3],
+        None if quat is None else quaternion(quat), None if quat is None else full[3:, 3:],
+        msg.header.frame_id)
+
+
+def landmark_pose(msg: Message, received_ns: int, robot: str, landmark: str) -> SightingSample:
+    """From the same types, of one landmark in the frame of the sensor.
+
+    Turns are not used: that of a tag, seen by one camera, has two solutions that fit almost alike
+    (Schweighofer and Pinz 2006).
+    """
+    position, full, _ = _placed(msg)
+    return SightingSample(
+        robot, landmark, stamp(msg.header.stamp), received_ns, position, full[:3, :3],
+        msg.header.frame_id)
+
+
+def _placed(msg: Message) -> tuple[Array, Array, Message | None]:
+    """Position, covariance (6, 6) of the pose (zeros = unknown), quaternion (None = there is none).
+    """
     if hasattr(msg, 'point'):
-        return FixSample(
-            robot, stamp(msg.header.stamp), received_ns, point(msg.point), unknown[:3, :3],
-            frame_id=msg.header.frame_id)
-    pose, full = msg.pose, unknown
+        return point(msg.point), np.zeros((6, 6)), None
+    pose, full = msg.pose, np.zeros((6, 6))
     if hasattr(pose, 'covariance'):
         pose, full = pose.pose, covariance(pose.covariance)
-    return FixSample(
-        robot, stamp(msg.header.stamp), received_ns, point(pose.position), full[:3, :3],
-        quaternion(pose.orientation), full[3:, 3:], msg.header.frame_id)
+    return point(pose.position), full, pose.orientation
 
 
 def height(
@@ -180,9 +191,7 @@ def height(
     scale: float = 1.0,
 ) -> HeightSample:
     """From any message that holds a number at a path; without a header it counts from reception."""
-    header = getattr(msg, 'header', None)
-    stamped = 0 if header is None else stamp(header.stamp)
-    return HeightSample(robot, source, stamped, received_ns, float(path(msg)) * scale)
+    return HeightSample(robot, source, header_stamp(msg), received_ns, float(path(msg)) * scale)
 
 
 def attitude(msg: Message, received_ns: int, robot: str) -> AttitudeSample:
@@ -193,15 +202,18 @@ def attitude(msg: Message, received_ns: int, robot: str) -> AttitudeSample:
 
 
 def _satellite(msg: Message, received_ns: int, robot: str, datum: Datum | None) -> Sample:
-    if msg.status.status < 0:
-        return Refused('fixes', 'no_satellite_fix')
-    if datum is None:
-        return Refused('fixes', 'no_datum')
     values = (float(msg.latitude), float(msg.longitude), float(msg.altitude))
-    if not all(map(math.isfinite, values[:2])):
-        return Refused('fixes', 'not_finite')
-    if abs(values[0]) > 90 or abs(values[1]) > 360:
-        return Refused('fixes', 'out_of_bounds')
+    reason = ''
+    if msg.status.status < 0:
+        reason = 'no_satellite_fix'
+    elif datum is None:
+        reason = 'no_datum'
+    elif not all(map(math.isfinite, values[:2])):
+        reason = 'not_finite'
+    elif abs(values[0]) > 90 or abs(values[1]) > 360:
+        reason = 'out_of_bounds'
+    if reason or datum is None:
+        return Refused('fixes', reason)
     spread = covariance(msg.position_covariance, 3)
     if msg.position_covariance_type == 0:
         spread = np.zeros((3, 3))
@@ -226,7 +238,7 @@ def read_odometry(data: bytes, received_ns: int, robot: str) -> OdometrySample:
     values = np.frombuffer(data, '<f8', _ODOMETRY_NUMBERS, at + -(at - _START) % 8)
     return OdometrySample(
         robot, _stamp(data), received_ns, values[:3], values[3:7], values[7:43].reshape(6, 6),
-        values[49:85].reshape(6, 6), frame, child, math.hypot(*values[43:46].tolist()))
+        values[49:85].reshape(6, 6), frame, child)
 
 
 def read_range(data: bytes, received_ns: int, scale: float = 1.0) -> RangeSample:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..graph import PointPriors, PosePriors
+from .assembly import Assembly
 from .clocks import nanoseconds
-from .motion import Pose, Vector, bad_quaternion
+from .motion import Pose, Vector, bad_quaternion, place_fault
 from .samples import FixSample
-from .waiting import Intake, Pending, Shared
-
-MAX_WAITING = 10000
-"""Fixes that wait for odometry; further ones are refused."""
+from .waiting import Intake, Pending
 
 
 @dataclass
@@ -34,53 +34,19 @@ class Fixes(Intake[PendingFix]):
 
     kind = 'fixes'
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        config, space = shared.config, shared.space
-        self._options = config.fixes
-        self._space = space
-        self._frames = shared.frames
-        self._bounds = shared.bounds
-        zero = [0.0, 0.0, 0.0]
-        self._levers = {
-            robot: space.vector([*map(float, config.fixes.lever_arms.get(robot, zero)), 0.0])
-            for robot in config.robots}
-        self._interval_ns = nanoseconds(config.fixes.min_interval_s)
-        self._last_ns: dict[int, int] = {}
-
-    def add(self, sample: FixSample, stamp_ns: int) -> bool:
-        """Take in a fix of a known robot with its stamp in data time."""
-        counters, number = self.counters, self._robots[sample.robot]
-        pending = self._checked(sample, stamp_ns)
-        if isinstance(pending, str):
-            return counters.drop(pending)
-        last = self._last_ns.get(number)
-        if stamp_ns == last:
-            return counters.drop('duplicate')
-        if last is not None and abs(stamp_ns - last) < self._interval_ns:
-            return counters.drop('decimated')
-        if counters.waiting >= MAX_WAITING:
-            return counters.drop('too_many_waiting')
-        self._last_ns[number] = stamp_ns
-        self._clock.follow(stamp_ns)
-        counters.waiting += 1
-        self._waiting.append(pending)
-        return True
-
-    def _checked(self, sample: FixSample, stamp_ns: int) -> PendingFix | str:
+    def check(self, sample: FixSample, stamp_ns: int) -> PendingFix | str:
         """The fix in the configured dimension, or why it is refused."""
-        space = self._space
+        space, options = self._space, self._config.fixes
         position = sample.position_xyz.tolist()
-        reason = self._bounds.place_fault(position[: space.dimension])
-        if not reason and sample.satellite:
-            reason = self._bounds.datum_fault(math.hypot(*position))
+        reason = place_fault(position[: space.dimension])
         if reason:
             return reason
+        if sample.satellite and 0 < options.max_distance_m < math.hypot(*position):
+            return 'far_from_datum'
         if sample.frame_id and sample.frame_id.lstrip('/') != self._config.frames.map:
             return 'wrong_frame'
         lever = self._lever(sample)
-        move = self._position_variance(sample)
-        turn = self._heading_variance(sample)
+        move, turn = self._position_variance(sample), self._heading_variance(sample)
         pose = None
         if turn is None or sample.quat_xyzw is None:
             turn = math.inf
@@ -92,16 +58,17 @@ class Fixes(Intake[PendingFix]):
                 return reason
             mount = (*(-c for c in lever), *space.identity[space.dimension:])
             pose = space.compose(space.pose(position, quat), mount)
-        return PendingFix(stamp_ns, ((self._robots[sample.robot], stamp_ns),), pose,
-                          space.vector(position), lever, move, turn)
+        number = self._robots[sample.robot]
+        return self._one_too_many(number, stamp_ns, nanoseconds(options.min_interval_s)) \
+            or PendingFix(
+                stamp_ns, ((number, stamp_ns),), pose, space.vector(position), lever, move, turn)
 
     def _lever(self, sample: FixSample) -> Vector:
         """Antenna in the base frame: as configured, or where its frame sits."""
-        if sample.antenna and sample.robot not in self._options.lever_arms:
-            known = self._frames.on_robot(self._config, sample.robot, sample.antenna)
-            if known is not None:
-                return self._space.vector(known)
-        return self._levers[sample.robot]
+        arm: Sequence[float] | None = self._config.fixes.lever_arms.get(sample.robot)
+        if arm is None and sample.antenna:
+            arm = self._shared.frames.on_robot(self._config, sample.robot, sample.antenna)
+        return self._space.vector([*map(float, arm or (0.0, 0.0)), 0.0])
 
     def _position_variance(self, sample: FixSample) -> float:
         """Mean variance per axis of the dimension, m^2."""
@@ -112,7 +79,7 @@ class Fixes(Intake[PendingFix]):
         if not math.isfinite(move) or np.any(spread <= 0):
             zero = math.isfinite(move) and not np.any(spread)
             self.counters.warnings['covariance_zero' if zero else 'covariance_unusable'] += 1
-            move = self._options.sigma_m**2
+            move = self._config.fixes.sigma_m**2
         bounded = self._bounds.variance('fixes', move)
         if bounded > move:
             self.counters.warnings['too_certain'] += 1
@@ -120,16 +87,31 @@ class Fixes(Intake[PendingFix]):
 
     def _heading_variance(self, sample: FixSample) -> float | None:
         """Variance per axis of the rotation; None = it is not to be used."""
-        options = self._options
+        options = self._config.fixes
         if options.use == 'position' or sample.quat_xyzw is None:
             return None
-        usable = False
-        turn = 0.0
+        turn = math.nan
         if sample.orientation_covariance is not None:
             diagonal = np.diagonal(sample.orientation_covariance)
             diagonal = diagonal[2:] if self._space.dimension == 2 else diagonal
-            turn = float(np.mean(diagonal))
-            usable = math.isfinite(turn) and bool(np.all(diagonal > 0))
+            if np.all(diagonal > 0):
+                turn = float(np.mean(diagonal))
+        usable = math.isfinite(turn)
         if options.use == 'pose':
             return turn if usable else options.sigma_rad**2
         return turn if usable and turn < options.max_heading_sigma_rad**2 else None
+
+    def row(self, pending: PendingFix, assembly: Assembly) -> str:
+        """A position with its lever arm from the keyframe, or the pose of the keyframe in map."""
+        space, place = self._space, pending.place
+        if pending.pose is None:
+            assembly.add(
+                PointPriors, assembly.row(place), space.act(place.offset, pending.lever),
+                pending.position, 1 / pending.translation_variance, pending.stamp_ns)
+        else:
+            back = space.between(place.offset, space.identity)
+            assembly.add(
+                PosePriors, assembly.row(place), space.compose(pending.pose, back),
+                assembly.kappa(pending.rotation_variance), 1 / pending.translation_variance,
+                pending.stamp_ns)
+        return ''

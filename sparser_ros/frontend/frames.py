@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..config import SparserConfig
 from .clocks import nanoseconds
 from .counters import KindCounters
-from .motion import Pose, Space, Vector, multiply
-from .noise import Bounds
+from .motion import Pose, Space, Vector, multiply, pose_fault
 from .samples import FrameSample, OdometrySample
 
 _SPACE = Space()
 MAX_FRAMES = 5000
 """Frames that are remembered: a hundred robots of fifty links each."""
+MAX_DEPTH = 100
+"""Joints from a sensor to the frame above all others at most; a humanoid has fifty."""
 MAX_ARM_M = 100.0
 """No sensor sits farther from the base of its robot."""
 MOVED_M, MOVED_RAD = 1.0, 0.5
@@ -36,11 +37,8 @@ class StaticFrames:
     def __init__(self) -> None:
         self._parents: dict[str, tuple[str, Pose]] = {}
         """Parent and T_parent_frame of every frame."""
-        self._above: dict[str, str] = {}
-        """A frame above each one that was looked at, mostly the highest; of a highest one, itself,
-        where it is one of a ring."""
         self._between: dict[tuple[str, str], Pose] = {}
-        """Answers so far: a new frame changes nothing between two that are joined already."""
+        """Answers since the last new transform."""
         self._claims: dict[str, tuple[str, Pose]] = {}
         """Transforms that move a frame far, by frame, which no second message has confirmed."""
         self.too_far: dict[str, float] = {}
@@ -48,11 +46,11 @@ class StaticFrames:
         self.revision = 0
         """Rises with every new transform."""
 
-    def add(self, sample: FrameSample, counters: KindCounters, bounds: Bounds) -> bool:
+    def add(self, sample: FrameSample, counters: KindCounters) -> bool:
         """Take in a transform; the newest of a frame counts, where it is plausible."""
         parent, child = _plain(sample.parent), _plain(sample.child)
         position, quat = sample.position_xyz.tolist(), sample.quat_xyzw.tolist()
-        reason = bounds.pose_fault(position, quat)
+        reason = pose_fault(position, quat)
         if not parent or not child:
             reason = 'no_frame'
         elif parent == child:
@@ -67,12 +65,14 @@ class StaticFrames:
             return counters.drop('unconfirmed')
         self._claims.pop(child, None)
         if self._parents.get(child) != known:
-            if child in self._parents or self._highest(parent) == child:  # a ring closes
-                self._above, self._between = {}, {}
-            self._parents[child] = known
-            self.revision += 1
+            self._set(child, known)
         counters.accepted += 1
         return True
+
+    def _set(self, child: str, known: tuple[str, Pose]) -> None:
+        self._parents[child] = known
+        self._between = {}
+        self.revision += 1
 
     def _moves_far(self, child: str, claim: tuple[str, Pose]) -> bool:
         before = self._parents.get(child)
@@ -85,14 +85,13 @@ class StaticFrames:
         """T_base_frame as a pose in space; None where no transforms join the two, or not within
         `MAX_ARM_M`."""
         base, frame = _plain(base), _plain(frame)
-        if self._highest(base) != self._highest(frame):
-            return None
-        if (base, frame) not in self._between:
-            ours = self._ancestors(base)
-            ancestor, pose = next(
-                pair for pair in self._ancestors(frame).items() if pair[0] in ours)
-            self._between[base, frame] = _SPACE.between(ours[ancestor], pose)
-        step = self._between[base, frame]
+        step = self._between.get((base, frame))
+        if step is None:
+            ours, theirs = self._ancestors(base), self._ancestors(frame)
+            common = next((name for name in theirs if name in ours), None)
+            if common is None:
+                return None
+            step = self._between[base, frame] = _SPACE.between(ours[common], theirs[common])
         metres = _SPACE.distance(step)
         if metres > MAX_ARM_M:
             self.too_far[frame] = metres
@@ -103,29 +102,10 @@ class StaticFrames:
         """T_base_frame of a frame on a robot; None where it is not known."""
         return self.between(config.topic(config.frames.base, robot), frame)
 
-    def _highest(self, frame: str) -> str:
-        """The frame above all others that are joined to one.
-
-        Every look shortens the way of the next one: transforms come one by one, and each is a
-        reason to look again, so that a chain of thousands would cost the square of its length.
-        """
-        below: dict[str, None] = {}
-        while (above := self._above.get(frame) or self._parents.get(frame, ('',))[0]) and (
-                above != frame):
-            if frame in below:
-                break  # once around a ring
-            below[frame] = None
-            frame = above
-        if above:
-            self._above[frame] = frame
-        for lower in below:
-            self._above[lower] = frame
-        return frame
-
     def _ancestors(self, frame: str) -> dict[str, Pose]:
-        """T_ancestor_frame of a frame and of all above it, the nearest first."""
+        """T_ancestor_frame of a frame and of those above it, the nearest first."""
         ancestors, pose = {frame: _SPACE.identity}, _SPACE.identity
-        while frame in self._parents:
+        while frame in self._parents and len(ancestors) < MAX_DEPTH:
             frame, step = self._parents[frame]
             if frame in ancestors:
                 break  # a ring of parents: what is above is above itself
@@ -138,11 +118,9 @@ class StaticFrames:
 
     def restore(self, values: Iterable[Sequence[object]]) -> None:
         """Take over the transforms of `values`."""
-        self._above, self._between = {}, {}
         for parent, child, *pose in values:
             numbers = tuple(float(value) for value in pose)  # type: ignore[arg-type]
-            self._parents[str(child)] = (str(parent), numbers)
-            self.revision += 1
+            self._set(str(child), (str(parent), numbers))
 
 
 def _plain(name: str) -> str:
@@ -158,7 +136,7 @@ class Mountings:
     def __init__(self, config: SparserConfig, frames: StaticFrames) -> None:
         self._frames = frames if config.frames.static_topic else None
         self._bases = {
-            robot: config.topic(config.frames.base, robot).lstrip('/') for robot in config.robots}
+            robot: _plain(config.topic(config.frames.base, robot)) for robot in config.robots}
         self._configured: dict[str, Pose] = {
             robot: _inverse(mounting(values))
             for robot, values in config.odometry.sensor_poses.items() if values}
@@ -168,24 +146,24 @@ class Mountings:
 
     def known(self, robot: str, frame: str) -> bool:
         """True if the place of a frame on a robot is known, the base itself excepted."""
-        return self._sensor_base(robot, frame.lstrip('/')) is not None
+        return self._sensor_base(robot, _plain(frame)) is not None
 
     def _sensor_base(self, robot: str, frame: str) -> Pose | None:
         return self._configured.get(robot) or self._decided.get((robot, frame))
 
     def offer(self, number: int, sample: OdometrySample, stamp_ns: int) -> list[Unmounted]:
         """The messages whose turn has come: this one, with those that waited; or none."""
-        robot, frame = sample.robot, sample.child_frame_id.lstrip('/')
-        if self._settled(robot, frame):
-            return [*self._release(robot), (number, sample, stamp_ns)]
+        robot = sample.robot
         waiting = self._waiting.setdefault(robot, deque())
         waiting.append((number, sample, stamp_ns))
-        if stamp_ns - waiting[0][2] < FRAME_WAIT_NS and len(waiting) < MAX_UNMOUNTED:
-            return []
-        return self._release(robot)
+        if self._settled(sample) or stamp_ns - waiting[0][2] >= FRAME_WAIT_NS \
+                or len(waiting) >= MAX_UNMOUNTED:
+            return self._release(robot)
+        return []
 
-    def _settled(self, robot: str, frame: str) -> bool:
-        """True if messages of a frame need not wait (any longer)."""
+    def _settled(self, sample: OdometrySample) -> bool:
+        """True if a message need not wait (any longer)."""
+        robot, frame = sample.robot, _plain(sample.child_frame_id)
         if self._frames is None or frame in ('', self._bases[robot]) \
                 or robot in self._configured or (robot, frame) in self._decided:
             return True
@@ -198,19 +176,15 @@ class Mountings:
         """Messages that waited of a robot; unknown frames count as the base from now on."""
         waiting = self._waiting.pop(robot, ())
         for _, sample, _ in waiting:
-            frame = sample.child_frame_id.lstrip('/')
-            if not self._settled(robot, frame):
-                self._decided[robot, frame] = None
+            if not self._settled(sample):
+                self._decided[robot, _plain(sample.child_frame_id)] = None
         return list(waiting)
 
     def released(self, flush: bool) -> list[Unmounted]:
         """Messages that need not wait any longer after new transforms; with `flush` all."""
-        ready: list[Unmounted] = []
-        for robot in list(self._waiting):
-            if flush or all(self._settled(robot, sample.child_frame_id.lstrip('/'))
-                            for _, sample, _ in self._waiting[robot]):
-                ready += self._release(robot)
-        return ready
+        return [message for robot, waiting in list(self._waiting.items())
+                if flush or all(self._settled(sample) for _, sample, _ in waiting)
+                for message in self._release(robot)]
 
     def late(self) -> list[tuple[str, str]]:
         """(robot, frame) of odometry taken as the base, though by now transforms say otherwise."""
@@ -226,7 +200,7 @@ class Mountings:
 
         Always in space: a sensor that is tilted has another heading than its robot.
         """
-        known = self._sensor_base(robot, frame.lstrip('/'))
+        known = self._sensor_base(robot, _plain(frame))
         if known is None:
             return tuple(position), tuple(quat)
         pose = _SPACE.compose(_SPACE.pose(position, quat), known)

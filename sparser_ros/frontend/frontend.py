@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from ..array_types import Array, Mask
 from ..config import SparserConfig
@@ -19,7 +19,7 @@ from .decode import readable
 from .fixes import Fixes
 from .frames import StaticFrames
 from .inputs import Route
-from .levels import Attitudes, Heights
+from .levels import Attitudes, Heights, OdometryLevels
 from .motion import geometry
 from .noise import Bounds, noise_model
 from .odometry import Odometry
@@ -27,26 +27,22 @@ from .radios import Radios
 from .ranges import Ranges
 from .record import RecordedOdometry
 from .samples import (
-    AttitudeSample,
     ClosureSample,
     FrameSample,
-    HeightSample,
     OdometrySample,
     RangeSample,
     Refused,
     Sample,
-    SightingSample,
 )
 from .sightings import Sightings
 from .track import ThinningRule, Track
-from .waiting import Intake, Pending, Shared
+from .waiting import Intake, Shared
 
 UNREADABLE = (
     AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError,
     struct.error)
 """Exceptions of decoding a message that lacks a field or holds another type in it."""
 _log = logging.getLogger(__name__)
-P = TypeVar('P', bound=Pending)
 
 
 class Frontend:
@@ -62,29 +58,29 @@ class Frontend:
         self._begin()
 
     def _begin(self) -> None:
-        config, space, noise = self.config, geometry(self.config.dimension), noise_model(
-            self.config.dimension)
+        config, space = self.config, geometry(self.config.dimension)
+        noise, bounds = noise_model(config.dimension), Bounds(config)
         self.counters = Counters()
         self._events = EventLog()
-        self._clock = DataClock(config.stamps)
+        self._clock = DataClock()
         self._radios = Radios(config)
         self._stamping = Stamping(config, self._clock, self._events, self._radios)
         self._space = space
         self._numbers = {name: number for number, name in enumerate(config.robots)}
         self._tracks = tuple(
-            Track(number, config, space, noise) for number in range(len(config.robots)))
-        shared = self._shared = Shared(
-            config, space, noise, self.frames, Bounds(config), self._clock, self._radios,
+            Track(number, config, space, noise, bounds) for number in range(len(config.robots)))
+        shared = Shared(
+            config, space, noise, self.frames, bounds, self._clock, self._radios,
             self.counters, self._events, self._numbers, self._tracks)
+        self._levels = OdometryLevels(config)
         self._odometry = Odometry(shared)
-        self._ranges = Ranges(shared)
-        self._sightings = Sightings(shared)
-        self._closures = Closures(shared)
-        self._fixes = Fixes(shared)
-        self._heights = Heights(shared)
-        self._attitudes = Attitudes(shared)
+        self._ranges, self._sightings = Ranges(shared), Sightings(shared)
+        intakes: list[Intake[Any]] = [
+            self._ranges, self._sightings, Closures(shared), Fixes(shared),
+            Heights(shared, self._levels), Attitudes(shared, self._levels)]
+        self._intakes = {intake.kind: intake for intake in intakes}
         self._thinning = ThinningRule(config)
-        self._assembly = Assembly(shared)
+        self._assembly = Assembly(config, space, self._tracks, self._radios)
 
     def reset(self, keep_beacons: bool = False,
               positions: Mapping[str, Sequence[float]] | None = None,
@@ -165,7 +161,7 @@ class Frontend:
         if isinstance(sample, FrameSample):
             return self._add_frame(sample)
         if isinstance(sample, ClosureSample):
-            return self._closures.add(sample)
+            return self._intakes[sample.kind].add(sample, 0)
         if isinstance(sample, RangeSample):
             self._ranges.look(sample)
         elif sample.robot not in self._numbers:
@@ -189,20 +185,12 @@ class Frontend:
             taken = self._odometry.add(self._numbers[sample.robot], sample, stamp_ns)
             self.counters.time_jumps += self.time_jump and not jumped
             return taken
-        if isinstance(sample, RangeSample):
-            return self._ranges.add(sample, stamp_ns)
-        if isinstance(sample, SightingSample):
-            return self._sightings.add(sample, stamp_ns)
-        if isinstance(sample, HeightSample):
-            return self._heights.add(sample, stamp_ns)
-        if isinstance(sample, AttitudeSample):
-            return self._attitudes.add(sample, stamp_ns)
-        return self._fixes.add(sample, stamp_ns)
+        return self._intakes[sample.kind].add(sample, stamp_ns)
 
     def _add_frame(self, sample: FrameSample) -> bool:
         """Learn where a frame sits, such as a sensor's on its robot."""
         before = self.frames.revision
-        taken = self.frames.add(sample, self.counters.frames, self._shared.bounds)
+        taken = self.frames.add(sample, self.counters.frames)
         if self.frames.revision != before:
             self._odometry.look_at_frames()
         return taken
@@ -220,25 +208,10 @@ class Frontend:
             self._add_stamped(sample, stamp_ns)
         if flush:
             self._odometry.flush()
-        assembly = self._assembly
-        assembly.begin()
-        self._attach(self._ranges, assembly.range, flush)
-        self._attach(self._sightings, assembly.sighting, flush)
-        self._attach(self._closures, assembly.closure, flush)
-        self._attach(self._fixes, assembly.fix, flush)
-        self._attach(self._heights, assembly.height, flush)
-        self._attach(self._attitudes, assembly.attitude, flush)
-        return assembly.finish()
-
-    def _attach(self, intake: Intake[P], add: Callable[[P], str], flush: bool) -> None:
-        """Add the measurements whose odometry is there; an exception drops one of them."""
-        for pending in intake.attached(self._clock.newest_ns, flush):
-            try:
-                reason = add(pending)
-            except Exception:
-                _log.exception('a measurement could not be attached: %r', pending)
-                reason = 'internal_error'
-            intake.settle(reason)
+        self._assembly.begin(self._levels.keyframe)
+        for intake in self._intakes.values():
+            intake.attach(self._assembly, flush)
+        return self._assembly.finish(tuple(sorted(self._levels.unlevelled)))
 
     def thin(self) -> Mask | None:
         """Forget old keyframes where there are too many, right after `take`; a mask (n,) of poses.
@@ -251,8 +224,7 @@ class Frontend:
         if drop is None:
             return None
         self._assembly.thin(~drop)
-        for intake in (self._ranges, self._sightings, self._closures, self._fixes, self._heights,
-                       self._attitudes):
+        for intake in self._intakes.values():
             intake.detach()
         return drop
 

@@ -4,10 +4,10 @@ not go with it."""
 from __future__ import annotations
 
 import difflib
-import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..config import SparserConfig
@@ -24,20 +24,9 @@ from ..config.inputs_config import (
 )
 from ..graph.finding import Finding
 from . import decode
-from .adapters import (
-    FieldPath,
-    Fields,
-    Kimera,
-    LandmarkPose,
-    LinkTrack,
-    PairTopic,
-    RtabMap,
-    SwarmSlam,
-)
+from .adapters import FieldPath, Fields, LinkTrack, PairTopic, SlamClosures
 from .samples import Sample
 
-Decoder = Callable[[Any, int], Iterable[Sample]]
-Reader = Callable[[bytes, int], Sample]
 ODOMETRY_TYPE = 'nav_msgs/msg/Odometry'
 IMU_TYPE = 'sensor_msgs/msg/Imu'
 INPUT_TYPES = {
@@ -55,6 +44,7 @@ OPTION = {
 NEEDED = ('odometry', 'ranges')
 """Kinds whose absence is named even where no other topic could be meant."""
 
+
 @dataclass(frozen=True)
 class Route:
     """One topic and what its messages become."""
@@ -64,10 +54,15 @@ class Route:
     """Message type, as in `nav_msgs/msg/Odometry`."""
     kind: str
     """One of `counters.KINDS`."""
-    decode: Decoder
-    """(message, received_ns) -> samples."""
-    read: Reader | None = None
+    decoder: Callable[[Any, int], Sample | Iterable[Sample]]
+    """(message, received_ns) -> sample or samples."""
+    read: Callable[[bytes, int], Sample] | None = None
     """(CDR bytes, received_ns) -> sample; None = the message must become an object first."""
+
+    def decode(self, message: Any, received_ns: int) -> Iterable[Sample]:
+        """The samples that a message holds."""
+        decoded = self.decoder(message, received_ns)
+        return decoded if isinstance(decoded, Iterable) else (decoded,)
 
 
 class Inputs:
@@ -75,36 +70,23 @@ class Inputs:
 
     def __init__(self, config: SparserConfig) -> None:
         self._config = config
-        self._patterns: list[tuple[re.Pattern[str], RangeInput | SightingInput]] = []
+        self._patterns: list[tuple[re.Pattern[str], str, RangeInput | SightingInput]] = []
+        """Regular expression, kind and options of topics that are not known beforehand."""
         self._routes: list[Route] = []
-        for robot in config.robots:
-            self._add(config.odometry.topic, robot, ODOMETRY_TYPE, 'odometry',
-                      _one(decode.odometry, robot=robot),
-                      functools.partial(decode.read_odometry, robot=robot))
-        datum = None
-        if config.fixes.datum:
-            latitude, longitude, height = config.fixes.datum
-            datum = decode.Datum(latitude, longitude, height, config.fixes.datum_heading_rad)
-        if config.fixes.topic:
-            for robot in config.robots:
-                self._add(config.fixes.topic, robot, config.fixes.type, 'fixes',
-                          _one(decode.fix, robot=robot, datum=datum))
-        if config.fixes.initial_pose_topic:
-            robot = (config.fixes.initial_pose_robot or config.backend.gauge_robot
-                     or config.robots[0])
-            self._add(config.fixes.initial_pose_topic, robot,
-                      'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
-                      _one(decode.fix, robot=robot))
-        if config.frames.static_topic:
-            self._add(config.frames.static_topic, '', 'tf2_msgs/msg/TFMessage', 'frames',
-                      decode.static_frames)
-        self._measured(config)
-        self._by_topic = {_key(route.topic): route for route in self._routes}
-
-    def _measured(self, config: SparserConfig) -> None:
-        """Ranges, sightings, closures, and in space heights and attitudes."""
-        for source in config.range_inputs().values():
-            self._ranges(source)
+        fixes = config.fixes
+        self._add(config.odometry.topic, ODOMETRY_TYPE, 'odometry',
+                  lambda robot: partial(decode.odometry, robot=robot),
+                  lambda robot: partial(decode.read_odometry, robot=robot))
+        datum = decode.Datum(fixes.datum, fixes.datum_heading_rad) if fixes.datum else None
+        self._add(fixes.topic, fixes.type, 'fixes',
+                  lambda robot: partial(decode.fix, robot=robot, datum=datum))
+        placed = fixes.initial_pose_robot or config.backend.gauge_robot or config.robots[0]
+        self._add(fixes.initial_pose_topic, 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes',
+                  lambda _: partial(decode.fix, robot=placed))
+        self._add(config.frames.static_topic, 'tf2_msgs/msg/TFMessage', 'frames',
+                  lambda _: decode.static_frames)
+        for ranges in config.range_inputs().values():
+            self._ranges(ranges)
         for sighting in config.sighting_inputs().values():
             self._sightings(sighting)
         for closure in config.closure_inputs().values():
@@ -112,10 +94,9 @@ class Inputs:
         if config.dimension == 3:
             for name, altimeter in config.height_inputs().items():
                 self._heights(name, altimeter)
-            if config.attitudes.topic:
-                for robot in config.robots:
-                    self._add(config.attitudes.topic, robot, IMU_TYPE, 'attitudes',
-                              _one(decode.attitude, robot=robot))
+            self._add(config.attitudes.topic, IMU_TYPE, 'attitudes',
+                      lambda robot: partial(decode.attitude, robot=robot))
+        self._by_topic = {_key(route.topic): route for route in self._routes}
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -130,117 +111,89 @@ class Inputs:
     @property
     def pattern_kinds(self) -> frozenset[str]:
         """Kinds of input whose topics are known by regular expressions."""
-        return frozenset(_kind(source) for _, source in self._patterns)
+        return frozenset(kind for _, kind, _ in self._patterns)
 
     def match(self, topic: str, type_name: str = '') -> Route | None:
         """The route of an existing topic; None = not an input of ours."""
         known = self._by_topic.get(_key(topic))
         if known is not None:
             return known
-        for pattern, source in self._patterns:
+        for pattern, kind, source in self._patterns:
             hit = pattern.fullmatch(topic) or pattern.fullmatch('/' + _key(topic)) \
                 or pattern.fullmatch(_key(topic))
             if hit:
-                route = self._of_pattern(topic, type_name, source, hit)
-                self._by_topic[_key(topic)] = route
+                route = self._by_topic[_key(topic)] = self._of_pattern(
+                    topic, type_name, kind, source, hit)
                 return route
         return None
 
-    def _of_pattern(self, topic: str, type_name: str, source: RangeInput | SightingInput,
-                    hit: re.Match[str]) -> Route:
+    def _of_pattern(self, topic: str, type_name: str, kind: str,
+                    source: RangeInput | SightingInput, hit: re.Match[str]) -> Route:
         """The route of a topic that matches a pattern."""
         if isinstance(source, RangeInput):
-            decoder: Decoder = PairTopic(hit['source'], hit['target'], source)
-        else:
-            robot = hit['robot'] if 'robot' in hit.groupdict() else self._config.robots[0]
-            landmark = (source.landmark_format or '{id}').replace('{id}', hit['landmark'])
-            decoder = LandmarkPose(robot, landmark)
-        usual = RANGE_TYPES if isinstance(source, RangeInput) else SIGHTING_TYPES
+            usual = RANGE_TYPES[source.adapter]
+            return Route(topic, type_name or source.type or usual, kind,
+                         PairTopic(hit['source'], hit['target'], source))
+        robot = hit.groupdict().get('robot', self._config.robots[0])
+        landmark = (source.landmark_format or '{id}').replace('{id}', hit['landmark'])
         return Route(
-            topic, type_name or source.type or usual[source.adapter], _kind(source), decoder)
+            topic, type_name or source.type or SIGHTING_TYPES[source.adapter], kind,
+            partial(decode.landmark_pose, robot=robot, landmark=landmark))
 
-    def _add(self, template: str, robot: str, type_name: str, kind: str, decoder: Decoder,
-             reader: Reader | None = None) -> None:
-        self._routes.append(
-            Route(self._config.topic(template, robot), type_name, kind, decoder, reader))
-
-    def _robots(self, template: str) -> list[str]:
-        return list(self._config.robots) if '{robot}' in template else ['']
+    def _add(
+        self, template: str, type_name: str, kind: str, decoder: Callable[[str], Any],
+        reader: Callable[[str], Any] | None = None,
+    ) -> None:
+        """Routes of a topic, if it has a name: of every robot, or of nobody ('') in particular."""
+        robots = self._config.robots
+        for robot in robots if '{robot}' in template or len(robots) == 1 else ['']:
+            if template:
+                self._routes.append(Route(
+                    self._config.topic(template, robot), type_name, kind, decoder(robot),
+                    reader(robot) if reader else None))
 
     def _ranges(self, source: RangeInput) -> None:
         if source.adapter == 'pair_topic':
-            self._patterns.append((re.compile(source.topic), source))
+            self._patterns.append((re.compile(source.topic), 'ranges', source))
             return
         type_name = source.type or RANGE_TYPES[source.adapter]
-        linktrack = LinkTrack(source)
-        for robot in self._robots(source.topic):
-            decoder: Decoder = linktrack
-            reader: Reader | None = None
-            if source.adapter == 'uwb_range':
-                decoder = _one(decode.uwb_range, scale=source.scale)
-                if type_name == RANGE_TYPES['uwb_range']:
-                    reader = functools.partial(decode.read_range, scale=source.scale)
-            elif source.adapter == 'fields':
-                decoder = Fields(source, robot)
-            self._add(source.topic, robot, type_name, 'ranges', decoder, reader)
+        frames = LinkTrack(source)
+        decoder: Callable[[str], Any] = {
+            'uwb_range': lambda _: partial(decode.uwb_range, scale=source.scale),
+            'fields': lambda robot: Fields(source, robot),
+            'linktrack': lambda _: frames}[source.adapter]
+        ours = type_name == RANGE_TYPES['uwb_range'] and source.adapter == 'uwb_range'
+        self._add(source.topic, type_name, 'ranges', decoder, (
+            lambda _: partial(decode.read_range, scale=source.scale)) if ours else None)
 
     def _sightings(self, source: SightingInput) -> None:
         if source.adapter == 'pose_topic':
             robots = '|'.join(map(re.escape, self._config.robots))
             pattern = source.topic.replace('{robot}', f'(?P<robot>{robots})')
-            self._patterns.append((re.compile(pattern), source))
+            self._patterns.append((re.compile(pattern), 'sightings', source))
             return
-        type_name = source.type or SIGHTING_TYPES[source.adapter]
-        reader = decode.read_sighting if type_name == SIGHTING_TYPES[source.adapter] \
-            else None
-        for robot in self._robots(source.topic):
-            self._add(source.topic, robot, type_name, 'sightings',
-                      _one(decode.landmark_sighting), reader)
+        usual = SIGHTING_TYPES[source.adapter]
+        self._add(source.topic, source.type or usual, 'sightings',
+                  lambda _: decode.landmark_sighting,
+                  (lambda _: decode.read_sighting) if source.type in ('', usual) else None)
 
     def _closures(self, source: ClosureInput) -> None:
-        robots = self._config.robots
-        type_name = source.type or CLOSURE_TYPES[source.adapter]
-        adapter: Any = {'kimera': Kimera, 'swarm_slam': SwarmSlam, 'rtabmap': RtabMap}.get(
-            source.adapter, lambda *_: _one(decode.loop_closure))(source, robots)
-        for template, kind in (
-            (source.topic, type_name),
-            (source.keyframe_topic,
-             source.keyframe_type or KEYFRAME_TYPES.get(source.adapter, '')),
-        ):
-            if not template:
-                continue
-            for robot in self._robots(template):
-                decoder: Decoder = adapter
-                if source.adapter in ('swarm_slam', 'rtabmap'):
-                    decoder = functools.partial(
-                        adapter, robot=robot or (robots[0] if len(robots) == 1 else ''))
-                self._add(template, robot, kind, 'closures', decoder)
-
+        decoder: Callable[[str], Any] = lambda _: decode.loop_closure  # noqa: E731
+        if source.adapter != 'loop_closure':
+            system = SlamClosures(source, self._config.robots)
+            decoder = lambda robot: partial(system, robot=robot)  # noqa: E731
+        self._add(source.topic, source.type or CLOSURE_TYPES[source.adapter], 'closures', decoder)
+        self._add(source.keyframe_topic, source.keyframe_type or KEYFRAME_TYPES.get(
+            source.adapter, ''), 'closures', decoder)
 
     def _heights(self, name: str, source: HeightInput) -> None:
-        field = source.field or HEIGHT_FIELDS[source.type]
-        for robot in self._config.robots:
-            self._add(source.topic, robot, source.type, 'heights', _one(
-                decode.height, robot=robot, source=name, path=FieldPath(field),
-                scale=source.scale))
-
-
-def _one(function: Callable[..., Sample], **values: Any) -> Decoder:
-    """A decoder of messages that hold one sample each."""
-    return functools.partial(_decoded, function, values)
-
-
-def _decoded(function: Callable[..., Sample], values: Mapping[str, Any], msg: Any,
-             received_ns: int) -> Iterator[Sample]:
-    yield function(msg, received_ns, **values)
+        path = FieldPath(source.field or HEIGHT_FIELDS[source.type])
+        self._add(source.topic, source.type, 'heights', lambda robot: partial(
+            decode.height, robot=robot, source=name, path=path, scale=source.scale))
 
 
 def _key(topic: str) -> str:
     return topic.lstrip('/')
-
-
-def _kind(source: RangeInput | SightingInput) -> str:
-    return 'ranges' if isinstance(source, RangeInput) else 'sightings'
 
 
 def topic_findings(

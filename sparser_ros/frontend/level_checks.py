@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -41,48 +41,55 @@ FROZEN, FROZEN_CLIMB_M = 20, 1.0
 """So many equal readings in a row, while odometry climbs or sinks so far, are no measurements."""
 
 
-@dataclass(frozen=True)
-class _Reading:
-    point: Vector
-    """Of the altimeter in the odometry frame, metres."""
-    height_m: float
-    reading: float
-    variance: float
-    way_m: float
-    """Length of the path so far."""
+class _Stretch:
+    """The newest readings of a sensor of one robot along one segment of its odometry."""
 
-
-class LevelCheck:
-    """The heights of one robot against one stretch of its odometry."""
-
-    def __init__(self, sigma_m_per_sqrt_m: float) -> None:
-        self._drift = sigma_m_per_sqrt_m**2
-        self._readings: deque[_Reading] = deque(maxlen=READINGS)
+    def __init__(self, variance_per_m: float) -> None:
+        self._drift = variance_per_m
+        self._readings: deque[tuple[Any, ...]] = deque(maxlen=READINGS)
+        """Place in the odometry frame, length of the path so far, and values."""
         self._segment = -1
-        self._count = self._equal = 0
-        self._low = self._high = 0.0
-        """Of the odometry since the reading began to be the same, metres."""
+        self._count = 0
 
-    def add(
+    def add(self, segment: int, place: Vector, *values: Any) -> None:
+        """A reading at a place of the odometry, metres."""
+        if segment != self._segment:
+            self._readings.clear()
+            self._segment = segment
+        way = 0.0
+        if self._readings:
+            last = self._readings[-1]
+            way = last[1] + math.dist(last[0], place)
+        self._readings.append((place, way, *values))
+        self._count += 1
+
+    def _columns(self) -> list[Array]:
+        return [np.array(column) for column in zip(*self._readings, strict=True)]
+
+    def _noise(self, variance: Array, way: Array) -> Array:
+        """Odometry drifts along the path; from its middle on it does so half as far."""
+        return np.asarray(variance + self._drift * np.abs(way - np.median(way)))
+
+
+class LevelCheck(_Stretch):
+    """The heights of one robot against its odometry."""
+
+    _equal = 0
+    """Readings in a row that say the same as the one before."""
+    _low = _high = 0.0
+    """Of the odometry since then, metres."""
+
+    def height(
         self, segment: int, point: Vector, height_m: float, variance: float, reading: float,
         robot_z: float,
     ) -> None:
         """A reading, by which `point` of the odometry frame is so high, of a robot at `robot_z`."""
-        if segment != self._segment:
-            self._readings.clear()
-            self._segment, self._equal = segment, 0
-        way = 0.0
-        if self._readings:
-            last = self._readings[-1]
-            way = last.way_m + math.dist(last.point, point)
-            same = reading == last.reading
-            self._equal = self._equal + 1 if same else 0
-            self._low = min(self._low, robot_z) if same else robot_z
-            self._high = max(self._high, robot_z) if same else robot_z
-        else:
-            self._low = self._high = robot_z
-        self._readings.append(_Reading(point, height_m, reading, variance, way))
-        self._count += 1
+        same = segment == self._segment and bool(self._readings) and (
+            reading == self._readings[-1][4])
+        self._equal = self._equal + 1 if same else 0
+        self._low = min(self._low, robot_z) if same else robot_z
+        self._high = max(self._high, robot_z) if same else robot_z
+        self.add(segment, point, height_m, variance, reading)
 
     @property
     def frozen(self) -> bool:
@@ -93,11 +100,10 @@ class LevelCheck:
         """By how much the newest readings have stepped, 0 where noise or a climb explain it."""
         if len(self._readings) < 2 * EVERY:
             return 0.0
-        offset = np.array([reading.height_m - reading.point[2] for reading in self._readings])
+        offset = np.array([height - point[2] for point, _, height, *_ in self._readings])
         # The median difference is that of noise: steps are rare.
         sigma = 1.4826 / math.sqrt(2) * float(np.median(np.abs(np.diff(offset))))
-        low, high = np.median(offset[-2 * SIDE:-SIDE]), np.median(offset[-SIDE:])
-        step = float(high - low)
+        step = float(np.median(offset[-SIDE:]) - np.median(offset[-2 * SIDE:-SIDE]))
         return step if abs(step) > max(STEP_M, STEP_SIGMA * sigma) else 0.0
 
     def tilt_rad(self) -> float:
@@ -105,31 +111,26 @@ class LevelCheck:
         count = len(self._readings)
         if self._count % EVERY or count < 4 * EVERY or self._equal >= EVERY:
             return 0.0
-        table = np.array([
-            (*reading.point, reading.height_m, reading.variance, reading.way_m)
-            for reading in self._readings])
-        halves = [self._fitted(part) for part in (table[:count // 2], table[count // 2:])]
-        if any(found @ information @ found < chdtri(3, FALSE_ALARM)
-               for found, information in halves):
+        point, way, height, variance, _ = self._columns()
+
+        def fitted(part: slice) -> tuple[Array, Array]:
+            return _fitted(point[part], height[part] - point[part, 2],
+                           self._noise(variance[part], way[part]))
+
+        (first, one), (second, other) = fitted(slice(count // 2)), fitted(slice(count // 2, count))
+        chance = chdtri(3, FALSE_ALARM)
+        if first @ one @ first < chance or second @ other @ second < chance:
             return 0.0
         # What a half does not show is open in it: the two agree in what both of them show.
-        (first, one), (second, other) = halves
         apart = first - second
         between = np.linalg.inv(np.linalg.inv(one) + np.linalg.inv(other))
         if first @ second <= 0 or apart @ between @ apart > 0.5 * (
                 first @ one @ first + second @ other @ second):
             return 0.0
-        found, _ = self._fitted(table)
+        error, _ = fitted(slice(count))
         # What the path does not show is as it should be: a flat one says nothing of n_z.
-        tilt = math.atan2(float(np.hypot(found[0], found[1])), 1.0 + float(found[2]))
+        tilt = math.atan2(float(np.hypot(error[0], error[1])), 1.0 + float(error[2]))
         return tilt if tilt > LEAST_TILT_RAD else 0.0
-
-    def _fitted(self, table: Array) -> tuple[Array, Array]:
-        """n - e_z and its information by readings (k, 6): point, height, variance, way."""
-        point, way = table[:, :3], table[:, 5]
-        # Odometry drifts along the path; from its middle on it does so half as far.
-        noise = table[:, 4] + self._drift * np.abs(way - np.median(way))
-        return _fitted(point, table[:, 3] - point[:, 2], noise)
 
 
 def _fitted(point: Array, offset: Array, variance: Array) -> tuple[Array, Array]:
@@ -153,40 +154,21 @@ def _fitted(point: Array, offset: Array, variance: Array) -> tuple[Array, Array]
     return x[:3], own / scale**2
 
 
-class MountCheck:
-    """The attitudes of one robot's IMU against one stretch of its odometry."""
-
-    def __init__(self, sigma_rad_per_sqrt_m: float) -> None:
-        self._drift = sigma_rad_per_sqrt_m**2
-        self._readings: deque[tuple[Array, Vector, float, float]] = deque(maxlen=READINGS)
-        """Rotation of the odometry, up, variance, and the length of the path so far."""
-        self._segment, self._count = -1, 0
-        self._last: Vector = ()
-
-    def add(
-        self, segment: int, rotation: Array, place: Vector, up: Vector, variance: float
-    ) -> None:
-        """An attitude at a pose of the odometry: (3, 3), metres."""
-        if segment != self._segment:
-            self._readings.clear()
-            self._segment, self._last = segment, place
-        way = self._readings[-1][-1] if self._readings else 0.0
-        self._readings.append((rotation, up, variance, way + math.dist(self._last, place)))
-        self._last = place
-        self._count += 1
+class MountCheck(_Stretch):
+    """The attitudes of one robot's IMU against its odometry; values: rotation (3, 3) of the
+    odometry, up in the body frame, and its variance."""
 
     def turn(self) -> Array | None:
         """(3, 3): turns the IMU as configured into the body frame; None where chance does."""
         if self._count % EVERY or len(self._readings) < 2 * EVERY:
             return None
-        rotation, up, variance, way = map(np.array, zip(*self._readings, strict=True))
-        weight = 1 / (variance + self._drift * np.abs(way - np.median(way)))
+        _, way, rotation, up, variance = self._columns()
+        weight = 1 / self._noise(variance, way)
         mount, misfit = _mounted(rotation, up, weight)
         if math.acos(np.clip((np.trace(mount) - 1) / 2, -1, 1)) < LEAST_TURN_RAD:
             return None
         scale = max(1.0, float(np.sum(misfit)) / (2 * len(up)))
-        configured = _misfit(rotation @ up[:, :, None], weight)
-        gain = (configured - misfit) / scale
+        gain = (_misfit(rotation @ up[:, :, None], weight) - misfit) / scale
         half = len(up) // 2
         chance = chdtri(3, FALSE_ALARM)
         return mount if min(np.sum(gain[:half]), np.sum(gain[half:])) > chance else None

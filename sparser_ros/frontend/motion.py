@@ -17,6 +17,8 @@ from ..linalg.rotations import angle_to_matrix, quat_to_matrix
 
 Pose = tuple[float, ...]
 Vector = tuple[float, ...]
+MOST_COORDINATE_M = 1e7
+"""No coordinate is larger: UTM northings reach 1e7."""
 NORM_ERROR = 0.1
 """A quaternion whose norm differs from 1 by more is no rotation: an angle written into every
 component, or one component never set. Rounding to two digits changes the norm by 0.01."""
@@ -141,6 +143,18 @@ def wrap(angle: float) -> float:
     """The angle in (-pi, pi]."""
     return -((math.pi - angle) % (2 * math.pi) - math.pi) if not -math.pi < angle <= math.pi \
         else angle
+
+
+def place_fault(coordinates: Sequence[float]) -> str:
+    """Why coordinates are none, or ''."""
+    if not all(map(math.isfinite, coordinates)):
+        return 'not_finite'
+    return '' if all(abs(value) <= MOST_COORDINATE_M for value in coordinates) else 'out_of_bounds'
+
+
+def pose_fault(coordinates: Sequence[float], quat: Sequence[float]) -> str:
+    """Why a place with a quaternion is no pose, or ''."""
+    return place_fault(coordinates) or bad_quaternion(quat)
 
 
 def bad_quaternion(quat: Sequence[float]) -> str:

@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..array_types import Array
 from ..config import SparserConfig
 from ..config.frontend_config import OdometryConfig
-from .motion import Pose, Vector, bad_quaternion, rotation_rows
+from .motion import Pose, rotation_rows
 
 PLANAR = (0, 1, 5)
 """Rows of x, y and yaw in a ROS covariance (x y z rx ry rz)."""
+MOST_SIGMA_M, MOST_SIGMA_RAD = 1e4, 100.0
+"""Larger standard deviations count as these."""
+Covariance = Any
+"""Six numbers in the plane, (6, 6) in space; opaque to everyone else."""
 LARGEST = 1e12
 """Variances above (1000 km)^2 say nothing, and their products may overflow."""
 
@@ -65,18 +68,18 @@ class PlaneNoise:
     """Covariances (xx, xy, yy, xt, yt, tt) of planar motions; translation noise is expressed in
     the frame the motion starts from, as in the cost."""
 
-    zero: Vector = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    zero: Covariance = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
-    def of(self, covariance: Array) -> Vector:
+    def of(self, covariance: Array) -> Covariance:
         """The planar part of a ROS covariance."""
         c = covariance.tolist()
         return (c[0][0], (c[0][1] + c[1][0]) / 2, c[1][1], (c[0][5] + c[5][0]) / 2,
                 (c[1][5] + c[5][1]) / 2, c[5][5])
 
-    def isotropic(self, translation: float, rotation: float) -> Vector:
+    def isotropic(self, translation: float, rotation: float) -> Covariance:
         return (translation, 0.0, translation, 0.0, 0.0, rotation)
 
-    def append(self, total: Vector, motion: Pose, step: Pose, noise: Vector) -> Vector:
+    def append(self, total: Covariance, motion: Pose, step: Pose, noise: Covariance) -> Covariance:
         """Covariance of `motion` (covariance `total`) followed by `step` (covariance `noise`).
 
         First order: d(t_ac) = d(t_ab) + R_ab (d(t_bc) + d(yaw_ab) x t_bc), and headings add.
@@ -98,7 +101,9 @@ class PlaneNoise:
             tt + btt,
         )
 
-    def difference(self, start: Pose, end: Pose, before: Vector, after: Vector) -> Vector:
+    def difference(
+        self, start: Pose, end: Pose, before: Covariance, after: Covariance
+    ) -> Covariance:
         """Covariance of the motion between two poses whose covariances in the odometry frame are
         given (translation and rotation about fixed axes): the inverse of `append`."""
         # The heading error before turns the motion: d(t_end) has d(yaw_start) x (t_end - t_start).
@@ -116,7 +121,7 @@ class PlaneNoise:
             cosine * d - sine * e, sine * d + cosine * e, after[5] - tt,
         )
 
-    def variances(self, noise: Vector) -> tuple[float, float]:
+    def variances(self, noise: Covariance) -> tuple[float, float]:
         """Mean variances per axis: translation (m^2) and rotation (rad^2)."""
         return ((noise[0] + noise[2]) / 2, noise[5])
 
@@ -125,15 +130,15 @@ class SpaceNoise:
     """Covariances (6, 6), translation first; translation noise in the frame the motion starts
     from, rotation noise in the frame it ends in."""
 
-    zero: Array = np.zeros((6, 6))
+    zero: Covariance = np.zeros((6, 6))
 
-    def of(self, covariance: Array) -> Array:
+    def of(self, covariance: Array) -> Covariance:
         return (covariance + covariance.T) / 2
 
-    def isotropic(self, translation: float, rotation: float) -> Array:
+    def isotropic(self, translation: float, rotation: float) -> Covariance:
         return np.diag([translation] * 3 + [rotation] * 3)
 
-    def append(self, total: Array, motion: Pose, step: Pose, noise: Array) -> Array:
+    def append(self, total: Covariance, motion: Pose, step: Pose, noise: Covariance) -> Covariance:
         """Covariance of `motion` (covariance `total`) followed by `step` (covariance `noise`)."""
         if total is self.zero:
             return noise
@@ -146,7 +151,9 @@ class SpaceNoise:
         second[:3, :3] = turn
         return first @ total @ first.T + second @ noise @ second.T
 
-    def difference(self, start: Pose, end: Pose, before: Array, after: Array) -> Array:
+    def difference(
+        self, start: Pose, end: Pose, before: Covariance, after: Covariance
+    ) -> Covariance:
         """As `PlaneNoise.difference`."""
         move, back = np.eye(6), np.zeros((6, 6))
         x, y, z = end[0] - start[0], end[1] - start[1], end[2] - start[2]
@@ -155,22 +162,13 @@ class SpaceNoise:
         back[3:, 3:] = np.array(rotation_rows(end[3:])).T
         return back @ (after - move @ before @ move.T) @ back.T
 
-    def variances(self, noise: Array) -> tuple[float, float]:
+    def variances(self, noise: Covariance) -> tuple[float, float]:
         """Mean variances per axis: translation (m^2) and rotation (rad^2)."""
         a, b, c, d, e, f = noise.diagonal().tolist()
         return (a + b + c) / 3, (d + e + f) / 3
 
 
-class Noise(Protocol):
-    """Interface of both noise models; a covariance is opaque to everyone else."""
-
-    @property
-    def zero(self) -> Any: ...
-    def of(self, covariance: Array) -> Any: ...
-    def isotropic(self, translation: float, rotation: float) -> Any: ...
-    def append(self, total: Any, motion: Pose, step: Pose, noise: Any) -> Any: ...
-    def difference(self, start: Pose, end: Pose, before: Any, after: Any) -> Any: ...
-    def variances(self, noise: Any) -> tuple[float, float]: ...
+Noise = PlaneNoise | SpaceNoise
 
 
 def noise_model(dimension: int) -> Noise:
@@ -179,50 +177,27 @@ def noise_model(dimension: int) -> Noise:
 
 
 class Bounds:
-    """The bounds of `bounds.*` and the least noise of each kind of measurement.
+    """The least noise of each kind of measurement, and the most.
 
-    Behind them no sum or product of the solver can overflow: coordinates are at most 1e9 m,
-    standard deviations between 1e-9 m and 1e9 m, so weighted squares stay below 1e54.
+    Behind them no sum or product of the solver can overflow: coordinates are at most 1e7 m,
+    standard deviations between 1e-9 m and 1e4 m.
     """
 
     def __init__(self, config: SparserConfig) -> None:
-        b, c, f = config.bounds, config.closures, config.fixes
-        self._max_distance_m = f.max_distance_m or math.inf
-        self._max_coordinate_m = b.max_coordinate_m
-        self._most = (b.max_sigma_m**2, b.max_sigma_rad**2)
-        self._least = {
-            'odometry': (b.odometry_min_sigma_m**2, b.odometry_min_sigma_rad**2),
-            'closures': (c.min_sigma_m**2, c.min_sigma_rad**2),
-            'fixes': (f.min_sigma_m**2, f.min_sigma_rad**2),
-            'ranges': (config.ranges.min_sigma_m**2, 0.0),
-            'heights': (config.heights.min_sigma_m**2, 0.0),
-            'sightings': (config.sightings.min_sigma_m**2, 0.0),
-        }
-
-    def place_fault(self, coordinates: Sequence[float]) -> str:
-        """Why coordinates are none, or ''."""
-        if not all(map(math.isfinite, coordinates)):
-            return 'not_finite'
-        most = self._max_coordinate_m
-        return '' if all(abs(value) <= most for value in coordinates) else 'out_of_bounds'
-
-    def pose_fault(self, coordinates: Sequence[float], quat: Sequence[float]) -> str:
-        """Why a place with a quaternion is no pose, or ''."""
-        return self.place_fault(coordinates) or bad_quaternion(quat)
-
-    def datum_fault(self, metres: float) -> str:
-        """Why a satellite fix so far from the datum is none, or ''."""
-        return 'far_from_datum' if metres > self._max_distance_m else ''
+        self._least_m2 = {kind: getattr(config, kind).min_sigma_m**2 for kind in (
+            'odometry', 'closures', 'fixes', 'ranges', 'heights', 'sightings')}
+        self._least_rad2 = {kind: getattr(config, kind).min_sigma_rad**2 for kind in (
+            'odometry', 'closures', 'fixes')}
 
     def variance(self, kind: str, variance_m2: float) -> float:
         """A variance of lengths (m^2) as far as it is believed."""
-        return _clipped(variance_m2, self._least[kind][0], self._most[0])
+        return _clipped(variance_m2, self._least_m2[kind], MOST_SIGMA_M**2)
 
     def variances(self, kind: str, variance_m2: float, variance_rad2: float
                   ) -> tuple[float, float]:
         """Variances of translation (m^2) and rotation (rad^2) as far as they are believed."""
         return (self.variance(kind, variance_m2),
-                _clipped(variance_rad2, self._least[kind][1], self._most[1]))
+                _clipped(variance_rad2, self._least_rad2[kind], MOST_SIGMA_RAD**2))
 
 
 def _clipped(value: float, least: float, most: float) -> float:

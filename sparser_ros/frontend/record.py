@@ -6,7 +6,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,9 @@ from ..linalg.rotations import (
 )
 from .motion import Pose, geometry
 
-BLOCKS = 64
-"""A full record has so many blocks: two of them are thinned to one within a callback, not all."""
 FOLDER = 'odometry_rate'
 """Below the folder of the trajectories at the rate of the keyframes."""
+
 
 class PoseColumn:
     """Poses in the order of time, `width` numbers each, as one growing column: numpy reads it at
@@ -67,9 +65,12 @@ class RecordedOdometry:
     Poses are rows `x y yaw` or `x y z qx qy qz qw`; within a segment they are of one frame.
     """
 
-    blocks: tuple[Array, ...]
-    """(k, 2 + width) each, in the order of time: stamps and segments as the bits of integers, and
-    poses. They are put together when somebody looks: within a callback that takes too long."""
+    stamps_ns: Index
+    """(k,): increasing."""
+    segments: Index
+    """(k,): number of the segment of every message."""
+    poses: Array
+    """(k, 3) or (k, 7)."""
     keyframe_stamps_ns: Index
     """(m,)."""
     keyframe_poses: Array
@@ -77,34 +78,11 @@ class RecordedOdometry:
     keyframe_segments: Index
     """(m,)."""
 
-    @cached_property
-    def _rows(self) -> Array:
-        return np.concatenate(self.blocks)
-
-    @property
-    def stamps_ns(self) -> Index:
-        """(k,): increasing."""
-        return _integers(self._rows[:, 0])
-
-    @property
-    def segments(self) -> Index:
-        """(k,): number of the segment of every message."""
-        return _integers(self._rows[:, 1])
-
-    @property
-    def poses(self) -> Array:
-        """(k, 3) or (k, 7)."""
-        return self._rows[:, 2:]
-
-
-def _integers(bits: Array) -> Index:
-    return np.ascontiguousarray(bits).view(np.int64)
-
 
 class OdometryRecord:
     """Messages of one robot as they were believed, at most `limit` of them; 0 = none is kept.
 
-    While it is full, every second message goes where messages are closest for their age: gaps grow
+    Of a full one every second message goes where messages are closest for their age: gaps grow
     in proportion to the age, as those between thinned keyframes do, and the newest have the full
     rate. A front-end that goes on from a checkpoint begins another record: messages before the
     checkpoint are not in it.
@@ -112,45 +90,37 @@ class OdometryRecord:
 
     def __init__(self, width: int, limit: int) -> None:
         self._width, self._limit = width, limit
-        self._block = max(1, limit // BLOCKS)
-        self._full: list[Array] = []
-        """Blocks (k, 2 + width): stamps and segments as the bits of integers, and poses."""
         self._numbers = array('q')
-        """Stamps and segments, in turns, of the newest messages, which fill no block yet."""
+        """Stamps and segments, in turns."""
         self._poses = PoseColumn(width)
 
     def __reduce__(self) -> tuple[type[OdometryRecord], tuple[int, int]]:
         # Left out of the journal's checkpoints, whose time it would multiply: no estimate needs it.
         return OdometryRecord, (self._width, self._limit)
 
-    def append(self, stamp_ns: int, pose: tuple[float, ...], segment: int) -> None:
+    def append(self, stamp_ns: int, pose: Pose, segment: int) -> None:
         """Keep a message newer than all others."""
         if not self._limit:
             return
         self._numbers.extend((stamp_ns, segment))
         self._poses.append(pose)
-        if len(self._poses) >= self._block:
-            self._full.append(self._newest())
-            self._numbers, self._poses = array('q'), PoseColumn(self._width)
-            if len(self._full) >= BLOCKS:
-                self._thin()
-
-    def _newest(self) -> Array:
-        """(k, 2 + width): the messages that fill no block yet."""
-        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 2)
-        return np.column_stack([numbers.view(np.float64), self._poses.values])
+        if len(self._numbers) > 2 * self._limit:
+            self._thin()
 
     def _thin(self) -> None:
-        """Make one block of two neighbours: those of the shortest span for their age."""
-        ends = np.array([block[[0, -1], 0].view(np.int64) for block in self._full])
-        span, age = ends[1:, 1] - ends[:-1, 0], ends[-1, 1] - ends[:-1, 0]
-        first = int(np.argmin(span / np.maximum(age, 1)))
-        self._full[first:first + 2] = [np.concatenate(self._full[first:first + 2])[::2].copy()]
+        stamps, segments, _ = self.columns
+        second = np.arange(1, len(stamps) - 1, 2)
+        gap_for_age = (stamps[second + 1] - stamps[second - 1]) / (stamps[-1] - stamps[second])
+        keep = np.ones(len(stamps), dtype=bool)
+        keep[second[gap_for_age <= np.median(gap_for_age)]] = False
+        self._poses.take(keep)
+        self._numbers = array('q', np.column_stack([stamps, segments])[keep].tobytes())
 
     @property
-    def blocks(self) -> tuple[Array, ...]:
-        """All messages, in blocks that never change."""
-        return (*self._full, self._newest())
+    def columns(self) -> tuple[Index, Index, Array]:
+        """Stamps and segments (k,), and poses (k, width): copies."""
+        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 2)
+        return numbers[:, 0], numbers[:, 1], self._poses.values
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,6 @@ class OdometrySample:
     twist_covariance: Array
     frame_id: str = ''
     child_frame_id: str = ''
-    twist_speed: float = float('nan')
-    """Length of `twist.linear`, m/s; NaN = unknown, as an all-zero twist is while moving."""
 
 
 @dataclass(frozen=True)

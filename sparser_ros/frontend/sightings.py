@@ -5,108 +5,108 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..graph import Sightings as SightingTable
 from ..graph.finding import Finding
+from .assembly import Assembly
+from .beacons import BeaconIntake, PendingBeacon
 from .clocks import nanoseconds
 from .frames import mounted
-from .motion import Pose, Space, Vector, rotation_rows
+from .motion import Pose, Space, Vector, place_fault, rotation_rows
 from .noise import fault
-from .radios import Misspelt, Radio, Strangers
 from .samples import SightingSample
-from .waiting import Intake, Pending, RateLimit, Shared, StampOrder
+from .waiting import MAX_WAITING, RateLimit, Shared, remember
 
 _SPACE = Space()
 UNKNOWN_FRAME = 'unknown_frame'
 """Why a sighting is refused until something says where its frame sits."""
-MAX_WAITING = 10000
-"""Sightings that wait for odometry; further ones are refused."""
-MAX_KNOWN = 10000
-"""Sightings that are remembered, to know a second copy."""
-MAX_SOURCES = 10000
-"""Robots times frames times landmarks whose newest sighting is remembered."""
 
 
 @dataclass
-class PendingSighting(Pending):
+class PendingSighting(PendingBeacon):
     """A sighting that passed the checks."""
 
     frame: str
-    ends: tuple[Radio, ...]
-    """The landmark, as the radio that may sit on it."""
     position: Vector
     """(d,) in the base frame of the robot at that instant."""
     variance: float
 
-    @property
-    def robot(self) -> int:
-        assert self.instants[0] is not None
-        return self.instants[0][0]
 
-    @property
-    def landmark(self) -> str:
-        return self.ends[0].beacon
+class Sightings(BeaconIntake[PendingSighting]):
+    """All sightings of landmarks on their way to keyframes."""
 
-
-class SightingGate:
-    """Checks a sighting and moves it into the base frame of the robot."""
+    kind = 'sightings'
+    noun, nouns = 'landmark', 'landmarks'
 
     def __init__(self, shared: Shared) -> None:
-        config = self._config = shared.config
-        self._options = config.sightings
-        self._frames = shared.frames
-        self._bounds = shared.bounds
-        self._space = shared.space
-        self._radios = shared.radios
-        self._counters = shared.counters.sightings
-        self._robots = shared.robots
-        self._bases = {name: config.topic(config.frames.base, name).lstrip('/')
-                       for name in config.robots}
-        self._sensors = mounted(config.sightings.sensor_poses)
+        options = self._options = shared.config.sightings
+        super().__init__(
+            shared, 0, RateLimit(options.max_total_rate_hz, options.max_total_rate_hz),
+            options.new_landmark_sightings)
+        self._frames, self._revision = shared.frames, shared.frames.revision
+        self._unplaced: deque[tuple[SightingSample, int]] = deque()
+        """Sightings in frames that nothing is known of yet, with their stamps."""
+        self._sensors = mounted(options.sensor_poses)
+        self._interval_ns = nanoseconds(options.min_interval_s)
+        self._known: OrderedDict[tuple[object, ...], None] = OrderedDict()
+
+    def add(self, sample: SightingSample, stamp_ns: int) -> bool:
+        """Take in a sighting by a known robot; one in an unknown frame waits for /tf_static, which
+        may come behind the first pictures."""
+        pending = self.check(sample, stamp_ns)
+        if pending == UNKNOWN_FRAME and self.counters.waiting < MAX_WAITING:
+            self._unplaced.append((sample, stamp_ns))
+            self.counters.waiting += 1
+            return True
+        return self._taken(pending)
 
     def check(self, sample: SightingSample, stamp_ns: int) -> PendingSighting | str:
         """The sighting in the configured dimension, or why it is refused."""
-        o, space = self._options, self._space
-        landmark = self._radios.landmark(
-            sample.landmark, ignore_unknown=o.unknown_landmarks == 'ignore')
+        o, position = self._options, sample.position_xyz.tolist()
+        landmark = self._radios.find(sample.landmark, o.unknown_landmarks == 'ignore')
         if landmark is None:
             return 'unknown_landmark' if sample.landmark else 'no_landmark'
         if landmark.robot:
             return 'robot_seen'
-        position = sample.position_xyz.tolist()
-        reason = self._bounds.place_fault(position)
+        distance = math.hypot(*position)
+        reason = place_fault(position) or (
+            'too_near' if distance < o.min_m else 'too_far' if distance > o.max_m else '')
         if reason:
             return reason
-        distance = math.hypot(*position)
-        if distance < o.min_m:
-            return 'too_near'
-        if distance > o.max_m:
-            return 'too_far'
-        sensor = self._sensor(sample)
+        sensor = self._sensor(sample.robot, sample.frame_id.lstrip('/'))
         if sensor is None:
             return UNKNOWN_FRAME
-        return PendingSighting(
-            stamp_ns, ((self._robots[sample.robot], stamp_ns),), sample.frame_id, (landmark,),
-            space.vector(_SPACE.act(sensor, tuple(position))),
+        robot = self._robots[sample.robot]
+        pending = PendingSighting(
+            stamp_ns, ((robot, stamp_ns),), (landmark,), sample.frame_id,
+            self._space.vector(_SPACE.act(sensor, tuple(position))),
             self._bounds.variance('sightings', self._variance(sample, sensor, distance)))
+        key = (robot, landmark.beacon, stamp_ns, pending.position)
+        if key in self._known:
+            return 'duplicate'
+        if self.counters.waiting >= MAX_WAITING:
+            return 'too_many_waiting'
+        remember(self._known, key)
+        return pending
 
-    def _sensor(self, sample: SightingSample) -> Pose | None:
-        """T_base_sensor of the frame that the position is in; None = not known."""
-        frame = sample.frame_id.lstrip('/')
-        known = self._sensors.get(frame) or self._sensors.get(sample.robot)
-        if known is None and frame in ('', self._bases[sample.robot]):
+    def _hold(self, pending: PendingSighting) -> None:
+        self._order.push(pending, (pending.instants[0], pending.ends[0].beacon))
+        self._clock.follow(pending.stamp_ns)
+
+    def _sensor(self, robot: str, frame: str) -> Pose | None:
+        """T_base_frame of the frame that a position is in; None = not known."""
+        known = self._sensors.get(frame) or self._sensors.get(robot)
+        if known is None and frame in ('', self._config.topic(self._config.frames.base, robot)):
             return _SPACE.identity
-        return known or self._frames.on_robot(self._config, sample.robot, frame)
+        return known or self._frames.on_robot(self._config, robot, frame)
 
     def _variance(self, sample: SightingSample, sensor: Pose, distance: float) -> float:
         """Mean variance per axis of the dimension, m^2."""
         o, d = self._options, self._space.dimension
         own = o.sigma_m**2 + (o.sigma_per_m * distance) ** 2
-        if not o.use_message_covariance:
-            return own
         if not np.any(sample.covariance):
             return own
         turn, full = np.array(rotation_rows(sensor[3:])), np.eye(6)
@@ -114,64 +114,14 @@ class SightingGate:
             full[:3, :3] = turn @ sample.covariance @ turn.T
         reason = fault(full, d)
         if reason:
-            self._counters.warnings[f'covariance_{reason}'] += 1
+            self.counters.warnings[f'covariance_{reason}'] += 1
             return own
         return float(np.mean(np.diagonal(full)[:d]))
 
-
-class Sightings(Intake[PendingSighting]):
-    """All sightings of landmarks on their way to keyframes."""
-
-    kind = 'sightings'
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        options, radios = shared.config.sightings, shared.radios
-        self._frames, self._revision = shared.frames, shared.frames.revision
-        self._unplaced: deque[tuple[SightingSample, int]] = deque()
-        """Sightings in frames that nothing is known of yet, with their stamps."""
-        self._gate = SightingGate(shared)
-        self._interval_ns = nanoseconds(options.min_interval_s)
-        self._order: StampOrder[PendingSighting] = StampOrder(
-            nanoseconds(shared.config.stamps.reorder_window_s))
-        self._limit = RateLimit(options.max_total_rate_hz, options.max_total_rate_hz)
-        self._misspelt = Misspelt(radios.configured, 'landmark')
-        self._strangers: Strangers[PendingSighting] = Strangers(
-            options.new_landmark_sightings, shared.config.ranges.max_new_beacons, radios,
-            self.counters, self._misspelt, 'sightings')
-        self._known: OrderedDict[tuple[object, ...], None] = OrderedDict()
-        self._last_ns: OrderedDict[tuple[int, str, str], int] = OrderedDict()
-
-    def add(self, sample: SightingSample, stamp_ns: int) -> bool:
-        """Take in a sighting by a known robot with its stamp in data time."""
-        counters = self.counters
-        pending = self._gate.check(sample, stamp_ns)
-        if pending == UNKNOWN_FRAME and counters.waiting < MAX_WAITING:
-            # /tf_static may come behind the first pictures.
-            self._unplaced.append((sample, stamp_ns))
-            counters.waiting += 1
-            return True
-        if isinstance(pending, str):
-            return counters.drop(pending)
-        key = (pending.robot, pending.landmark, stamp_ns, pending.position)
-        if key in self._known:
-            return counters.drop('duplicate')
-        if counters.waiting >= MAX_WAITING:
-            return counters.drop('too_many_waiting')
-        _remember(self._known, key, None, MAX_KNOWN)
-        self._order.push(pending, (pending.robot, pending.landmark))
-        counters.waiting += 1
-        self._clock.follow(stamp_ns)
-        return True
-
-    def attached(self, newest_ns: int, flush: bool) -> list[PendingSighting]:
-        """The sightings whose time has come and that have keyframes; others wait or are dropped."""
-        self._place(newest_ns, flush)
-        self._waiting += self._strangers.passed(self._in_rate(newest_ns, flush), flush)
-        return super().attached(newest_ns, flush)
-
-    def _place(self, newest_ns: int, flush: bool) -> None:
-        """Look again at sightings in unknown frames; those that waited too long are dropped."""
+    def _sorted(self, flush: bool) -> list[PendingSighting]:
+        """As of any intake, after another look at sightings in unknown frames; those that waited
+        too long are dropped."""
+        newest_ns = self._clock.newest_ns
         if self._revision != self._frames.revision:
             self._revision = self._frames.revision
             waiting, self._unplaced = self._unplaced, deque()
@@ -186,43 +136,30 @@ class Sightings(Intake[PendingSighting]):
                 'sighting_frame', sample.robot,
                 f'sightings of {sample.robot} are in the frame {sample.frame_id!r}; neither '
                 'sightings.sensor_poses nor /tf_static says where that is: dropped'))
+        return list(super()._sorted(flush))
 
-    def _in_rate(self, newest_ns: int, flush: bool) -> Iterator[PendingSighting]:
-        """The sightings whose time has come, without those that are too many."""
-        for pending in self._order.released(newest_ns, flush):
-            reason = self._too_often(pending)
-            if reason:
-                self._drop(reason)
-            else:
-                yield pending
-
-    def _too_often(self, pending: PendingSighting) -> str:
-        """Why a sighting is one too many, or ''."""
-        key = (pending.robot, pending.frame, pending.landmark)
-        last = self._last_ns.get(key)
+    def _surplus(self, pending: PendingSighting) -> str:
+        """Too soon after another of the same, or beyond the rate of all."""
+        robot, landmark = pending.instants[0], pending.ends[0].beacon
+        assert robot is not None
+        source = (robot[0], pending.frame, landmark)
+        last = self._last_ns.get(source)
         if last is not None and pending.stamp_ns - last < self._interval_ns:
             return 'decimated'
-        name = self._config.robots[pending.robot]
-        if self._limit.exceeded(pending.stamp_ns, (name, pending.landmark)):
+        name = self._config.robots[robot[0]]
+        if self._limit.exceeded(pending.stamp_ns, (name, landmark)):
             self._events.add(pending.stamp_ns, Finding(
                 'sighting_flood', name, 'sightings come faster than '
                 'sightings.max_total_rate_hz: dropped'))
             return 'rate_limit'
-        _remember(self._last_ns, key, pending.stamp_ns, MAX_SOURCES)
+        remember(self._last_ns, source, pending.stamp_ns)
         return ''
 
-    def findings(self) -> tuple[Finding, ...]:
-        """Floods of unknown names."""
-        return self._strangers.findings()
-
-    def hints(self) -> tuple[str, ...]:
-        """Names of landmarks that look mistyped, in words."""
-        return self._misspelt.texts
-
-
-def _remember(table: OrderedDict, key: object, value: object, most: int) -> None:
-    """Put an entry last; the oldest goes where there are too many."""
-    table[key] = value
-    table.move_to_end(key)
-    if len(table) > most:
-        table.popitem(last=False)
+    def row(self, pending: PendingSighting, assembly: Assembly) -> str:
+        """T_kf_instant p: exact in geometry, without the noise of the odometry in between."""
+        place = pending.place
+        assembly.add(
+            SightingTable, assembly.row(place), assembly.landmark(pending.ends[0].beacon),
+            self._space.act(place.offset, pending.position), 1 / pending.variance,
+            pending.stamp_ns)
+        return ''

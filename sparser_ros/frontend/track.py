@@ -4,7 +4,6 @@ which keyframes go when there are too many."""
 from __future__ import annotations
 
 import bisect
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +14,13 @@ import numpy as np
 from ..array_types import Array, Index, Mask
 from ..config import SparserConfig
 from ..graph.thinning import surplus
-from .clocks import nanoseconds
+from .clocks import MAX_STAMP_NS, nanoseconds
 from .motion import Geometry, Pose
-from .noise import Noise, configured, fault
+from .noise import Bounds, Covariance, Noise, configured, fault
 from .record import OdometryRecord, PoseColumn, RecordedOdometry
 
+LONGEST_GAP_NS = nanoseconds(2.0)
+"""No interpolation between odometry messages further apart."""
 _LEFT = 0.75
 """Share of the limit that a thinning leaves: the whole graph is handed over anew each time, so it
 should be rare, and a finer step than every second keyframe everywhere keeps the density smooth."""
@@ -33,28 +34,14 @@ class Reading:
     pose: Pose
     pose_covariance: Array
     twist_covariance: Array
-    twist_speed: float = math.nan
-    """m/s as the message says; NaN = it does not."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Silence before a reading, and what the robot may have done meanwhile."""
+    """Silence before a reading: what the robot may have done meanwhile."""
 
-    seconds: float
     path_m: float
     turn_rad: float
-
-
-@dataclass(frozen=True)
-class Believed:
-    """A reading for the track."""
-
-    reading: Reading
-    new_segment: bool = False
-    """True when nothing is known of the motion before it. Not even that the robot goes on with its
-    velocity: a simulator may have set it elsewhere. Tied by that, robots were up to 36 s wrong."""
-    gap: Gap | None = None
 
 
 @dataclass(frozen=True)
@@ -78,51 +65,22 @@ class Attachment:
     offset: Pose
 
 
-class ThinnedKeyframes:
-    """Stamps and poses of thinned keyframes, in the robot's odometry frame and in order of time, by
-    which late measurements are placed.
-
-    A closure may name an instant of hours ago. Its keyframe may be gone; the way to the next one
-    that stays is still known, 32 bytes a keyframe in 2D and 64 in 3D.
-    """
-
-    def __init__(self, space: Geometry) -> None:
-        self._stamps: Index = np.zeros(0, dtype=np.int64)
-        self._poses: Array = np.zeros((0, len(space.identity)))
-
-    def add(self, stamps: Index, poses: Array) -> None:
-        """More of them, (k,) in order of time and (k, w)."""
-        place = np.searchsorted(self._stamps, stamps, side='right')
-        self._stamps = np.insert(self._stamps, place, stamps)
-        self._poses = np.insert(self._poses, place, poses, axis=0)
-
-    @property
-    def newest_ns(self) -> int:
-        """Stamp of the newest one; 0 = there are none."""
-        return int(self._stamps[-1]) if len(self._stamps) else 0
-
-    def around(self, stamp_ns: int) -> dict[int, Pose]:
-        """The last one before an instant and the first one from it on, as far as there are."""
-        after = int(np.searchsorted(self._stamps, stamp_ns))
-        return {
-            int(self._stamps[row]): tuple(self._poses[row].tolist())
-            for row in (after - 1, after) if 0 <= row < len(self._stamps)}
-
-
 class Track:
     """Poses of one robot in its odometry frame, in time order."""
 
-    def __init__(self, robot: int, config: SparserConfig, space: Geometry, noise: Noise) -> None:
+    def __init__(
+        self, robot: int, config: SparserConfig, space: Geometry, noise: Noise, bounds: Bounds
+    ) -> None:
         options = config.odometry
         self._robot = robot
         self._space = space
         self._noise = noise
+        self._bounds = bounds
         self._options = options
         self._mode = config.odometry_noise
         self._exact = config.ranges.attach == 'exact'
         self._keyframes = config.keyframes
         self._history_ns = nanoseconds(options.history_s)
-        self._gap_ns = nanoseconds(options.max_interpolation_gap_s)
         self._reach_ns = nanoseconds(options.max_extrapolation_s)
         # Exact attachments may take any near keyframe, the nearest one needs to be the nearest.
         self._window_ns = nanoseconds(
@@ -132,51 +90,55 @@ class Track:
         # Columns, not lists: a thinning reads all of them within one callback.
         self.keyframe_stamps = array('q')
         self.keyframe_poses = PoseColumn(len(space.identity))
+        self._all_stamps = array('q')
+        self._all_poses = PoseColumn(len(space.identity))
+        """Keyframes, thinned ones included: a closure may name an instant of hours ago, whose
+        keyframe may be gone. 32 bytes a keyframe in 2D and 64 in 3D."""
+        self._thinned_ns = 0
+        """Stamp of the newest keyframe that is gone."""
         self.edges: list[OdometryEdge] = []
         """Edges into keyframes that `take_edges` has not handed out yet."""
         self.rows = array('q')
         """Pose rows of the keyframes handed out so far."""
         self.segments: list[int] = []
         """Numbers of the keyframes at which a segment begins, the first one included."""
-        self._gone = ThinnedKeyframes(space)
+        self._breaks: list[int] = []
+        """Their stamps."""
         self._record = OdometryRecord(len(space.identity), options.recorded_messages)
         self.travelled_m = 0.0
         """Way since the start."""
-        self._breaks: list[int] = []
-        """Their stamps."""
-        self._restart(None)
+        self._begin_edge(None)
 
-    def _restart(self, covariance: Any) -> None:
+    def _begin_edge(self, covariance: Covariance) -> None:
         """Begin to accumulate at a new keyframe."""
         self._motion = self._space.identity
-        self._total: Any = self._noise.zero
-        self._path = 0.0
-        self._turn = 0.0
+        self._total: Covariance = self._noise.zero
+        self._path = self._turn = 0.0
         self._covariance = covariance
         self._gap_variances = (0.0, 0.0)
 
-    def add(self, believed: Believed) -> str:
+    def add(self, reading: Reading, new_segment: bool = False, gap: Gap | None = None) -> str:
         """Append a reading newer than all others; returns a warning, '' = none.
 
-        The first reading of a segment becomes a keyframe without an edge into it.
+        Of a new segment nothing is known of the motion before it (not even that the robot goes on
+        with its velocity: a simulator may have set it elsewhere): its first reading becomes a
+        keyframe without an edge into it.
         """
-        reading = believed.reading
-        stamp_ns, pose = reading.stamp_ns, reading.pose
-        if not self.stamps or believed.new_segment:
-            self._append(stamp_ns, pose)
-            warning, usable = self._usable(reading.pose_covariance) \
-                if self._mode == 'pose_accumulated' else ('', None)
+        stamp_ns, pose, space = reading.stamp_ns, reading.pose, self._space
+        warning, usable = '', None
+        if self._mode == 'pose_accumulated':
+            warning, usable = self._usable(reading.pose_covariance)
+        if new_segment or not self.stamps:
             self.segments.append(len(self.keyframe_stamps))
             self._breaks.append(stamp_ns)
-            self._record.append(stamp_ns, pose, len(self.segments) - 1)
+            self._append(stamp_ns, pose)
             self._keyframe(stamp_ns, pose, usable)
             return warning
-        space, last = self._space, self.poses[-1]
-        step = space.between(last, pose)
+        step = space.between(self.poses[-1], pose)
         seconds = (stamp_ns - self.stamps[-1]) * 1e-9
         distance, angle = space.distance(step), space.angle(step)
-        if believed.gap is not None:
-            distance, angle = believed.gap.path_m, believed.gap.turn_rad
+        if gap is not None:
+            distance, angle = gap.path_m, gap.turn_rad
             unseen = configured(distance, angle, seconds, self._options)
             self._gap_variances = (self._gap_variances[0] + unseen[0],
                                    self._gap_variances[1] + unseen[1])
@@ -184,18 +146,15 @@ class Track:
         self._path += distance
         self._turn += angle
         self._append(stamp_ns, pose)
-        self._record.append(stamp_ns, pose, len(self.segments) - 1)
-        warning, usable = '', None
-        if self._mode == 'pose_accumulated':
-            warning, usable = self._usable(reading.pose_covariance)
-        elif self._mode != 'configured':
+        if self._mode in ('pose_increment', 'twist'):
             warning, noise = self._step_noise(reading, distance, angle, seconds)
             self._total = self._noise.append(self._total, self._motion, step, noise)
-        motion = space.between(self.keyframe_poses[-1], pose)
-        self._motion = motion
+        motion = self._motion = space.between(self.keyframe_poses[-1], pose)
         if self._is_keyframe(motion, stamp_ns - self.keyframe_stamps[-1]):
             variances, doubt = self._variances(stamp_ns, pose, usable)
-            self.edges.append(OdometryEdge(len(self.keyframe_stamps), motion, *variances))
+            self.edges.append(OdometryEdge(
+                len(self.keyframe_stamps), motion,
+                *self._bounds.variances('odometry', *variances)))
             self._keyframe(stamp_ns, pose, usable)
             warning = warning or doubt
         return warning
@@ -220,32 +179,6 @@ class Track:
             return warning, self._noise.isotropic(
                 *configured(distance, angle, seconds, self._options))
         return warning, usable if increment else self._noise.of(np.asarray(source) * seconds**2)
-
-    def insert(self, reading: Reading) -> bool:
-        """Take in a reading that came too late to be sorted in; False = it does not fit in.
-
-        It becomes no keyframe, but ranges are placed by it; the noise of its increment goes to
-        the edge that is being made now, so that none is lost.
-        """
-        after = bisect.bisect_left(self.stamps, reading.stamp_ns)
-        if not 0 < after < len(self.stamps) or self.stamps[after] == reading.stamp_ns \
-                or self._broken(self.stamps[after - 1], self.stamps[after]):
-            return False
-        first, second = self.stamps[after - 1], self.stamps[after]
-        share = (reading.stamp_ns - first) / (second - first)
-        expected = self._space.interpolate(self.poses[after - 1], self.poses[after], share)
-        off = self._space.between(expected, reading.pose)
-        if self._space.distance(off) > self._options.step_slack_m \
-                or self._space.angle(off) > self._options.step_slack_rad:
-            return False
-        self.stamps.insert(after, reading.stamp_ns)
-        self.poses.insert(after, reading.pose)
-        if self._mode == 'pose_increment':
-            _, usable = self._usable(reading.pose_covariance)
-            if usable is not None:
-                self._total = self._noise.append(
-                    self._total, self._motion, self._space.identity, usable)
-        return True
 
     def _broken(self, first_ns: int, second_ns: int) -> bool:
         """True if a segment begins after the first instant and up to the second."""
@@ -279,6 +212,7 @@ class Track:
     def _append(self, stamp_ns: int, pose: Pose) -> None:
         self.stamps.append(stamp_ns)
         self.poses.append(pose)
+        self._record.append(stamp_ns, pose, len(self.segments) - 1)
         # Cutting in large steps keeps the cost per message constant.
         if len(self.stamps) >= 512 and len(self.stamps) % 256 == 0:
             old = bisect.bisect_left(self.stamps, stamp_ns - self._history_ns)
@@ -286,9 +220,11 @@ class Track:
                 del self.stamps[:old], self.poses[:old]
 
     def _keyframe(self, stamp_ns: int, pose: Pose, covariance: Any) -> None:
-        self.keyframe_stamps.append(stamp_ns)
-        self.keyframe_poses.append(pose)
-        self._restart(covariance)
+        for stamps, poses in ((self.keyframe_stamps, self.keyframe_poses),
+                              (self._all_stamps, self._all_poses)):
+            stamps.append(stamp_ns)
+            poses.append(pose)
+        self._begin_edge(covariance)
 
     @property
     def chains(self) -> Index:
@@ -302,7 +238,8 @@ class Track:
         All edges are handed out; the first keyframe of every segment stays.
         """
         stamps = np.array(self.keyframe_stamps)
-        self._gone.add(stamps[~keep], self.keyframe_poses.take(keep))
+        self._thinned_ns = max(self._thinned_ns, int(stamps[~keep].max(initial=0)))
+        self.keyframe_poses.take(keep)
         self.keyframe_stamps = array('q', stamps[keep].tobytes())
         self.segments = (np.cumsum(keep) - 1)[self.segments].tolist()
         self.rows = array('q', rows.astype(np.int64).tobytes())
@@ -314,7 +251,7 @@ class Track:
         Messages that came later than the reorder window are not among them.
         """
         return RecordedOdometry(
-            self._record.blocks, np.array(self.keyframe_stamps, dtype=np.int64),
+            *self._record.columns, np.array(self.keyframe_stamps, dtype=np.int64),
             self.keyframe_poses.values, self.chains)
 
     def take_edges(self) -> list[OdometryEdge]:
@@ -364,27 +301,11 @@ class Track:
                 return 'odometry_gap'
             return number if near == end else after
         # Where keyframes were thinned, the way to the one before may be long.
-        thinned = stamp_ns <= self._gone.newest_ns
+        thinned = stamp_ns <= self._thinned_ns
         if (ahead <= self._window_ns or thinned) \
                 and ahead < stamp_ns - self.keyframe_stamps[number]:
             number = after
         return number
-
-    def _keyframes_around(
-        self, stamp_ns: int
-    ) -> tuple[Sequence[int], PoseColumn | Sequence[Pose]]:
-        """Stamps and poses of keyframes that an instant lies between, thinned ones included."""
-        gone = self._gone.around(stamp_ns)
-        if not gone:
-            return self.keyframe_stamps, self.keyframe_poses
-        after = bisect.bisect_left(self.keyframe_stamps, stamp_ns)
-        near = gone | {
-            self.keyframe_stamps[row]: self.keyframe_poses[row]
-            for row in (after - 1, after) if 0 <= row < len(self.keyframe_stamps)}
-        before = sorted(stamp for stamp in near if stamp < stamp_ns)
-        later = sorted(stamp for stamp in near if stamp >= stamp_ns)
-        stamps = [*before[-1:], *later[:1]]
-        return stamps, [near[stamp] for stamp in stamps]
 
     def _end_of_segment(self, after: int) -> int:
         """Newest stamp before keyframe `after`, which begins a segment."""
@@ -400,12 +321,10 @@ class Track:
         """Pose by interpolation, or a bit of extrapolation; a text = why there is none."""
         stamps: Sequence[int] = self.stamps
         poses: PoseColumn | Sequence[Pose] = self.poses
+        gap_ns = LONGEST_GAP_NS
         if stamp_ns < stamps[0] and stamps[0] > self.keyframe_stamps[0]:
             # What was pruned survives as keyframes.
-            stamps, poses = self._keyframes_around(stamp_ns)
-            gap_ns = 1 << 62
-        else:
-            gap_ns = self._gap_ns
+            stamps, poses, gap_ns = self._all_stamps, self._all_poses, MAX_STAMP_NS
         after = bisect.bisect_left(stamps, stamp_ns)
         if after < len(stamps) and stamps[after] == stamp_ns:
             return poses[after]

@@ -1,15 +1,18 @@
-"""The way of all measurements to keyframes: the order of their stamps, limits on their rate, and
-waiting until odometry covers their instants."""
+"""The way of all measurements to keyframes: checks, order by stamp, limits on rates, and waiting
+until odometry covers their instants."""
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
-from collections.abc import Iterator
+import logging
+from abc import ABC, abstractmethod
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ..config import SparserConfig
+from .assembly import Assembly
 from .clocks import DataClock, nanoseconds
 from .counters import Counters, EventLog
 from .frames import StaticFrames
@@ -19,6 +22,11 @@ from .radios import Radios
 from .track import Attachment, Track
 
 SECOND_NS = 1_000_000_000
+MAX_WAITING = 10_000
+"""Measurements of a kind that wait for odometry; further ones are refused."""
+MAX_KNOWN = 100_000
+"""Sources whose newest stamp is remembered, and measurements, to know a second copy."""
+_log = logging.getLogger(__name__)
 Instant = tuple[int, int]
 """Number of a robot, and a stamp in data time."""
 
@@ -49,7 +57,7 @@ class Pending:
     stamp_ns: int
     instants: tuple[Instant | None, ...]
     """Of its ends; None for ends that are no robot."""
-    places: list[Attachment | None] = field(init=False, default_factory=list)
+    places: list[Attachment | None] = field(init=False)
     """Keyframes to which the instants are attached so far."""
 
     def __post_init__(self) -> None:
@@ -60,9 +68,16 @@ class Pending:
         self.places = [None] * len(self.instants)
 
     @property
+    def place(self) -> Attachment:
+        """The keyframe of the first end, a robot."""
+        place = self.places[0]
+        assert place is not None
+        return place
+
+    @property
     def newest_ns(self) -> int:
         """The newer one of its instants."""
-        return max((instant[1] for instant in self.instants if instant), default=0)
+        return max((instant[1] for instant in self.instants if instant), default=self.stamp_ns)
 
     def attach(self, tracks: tuple[Track, ...], last: bool) -> str | None:
         """'' = all ends have keyframes, None = wait, else why one has none. `last`: do not wait."""
@@ -73,8 +88,7 @@ class Pending:
             place = tracks[instant[0]].locate(instant[1], last)
             if isinstance(place, str):
                 return place
-            if place is None:
-                complete = False
+            complete = complete and place is not None
             self.places[end] = place
         return '' if complete else None
 
@@ -82,51 +96,100 @@ class Pending:
 P = TypeVar('P', bound=Pending)
 
 
-class Intake(Generic[P]):
+class Intake(ABC, Generic[P]):
     """Measurements of one kind, from their samples until both ends have keyframes."""
 
     kind = ''
     """One of `counters.KINDS`."""
 
     def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._config = shared.config
+        self._space = shared.space
+        self._bounds = shared.bounds
         self._clock = shared.clock
         self._events = shared.events
         self._robots = shared.robots
-        self._tracks = shared.tracks
         self._timeout_ns = nanoseconds(shared.config.stamps.timeout_s)
         self.counters = shared.counters.kind(self.kind)
         self._waiting: list[P] = []
+        self._last_ns: OrderedDict[Hashable, int] = OrderedDict()
+        """Newest stamp of each source."""
 
-    def detach(self) -> None:
-        """Look for all keyframes anew: their numbers have changed."""
-        for pending in self._waiting:
-            pending.detach()
+    @abstractmethod
+    def check(self, sample: Any, stamp_ns: int) -> P | str:
+        """The measurement of a sample, or why it is refused."""
+
+    @abstractmethod
+    def row(self, pending: P, assembly: Assembly) -> str:
+        """Add a measurement whose ends have keyframes; why it cannot be added, '' = it was."""
+
+    def add(self, sample: Any, stamp_ns: int) -> bool:
+        """Take in a sample with its stamp in data time, or count why not."""
+        return self._taken(self.check(sample, stamp_ns))
+
+    def _taken(self, pending: P | str) -> bool:
+        if isinstance(pending, str):
+            return self.counters.drop(pending)
+        self.counters.waiting += 1
+        self._hold(pending)
+        return True
+
+    def _hold(self, pending: P) -> None:
+        self._waiting.append(pending)
+
+    def _one_too_many(self, source: Hashable, stamp_ns: int, interval_ns: int) -> str:
+        """Why a sample of a source is one too many, '' = it is not, and is remembered."""
+        last = self._last_ns.get(source)
+        if stamp_ns == last:
+            return 'duplicate'
+        if last is not None and abs(stamp_ns - last) < interval_ns:
+            return 'decimated'
+        if self.counters.waiting >= MAX_WAITING:
+            return 'too_many_waiting'
+        remember(self._last_ns, source, stamp_ns)
+        self._clock.follow(stamp_ns)
+        return ''
+
+    def _released(self, flush: bool) -> Iterable[P]:
+        """Measurements that were held back elsewhere and now wait for odometry alone."""
+        return ()
 
     def _drop(self, reason: str) -> None:
         """Count the refusal of a measurement that was waiting."""
         self.counters.waiting -= 1
         self.counters.drop(reason)
 
-    def settle(self, reason: str) -> None:
-        """Count a measurement of `attached` as accepted, or dropped for a reason."""
-        if reason:
-            self._drop(reason)
-        else:
+    def detach(self) -> None:
+        """Look for all keyframes anew: their numbers have changed."""
+        for pending in self._waiting:
+            pending.detach()
+
+    def attach(self, assembly: Assembly, flush: bool) -> None:
+        """Add the measurements that have keyframes now; those that never will are dropped.
+
+        With `flush`, or where data time has passed them by the timeout, nothing waits any longer.
+        An exception drops one of them.
+        """
+        for pending in self._attached(flush):
+            try:
+                reason = self.row(pending, assembly)
+            except Exception:
+                _log.exception('a measurement could not be attached: %r', pending)
+                reason = 'internal_error'
+            if reason:
+                self._drop(reason)
+                continue
             self.counters.waiting -= 1
             self.counters.accepted += 1
+            assembly.seen(pending.newest_ns)
 
-    def attached(self, newest_ns: int, flush: bool) -> list[P]:
-        """The measurements that have keyframes now; those that never will are dropped.
-
-        They still count as waiting. With `flush`, or where data time, `newest_ns`, has passed them
-        by the timeout, nothing waits any longer.
-        """
-        waiting, self._waiting = self._waiting, []
+    def _attached(self, flush: bool) -> list[P]:
+        waiting, self._waiting = [*self._waiting, *self._released(flush)], []
         ready: list[P] = []
         for pending in waiting:
-            last = flush or newest_ns - pending.newest_ns > self._timeout_ns
-            reason = pending.attach(self._tracks, last)
+            last = flush or self._clock.newest_ns - pending.newest_ns > self._timeout_ns
+            reason = pending.attach(self._shared.tracks, last)
             if reason is None:
                 self._waiting.append(pending)
             elif reason:
@@ -141,18 +204,18 @@ class StampOrder(Generic[P]):
     does not depend on the order in which topics deliver."""
 
     def __init__(self, delay_ns: int) -> None:
-        self.delay_ns = delay_ns
-        self._heap: list[tuple[int, tuple[Any, ...], int, P]] = []
+        self._delay_ns = delay_ns
+        self._heap: list[tuple[int, Any, int, P]] = []
         self._serial = 0
 
-    def push(self, pending: P, key: tuple[Any, ...]) -> None:
+    def push(self, pending: P, key: Any) -> None:
         """Take one in; the key decides between equal stamps."""
         self._serial += 1
         heapq.heappush(self._heap, (pending.stamp_ns, key, self._serial, pending))
 
     def released(self, newest_ns: int, flush: bool) -> Iterator[P]:
         """Those whose time has come, oldest first."""
-        while self._heap and (flush or self._heap[0][0] + self.delay_ns <= newest_ns):
+        while self._heap and (flush or self._heap[0][0] + self._delay_ns <= newest_ns):
             yield heapq.heappop(self._heap)[-1]
 
 
@@ -187,3 +250,11 @@ class RateLimit:
         self._passed.append((stamp_ns, pair))
         self._counts[pair] += 1
         return ''
+
+
+def remember(table: OrderedDict, key: Hashable, value: object = None) -> None:
+    """Put an entry last; the oldest goes where there are too many."""
+    table[key] = value
+    table.move_to_end(key)
+    if len(table) > MAX_KNOWN:
+        table.popitem(last=False)

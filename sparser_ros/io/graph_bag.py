@@ -389,9 +389,9 @@ def node_config(graph: Graph) -> dict[str, Any]:
                    'min_m': 0.0, 'min_sigma_m': 1e-9},
         # The steps and noise of a graph are what they are: nothing is to be judged or bounded.
         'odometry': {'max_speed_m_per_s': math.inf, 'max_turn_rate_rad_per_s': math.inf,
-                     'gap_s': 1e6, 'max_extrapolation_s': 60.0, **_vertical(graph)},
+                     'gap_s': 1e6, 'max_extrapolation_s': 60.0, 'min_sigma_m': 1e-9,
+                     'min_sigma_rad': 1e-9, **_vertical(graph)},
         'closures': {'max_translation_m': 0.0, 'min_sigma_m': 1e-9, 'min_sigma_rad': 1e-9},
-        'bounds': {'odometry_min_sigma_m': 1e-9, 'odometry_min_sigma_rad': 1e-9},
         # Costs of a file are stated without a kernel.
         'solver': {'robust': {'kernel': 'none', 'gnc': False}},
         'backend': {'observability': {'alert_limit_m': limit_of(graph)}},

@@ -70,9 +70,9 @@ def test_a_radio_behind_is_named_but_not_shifted(seed):
 def test_late_and_jittered_data_are_no_fault_of_a_clock(case, seed, robots):
     frontend = played(seed=seed, robots=robots, **case)
     assert clocks(frontend) == {}
-    # Odometry begins once two messages agree; of each robot one older than both may come too late.
     dropped = frontend.counters.odometry.dropped
-    late = len(robots) if 'jitter_s' in case else 0
+    # The first ones that come out of order, until newer ones wait for them.
+    late = 3 * len(robots) if 'jitter_s' in case else 0
     assert dropped.total() == dropped['out_of_order'] <= late
     assert frontend.counters.ranges.dropped == {}
 
@@ -88,15 +88,6 @@ def test_the_odometry_of_one_robot_ahead_is_named_and_its_radio_with_it():
 
 def test_two_radios_ahead_of_three_are_both_named():
     assert set(clocks(played({'B': 20.0, 'C': 20.0}))) == {'B', 'C'}
-
-
-def test_without_correction_ranges_from_the_future_are_refused():
-    frontend = played({'B': 20.0}, stamps={'correct_radio_clocks': False})
-    graph_of(frontend)
-    ranges = frontend.counters.ranges
-    # One of them came before the first odometry, when there was nothing to compare it with.
-    assert ranges.dropped == {'in_the_future': 99} and ranges.accepted == 201, ranges
-    assert 'B' in clocks(frontend)
 
 
 @pytest.mark.parametrize('sample_of', [

@@ -335,7 +335,7 @@ def test_satellite_fixes_far_from_the_datum_are_refused_and_told_with_their_topi
 def test_earth_fixed_coordinates():
     assert earth_fixed(0.0, 0.0, 0.0) == pytest.approx([6378137.0, 0, 0])
     assert earth_fixed(90.0, 0.0, 0.0) == pytest.approx([0, 0, 6356752.3142], abs=1e-3)
-    datum = Datum(40.0, -3.0, 650.0)
+    datum = Datum([40.0, -3.0, 650.0])
     assert datum.to_map(40.0, -3.0, 651.0) == pytest.approx([0, 0, 1.0], abs=1e-8)
     assert datum.to_map(40.0, -2.9999, math.nan)[0] == pytest.approx(8.54, abs=0.01)
 

@@ -192,7 +192,7 @@ def test_ranges_wait_for_odometry_and_time_out_in_data_time():
 
 
 def test_no_interpolation_across_a_gap_and_none_before_the_start():
-    frontend = Frontend(config(odometry={'max_interpolation_gap_s': 1.0}))
+    frontend = Frontend(config())
     a = Robot('A', 2, 1)
     for t in (0.0, 0.1, 5.0, 5.1):
         frontend.add(a.odometry(t))

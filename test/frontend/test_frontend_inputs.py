@@ -76,7 +76,6 @@ def test_bad_odometry(sample, reason):
     ({'target': ''}, 'unknown_radio'),
     ({'target': 'stranger'}, 'unknown_radio'),
     ({'source': 'fixed1', 'target': 'fixed2'}, 'between_known_beacons'),
-    ({'rx_rssi': -95.0}, 'weak_signal'),
     ({'los': 2}, 'blocked'),
     ({'rx_rssi': -80.0, 'first_path_rssi': -95.0}, 'blocked'),
     ({'stamp_ns': ns(1e6)}, 'in_the_future'),
@@ -85,8 +84,7 @@ def test_bad_odometry(sample, reason):
 ])
 def test_bad_ranges(changes, reason):
     frontend = prepared(ranges={
-        'unknown_radios': 'ignore', 'nlos': 'drop', 'nlos_rssi_gap_db': 10.0,
-        'min_rssi_dbm': -90.0})
+        'unknown_radios': 'ignore', 'nlos': 'drop', 'nlos_rssi_gap_db': 10.0})
     assert frontend.add(range_sample('A', 'B', 0.5, 3.0, **changes)) is False
     assert frontend.counters.ranges.dropped == {reason: 1}
     assert frontend.counters.ranges.balanced

@@ -9,7 +9,7 @@ from frontend_world import NAN, SECOND, START, Robot, config, ns
 from sparser_ros.config import ConfigError
 from sparser_ros.frontend import Frontend, RangeSample
 from sparser_ros.frontend.inputs import Inputs
-from sparser_ros.frontend.levels import SharedError, standard_height
+from sparser_ros.frontend.levels import SharedErrors, standard_height
 from sparser_ros.linalg.rotations import matrix_to_quat, rotvec_to_matrix
 
 LASER = {'topic': '/{robot}/laser', 'type': 'sensor_msgs/msg/Range', 'measures': 'ground',
@@ -58,8 +58,8 @@ def test_together_they_count_as_one_within_the_correlation_time():
     of_a = increment.verticals.precision[increment.poses.robot[increment.verticals.i] == 0]
     assert of_a[0] == pytest.approx(1e4)
     assert np.sum(of_a[1:]) == pytest.approx(1e4 * 10 / 20, rel=0.06)
-    alone = SharedError(10.0)
-    assert [alone.share(stamp * SECOND) for stamp in (5, 6, 30)] == [1.0, 0.1, 1.0]
+    alone = SharedErrors()
+    assert [alone.share('A', stamp * SECOND, 10.0) for stamp in (5, 6, 30)] == [1.0, 0.1, 1.0]
 
 
 @pytest.mark.parametrize('options', [

@@ -79,7 +79,7 @@ def test_a_full_record_has_gaps_in_proportion_to_their_age(limit):
     for number in range(count):
         record.append(10**18 + number, (float(number), 0.0, 0.0), number // 500)
     nothing = np.zeros(0, dtype=np.int64)
-    way = RecordedOdometry(record.blocks, nothing, np.zeros((0, 3)), nothing)
+    way = RecordedOdometry(*record.columns, nothing, np.zeros((0, 3)), nothing)
     stamps, poses, segments = way.stamps_ns, way.poses, way.segments
     assert limit // 3 <= len(stamps) <= limit
     number = stamps - 10**18

@@ -39,8 +39,7 @@ def odometry(dimension, seconds=40.0, split=None):
         if dimension == 2 else np.column_stack([where, matrix_to_quat(rotation)])
     stamps = START_NS + np.round(t * SECOND).astype(np.int64)
     segments = np.zeros(len(t), dtype=np.int64) if split is None else (t >= split).astype(np.int64)
-    rows = np.column_stack([stamps.view(np.float64), segments.view(np.float64), poses])
-    return RecordedOdometry((rows,), stamps[::5], poses[::5], segments[::5])
+    return RecordedOdometry(stamps, segments, poses, stamps[::5], poses[::5], segments[::5])
 
 
 def track(dimension, times):

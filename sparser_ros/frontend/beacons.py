@@ -1,0 +1,136 @@
+"""Ranges and sightings: in the order of their stamps, without floods, and only about names that
+are configured or heard often enough."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..graph.finding import Finding
+from .clocks import nanoseconds
+from .radios import Radio, same_number, similar
+from .waiting import Intake, Pending, RateLimit, Shared, StampOrder
+
+MAX_STRANGERS = 200
+"""Names heard too rarely to be beacons that are remembered; the oldest goes first."""
+FLUSHED_STRANGERS = 20
+"""At the end of the data so many of them become beacons after all; more are noise."""
+
+
+@dataclass
+class PendingBeacon(Pending):
+    """A measurement that may be about beacons."""
+
+    ends: tuple[Radio, ...]
+    """The radios at its ends; of a sighting the landmark, as the radio that may sit on it."""
+
+
+B = TypeVar('B', bound=PendingBeacon)
+
+
+class BeaconIntake(Intake[B]):
+    """Their way to keyframes; names that are not configured wait until enough speak for each."""
+
+    noun, nouns = 'radio', 'radios'
+
+    def __init__(self, shared: Shared, delay_ns: int, limit: RateLimit, wanted: int) -> None:
+        super().__init__(shared)
+        self._radios = shared.radios
+        self._order: StampOrder[B] = StampOrder(
+            nanoseconds(shared.config.stamps.reorder_window_s) + delay_ns)
+        self._limit = limit
+        self._wanted = wanted
+        self._most = shared.config.ranges.max_new_beacons
+        self._strangers: OrderedDict[str, list[B]] = OrderedDict()
+        self._forgotten, self._example = 0, ''
+        """Number of names that were never admitted, and one of them."""
+        self._misspelt: dict[str, str] = {}
+
+    def _sorted(self, flush: bool) -> Iterable[B]:
+        """The measurements whose time has come, oldest first."""
+        return self._order.released(self._clock.newest_ns, flush)
+
+    def _surplus(self, pending: B) -> str:
+        """Why a measurement is one too many, or ''."""
+        return ''
+
+    def _released(self, flush: bool) -> Iterator[B]:
+        for pending in self._sorted(flush):
+            reason = self._surplus(pending)
+            if reason:
+                self._drop(reason)
+            else:
+                yield from self._admitted(pending)
+        if flush:
+            yield from self._flushed()
+
+    def _admitted(self, pending: B) -> list[B]:
+        """The measurement, with those that waited for it; empty = it waits, or is dropped."""
+        names = [end.beacon for end in pending.ends
+                 if end.beacon and end.beacon not in self._radios.beacons]
+        if not names:
+            return [pending]
+        name = names[0]
+        if self._radios.n_new >= self._most:
+            self._refuse([pending], name)
+            return []
+        waiting = self._strangers.setdefault(name, [])
+        waiting.append(pending)
+        if len(waiting) >= self._wanted:
+            del self._strangers[name]
+            self._welcome(name)
+            return [other for earlier in waiting for other in self._admitted(earlier)]
+        if len(self._strangers) > MAX_STRANGERS:
+            oldest, others = self._strangers.popitem(last=False)
+            self._refuse(others, oldest)
+        return []
+
+    def _flushed(self) -> Iterator[B]:
+        """No more data are expected: a few rare names are beacons after all."""
+        strangers, self._strangers = self._strangers, OrderedDict()
+        for number, (name, waiting) in enumerate(strangers.items()):
+            if number >= FLUSHED_STRANGERS or self._radios.n_new >= self._most:
+                self._refuse(waiting, name)
+                continue
+            for pending in waiting:
+                for end in pending.ends:
+                    if end.beacon:
+                        self._welcome(end.beacon)
+                yield pending
+
+    def _welcome(self, name: str) -> None:
+        """A name becomes a beacon; one that looks like a configured name is told."""
+        if not self._radios.admit(name):
+            return
+        other = next((own for own in self._radios.configured if own != name and similar(name, own)),
+                     None)
+        if other is not None:
+            self._misspelt[name] = (
+                f'{self.noun} {name!r} is not configured and becomes a beacon of its own; was '
+                f'{other!r} meant?')
+            if same_number(name, other):
+                self._misspelt[name] += (
+                    ' Both are spellings of one number, and programs that read YAML turn one '
+                    'into the other: write the name in quotes, as it is sent')
+
+    def _refuse(self, measurements: list[B], name: str) -> None:
+        for _ in measurements:
+            self._drop(f'unconfirmed_{self.noun}')
+        self._forgotten += 1
+        self._example = name
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Floods of unknown names, in words."""
+        if not self._forgotten:
+            return ()
+        return (Finding(
+            f'unknown_{self.nouns}', self.kind,
+            f'{self._forgotten} {self.kind} name unknown {self.nouns} (such as {self._example!r}), '
+            'each too rarely for a beacon, or beyond ranges.max_new_beacons: dropped',
+            float(self._forgotten), ''),)
+
+    def hints(self) -> tuple[str, ...]:
+        """Names that look mistyped, in words."""
+        return tuple(self._misspelt.values())
