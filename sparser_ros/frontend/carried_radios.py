@@ -25,35 +25,25 @@ from ..array_types import Array, Index, Mask
 
 MOVED_M = 1.0
 """Extent of a track from which ranges tell its robot: several times the noise of UWB ranges."""
-FITTED = 60
-"""Ranges of a pair that are fitted, spread over the bag; a fit has at most five unknowns."""
-LEAST_RANGES = 15
-ROBOT_SIZE_M = 2.0
-"""Radios on one robot are no farther from each other."""
-LONGEST_GAP_S = 5.0
-"""Between two ranges of a pair, for a range of another pair that is compared with them."""
-MOST_APART = 0.3
-"""Share of ranges that blocked paths may make differ by more than ROBOT_SIZE_M."""
+FITTED, LEAST_RANGES, STARTS = 60, 15, 12
+"""Ranges of a pair that are fitted, spread over the bag, and at least; a fit has at most five
+unknowns, and few minima over the circle of directions from which it starts."""
+ROBOT_SIZE_M, LONGEST_GAP_S, MOST_APART = 2.0, 5.0, 0.3
+"""Radios on one robot are no farther from each other; ranges to a third, so close in time, differ
+by more for at most such a share, by blocked paths."""
 FLOOR_M = 0.1
 """Noise of a good UWB range: smaller residuals do not speak for a hypothesis."""
 MARGIN = 10.0
 """Log-likelihood by which an assignment must be better: odds of e^10, about 20 000 to 1."""
-FURTHER = 5.0
-"""Cost of each further radio on a robot: it carries one more often than several."""
-NEITHER = 2.0
-"""Cost of a pair with fewer than LEAST_RANGES of which neither end rides: who would range it?"""
+FURTHER, NEITHER, SILENT, IMPOSSIBLE = 5.0, 2.0, 0.5, 1e3
+"""Costs: of each further radio on a robot (it carries one more often than several); of a pair with
+few ranges of which neither end rides (who would range it?); of a ride of a radio that measures
+nothing (tags mostly do, anchors answer); of two radios on one robot that are apart."""
 OF_ITS_NAME, OF_ITS_NUMBER, WORD = 1e6, 3 * MARGIN, 1.5 * MARGIN
 """Cost of a radio elsewhere than on the robot of its name, than on that of its number (radios and
 robots may both be counted from 1), and against a word in its name."""
-IMPOSSIBLE = 1e3
-"""Cost of two radios on one robot whose distances to a third differ, whatever odometry says."""
-SILENT = 0.5
-"""Cost of a ride of a radio that measures nothing itself: tags mostly do, anchors answer."""
 STANDING_WORDS = frozenset({'anchor', 'anc', 'beacon', 'base', 'basestation', 'landmark', 'fixed'})
 RIDING_WORDS = frozenset({'tag', 'rover', 'mobile', 'robot', 'uav', 'ugv', 'drone', 'turtlebot'})
-STARTS = 12
-"""Directions from which a fit starts; its cost has few minima over the circle."""
-
 
 @dataclass(frozen=True)
 class Carried:
@@ -94,7 +84,7 @@ def carried_radios(
     # Where a name tells, other labels need no fits.
     open_to = {radio: cost < OF_ITS_NAME for radio, cost in prior.items()}
     assignment = _Assignment(
-        {(a, b): _costs(_thinned(values), at, np.outer(open_to[a], open_to[b]))
+        {(a, b): _costs(values, at, np.outer(open_to[a], open_to[b]))
          for (a, b), values in pairs.items()}, prior, _apart(pairs), len(moving))
     labels = assignment.best()
     words = [*moving, '']
@@ -155,12 +145,6 @@ def _both_ways(ranges: Mapping[tuple[str, str], Array]) -> dict[tuple[str, str],
     return merged
 
 
-def _thinned(values: Array) -> Array:
-    """FITTED of the rows, spread evenly."""
-    rows = np.linspace(0, len(values) - 1, min(FITTED, len(values))).astype(int)
-    return values[np.unique(rows)]
-
-
 def _apart(pairs: Mapping[tuple[str, str], Array]) -> set[tuple[str, str]]:
     """Pairs of radios that cannot ride together: they are far apart, or their distances to a third
     radio differ. A range of one is compared with those of the other before and after it."""
@@ -193,6 +177,8 @@ def _costs(values: Array, tracks: list[Array], wanted: Mask) -> Array:
     `wanted` (k+1, k+1): the labels to be fitted; others keep the cost of two ends that stand.
     """
     k = len(tracks)
+    spread = np.linspace(0, len(values) - 1, min(FITTED, len(values))).astype(int)
+    values = values[np.unique(spread)]
     seconds, distance = values.T
     middle = float(np.median(distance))
     if len(values) < LEAST_RANGES:
@@ -227,13 +213,10 @@ def _likelihood(residual: Array) -> float:
 def _fit_point(track: Array, distance: Array) -> float:
     """Best fit of |p(t) - b| + a over b (d,) and a."""
     d = track.shape[1]
-
-    def residual(x: Array) -> Any:
-        return np.linalg.norm(track - x[:d], axis=1) + x[d] - distance
-
-    starts = [np.append(track.mean(0) + np.median(distance) * _direction(k, d), 0.0)
-              for k in range(STARTS)]
-    return _fitted(residual, starts)
+    return _fitted(
+        lambda x: np.linalg.norm(track - x[:d], axis=1) + x[d] - distance,
+        [np.append(track.mean(0) + np.median(distance) * _direction(k, d), 0.0)
+         for k in range(STARTS)])
 
 
 def _fit_relative(one: Array, other: Array, distance: Array) -> float:
@@ -249,9 +232,7 @@ def _fit_relative(one: Array, other: Array, distance: Array) -> float:
 
     starts = []
     for yaw in (2 * np.pi * k / STARTS for k in range(0, STARTS, 3)):
-        centre = other.mean(0)
-        centre[:2] -= _turn(yaw) @ one.mean(0)[:2]
-        centre[2:] -= one.mean(0)[2:]
+        centre = other.mean(0) - np.append(_turn(yaw) @ one.mean(0)[:2], one.mean(0)[2:])
         starts += [np.array([*(centre + np.median(distance) * _direction(k, d)), yaw, 0.0])
                    for k in range(0, STARTS, 2)]
     return _fitted(residual, starts)

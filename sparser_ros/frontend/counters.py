@@ -16,8 +16,9 @@ KINDS = (
 SHOWN_NS = 30_000_000_000
 """An event stays a finding for this much data time: an operator who looks at the status every
 half minute sees each one."""
-MAX_EVENTS = 1000
-"""So many events are kept (the list goes to reports)."""
+MAX_EVENTS, MAX_SHOWN = 1000, 50
+"""Events that are kept for reports, and that are findings at once: a source that faults at every
+message fills no status."""
 ABSURD = {
     'unreadable': 'they are no such messages',
     'not_finite': 'they hold numbers that are not finite',
@@ -33,8 +34,6 @@ ABSURD = {
     'stamp_out_of_bounds': 'their stamps are no times',
 }
 """Reasons for which no right source has a message refused, in words."""
-MAX_SHOWN = 50
-"""So many findings are shown at once: a source that faults at every message fills no status."""
 
 
 @dataclass
@@ -49,7 +48,6 @@ class KindCounters:
     """By reason."""
     warnings: Counter[str] = field(default_factory=Counter)
     """Accepted all the same, with something replaced or doubtful; by reason."""
-
     refused: str = ''
     """Reason of the newest refusal."""
 
@@ -72,46 +70,46 @@ class KindCounters:
         }
 
 
+@dataclass
 class Counters:
     """Counts of all kinds of input, and of time jumps."""
 
-    def __init__(self) -> None:
-        self.odometry = KindCounters()
-        self.ranges = KindCounters()
-        self.sightings = KindCounters()
-        self.closures = KindCounters()
-        self.fixes = KindCounters()
-        self.heights = KindCounters()
-        self.attitudes = KindCounters()
-        self.frames = KindCounters()
-        self.time_jumps = 0
-
-    @property
-    def internal_errors(self) -> int:
-        """Samples at which this package raised an exception."""
-        kinds = [self.kind(name) for name in KINDS]
-        return sum(k.dropped['internal_error'] + k.warnings['internal_error'] for k in kinds)
+    odometry: KindCounters = field(default_factory=KindCounters)
+    ranges: KindCounters = field(default_factory=KindCounters)
+    sightings: KindCounters = field(default_factory=KindCounters)
+    closures: KindCounters = field(default_factory=KindCounters)
+    fixes: KindCounters = field(default_factory=KindCounters)
+    heights: KindCounters = field(default_factory=KindCounters)
+    attitudes: KindCounters = field(default_factory=KindCounters)
+    frames: KindCounters = field(default_factory=KindCounters)
+    time_jumps: int = 0
 
     def kind(self, name: str) -> KindCounters:
         """The counters of one of `KINDS`."""
         counters: KindCounters = getattr(self, name)
         return counters
 
+    @property
+    def internal_errors(self) -> int:
+        """Samples at which this package raised an exception."""
+        return sum(kind.dropped['internal_error'] + kind.warnings['internal_error']
+                   for kind in map(self.kind, KINDS))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers by kind; `dropped` and `warnings` by reason."""
-        result: dict[str, Any] = {name: self.kind(name).as_dict() for name in KINDS}
-        result['time_jumps'] = self.time_jumps
-        result['internal_errors'] = self.internal_errors
-        return result
+        return {**{name: self.kind(name).as_dict() for name in KINDS},
+                'time_jumps': self.time_jumps, 'internal_errors': self.internal_errors}
 
 
 class EventLog:
     """Events in data time; equal ones (kind and subject) show their newest text and their count."""
 
     def __init__(self) -> None:
-        self.events: deque[tuple[int, Finding]] = deque(maxlen=MAX_EVENTS)
+        self._events: deque[tuple[int, Finding]] = deque(maxlen=MAX_EVENTS)
         self._shown: dict[tuple[str, str], tuple[int, int, Finding]] = {}
+        """Stamp, count and text by kind and subject."""
         self._refused: dict[tuple[str, str], tuple[int, Finding]] = {}
+        """By topic and reason."""
 
     def refused(self, stamp_ns: int, topic: str, reason: str, detail: str = '') -> None:
         """Note that a message of a topic was refused, which is told where it is `ABSURD`."""
@@ -127,24 +125,23 @@ class EventLog:
     @property
     def everything(self) -> tuple[tuple[int, Finding], ...]:
         """(data time in ns, finding): refusals, each reason of a topic once, and events."""
-        return (*self._refused.values(), *self.events)
+        return (*self._refused.values(), *self._events)
 
     def add(self, stamp_ns: int, finding: Finding) -> None:
         """Note that something happened at a data time."""
-        self.events.append((stamp_ns, finding))
+        self._events.append((stamp_ns, finding))
         key = (finding.kind, finding.subject)
         last_ns, count, _ = self._shown.pop(key, (stamp_ns, 0, finding))
-        if abs(stamp_ns - last_ns) > SHOWN_NS:
-            count = 0
+        count = 0 if abs(stamp_ns - last_ns) > SHOWN_NS else count
         self._shown[key] = (stamp_ns, count + 1, finding)
         if len(self._shown) > MAX_SHOWN:
             del self._shown[next(iter(self._shown))]
 
     def findings(self, newest_ns: int) -> tuple[Finding, ...]:
         """Findings on the last `SHOWN_NS` of data time."""
-        return tuple(
-            finding if count == 1 else replace(finding, text=f'{finding.text} ({count} times)')
-            for stamp_ns, count, finding in (
-                *((when, 1, told) for when, told in self._refused.values()),
-                *self._shown.values())
-            if newest_ns - stamp_ns <= SHOWN_NS)
+        return (
+            *(finding for stamp_ns, finding in self._refused.values()
+              if newest_ns - stamp_ns <= SHOWN_NS),
+            *(finding if count == 1 else replace(finding, text=f'{finding.text} ({count} times)')
+              for stamp_ns, count, finding in self._shown.values()
+              if newest_ns - stamp_ns <= SHOWN_NS))

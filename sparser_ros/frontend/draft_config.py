@@ -17,7 +17,7 @@ from ..config.inputs_config import CLOSURE_TYPES, RANGE_TYPES, SIGHTING_TYPES
 from ..io.bag_survey import TopicSurvey
 from .carried_radios import Carried, carried_radios
 from .inputs import IMU_TYPE, ODOMETRY_TYPE
-from .units import UnitCheck
+from .ranges import UnitCheck
 
 TRUTH = re.compile(r'truth|mocap|vrpn|optitrack|vicon|(?:^|[/_])gt(?:[/_]|$)', re.IGNORECASE)
 """Topics of a reference, which must not count as odometry."""

@@ -153,11 +153,12 @@ class Mountings:
 
     def offer(self, number: int, sample: OdometrySample, stamp_ns: int) -> list[Unmounted]:
         """The messages whose turn has come: this one, with those that waited; or none."""
-        robot = sample.robot
+        robot, settled = sample.robot, self._settled(sample)
+        if settled and robot not in self._waiting:
+            return [(number, sample, stamp_ns)]
         waiting = self._waiting.setdefault(robot, deque())
         waiting.append((number, sample, stamp_ns))
-        if self._settled(sample) or stamp_ns - waiting[0][2] >= FRAME_WAIT_NS \
-                or len(waiting) >= MAX_UNMOUNTED:
+        if settled or stamp_ns - waiting[0][2] >= FRAME_WAIT_NS or len(waiting) >= MAX_UNMOUNTED:
             return self._release(robot)
         return []
 

@@ -203,57 +203,36 @@ def topic_findings(
 
     `known`: topics that are used otherwise, such as ground truth.
     """
-    routes = {topic: inputs.match(topic, kind) for topic, kind in topics.items()}
-    unused = {
-        topic: kind for topic, kind in topics.items()
-        if routes[topic] is None and topic not in known}
-    heard = {route.topic.lstrip('/') for route in routes.values() if route is not None}
-    named: set[str] = set()
+    routes = {topic: route for topic, kind in topics.items()
+              if (route := inputs.match(topic, kind)) is not None}
+    unused = {topic: kind for topic, kind in topics.items()
+              if topic not in routes and topic not in known}
+    heard = {_key(route.topic) for route in routes.values()}
     findings = []
     for route in inputs.routes:
-        if route.topic.lstrip('/') in heard or route.kind == 'frames':
+        if _key(route.topic) in heard or route.kind == 'frames':
             continue
-        missing, meant = _missing(route, unused)
-        named.add(meant)
-        findings += missing
-    kinds = {route.kind for route in routes.values() if route is not None}
+        alike = [topic for topic, kind in unused.items() if kind == route.type]
+        near = difflib.get_close_matches(route.topic, alike, n=1, cutoff=0.0)
+        if near or route.kind in NEEDED:
+            meant = f'; is {near[0]} meant?' if near else ''
+            findings.append(Finding(
+                'input_unheard', route.topic,
+                f'there is no topic {route.topic} ({OPTION[route.kind]}){meant}'))
+        heard.update(map(_key, near))
     findings += [Finding(
         'input_unheard', OPTION[kind],
         f'no topic matches the regular expressions of {OPTION[kind]}')
-        for kind in sorted(inputs.pattern_kinds - kinds)]
-    findings += _mistyped(topics, routes)
-    return (*findings, *_unused({
-        topic: kind for topic, kind in unused.items() if kind in INPUT_TYPES and topic not in named
-    }))
-
-
-def _unused(topics: Mapping[str, str]) -> list[Finding]:
-    """Topics of our message types that no parameter names, one sentence for each type."""
-    findings = []
-    for kind in sorted(set(topics.values())):
-        names = sorted(topic for topic, own in topics.items() if own == kind)
-        what = OPTION[INPUT_TYPES[kind]]
-        findings.append(Finding(
-            'input_unused', names[0],
-            f'not used, although of type {kind}: {", ".join(names)} (see robots and {what})'))
-    return findings
-
-
-def _missing(route: Route, unused: Mapping[str, str]) -> tuple[list[Finding], str]:
-    """A topic of the configuration that does not exist, and the one that may be meant."""
-    alike = [topic for topic, kind in unused.items() if kind == route.type]
-    near = difflib.get_close_matches(route.topic, alike, n=1, cutoff=0.0)
-    if not near and route.kind not in NEEDED:
-        return [], ''
-    hint = f'; is {near[0]} meant?' if near else ''
-    return [Finding(
-        'input_unheard', route.topic,
-        f'there is no topic {route.topic} ({OPTION[route.kind]}){hint}')], near[0] if near else ''
-
-
-def _mistyped(topics: Mapping[str, str], routes: Mapping[str, Route | None]) -> list[Finding]:
-    return [
-        Finding('input_type', topic,
-                f'{topic} is a {topics[topic]}, but {OPTION[route.kind]} expects {route.type}')
-        for topic, route in routes.items()
-        if route is not None and route.type and topics[topic] != route.type]
+        for kind in sorted(inputs.pattern_kinds - {route.kind for route in routes.values()})]
+    findings += [Finding(
+        'input_type', topic,
+        f'{topic} is a {topics[topic]}, but {OPTION[route.kind]} expects {route.type}')
+        for topic, route in routes.items() if route.type and topics[topic] != route.type]
+    for kind, what in sorted(INPUT_TYPES.items()):
+        names = sorted(topic for topic, own in unused.items()
+                       if own == kind and _key(topic) not in heard)
+        if names:
+            findings.append(Finding(
+                'input_unused', names[0], f'not used, although of type {kind}: {", ".join(names)} '
+                f'(see robots and {OPTION[what]})'))
+    return tuple(findings)

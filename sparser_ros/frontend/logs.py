@@ -59,9 +59,18 @@ def from_logs(
     if unknown:
         raise GraphError(f'ranges: no odometry of robot {unknown[0]!r}; there is that of '
                          f'{", ".join(logs)}')
-    config = _configured(
-        config or SparserConfig(), dimension, list(logs), beacons or {}, lever_arms or {},
-        range_sigma_m, {name for _, names, _ in heard.values() for name in names})
+    anchors = {name for _, names, _ in heard.values() for name in names}
+    config = config or SparserConfig()
+    config = replace(
+        config, dimension=dimension, robots=list(logs),
+        ranges=config.ranges if range_sigma_m is None else replace(
+            config.ranges, sigma_m=float(range_sigma_m)),
+        radios={
+            **{name: {'beacon': name} for name in sorted(anchors - set(logs))},
+            **{name: {'beacon': name, 'position': np.asarray(where, dtype=float).tolist()}
+               for name, where in (beacons or {}).items()},
+            **{name: {'robot': name, 'lever_arm': np.asarray(arm, dtype=float).tolist()}
+               for name, arm in (lever_arms or {}).items()}})
     # A stamp of zero would be an unknown one.
     starts = [rows[0, 0] for rows in logs.values()] + [t[0] for t, _, _ in heard.values() if len(t)]
     offset_ns = max(0, 1 - int(np.floor(min(starts)))) * _SECOND
@@ -113,22 +122,6 @@ def _finite(what: str, values: Array) -> None:
     bad = np.flatnonzero(~np.all(np.isfinite(values), axis=1))
     if len(bad):
         raise GraphError(f'{what}: row {bad[0]} is not finite: {values[bad[0]].tolist()}')
-
-
-def _configured(
-    config: SparserConfig, dimension: int, robots: list[str], beacons: Mapping[str, ArrayLike],
-    lever_arms: Mapping[str, ArrayLike], range_sigma_m: float | None, heard: set[str],
-) -> SparserConfig:
-    radios: dict[str, dict] = {
-        **{name: {'beacon': name} for name in sorted(heard - set(robots))},
-        **{name: {'beacon': name, 'position': np.asarray(where, dtype=float).tolist()}
-           for name, where in beacons.items()},
-        **{name: {'robot': name, 'lever_arm': np.asarray(arm, dtype=float).tolist()}
-           for name, arm in lever_arms.items()}}
-    parts: dict[str, Any] = {'dimension': dimension, 'robots': robots, 'radios': radios}
-    if range_sigma_m is not None:
-        parts['ranges'] = replace(config.ranges, sigma_m=float(range_sigma_m))
-    return replace(config, **parts)
 
 
 def _odometry(

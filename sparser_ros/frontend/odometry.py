@@ -40,28 +40,20 @@ MAX_GAP_S = 120.0
 SPEED_SPAN_NS = 500_000_000
 """The recent speed is that over this time: over single steps jitter of the stamps (tiers: 0.1 ms
 between messages) makes it ten times too large."""
-REMEMBERED_PERIODS = 21
-"""Periods whose median is the usual one."""
-GAP_PERIODS = 10
-"""A silence is a gap when it lasts so many usual periods (and `odometry.gap_s`)."""
+REMEMBERED_PERIODS, GAP_PERIODS = 21, 10
+"""Periods whose median is the usual one; a gap lasts so many of it (and `odometry.gap_s`)."""
 PAUSE_PERIODS = 3
 """A reading so many usual periods after the last one waits for the next: believed at once, a stamp
 ahead would make as many right ones look old, which is what a clock set back looks like."""
-TOP_SPEED_FACTOR = 3.0
-"""Times its top speed: as fast as a robot can have gone during a gap."""
-LEAST_TOP_SPEED = 1.0
-"""m/s: top speed of a robot that has stood still so far, for the same purpose."""
-ORIGIN_M = 0.05
-ORIGIN_RAD = 0.05
-"""A driver that starts again begins at the identity, or within one message of it."""
-AWAY_M = 2.0
-"""And the robot was at least so far from its origin before: closer by, a way back is likely."""
+TOP_SPEED_FACTOR, LEAST_TOP_SPEED = 3.0, 1.0
+"""Times its top speed, or so many m/s where it has stood still: how fast a robot is in a gap."""
+ORIGIN_M, ORIGIN_RAD, AWAY_M = 0.05, 0.05, 2.0
+"""A driver that starts again begins at the identity or within one message of it, and the robot was
+at least so far from it before: closer by, a way back is likely."""
 MAX_HOLD_NS = nanoseconds(0.5)
 """Messages wait at most this long for older ones."""
-MEMORY_NS = 30_000_000_000
-"""After this much data time without late messages nothing waits any more."""
-LATENESS_FACTOR = 1.2
-"""Wait longer than the latest message was late: the next one may be a bit later still."""
+LATENESS_FACTOR, MEMORY_NS = 1.2, 30_000_000_000
+"""They wait longer than the latest message was late, until so long after it nothing was late."""
 MANY_REFUSED, REFUSED_SHARE = 20, 0.2
 """Messages that lie elsewhere, and their share of the believed ones, from which they are no
 outliers: two sources publish on one topic."""
@@ -71,12 +63,9 @@ JUDGED, FEW = 21, 2
 """Newest messages of a robot; where most of them, and more than a few, are no poses, none is
 believed."""
 MAX_FRAME_NAMES = 1000
-"""Names of frames that are remembered."""
 
 
 class Step(NamedTuple):
-    """From one reading to another."""
-
     seconds: float
     distance_m: float
     angle_rad: float
@@ -103,9 +92,8 @@ class StepRule:
         return Step((reading.stamp_ns - last.stamp_ns) * 1e-9, self._space.distance(motion),
                     self._space.angle(motion))
 
-    def learn(self, last: Reading, reading: Reading) -> None:
+    def learn(self, last: Reading, reading: Reading, step: Step) -> None:
         """Take note of a step that was believed."""
-        step = self.step(last, reading)
         self._periods.append(reading.stamp_ns - last.stamp_ns)
         self._path += step.distance_m
         self._turn += step.angle_rad
@@ -277,29 +265,20 @@ class OdometryGate:
             # Only its stamp was in doubt, and a newer one has come.
             self._confirm()
         last = self.last
-        if self._suspects and not self._continues(reading):
-            if self._believe(reading):
-                return
-            self._refuse()
-        elif self._suspects:
+        if self._suspects and self._continues(reading):
             self._suspects.append(reading)
-            wanted = CONFIRM_MESSAGES if self._fault in ('jump', 'restart') \
-                else AGREEING_AFTER_GAP
+            wanted = CONFIRM_MESSAGES if self._fault in ('jump', 'restart') else AGREEING_AFTER_GAP
             if len(self._suspects) >= wanted:
                 self._confirm()
             return
-        if last is None:
-            self._suspect(reading, 'start')
-        elif not self._believe(reading):
-            self._suspect(reading, self._doubt(last, reading))
+        doubt = 'start' if last is None else self._believe(last, reading)
+        if doubt:
+            self._refuse()
+            self._suspects, self._fault = [reading], doubt
 
-    def _suspect(self, reading: Reading, fault: str) -> None:
-        self._suspects, self._fault = [reading], fault
-
-    def _doubt(self, last: Reading, reading: Reading) -> str:
+    def _doubt(self, last: Reading, reading: Reading, step: Step) -> str:
         """Why a reading is not believed at once; '' = it is."""
         rule = self._rule
-        step = rule.step(last, reading)
         if rule.restarted(last, reading, step):
             return 'restart'
         if not rule.possible(step):
@@ -319,22 +298,24 @@ class OdometryGate:
         other = self._rule.step(self.last, reading)
         return step.distance_m + step.angle_rad <= other.distance_m + other.angle_rad
 
-    def _believe(self, reading: Reading) -> bool:
-        """Pass a reading on if it follows from the last one believed."""
-        if self.last is None or self._doubt(self.last, reading):
-            return False
-        self._refuse()
-        self._pass(reading)
-        return True
+    def _believe(self, last: Reading, reading: Reading) -> str:
+        """Pass a reading on if it follows from the last one believed; why it does not, or ''."""
+        step = self._rule.step(last, reading)
+        doubt = self._doubt(last, reading, step)
+        if not doubt:
+            self._refuse()
+            self._pass(reading, step)
+        return doubt
 
-    def _pass(self, reading: Reading, new_segment: bool = False, gap: Gap | None = None) -> None:
-        if new_segment:
+    def _pass(self, reading: Reading, step: Step | None = None, gap: Gap | None = None) -> None:
+        """Hand a reading over; without a step a segment begins with it."""
+        if step is None:
             self._rule.forget()
         elif self.last is not None:
-            self._rule.learn(self.last, reading)
+            self._rule.learn(self.last, reading, step)
         self.last = reading
         self._begin_ns = self._begin_ns or reading.stamp_ns
-        warning = self.track.add(reading, new_segment, gap)
+        warning = self.track.add(reading, step is None, gap)
         if warning:
             self._counters.warnings[warning] += 1
         self._clock.advance(reading.stamp_ns)
@@ -370,13 +351,17 @@ class OdometryGate:
     def _confirm(self) -> None:
         """Believe the suspects: they agree with one another."""
         suspects, self._suspects = self._suspects, []
-        first, last = suspects[0], self.last
-        if last is None or self._fault == 'pause':
-            self._pass(first)
+        first, *others = suspects
+        if self.last is None or self._fault == 'pause':
+            self._go_on(first)
         else:
-            self._resume(last, first)
-        for suspect in suspects[1:]:
-            self._pass(suspect)
+            self._resume(self.last, first)
+        for suspect in others:
+            self._go_on(suspect)
+
+    def _go_on(self, reading: Reading) -> None:
+        """A reading follows from the last one."""
+        self._pass(reading, self._rule.step(self.last or reading, reading))
 
     def _resume(self, last: Reading, first: Reading) -> None:
         """Go on after an interruption: across it, or in a new segment."""
@@ -392,7 +377,10 @@ class OdometryGate:
         end = 'the motion across it is uncertain' if across else 'a new segment begins there'
         self._events.add(first.stamp_ns, Finding(
             kind, self._robot, f'{name} {what}, {self._when(first)}: {end}', value, unit))
-        self._pass(first, not across, rule.gap(step) if across else None)
+        if across:
+            self._pass(first, step, rule.gap(step))
+        else:
+            self._pass(first)
 
     def _when(self, reading: Reading) -> str:
         begin = self._begin_ns or reading.stamp_ns
@@ -476,7 +464,8 @@ class Odometry:
         if stamp_ns < gate.frontier_ns:
             return self._older(number, gate, reading)
         self._backward.clear()
-        self._check_frames(sample)
+        if len(self._frames_seen) < MAX_FRAME_NAMES:
+            self._frames_seen.add((sample.robot, sample.frame_id, sample.child_frame_id))
         counters.waiting += 1
         refused = counters.dropped.total()
         gate.offer(reading)
@@ -507,36 +496,23 @@ class Odometry:
         count, last_ns = self._backward.get(number, (0, stamp_ns - 1))
         count = count + 1 if 0 < stamp_ns - last_ns < MAX_FUTURE_NS else 1
         self._backward[number] = count, stamp_ns
-        if not self.time_jump and count >= JUMP_MESSAGES:
-            self.time_jump = True
+        self.time_jump = self.time_jump or count >= JUMP_MESSAGES
         self._events.add(self._clock.newest_ns, Finding(
             'odometry_backwards', name, f'the stamps of the odometry of {name} went back by '
             f'{back_ns * 1e-9:.1f} s: such messages are dropped', back_ns * 1e-9, 's'))
         return self._counters.drop('time_backwards')
 
-    def _check_frames(self, sample: OdometrySample) -> None:
-        seen = (sample.robot, sample.frame_id, sample.child_frame_id)
-        if seen in self._frames_seen or len(self._frames_seen) >= MAX_FRAME_NAMES:
-            return
-        self._frames_seen.add(seen)
-        for frame, expected in zip(seen[1:], self._frames(*seen), strict=True):
-            if frame.lstrip('/') != expected:
-                self._counters.warnings['frame_id'] += 1
-
-    def _frames(self, robot: str, _frame: str, child: str) -> tuple[str, str]:
-        """The frames expected; that of a sensor is not known by name."""
-        frames = self._config.frames
-        base = child.lstrip('/') if self._mountings.known(robot, child) else self._config.topic(
-            frames.base, robot)
-        return self._config.topic(frames.odom, robot), base
-
     def frame_warning(self) -> str:
         """Frame names of messages that differ from the configured ones, in words."""
+        config = self._config
         for robot, frame, child in sorted(self._frames_seen):
-            expected = self._frames(robot, frame, child)
-            if (frame.lstrip('/'), child.lstrip('/')) != expected:
+            odom, base = (
+                config.topic(name, robot) for name in (config.frames.odom, config.frames.base))
+            # That of a sensor is not known by name.
+            if frame.lstrip('/') != odom or not (
+                    child.lstrip('/') == base or self._mountings.known(robot, child)):
                 return (f'odometry of {robot} has frames {frame!r} and {child!r}, but frames.odom '
-                        f'and frames.base say {expected[0]!r} and {expected[1]!r}')
+                        f'and frames.base say {odom!r} and {base!r}')
         return ''
 
     def findings(self) -> tuple[Finding, ...]:

@@ -1,9 +1,10 @@
 """Range messages: checked and corrected, both directions of an exchange merged, thinned where they
-flood, and waiting for odometry."""
+flood, and waiting for odometry; and whether they are in metres at all."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ from .clocks import nanoseconds
 from .noise import LARGEST
 from .radios import Radio, flatten_range
 from .samples import RangeSample
-from .units import UnitCheck
 from .waiting import MAX_WAITING, RateLimit, Shared
 
 BLOCKED = 2
@@ -274,3 +274,78 @@ class Ranges(BeaconIntake[PendingRange]):
                'both ends have the same name: see ranges.inputs')
         return (*super().hints(), f'{refused} of {received} ranges are refused as ranges of a '
                 f'radio to itself: {why}')
+
+
+REMEMBERED, LEAST_RATIOS = 51, 11
+"""Newest ranges, and ratios, whose medians are judged; ratios from which theirs decides."""
+SIZES_M, EITHER_M = (150.0, 15000.0), 500.0
+"""Few UWB radios reach 150 m at all: a *median* beyond that is centimetres, or from 500 on (half a
+metre) millimetres as well; 150 m in centimetres is 15000, and what is more must be millimetres."""
+RATIOS = (10.0, 200.0)
+"""Median ratio from where it means centimetres, and millimetres: |cos| x 100 and |cos| x 1000 have
+the medians 64 and 637; the bounds lie halfway to them on a logarithmic scale."""
+COMPARED_TRAVEL_M = 3.0
+"""Odometry between two ranges that are compared: noise of 1 m then changes the ratio by 0.5."""
+MOST_PAIRS = 100
+
+
+class UnitCheck:
+    """Plausibility of range units: centimetres and millimetres are the classic trap.
+
+    A range between two radios changes by no more than they move. So the median change per metre
+    that odometry says they moved is below 1 in metres, near 70 in centimetres and near 700 in
+    millimetres, however far the radios reach. Where nothing has moved yet, the size must do.
+    """
+
+    def __init__(self) -> None:
+        self._last: deque[float] = deque(maxlen=REMEMBERED)
+        self._ratios: deque[float] = deque(maxlen=REMEMBERED)
+        self._pairs: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        """Range and way of the newest pairs."""
+        self._count = 0
+        self._finding: Finding | None = None
+        self.scale = 1.0
+        """Factor that makes metres of the values, as far as it is known."""
+
+    def add(self, distance_m: float, pair: tuple[str, str] = ('', ''),
+            travelled_m: float = 0.0) -> None:
+        """Take note of a positive, finite range as received (after unit scaling).
+
+        `travelled_m`: odometry of both ends together since the start.
+        """
+        self._last.append(distance_m)
+        self._count += 1
+        before = self._pairs.get(pair)
+        if before is None or travelled_m - before[1] >= COMPARED_TRAVEL_M:
+            if before is not None:
+                self._ratios.append(abs(distance_m - before[0]) / (travelled_m - before[1]))
+            self._pairs[pair] = (distance_m, travelled_m)
+            self._pairs.move_to_end(pair)
+            if len(self._pairs) > MOST_PAIRS:
+                self._pairs.popitem(last=False)
+        if self._count % REMEMBERED == 0:
+            self._judge()
+
+    def _judge(self) -> None:
+        median = statistics.median_high(self._last)
+        what = f'the median range is {median:.0f} m'
+        moved = len(self._ratios) >= LEAST_RATIOS
+        size, (centi, milli) = (
+            (statistics.median_high(self._ratios), RATIOS) if moved else (median, SIZES_M))
+        if moved:
+            what += f' and changes by {size:.0f} m per metre of odometry'
+        self._finding, self.scale = None, 1.0
+        if size < centi:
+            return
+        unit, scale = ('millimetres', '0.001') if size >= milli else ('centimetres', '0.01')
+        if not moved and EITHER_M <= size < milli:
+            unit, scale = 'centimetres or millimetres (driving will tell)', '0.01 or 0.001'
+        else:
+            self.scale = float(scale)
+        self._finding = Finding(
+            'range_unit', 'ranges', f'{what}, which looks like {unit}: set scale: {scale} for that '
+            'input (ranges.inputs.<name>.scale)', median, 'm')
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings on suspicious units."""
+        return (self._finding,) if self._finding is not None else ()

@@ -123,18 +123,6 @@ class OdometryRecord:
         return numbers[:, 0], numbers[:, 1], self._poses.values
 
 
-@dataclass(frozen=True)
-class FilledTrajectory:
-    """Poses of one robot in `map`."""
-
-    stamps_ns: Index
-    """(k,): increasing."""
-    rotation: Array
-    """(k, d, d)."""
-    translation: Array
-    """(k, d): metres."""
-
-
 def write(directory: Path | str, graph: Graph, estimate: Estimate,
           recorded: Mapping[str, RecordedOdometry],
           remarks: Mapping[str, str] | None = None) -> list[Path]:
@@ -148,12 +136,13 @@ def write(directory: Path | str, graph: Graph, estimate: Estimate,
         rows = np.flatnonzero(graph.poses.robot == number)
         if not len(rows) or robot not in recorded:
             continue
-        way = at_odometry_rate(recorded[robot], graph.poses.stamp_ns[rows],
-                               estimate.rotation[rows], estimate.translation[rows])
-        if len(way.stamps_ns):
+        stamps, rotation, translation = at_odometry_rate(
+            recorded[robot], graph.poses.stamp_ns[rows], estimate.rotation[rows],
+            estimate.translation[rows])
+        if len(stamps):
             path = Path(directory) / FOLDER / f'{names[number]}.tum'
             path.parent.mkdir(parents=True, exist_ok=True)
-            tum.write_one(path, way.stamps_ns.tolist(), way.rotation, way.translation,
+            tum.write_one(path, stamps.tolist(), rotation, translation,
                           (remarks or {}).get(robot, ''))
             paths.append(path)
     return paths
@@ -161,8 +150,9 @@ def write(directory: Path | str, graph: Graph, estimate: Estimate,
 
 def at_odometry_rate(
     record: RecordedOdometry, stamps_ns: Index, rotation: Array, translation: Array
-) -> FilledTrajectory:
-    """Every recorded message from the first keyframe on, in the frame of the estimate.
+) -> tuple[Index, Array, Array]:
+    """Stamps (k,), rotations (k, d, d) and translations (k, d) of every recorded message from the
+    first keyframe on, in the frame of the estimate.
 
     `stamps_ns` (m,), `rotation` (m, d, d) and `translation` (m, d) are the estimate of the
     keyframes of the robot. A message goes with the corrections (from the odometry frame into the
@@ -189,7 +179,7 @@ def at_odometry_rate(
 
     own_turn, own = space.arrays(record.poses[used])
     ends = [translation[of[k]] + _rotated(turn[k], own - origin[k]) for k in (first, second)]
-    return FilledTrajectory(
+    return (
         time, _between(turn[first], turn[second], share) @ own_turn,
         (1 - share) * ends[0] + share * ends[1])
 

@@ -1,7 +1,9 @@
 """Sensor data as plain values: what a ROS message, a bag or a simulation comes down to.
 
-Always three-dimensional and in SI units; the front-end projects to the plane in 2D. A sample is
-not validated: the front-end does that, and counts what it refuses with a reason.
+Always three-dimensional and in SI units; the front-end projects to the plane in 2D. Covariances are
+row-major x y z rx ry rz; all zeros = configured. A stamp of 0 is unknown: `received_ns` (bag time,
+or the node's clock at reception) is used. A sample is not validated: the front-end does that, and
+counts what it refuses with a reason.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from typing import ClassVar
 
 from ..array_types import Array
 
+NAN = float('nan')
+
 
 @dataclass(frozen=True)
 class OdometrySample:
@@ -19,13 +23,11 @@ class OdometrySample:
     kind: ClassVar[str] = 'odometry'
     robot: str
     stamp_ns: int
-    """0 = unknown; `received_ns` is used."""
     received_ns: int
-    """Bag time, or the node's clock at reception."""
     position_xyz: Array
     quat_xyzw: Array
     pose_covariance: Array
-    """(6, 6): x y z rx ry rz; its meaning is configured (`odometry_noise`)."""
+    """(6, 6); its meaning is configured (`odometry_noise`)."""
     twist_covariance: Array
     frame_id: str = ''
     child_frame_id: str = ''
@@ -44,8 +46,8 @@ class RangeSample:
     variance: float
     """m^2; <= 0 or NaN = configured."""
     frame_id: str = ''
-    first_path_rssi: float = float('nan')
-    rx_rssi: float = float('nan')
+    first_path_rssi: float = NAN
+    rx_rssi: float = NAN
     los: int = 0
     """0 unknown, 1 clear, 2 blocked."""
 
@@ -61,9 +63,9 @@ class SightingSample:
     received_ns: int
     position_xyz: Array
     covariance: Array
-    """(3, 3); all zeros = configured."""
+    """(3, 3)."""
     frame_id: str = ''
-    """Of the position; '' = the base of the robot."""
+    """'' = the base of the robot."""
 
 
 @dataclass(frozen=True)
@@ -79,20 +81,18 @@ class ClosureSample:
     position_xyz: Array
     quat_xyzw: Array
     covariance: Array
-    """(6, 6): x y z rx ry rz; all zeros = configured."""
-    confidence: float = float('nan')
+    confidence: float = NAN
     detector: str = ''
 
 
 @dataclass(frozen=True)
 class FrameSample:
-    """A constant transform between two frames (one of a `tf2_msgs/TFMessage` on `/tf_static`)."""
+    """T_parent_child, constant (one of a `tf2_msgs/TFMessage` on `/tf_static`)."""
 
     kind: ClassVar[str] = 'frames'
     parent: str
     child: str
     position_xyz: Array
-    """Of T_parent_child."""
     quat_xyzw: Array
 
 
@@ -106,7 +106,6 @@ class FixSample:
     received_ns: int
     position_xyz: Array
     position_covariance: Array
-    """(3, 3)."""
     quat_xyzw: Array | None = None
     """None = position only."""
     orientation_covariance: Array | None = None
@@ -114,21 +113,20 @@ class FixSample:
     antenna: str = ''
     """Frame of what the position is of; '' = configured."""
     satellite: bool = False
-    """True where the position is of latitude and longitude, relative to the datum."""
+    """Whether the position is of latitude and longitude, relative to the datum."""
 
 
 @dataclass(frozen=True)
 class HeightSample:
-    """Reading of the height of a robot, from one of `heights.inputs`."""
+    """Reading of the height of a robot: metres up, metres to the ground, or Pa."""
 
     kind: ClassVar[str] = 'heights'
     robot: str
     source: str
-    """Name of the input, which says what the value is."""
+    """Name in `heights.inputs`, which says what the value is."""
     stamp_ns: int
     received_ns: int
     value: float
-    """Metres up, metres to the ground, or Pa."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class AttitudeSample:
     received_ns: int
     quat_xyzw: Array
     unknown: bool = False
-    """True where the message says that it holds no orientation."""
+    """Whether the message says that it holds no orientation."""
 
 
 @dataclass(frozen=True)

@@ -74,24 +74,18 @@ def test_a_new_beacon_loses_no_range():
     assert sorted(graph.ranges.distance_m) == [5.0 + k for k in range(10)]
 
 
-def test_names_that_look_mistyped_are_pointed_out():
-    frontend = driven(radios={'anchor_07': {'beacon': 'anchor_07'}})
+@pytest.mark.parametrize(('known', 'heard', 'words'), [
+    ('anchor_07', ['Anchor_7', 'anchor_08'], ["'Anchor_7'", "'anchor_07'"]),
+    # YAML and drivers turn 81:00 into 4860 and 0x6958 into 26968.
+    ('4860', ['81:00'], ["'81:00'", "'4860'", 'quotes'])])
+def test_names_that_look_mistyped_are_pointed_out(known, heard, words):
+    frontend = driven(radios={known: {'beacon': known}})
     for k in range(5):
-        frontend.add(range_sample('A', 'Anchor_7', 0.5 * k, 5.0))
-        frontend.add(range_sample('A', 'anchor_08', 0.5 * k, 5.0))
+        for name in heard:
+            frontend.add(range_sample('A', name, 0.5 * k, 5.0))
     graph_of(frontend)
     (text,) = frontend.warnings
-    assert "'Anchor_7'" in text and "'anchor_07'" in text
-
-
-def test_a_name_and_its_number_are_both_named():
-    """YAML and drivers turn 81:00 into 4860 and 0x6958 into 26968."""
-    frontend = driven(radios={'4860': {'beacon': '4860'}})
-    for k in range(5):
-        frontend.add(range_sample('A', '81:00', 0.5 * k, 5.0))
-    graph_of(frontend)
-    (text,) = frontend.warnings
-    assert "'81:00'" in text and "'4860'" in text and 'quotes' in text
+    assert all(word in text for word in words)
 
 
 @pytest.mark.parametrize(('one', 'other', 'expected'), [

@@ -38,9 +38,9 @@ def bad_sample(kind, robots, v, stamps, t):
     covariance = matrix(v[:7], 6)
     if kind == 'odometry':
         return a.odometry(t, covariance, position_xyz=np.array(v[:3]), quat_xyzw=np.array(v[3:7]),
-                          twist_covariance=covariance, twist_speed=v[0], **when)
+                          twist_covariance=covariance, **when)
     if kind == 'odometry_noise':
-        return a.odometry(t, covariance, twist_covariance=covariance, twist_speed=v[0])
+        return a.odometry(t, covariance, twist_covariance=covariance)
     if kind == 'range':
         return range_sample('A', 'L1', t, v[0], variance=v[1], rx_rssi=v[2],
                             first_path_rssi=v[3], **when)

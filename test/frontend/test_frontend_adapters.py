@@ -9,7 +9,7 @@ import pytest
 from frontend_world import Robot, config, drive, graph_of, ns
 
 from sparser_ros.config import ConfigError, SparserConfig
-from sparser_ros.frontend import Frontend, Inputs, RangeSample, Refused
+from sparser_ros.frontend import Frontend, Inputs, Refused
 from sparser_ros.frontend.decode import Datum, earth_fixed
 
 RECEIVED = 5_000_000_000
@@ -40,23 +40,6 @@ def decoded(found, topic, message, type_name=''):
     return list(found.match(topic, type_name).decode(message, RECEIVED))
 
 
-def test_known_topics_and_their_types():
-    found = Inputs(config(fixes={'topic': '/{robot}/gps'}))
-    assert {(r.topic, r.type, r.kind) for r in found.routes} == {
-        ('/A/odom', 'nav_msgs/msg/Odometry', 'odometry'),
-        ('/B/odom', 'nav_msgs/msg/Odometry', 'odometry'),
-        ('/A/gps', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
-        ('/B/gps', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
-        ('initialpose', 'geometry_msgs/msg/PoseWithCovarianceStamped', 'fixes'),
-        ('/uwb/ranges', 'sparser_ros/msg/UwbRange', 'ranges'),
-        ('/loop_closures', 'sparser_ros/msg/LoopClosure', 'closures'),
-        ('/landmark_sightings', 'sparser_ros/msg/LandmarkSighting', 'sightings'),
-        ('/tf_static', 'tf2_msgs/msg/TFMessage', 'frames')}
-    assert not found.has_patterns
-    assert found.match('/uwb/other') is None
-    assert found.match('uwb/ranges').kind == 'ranges'
-
-
 def test_pair_topics():
     found = inputs(topic=r'/uwb/tof/n_(?P<source>\d+)/n_(?P<target>\d+)/distance',
                    adapter='pair_topic', radio_format='n{id}', scale=0.01)
@@ -74,15 +57,6 @@ def test_pair_topics():
     (beyond,) = decoded(found, topic, M(header=header(1.0), range=900.0, max_range=800.0))
     assert beyond == Refused('ranges', 'beyond_sensor')
     assert decoded(found, topic, M(text='?')) == [Refused('ranges', 'unreadable')]
-
-
-def test_a_name_format_for_each_end_of_a_pair_topic():
-    found = inputs(topic=r'/tag/(?P<source>\w+)/anchor/(?P<target>\w+)', adapter='pair_topic',
-                   source_format='tag{id}', target_format='0x{id:04x}')
-    (sample,) = decoded(found, '/tag/0/anchor/26968', M(data=2.0))
-    assert (sample.source, sample.target) == ('tag0', '0x6958')
-    (sample,) = decoded(found, '/tag/0/anchor/hall', M(data=2.0))
-    assert sample.target == '0xhall'
 
 
 def test_a_path_that_leads_nowhere_is_told_with_the_fields_that_there_are():
@@ -180,15 +154,6 @@ def test_fields_of_a_list():
     assert decoded(found, '/A/uwb', M(me=3)) == [Refused('ranges', 'unreadable')]
 
 
-def test_fields_of_one_message_with_the_robot_as_source():
-    found = inputs(
-        topic='/{robot}/uwb', adapter='fields', type='my_msgs/msg/Range',
-        fields={'target': 'id', 'range': 'd', 'variance': 'cov', 'los': 'los'})
-    (sample,) = decoded(found, '/B/uwb', M(header=header(1.5), id='0xA', d=4.0, cov=0.2, los=1))
-    assert (sample.source, sample.target) == ('B', '0xA')
-    assert (sample.variance, sample.los, sample.stamp_ns) == (0.2, 1, 1_500_000_000)
-
-
 def link_node(number, distance, role=1):
     return M(role=role, id=number, dis=distance, fp_rssi=-82.5, rx_rssi=-79.0)
 
@@ -268,29 +233,6 @@ def test_rtabmap_graphs():
     assert np.diag(sample.covariance) == pytest.approx([0.25] * 3 + [0.01] * 3)
     assert decoded(found, '/B/mapData', message) == []
     assert len(decoded(found, '/A/mapData', message)) == 1
-
-
-def test_unreadable_messages_are_counted_not_raised():
-    frontend = Frontend(config())
-    found = Inputs(frontend.config)
-    assert frontend.feed(found.match('/A/odom'), M(text='?'), RECEIVED) == 0
-    assert frontend.counters.odometry.dropped == {'unreadable': 1}
-    assert frontend.counters.odometry.balanced
-
-
-def test_uwb_range_and_loop_closure_messages():
-    found = Inputs(config())
-    (sample,) = decoded(found, '/uwb/ranges', M(
-        header=header(1.0, 'a'), source='A', target='L1', range=3.0, variance=math.nan,
-        first_path_rssi=-80.0, rx_rssi=-79.0, los=1))
-    assert isinstance(sample, RangeSample)
-    assert (sample.frame_id, sample.los, sample.range_m) == ('a', 1, 3.0)
-    (closure,) = decoded(found, '/loop_closures', M(
-        header=header(9.0), from_robot='A', from_stamp=time(1.0), to_robot='B',
-        to_stamp=time(2.0), relative_pose=M(pose=pose(), covariance=np.zeros(36)),
-        confidence=0.5, detector='mine'))
-    assert (closure.to_stamp_ns, closure.detector) == (2_000_000_000, 'mine')
-    assert closure.position_xyz.tolist() == [1.0, 2.0, 3.0]
 
 
 def satellite(latitude, longitude, altitude=0.0, status=0, kind=2):

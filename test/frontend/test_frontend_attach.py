@@ -9,7 +9,6 @@ from frontend_world import (
     drive,
     fix_sample,
     graph_of,
-    ns,
     range_sample,
     truth,
 )
@@ -154,22 +153,6 @@ def test_slant_ranges_are_reduced_to_the_plane():
     # r = sqrt(d^2 - h^2): sigma grows by d / r.
     assert graph.ranges.precision[flat] == pytest.approx([100 * (4.0 / 5.0) ** 2])
     assert frontend.counters.ranges.dropped == {'shorter_than_height_difference': 1}
-
-
-def test_late_data_attach_to_keyframes_whose_odometry_is_long_pruned():
-    frontend = Frontend(config(odometry={'history_s': 2.0}, keyframes={'distance_m': 0.2}))
-    robots = [Robot('A', 2, 1), Robot('B', 2, 2)]
-    drive(frontend, robots, 400.0)
-    assert len(frontend._tracks[0].stamps) < 1100
-    graph = graph_of(frontend, flush=False)
-    a, b = robots
-    frontend.add(range_sample(
-        'A', 'B', 7.13, np.linalg.norm(a.pose(7.13)[1] - b.pose(7.13)[1])))
-    graph = graph_of(frontend, graph=graph)
-    assert len(graph.ranges) == 1
-    assert np.abs(graph.poses.stamp_ns[graph.ranges.source] - ns(7.13)).max() < 3e8
-    # Between keyframes the motion is as straight here as between messages.
-    assert np.abs(range_residuals(graph, truth(graph, robots))).max() < 1e-9
 
 
 def test_ranges_wait_for_odometry_and_time_out_in_data_time():

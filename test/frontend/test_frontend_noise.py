@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 from frontend_world import Robot, config, graph_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sparser_ros.frontend import Frontend
-from sparser_ros.frontend.motion import geometry, wrap
+from sparser_ros.frontend.motion import geometry
 from sparser_ros.frontend.noise import fault, noise_model
 from sparser_ros.linalg.rotations import matrix_to_rotvec, rotvec_to_matrix
 
@@ -55,25 +53,6 @@ def test_motions_agree_with_matrices(dimension):
                                                     + u * second[:-1, -1])
             assert middle[:-1, :-1] @ middle[:-1, :-1].T == pytest.approx(np.eye(dimension))
         assert matrix(space, space.interpolate(a, b, 1.0)) == pytest.approx(second)
-
-
-def test_interpolation_in_space_turns_at_a_constant_rate():
-    rng, space = np.random.default_rng(1), geometry(3)
-    a, b = random_pose(rng, 3), random_pose(rng, 3)
-    first, second = matrix(space, a)[:3, :3], matrix(space, b)[:3, :3]
-    axis = matrix_to_rotvec(first.T @ second)
-    for u in (-0.4, 0.25, 0.9, 1.2):
-        middle = matrix(space, space.interpolate(a, b, u))[:3, :3]
-        assert middle == pytest.approx(first @ rotvec_to_matrix(u * axis))
-    assert space.interpolate(a, a, 0.4) == pytest.approx(a)
-
-
-@settings(deadline=None)
-@given(st.floats(-50, 50))
-def test_wrapped_angles(angle):
-    wrapped = wrap(angle)
-    assert -np.pi <= wrapped <= np.pi
-    assert np.exp(1j * wrapped) == pytest.approx(np.exp(1j * angle), abs=1e-9)
 
 
 @pytest.mark.parametrize('dimension', DIMENSIONS)
@@ -159,12 +138,6 @@ def test_faults_of_covariances(dimension):
     assert fault(tilted, dimension) == 'not_finite'
 
 
-def test_the_plane_looks_at_x_y_and_yaw_only():
-    flat = np.diag([1.0, 1.0, 0.0, -1.0, np.nan, 1.0])
-    assert fault(flat, 2) == ''
-    assert fault(flat, 3) == 'not_finite'
-
-
 @pytest.mark.parametrize('dimension', DIMENSIONS)
 def test_increments_between_sparse_keyframes_add_up(dimension):
     """A standing robot: covariances of increments simply add."""
@@ -247,14 +220,3 @@ def test_keyframe_selection(options, count):
     for k in range(21):
         frontend.add(robot.odometry(k * 0.1))
     assert graph_of(frontend).n_poses == count
-
-
-def test_keyframes_by_distance_and_angle():
-    robot = Robot('A', 2, 1)
-    for name, per_second in (('distance_m', np.linalg.norm(robot.velocity)),
-                             ('angle_rad', robot.rate)):
-        none = {'distance_m': float('inf'), 'angle_rad': float('inf'), 'time_s': float('inf')}
-        frontend = Frontend(config(keyframes={**none, name: per_second * 0.299}))
-        for k in range(31):
-            frontend.add(robot.odometry(k * 0.1))
-        assert np.diff(graph_of(frontend).poses.stamp_ns).tolist() == [300_000_000] * 10

@@ -39,13 +39,6 @@ def test_a_direction_that_comes_after_its_other_left_is_not_counted_again():
     assert frontend.counters.ranges.merged == 1
 
 
-def test_ranges_of_one_direction_are_distinct_however_close():
-    frontend = prepared()
-    for k in range(5):
-        frontend.add(range_sample('A', 'B', 0.5 + 0.003 * k, 3.0))
-    assert len(graph_of(frontend).ranges) == 5
-
-
 def test_two_exchanges_within_the_window_merge_pairwise():
     frontend = prepared()
     for k in range(4):

@@ -1,7 +1,6 @@
 """Odometry that is not aligned with gravity, altimeters that do not measure and IMUs that are
 turned are noticed."""
 
-import dataclasses
 
 import numpy as np
 import pytest
@@ -79,31 +78,6 @@ def test_a_frozen_altimeter_is_named_and_its_readings_refused():
     assert 'altimeter_frozen' in kinds(frontend)
     assert 'odometry_tilted' not in kinds(frontend)
     assert frontend.counters.heights.dropped['frozen'] > 50
-
-
-def test_a_beam_to_the_ground_tells_the_same():
-    laser = {'topic': '/{robot}/laser', 'type': 'sensor_msgs/msg/Range', 'measures': 'ground'}
-    run = SimulationConfig(robots=1, dimension=3, minutes=1.5)
-    assert dataclasses.replace(run, no_altimeter=True).gravity
-    config = SparserConfig.from_mapping({
-        'dimension': 3, 'robots': ['A'], 'heights': {'inputs': {'laser': laser}}})
-    for turn, told in (((0.0, 0.0, 0.0), False), ((0.4, 0.0, 0.0), True)):
-        simulated, frontend = Simulation(run), Frontend(config)
-        track = simulated.tracks[0]
-        frame = rotvec_to_matrix(np.array([turn]))[0]
-        quat = matrix_to_quat(frame @ track.rotation)
-        for k, stamp in enumerate(track.stamp_ns.tolist()):
-            frontend.add(OdometrySample(
-                'A', stamp, stamp, frame @ track.translation[k], quat[k], UNKNOWN, UNKNOWN))
-            if k % 3 == 0:
-                # Down along the body's own axis to the ground.
-                beam = track.true_translation[k, 2] / track.true_rotation[k, 2, 2]
-                frontend.add(HeightSample('A', 'laser', stamp, stamp, float(beam)))
-            if k % 50 == 49:
-                frontend.take()
-        frontend.take(flush=True)
-        assert ('odometry_tilted' in kinds(frontend)) == told
-        assert 'altimeter_frozen' not in kinds(frontend)
 
 
 @pytest.mark.parametrize('turn', [

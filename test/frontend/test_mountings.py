@@ -17,8 +17,8 @@ from frontend_world import (
     truth,
 )
 
-from sparser_ros.frontend import FrameSample, Inputs
-from sparser_ros.frontend.frames import Mountings, StaticFrames
+from sparser_ros.frontend import FrameSample
+from sparser_ros.frontend.frames import StaticFrames
 from sparser_ros.graph import squared_residuals
 from sparser_ros.linalg.rotations import matrix_to_quat, quat_to_matrix, rotvec_to_matrix
 
@@ -61,14 +61,6 @@ def test_keyframes_are_those_of_the_base(dimension, mounted):
     newest = [frontend.latest_odometry('A') for frontend in (plain, sensed)]
     assert np.allclose(newest[0][2], newest[1][2])
     assert not sensed.warnings and not sensed.counters.odometry.warnings
-
-
-def test_robots_without_a_sensor_pose_are_left_alone():
-    mountings = Mountings(
-        config(odometry={'sensor_poses': {'A': MOUNTED, 'B': []}}), StaticFrames())
-    assert mountings.known('A', 'camera') and not mountings.known('B', 'camera')
-    assert mountings.base('B', 'camera', [1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 1.0]) == (
-        (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
 
 
 def frame(parent, child, values):
@@ -132,15 +124,6 @@ def test_without_them_the_sensor_counts_as_the_base_for_good():
     assert np.allclose(frontend.latest_odometry('A')[2], body.odometry(0.2).position_xyz[:2])
 
 
-def test_they_are_not_used_where_the_configuration_says_so():
-    body = Robot('A', 2, 4)
-    frontend = Frontend(config(**{'frames.static_topic': ''}))
-    for step in range(3):
-        frontend.add(by_sensor(body.odometry(step / 10), MOUNTED))
-    assert frontend.latest_odometry('A') is not None
-    assert all(route.kind != 'frames' for route in Inputs(frontend.config).routes)
-
-
 @pytest.mark.parametrize(('changes', 'reason'), [
     ({'child': ''}, 'no_frame'), ({'child': 'a'}, 'own_parent'),
     ({'position_xyz': np.array([np.nan, 0.0, 0.0])}, 'not_finite'),
@@ -162,16 +145,6 @@ def test_a_frame_that_moves_far_is_believed_at_the_second_message():
     assert not frontend.add(far) and frontend.add(far) and not frontend.add(near)
     assert frontend.frames.between('A/base_link', 'tag')[0] == far.position_xyz[0]
     assert frontend.counters.frames.dropped == {'unconfirmed': 3}
-
-
-def test_a_ring_of_frames_ends():
-    frontend = Frontend(config())
-    for parent, child in (('a', 'b'), ('b', 'c'), ('c', 'a'), ('b', 'leaf'), ('leaf', 'twig')):
-        assert frontend.add(frame(parent, child, HALF))
-        frontend.frames.between('twig', 'a')
-    for pair in (('a', 'c'), ('twig', 'a'), ('c', 'leaf')):
-        assert np.all(np.isfinite(frontend.frames.between(*pair)))
-    assert frontend.frames.between('a', 'nowhere') is None
 
 
 def test_frames_are_joined_and_cut_by_every_transform():

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sparser_ros.frontend import Frontend
+from sparser_ros.frontend.odometry import STEP_SLACK_M
 
 CASES = [(dimension, seed) for dimension in (2, 3) for seed in (1, 2)]
 
@@ -257,6 +258,5 @@ def test_whatever_jumps_each_segment_is_smooth_and_all_is_counted(draw, dimensio
     assert np.all(np.isfinite(edges.translation))
     # Whatever is believed, no robot is faster than the configuration allows.
     seconds = (graph.poses.stamp_ns[edges.j] - graph.poses.stamp_ns[edges.i]) * 1e-9
-    options = config().odometry
-    most = seconds * (options.max_speed_m_per_s + options.step_slack_m / 0.1)
+    most = seconds * (config().odometry.max_speed_m_per_s + STEP_SLACK_M / 0.1)
     assert np.all(np.linalg.norm(edges.translation, axis=1) <= most + 1e-6)

@@ -149,42 +149,6 @@ def test_a_tag_on_a_beacon_is_the_landmark_that_ranges_are_to():
     assert graph.ranges.target.tolist() == graph.sightings.point.tolist() == [~0]
 
 
-def test_the_order_of_topics_within_the_window_does_not_matter():
-    """Sightings of two cameras, the messages of the second 0.15 s behind those of the first."""
-    graphs = []
-    for late in (0.0, 0.15):
-        robots = [Robot(name, 2, seed) for seed, name in enumerate('AB')]
-        frontend = Frontend(config(**{'sightings.new_landmark_sightings': 1}))
-        events = [(0.1 * k, body.odometry(0.1 * k)) for k in range(100) for body in robots]
-        for k in range(30):
-            tag, body = ('17', '18')[k % 2], robots[k % 2]
-            one = sighting_sample(body, 0.5 + 0.3 * k, tag, TAGS[tag])
-            events.append((0.5 + 0.3 * k + late * (k % 2), one))
-        graph = None
-        for _, sample in sorted(events, key=lambda event: event[0]):
-            frontend.add(sample)
-            graph = graph_of(frontend, flush=False, graph=graph)
-        graphs.append(graph_of(frontend, graph=graph))
-    one, other = graphs
-    assert one.landmarks.names == other.landmarks.names
-    for column in ('i', 'point', 'translation', 'stamp_ns'):
-        np.testing.assert_array_equal(
-            getattr(one.sightings, column), getattr(other.sightings, column))
-
-
-def test_a_flood_leaves_every_robot_its_share():
-    frontend, robots = world(**{
-        'sightings.min_interval_s': 0.0, 'sightings.max_total_rate_hz': 20.0})
-    for k in range(1000):
-        frontend.add(sighting_sample(robots[0], 2.0 + 0.001 * k, '17', TAGS['17']))
-    for k in range(5):
-        frontend.add(sighting_sample(robots[1], 2.1 + 0.1 * k, '18', TAGS['18']))
-    graph = graph_of(frontend)
-    by_robot = np.bincount(graph.poses.robot[graph.sightings.i])
-    assert by_robot[1] == 5 and 15 <= by_robot[0] <= 40
-    assert any(f.kind == 'sighting_flood' for f in frontend.findings)
-
-
 class Stamped:
     """A `geometry_msgs` message by its field names."""
 
@@ -236,10 +200,3 @@ def test_topics_of_single_landmarks(kind, topic):
 def test_what_is_no_configuration_is_named(values, words):
     with pytest.raises(ConfigError, match=words):
         SparserConfig.from_mapping({'robots': ['A', 'B'], **values})
-
-
-def test_a_message_of_another_type_is_counted():
-    frontend, _ = world()
-    route = Inputs(frontend.config).match('/landmark_sightings')
-    assert frontend.feed(route, Stamped(nothing=1), 5) == 0
-    assert frontend.counters.sightings.dropped == {'unreadable': 1}

@@ -59,14 +59,6 @@ def test_what_comes_after_a_thinning_is_exact(dimension):
         assert np.max(squares, initial=0.0) < 1e-10, name
 
 
-def test_numbers_of_keyframes_have_no_gaps():
-    frontend, robots = setting(2)
-    graph, _ = run(frontend, robots, 60.0)
-    for robot in range(2):
-        own = graph.poses.index[graph.poses.robot == robot]
-        assert own.tolist() == list(range(len(own)))
-
-
 def test_a_closure_attaches_to_the_nearer_keyframe_of_a_thinned_stretch():
     frontend, robots = setting(2)
     graph, _ = run(frontend, robots, 120.0)
@@ -77,22 +69,6 @@ def test_a_closure_attaches_to_the_nearer_keyframe_of_a_thinned_stretch():
     graph = graph_of(frontend, graph=graph)
     table = graph.relative_poses.take(~graph.relative_poses.odometry)
     assert graph.poses.stamp_ns[table.i[0]] == stamps[gap + 1]
-
-
-def test_nothing_is_thinned_where_that_is_switched_off():
-    frontend, robots = setting(2, most=0)
-    graph, _ = run(frontend, robots, 60.0)
-    assert frontend.thinnings == 0 and graph.n_poses == 120
-
-
-def test_a_reset_begins_to_count_anew():
-    frontend, robots = setting(2)
-    run(frontend, robots, 60.0)
-    assert frontend.thinnings
-    frontend.reset()
-    assert frontend.thinnings == 0
-    graph, sizes = run(frontend, robots, 60.0)
-    assert max(sizes) <= 44 and graph.validate()
 
 
 def test_a_thinning_of_twenty_thousand_keyframes_fits_into_a_callback():
