@@ -19,6 +19,7 @@ ROLES = ('node', 'anchor', 'tag', 'console', 'master', 'slave', 'monitor')
 """Of LinkTrack."""
 ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
 NO_COVARIANCE = np.zeros((6, 6))
+NO_PATH = (AttributeError, IndexError, TypeError)
 KIMERA_CLOSURE = 1
 RTABMAP_CLOSURES = (1, 2, 3, 4)
 """Global, local in space, local in time, by the user."""
@@ -89,7 +90,7 @@ class Fields:
         if 'list' in self._paths:
             try:
                 elements = list(self._paths['list'](msg))
-            except (AttributeError, IndexError, TypeError):
+            except NO_PATH:
                 yield Refused('ranges', 'unreadable',
                               f'fields.list: {self._paths["list"].fault(msg)}')
                 return
@@ -98,26 +99,26 @@ class Fields:
                 yield Refused('ranges', 'no_name')
                 continue
             # Numbers of numpy have fields of their own, such as `data`.
+            one = _plain(element)
             try:
-                yield self._sample(_plain(element), entry, msg, received_ns)
-            except (AttributeError, IndexError, TypeError, ValueError, OverflowError) as error:
-                detail = self._fault(element, entry, msg) or str(error)
-                yield Refused('ranges', 'unreadable', detail)
+                values = {name: self._value(path, one, entry, msg)
+                          for name, path in self._paths.items() if name != 'list'}
+                yield self._sample(values, one, entry, msg, received_ns)
+            except (*NO_PATH, ValueError, OverflowError) as error:
+                yield Refused('ranges', 'unreadable', self._fault(one, entry, msg) or str(error))
 
     def _fault(self, element: Any, entry: int, msg: Any) -> str:
         """The first path that leads nowhere, in words; '' = all of them lead to something."""
-        for name in self._paths:
-            if name != 'list':
-                try:
-                    self._value(name, element, entry, msg)
-                except (AttributeError, IndexError, TypeError):
-                    return f'fields.{name}: {self._paths[name].fault(element)}'
+        for name, path in self._paths.items():
+            try:
+                if name != 'list':
+                    self._value(path, element, entry, msg)
+            except NO_PATH:
+                return f'fields.{name}: {path.fault(element)}'
         return ''
 
-    def _value(self, name: str, element: Any, entry: int, msg: Any, default: Any = None) -> Any:
-        path = self._paths.get(name)
-        if path is None:
-            return default
+    @staticmethod
+    def _value(path: FieldPath, element: Any, entry: int, msg: Any) -> Any:
         if path.steps and isinstance(element, (int, float, str)):
             return path(msg, entry)
         try:
@@ -127,33 +128,29 @@ class Fields:
                 raise
             return path(msg, entry)
 
-    def _sample(self, element: Any, entry: int, msg: Any, received_ns: int) -> RangeSample:
-        def value(name: str, default: Any = None) -> Any:
-            return self._value(name, element, entry, msg, default)
-
-        variance = float(value('variance', NAN)) * self._scale**2
-        if 'sigma' in self._paths:
-            variance = (float(value('sigma')) * self._scale) ** 2
-        los = int(value('los', 0))
-        if 'nlos' in self._paths:
-            los = 2 if value('nlos') else 1
-        source = self._source if 'source' not in self._paths else radio_name(
-            self._source_format, _plain(value('source')))
+    def _sample(
+        self, values: dict[str, Any], element: Any, entry: int, msg: Any, received_ns: int
+    ) -> RangeSample:
+        variance = float(values.get('variance', NAN)) * self._scale**2
+        if 'sigma' in values:
+            variance = (float(values['sigma']) * self._scale) ** 2
+        los = int(values.get('los', 0))
+        if 'nlos' in values:
+            los = 2 if values['nlos'] else 1
+        source = radio_name(self._source_format, _plain(values['source'])) \
+            if 'source' in values else self._source
         target = self._targets[entry] if self._targets else radio_name(
-            self._target_format, _plain(value('target')))
+            self._target_format, _plain(values['target']))
+        when = values.get('stamp')
+        if when is None:
+            stamp_ns = header_stamp(element) or header_stamp(msg)
+        elif hasattr(when, 'nanosec'):
+            stamp_ns = stamp(when)
+        else:  # integers count nanoseconds, floats seconds
+            stamp_ns = when if isinstance(when, int) else round(float(when) * 1e9)
         return RangeSample(
-            source, target, self._stamp(element, entry, msg), received_ns,
-            float(value('range')) * self._scale, variance, '',
-            float(value('first_path_rssi', NAN)), float(value('rx_rssi', NAN)), los)
-
-    def _stamp(self, element: Any, entry: int, msg: Any) -> int:
-        if 'stamp' in self._paths:
-            value = self._value('stamp', element, entry, msg)
-            if hasattr(value, 'nanosec'):
-                return stamp(value)
-            # Integers count nanoseconds, floats seconds.
-            return value if isinstance(value, int) else round(float(value) * 1e9)
-        return header_stamp(element) or header_stamp(msg)
+            source, target, stamp_ns, received_ns, float(values['range']) * self._scale, variance,
+            '', float(values.get('first_path_rssi', NAN)), float(values.get('rx_rssi', NAN)), los)
 
 
 def _plain(value: Any) -> Any:
