@@ -181,17 +181,6 @@ def test_a_replay_that_does_not_go_with_its_configuration():
         replay(SAMPLES / 'two_robots.mcap', 'none.yaml')
 
 
-def test_representations_are_short():
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
-        solved = solve(one_range())
-    assert repr(solved.graph) == '<Graph one: 2D, 3 poses, 2 m, 1 robot, 1 landmark, 1 range>'
-    assert repr(solved) == ('<SolvedGraph: converged, 1 undetermined part, '
-                            '2D, 3 poses, 2 m, 1 robot, 1 landmark, 1 range>')
-    for one in (solved.estimate, solved.result):
-        assert len(repr(one)) < 150
-
-
 def test_help_shows_the_public_functions():
     text = pydoc.plain(pydoc.render_doc(sparser_ros))
     for name in sparser_ros.__all__:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmark import (
-    arguments,
     datasets,
     gpu,
     incremental,
@@ -17,12 +16,10 @@ from benchmark import (
     paper,
     practitioner,
     scale,
-    stream,
     sweep,
     synthetic,
     table,
 )
-from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.cli.main import main as sparser
 from sparser_ros.config import ConfigError, SolverConfig
 from sparser_ros.graph import cost, estimate_of, range_residuals, squared_residuals
@@ -82,14 +79,6 @@ def test_noise_of_synthetic_graphs_is_as_stated(make, dimension):
     assert cost(again, estimate_of(again)) == cost(graph, estimate_of(graph))
 
 
-def test_synthetic_pose_graphs_close_loops_where_the_walk_returns():
-    graph = synthetic.pose_graph(3000, closures=1.0)
-    loops = graph.relative_poses.take(~graph.relative_poses.odometry)
-    assert len(loops) > 300
-    at = graph.poses.translation
-    assert np.array_equal(at[loops.i], at[loops.j])
-
-
 def test_paper_protocol(data: Path, tmp_path: Path):
     out = tmp_path / 'out'
     assert paper.main(['--data', str(data), '--seeds', '2', '--out', str(out)]) == 0
@@ -147,10 +136,6 @@ def test_sweep(tmp_path: Path):
     assert (tmp_path / 'sweep_speedup.png').stat().st_size > 1000
 
 
-def test_exponent_of_a_power_law():
-    assert scale.exponent([(10, 2.0), (100, 20.0), (1000, 200.0)]) == pytest.approx(1.0)
-
-
 def test_online(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     report = tmp_path / 'report.json'
     report.write_text(json.dumps({
@@ -178,20 +163,6 @@ def test_live_updates(data: Path, tmp_path: Path):
     assert int(synthetic_rows[0]['followed'].split('/')[0]) > 10
 
 
-@pytest.mark.parametrize('make', [synthetic.pose_graph, synthetic.range_graph])
-def test_a_stream_holds_the_graph(make):
-    graph = make(300, seed=3)
-    increments = stream.increments_of(graph, 7)
-    whole = GraphStore(graph.dimension)
-    for one in increments:
-        assert whole.add(one)
-    found = whole.graph.validate()
-    values = stream.estimate_of_increments(graph, estimate_of(graph), increments)
-    assert len(found.ranges) == len(graph.ranges)
-    assert len(found.relative_poses) == len(graph.relative_poses)
-    assert cost(found, values) == pytest.approx(cost(graph, estimate_of(graph)), rel=1e-12)
-
-
 def test_sparser_bench_runs_a_table_and_refuses_an_unknown_one(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -213,26 +184,6 @@ def test_a_job_that_takes_too_long_is_ended(data: Path):
     figures = isolated.run({
         'kind': 'solve', 'graph': str(data / 'g2o/lattice.g2o'), 'seeds': [0]}, 0.01)
     assert 'no result within' in figures['error']
-
-
-def test_figures_of_an_external_solver_are_read_from_its_output(tmp_path: Path):
-    graph = tmp_path / 'x.g2o'
-    graph.touch()
-    echo = f'other={sys.executable} -c "print(\'cost 3.5 in 7 ms\')" {{graph}}'
-    solver = arguments.ExternalSolver.parse(echo).reading(r'in ([\d.]+)', r'cost ([\d.]+)')
-    run = solver.run(graph, 0, 30)
-    assert (run['wall_s'], run['cost']) == (7.0, 3.5)
-    failing = arguments.ExternalSolver('f', f'{sys.executable} -c "raise SystemExit(4)" {{graph}}')
-    assert 'exit code 4' in failing.run(graph, 0, 30)['error']
-    missing = arguments.ExternalSolver('m', '/no/such/program {graph}')
-    assert 'no such program' in missing.run(graph, 0, 30)['error']
-
-
-def test_cells_and_means():
-    assert table.shown(float('nan')) == '–'
-    assert table.shown(0.123456) == '0.123'
-    assert table.shown(13511.0) == '13511'
-    assert table.geometric_mean([0.5, 2.0, float('nan')]) == pytest.approx(1.0)
 
 
 def test_commands_name_nothing_of_this_machine():
@@ -259,19 +210,6 @@ def test_gpu_beside_cpu(data: Path, tmp_path: Path) -> None:
         assert row['final_cost'] < 1e-6
 
 
-def test_gpu_figures_are_not_invented(data: Path, tmp_path: Path) -> None:
-    """Without a device the column says so."""
-    device = gpu.gpu()[1]
-    if device is not None:
-        pytest.skip(f'there is a device: {device}')
-    assert gpu.main(['--sets', '--spheres', '--lattices', '100', '--repeats', '1',
-                     '--out', str(tmp_path)]) == 0
-    rows = json.loads((tmp_path / 'gpu.json').read_text())['rows']
-    assert {row['gpu_s'] for row in rows} == {gpu.NOT_MEASURED}
-    assert {row['ratio'] for row in rows} == {None}
-    assert not (tmp_path / 'gpu_checks.json').exists()
-
-
 def test_gpu_job_checks_the_kernels(
     emulated: DeviceArrays, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,8 +223,3 @@ def test_gpu_job_checks_the_kernels(
     assert max(checks[key] for key in ('cost', 'gradient', 'hessian', 'precondition')) < 1e-8
     assert checks['final_cost'] < 1e-6
     assert figures['gpu']['relaxation'] > 0
-
-
-def test_gpu_refuses_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match='nowhere'):
-        gpu.main(['--sets', '--graphs', 'nowhere.g2o', '--out', str(tmp_path)])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmark.geometry import figures, outcomes, upper_bound
+from benchmark.geometry import figures, outcomes
 from benchmark.geometry_world import field
 from sparser_ros.backend.observability.observability import observe
 from sparser_ros.backend.session.frame import frame_of
@@ -12,28 +12,6 @@ from sparser_ros.config import RobustConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Estimate, squared_residuals
 from sparser_ros.solver.robust import KERNELS, squared_threshold
-
-
-def test_the_bound_of_no_failure_is_the_rule_of_three():
-    assert upper_bound(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300))
-    assert upper_bound(0, 0) == 1.0
-    assert upper_bound(3, 300) > upper_bound(0, 300)
-
-
-@pytest.mark.parametrize('motion', ['straight', 'curved', 'standing'])
-def test_worlds_agree_with_their_truth(motion):
-    run = field(2, 2, motion, 1, seconds=30, outliers=0.1)
-    graph = run.graph.validate()
-    assert np.sum(graph.landmarks.fixed) == 2
-    points = run.truth.points
-    ends = graph.points(graph.ranges.source), graph.points(graph.ranges.target)
-    error = graph.ranges.distance_m - np.linalg.norm(points[ends[0]] - points[ends[1]], axis=1)
-    assert np.std(error[~run.false]) < 1.0
-    assert np.mean(error[run.false]) > 3.0
-    early = run.until(10)
-    early.graph.validate()
-    assert early.graph.n_poses == 22
-    assert len(early.false) == len(early.graph.ranges)
 
 
 def test_a_robot_among_known_beacons_is_located_and_right():

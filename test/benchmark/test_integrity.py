@@ -13,7 +13,6 @@ from benchmark.scenarios import (
     Draw,
     Scenario,
     samples_of,
-    scenario,
     with_odometry,
 )
 from sparser_ros.config.simulation_config import SimulationConfig
@@ -42,26 +41,11 @@ def test_a_fault_changes_data_or_configuration(fault: str):
     assert received == sorted(received)
 
 
-def test_a_scenario_is_repeatable():
-    one, other = (scenario('gross', 3, MINUTES).samples for _ in range(2))
-    assert [vars(a).keys() for a in one] == [vars(b).keys() for b in other]
-    ranges = [[s.range_m for s in each if hasattr(s, 'range_m')] for each in (one, other)]
-    assert ranges[0] == ranges[1] and ranges[0]
-
-
 def test_upper_bound_of_a_rate():
     """Without an event in h hours the 95 % bound is 3.0 / h (the rule of three)."""
     assert integrity.upper_rate(0, 10.0) == pytest.approx(0.29957, rel=1e-4)
     assert integrity.upper_rate(3, 10.0) > integrity.upper_rate(0, 10.0)
     assert integrity.upper_rate(0, 0.0) == float('inf')
-
-
-def test_a_clean_recording_is_judged():
-    outcome = integrity.judged('clean', 0, MINUTES)
-    run = scenario('clean', 0, MINUTES).run
-    assert outcome.seconds == pytest.approx(run.duration_s * len(run.robots))
-    assert 0 <= outcome.silent <= outcome.misleading <= outcome.located <= outcome.seconds
-    assert outcome.named is None
 
 
 def test_of_two_known_beacons_a_misplaced_one_that_looks_moved_leaves_nobody_located():

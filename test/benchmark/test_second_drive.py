@@ -1,24 +1,11 @@
 """A second drive is located in the map of the first: other paths, other noise, other starts."""
 
-import numpy as np
 
 from benchmark import second_drive
 from sparser_ros.config.simulation_config import SimulationConfig
-from sparser_ros.io.simulation import Simulation
 
 SCENE = {'robots': 2, 'beacons': 4, 'minutes': 0.8, 'odometry_rate': 4.0, 'range_rate': 8.0,
          'radius': 15.0, 'truth_rate': 0.0}
-
-
-def test_a_site_keeps_its_beacons_and_nothing_else():
-    first = Simulation(SimulationConfig(seed=0, **SCENE))
-    second = Simulation(SimulationConfig(seed=1, site=0, **SCENE))
-    alone = Simulation(SimulationConfig(seed=1, **SCENE))
-    assert np.array_equal(first.beacons, second.beacons)
-    assert not np.array_equal(alone.beacons, second.beacons)
-    assert np.array_equal(alone.tracks[0].true_translation, second.tracks[0].true_translation)
-    starts = [run.tracks[0].true_translation[0] for run in (first, second)]
-    assert np.linalg.norm(starts[1] - starts[0]) > 1.0
 
 
 def test_a_second_drive_is_right_in_the_frame_of_the_first_without_an_initial_pose():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rosbags.rosbag2 import StoragePlugin, Writer
 
 from sparser_ros.cli.main import main
 from sparser_ros.config.sparser import SparserConfig
@@ -14,7 +13,6 @@ from sparser_ros.frontend import Frontend, Inputs
 from sparser_ros.frontend.draft_config import draft
 from sparser_ros.io.bag import BagReader, SensorBagWriter
 from sparser_ros.io.bag_survey import TopicSurvey, survey
-from sparser_ros.io.messages import typestore
 
 ODOMETRY, RANGE = 'nav_msgs/msg/Odometry', 'sensor_msgs/msg/Range'
 
@@ -125,11 +123,6 @@ def test_long_ranges_are_no_centimetres_where_robots_drive_far(tmp_path, capsys)
     assert SparserConfig.from_yaml(tmp_path / 'c.yaml').ranges.max_m > 1000
 
 
-def test_a_bag_that_is_none(tmp_path, capsys):
-    assert main(['info', str(tmp_path / 'none')]) == 2
-    assert 'no such bag' in capsys.readouterr().err
-
-
 def test_a_graph(bag, tmp_path, capsys):
     assert main(['info', str(bag / 'g.pyfg')]) == 0
     shown = capsys.readouterr().out
@@ -164,13 +157,6 @@ def test_names_with_numbers_stay_whole():
     assert sorted(values['radios']) == ['n_1', 'n_2', 'n_3']
     assert any('Those that a robot carries need' in note for note in notes)
     SparserConfig.from_mapping(values)
-
-
-def test_an_empty_bag_is_named(tmp_path, capsys):
-    with Writer(tmp_path / 'bag', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
-        writer.add_connection('/A/odom', ODOMETRY, typestore=typestore())
-    assert main(['info', str(tmp_path / 'bag')]) == 3
-    assert 'has no messages' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('counts', ['topics', 'all'])

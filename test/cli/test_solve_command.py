@@ -171,13 +171,6 @@ def test_certificate_and_formulation_are_in_the_report(tmp_path, capsys, formula
     assert 'certified: this is the best possible map' in capsys.readouterr().out
 
 
-def test_without_certify_nothing_is_claimed(tmp_path):
-    path = ring_graph(tmp_path)
-    assert main(['solve', str(path), '--report', str(tmp_path / 'r.json')]) == 0
-    report = json.loads((tmp_path / 'r.json').read_text())
-    assert report['certified'] is None and report['suboptimality'] is None
-
-
 def test_covariances_are_printed_and_reported(tmp_path, field, capsys):
     report = tmp_path / 'r.json'
     assert main(['solve', str(field), '--seed', '1', '--covariance', '--report', str(report)]) == 0

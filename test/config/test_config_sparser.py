@@ -72,12 +72,6 @@ def test_both_forms_and_dotted_names(tmp_path):
     assert pickle.loads(pickle.dumps(configs[0])) == configs[0]
 
 
-def test_overrides_win(tmp_path):
-    path = tmp_path / 'a.yaml'
-    path.write_text('dimension: 2\n', encoding='utf-8')
-    assert SparserConfig.from_yaml(path, dimension=3).dimension == 3
-
-
 @pytest.mark.parametrize(('values', 'text'), [
     ({'dimension': 4}, 'dimension'),
     ({'robots': []}, 'robots'),
@@ -162,13 +156,3 @@ def test_what_a_position_may_be_uncertain_by_follows_from_limit_and_risk():
             'alert_limit_m': limit_m, 'integrity_risk': risk}}}).backend.observability
         # The length of a normal error in the plane is Rayleigh distributed.
         assert rayleigh.sf(limit_m, scale=accepted.position_sigma_m) == pytest.approx(risk)
-
-
-def test_a_missing_file_is_an_error_of_ours(tmp_path):
-    with pytest.raises(ConfigError, match='cannot be read'):
-        SparserConfig.from_yaml(tmp_path / 'none.yaml')
-
-
-def test_an_empty_file_gives_the_defaults(tmp_path):
-    (tmp_path / 'empty.yaml').write_text('', encoding='utf-8')
-    assert SparserConfig.from_yaml(tmp_path / 'empty.yaml') == SparserConfig()

@@ -183,10 +183,3 @@ def test_only_own_results_are_emptied(tmp_path):
     (precious / 'old.tum').touch()
     (precious / 'folder').mkdir()
     assert list(demo.emptied(precious).iterdir()) == []
-
-
-def test_default_results_are_always_emptied(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'out').mkdir()
-    (tmp_path / 'out' / 'stale.tum').touch()
-    assert list(demo.emptied(None).iterdir()) == []

@@ -19,12 +19,6 @@ def test_data_wait_for_the_first_solution_that_contains_them():
     assert found['p95_full_size'] == pytest.approx(found['p95'], abs=0.1)
 
 
-def test_faster_time_shortens_the_wait_on_the_wall():
-    published = [(2.5 + 2 * k, 2.0 + 2 * k) for k in range(20)]
-    slow, fast = latencies(published, 1.0), latencies(published, 20.0)
-    assert fast['max'] == pytest.approx(slow['max'] / 20, abs=1e-3)
-
-
 def test_the_last_fifth_of_the_data_is_the_full_size():
     published = [(k + (0.1 if k < 90 else 5.0), float(k)) for k in range(100)]
     found = latencies(published, 1.0)

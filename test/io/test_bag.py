@@ -96,11 +96,6 @@ def test_only_bags_are_overwritten(tmp_path):
         BagWriter(tmp_path / 'home', overwrite=True)
 
 
-def test_mcap_file_needs_mcap(tmp_path):
-    with pytest.raises(FormatError, match='needs the storage mcap'):
-        BagWriter(tmp_path / 'bag.mcap', 'sqlite3')
-
-
 def test_no_bag(tmp_path):
     with pytest.raises(FormatError, match='no such bag'):
         BagReader(tmp_path / 'none')

@@ -88,11 +88,6 @@ def test_what_is_no_text_or_no_file_is_not_waited_for(tmp_path):
             beacon_file.read(name, 2)
 
 
-def test_a_missing_map_is_named(tmp_path):
-    with pytest.raises(FormatError, match='nowhere'):
-        beacon_file.read(tmp_path / 'nowhere', 2)
-
-
 def test_no_damaged_byte_is_taken_over(tmp_path):
     """Every byte in turn: refused with the file's name, or read as it was saved."""
     beacon_file.write(tmp_path, [

@@ -71,11 +71,3 @@ def test_scene_is_solved_from_random_starts(seed):
     assert result.stats.certified
     assert result.stats.cost_final <= cost(graph, truth)
     assert aligned_errors(result.estimate.points, truth.points).mean() < 0.2
-
-
-def test_scene_sees_every_point_twice_from_cameras_with_three_points():
-    graph = scene(20, 100, seed=3)
-    see = graph.sightings
-    assert np.bincount(~see.point).min() >= 2
-    assert np.bincount(see.i).min() >= 3
-    assert np.all(see.translation[:, 2] > 0)

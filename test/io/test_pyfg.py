@@ -86,15 +86,12 @@ def test_every_plane_record(tmp_path):
     np.testing.assert_array_equal(graph.sightings.point, [~0])
     np.testing.assert_allclose(graph.sightings.tau, [5])
     np.testing.assert_allclose(graph.ranges.precision, [4, 0.25])
+    # A range without time takes that of its pose.
+    np.testing.assert_array_equal(graph.ranges.stamp_ns, [1_500_000_000, 7_000_000_000])
     np.testing.assert_allclose(graph.pose_priors.kappa, [2])
     np.testing.assert_allclose(graph.pose_priors.tau, [50])
     np.testing.assert_array_equal(graph.point_priors.point, [~0])
     np.testing.assert_array_equal(graph.point_priors.stamp_ns, [1665936917 * 10**9])
-
-
-def test_range_without_time_takes_the_poses(tmp_path):
-    graph = pyfg.read(write(tmp_path, SMALL))
-    np.testing.assert_array_equal(graph.ranges.stamp_ns, [1_500_000_000, 7_000_000_000])
 
 
 def test_odometry_written_backwards(tmp_path):
@@ -213,11 +210,6 @@ def test_files_that_are_no_graph(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(FormatError, match=message):
         pyfg.read(path)
-
-
-def test_missing_file(tmp_path):
-    with pytest.raises(FormatError, match='cannot be read'):
-        pyfg.read(tmp_path / 'none.pyfg')
 
 
 @settings(max_examples=40, deadline=None)

@@ -46,13 +46,6 @@ def test_thin_lines_keep_the_colours_of_their_robots(tmp_path):
         assert tuple(int(colour[k:k + 2], 16) for k in (1, 3, 5)) in shown
 
 
-def test_of_many_frames_an_even_choice_is_drawn(tmp_path):
-    path = tmp_path / 'map.gif'
-    animation.save(path, growing(3 * animation.MOST_FRAMES))
-    with Image.open(path) as picture:
-        assert picture.n_frames == animation.MOST_FRAMES
-
-
 def test_without_a_located_robot_there_is_nothing_to_draw(tmp_path):
     with pytest.raises(SparserError, match='no robot was ever located'):
         animation.save(tmp_path / 'map.gif', growing(1))

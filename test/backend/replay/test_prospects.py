@@ -5,7 +5,6 @@ import pytest
 from backend_world import World, graph_of
 
 from sparser_ros.backend.replay.prospects import (
-    _changes,
     _joint,
     prospects,
     tied_part,
@@ -90,16 +89,6 @@ def test_more_measurements_are_no_loss(dimension):
     assert all(share >= before - 0.05 for share in shares.values()), (before, shares)
     assert max(shares.values()) > before
     assert ('the vertical and an altimeter (0.1 m)' in shares) == (dimension == 3)
-
-
-def test_changes_are_graphs_that_can_be_solved():
-    graph, arguments = of(world(dimension=3))
-    for words, change in _changes(graph).items():
-        other, place = change(graph, arguments[1])
-        other.validate()
-        assert len(place.landmarks) == other.n_landmarks, words
-        more = {name: len(table) for name, table in other.tables().items()}
-        assert all(more[name] >= len(table) for name, table in graph.tables().items())
 
 
 def test_estimates_of_placed_robots_are_within_the_limit():
