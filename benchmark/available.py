@@ -24,7 +24,6 @@ import yaml
 from scipy.stats import chi2
 
 from sparser_ros.array_types import Array
-from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config import ConfigError
 from sparser_ros.config.solver_config import SolverConfig
@@ -32,12 +31,11 @@ from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.io.graph_bag import pose_stamps
-from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.linalg.rotations import align
 from sparser_ros.solver.solve import solve
 
 from .datasets import directory
-from .stream import increments_of
+from .stream import played
 from .table import Table, run_main
 
 SETS: dict[str, tuple[float, bool]] = {
@@ -81,15 +79,12 @@ def play(graph: Graph, reference: Array, config: SparserConfig, ticks: int) -> T
     order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
     truth, robot = reference[order], graph.poses.robot[order]
     stamps = pose_stamps(graph)[order]
-    session, tally, begun = Session(config), Tally(), False
+    tally, begun = Tally(), False
     limit, d = config.backend.observability.alert_limit_m, graph.dimension
-    with single_threaded_blas():
-        for increment in increments_of(graph, ticks):
-            session.add(increment)
-            solution = session.solve()
-            begun = begun or len(increment.ranges) > 0 or len(increment.sightings) > 0
-            if begun:
-                _count(tally, solution, graph, truth, robot, stamps, limit, d)
+    for increment, solution in played(graph, config, ticks):
+        begun = begun or len(increment.ranges) > 0 or len(increment.sightings) > 0
+        if begun:
+            _count(tally, solution, graph, truth, robot, stamps, limit, d)
     return tally
 
 

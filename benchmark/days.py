@@ -201,9 +201,8 @@ def accuracy(run: Simulation, pipeline: Pipeline) -> dict[str, Any]:
     for robot in located:
         rows = pipeline.keyframes.rows(robot, len(solution.estimate.translation))
         stamp = pipeline.keyframes.stamps_ns(rows)
-        motion = run.motions[run.robots.index(robot)]
         estimate.append(solution.estimate.translation[rows])
-        true.append(motion.poses((stamp - START_NS) / SECOND)[1])
+        true.append(run.positions(robot, stamp))
         stamps.append(stamp)
     if not located:
         return {'located': 0}

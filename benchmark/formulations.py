@@ -100,17 +100,23 @@ def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
         'free': graph.n_poses + graph.n_landmarks, 'runs': {},
     }
     for formulation in FORMULATIONS:
-        runs = [
-            one(graph, replace(
-                loose, formulation=formulation, seed=seed, target_cost=target,
-                time_limit_s=args.timeout))
-            for seed in range(args.seeds)]
-        row['runs'][formulation] = runs
-        reached = [run for run in runs if run['reached']]
-        if len(reached) == len(runs):
+        runs = row['runs'][formulation] = raced(
+            graph, replace(loose, target_cost=target, time_limit_s=args.timeout), formulation,
+            args.seeds)
+        if all(run['reached'] for run in runs):
             seconds = median([run['cpu_s'] for run in runs])
             row[formulation] = f'{seconds:.3g} ({median([r["iterations"] for r in runs]):.0f})'
     return row
+
+
+def raced(graph: Graph, config: SolverConfig, formulation: str, seeds: int) -> list[dict[str, Any]]:
+    """Figures of a solve with each seed, up to the first that does not reach its target."""
+    runs: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        runs.append(one(graph, replace(config, formulation=formulation, seed=seed)))
+        if not runs[-1]['reached']:
+            break
+    return runs
 
 
 def one(graph: Graph, config: SolverConfig) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def paths_of(made: Scenario, solution: Solution, robot: Index, stamps: Index
             continue
         number = made.run.robots.index(item.robot)
         own = np.flatnonzero(robot[:count] == number)
-        truth = made.run.motions[number].poses((stamps[own] - START_NS) / SECOND)[1]
+        truth = made.run.positions(item.robot, stamps[own])
         rows[item.robot] = (solution.estimate.translation[own], truth)
     return rows
 

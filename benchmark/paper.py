@@ -25,18 +25,17 @@ def main(argv: list[str] | None = None) -> int:
     made = arguments.parser('paper', __doc__ or '', seeds=5, timeout_s=300)
     arguments.add_external(made)
     args = made.parse_args(argv)
-    peers = arguments.externals(args)
     table = Table('paper', 'Paper protocol: random rank-5 start to 1 % of the best relaxed cost', {
         'set': 'set', 'seconds': 'wall s', 'cpu_s': 'CPU s', 'first_s': 'first solve s',
         'cg_steps': 'CG steps', 'reached': 'reached',
-        **{peer.name: f'{peer.name} s' for peer in peers},
+        **{name: f'{name} s' for name, _ in args.external},
         'peer_s': 'SE-Sync / CORA s (earlier)', 'ratio': 'CPU ratio',
     }, args.out)
     for dataset in chosen(args.sets):
         row = measured(dataset, directory(args.data), args)
-        for peer in peers:
-            row[peer.name] = peer.median_seconds(
-                directory(args.data) / dataset.file, args.seeds, args.timeout)
+        for name, command in args.external:
+            row[name] = arguments.external_seconds(
+                command, directory(args.data) / dataset.file, args.seeds, args.timeout)
         table.add(row)
     ratios = [row['ratio'] for row in table.rows if 'ratio' in row]
     table.note(

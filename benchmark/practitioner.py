@@ -46,13 +46,12 @@ def main(argv: list[str] | None = None) -> int:
     made.add_argument('--no-gtsam', action='store_true')
     arguments.add_external(made)
     args = made.parse_args(argv)
-    peers = arguments.externals(args)
     table = Table('practitioner', 'Practitioner: measurements in memory to a finished trajectory', {
         'set': 'set', 'seconds': 'wall s', 'cpu_s': 'CPU s', 'worst_s': 'worst wall s',
         'first_s': 'first solve s', 'reached': 'reached', 'cost': 'median cost',
         'gtsam_s': 'GTSAM wall s', 'gtsam_cpu_s': 'GTSAM CPU s', 'gtsam': 'GTSAM by',
         'ratio': 'CPU ratio',
-        **{peer.name: f'{peer.name} s' for peer in peers},
+        **{name: f'{name} s' for name, _ in args.external},
         'earlier_s': 'best peer s (earlier)',
     }, args.out)
     for dataset in chosen(args.sets):
@@ -61,8 +60,8 @@ def main(argv: list[str] | None = None) -> int:
         if not args.no_gtsam:
             compared = gtsam(dataset, path, args)
             row.update(best_of(compared, row))
-        for peer in peers:
-            row[peer.name] = peer.median_seconds(path, args.seeds, args.timeout)
+        for name, command in args.external:
+            row[name] = arguments.external_seconds(command, path, args.seeds, args.timeout)
         table.add(row)
     ratios = [row['ratio'] for row in table.rows if 'ratio' in row]
     table.note(

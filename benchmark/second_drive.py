@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from sparser_ros.array_types import Array
 from sparser_ros.backend.replay.replay import Replay
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.solution import located_part
+from sparser_ros.backend.session.solution import Solution, located_part
 from sparser_ros.config import SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig
@@ -67,57 +65,43 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Drive:
-    """Where a drive's map has what, and where that is in truth."""
-
-    found: Array
-    """(n, d): keyframes of located robots."""
-    true: Array
-    found_beacons: Array
-    """(m, d)"""
-    true_beacons: Array
-    located: int
-    """Robots, at the end."""
-    after_s: float
-    """Data until all of them were located; nan = never."""
-
-
-def pair(config: SimulationConfig) -> tuple[Simulation, Simulation]:
-    """A first drive, and a second one whose seed is OTHER_SEED higher."""
-    return Simulation(config), Simulation(dataclasses.replace(
-        config, seed=config.seed + OTHER_SEED, site=config.seed))
-
-
 def measured(config: SimulationConfig) -> Row:
-    """Cells of a first drive and a second one, through front-end and back-end."""
-    first, second = pair(config)
+    """Cells of a first drive and a second one, through front-end and back-end.
+
+    Errors of the second one are in the frame of the first one's map.
+    """
+    first = Simulation(config)
+    second = Simulation(dataclasses.replace(
+        config, seed=config.seed + OTHER_SEED, site=config.seed))
     mapped = driven(first, SparserConfig.from_mapping(simulation.node_config(first)))
-    if mapped.solution is None:
-        raise SolverError('nothing was solved')
     with tempfile.TemporaryDirectory() as folder:
         plain = SparserConfig.from_mapping({
             **simulation.node_config(second), 'node': {'save_directory': folder}})
-        path = saving.save(plain, mapped.graph, mapped.solution)
+        path = saving.save(plain, mapped.graph, solution_of(mapped))
         again = driven(second, saving.with_beacons(plain, path))
-    return compared(drive_of(first, mapped), drive_of(second, again))
-
-
-def compared(first: Drive, second: Drive) -> Row:
-    """Errors of the second drive in the frame of the first one's map, where both have a place."""
-    if not len(first.found):
+    graph, estimate = located_part(mapped.graph, solution_of(mapped))
+    if not graph.n_poses:
         return {'beacons': 0, 'located': 0}
-    true = np.concatenate([first.true, first.true_beacons])
-    found = np.concatenate([first.found, first.found_beacons])
-    rotation, translation = align(true, found)
-    row = {'beacons': len(first.found_beacons), 'located': second.located,
-           'first_m': rmse(aligned_errors(found, true)[:len(first.found)])}
-    if not len(second.found):
+    true = np.concatenate(first.truth_of(graph))
+    rotation, translation = align(true, estimate.points)
+    row = {'beacons': graph.n_landmarks,
+           'first_m': rmse(aligned_errors(estimate.points, true)[:graph.n_poses])}
+    graph, estimate = located_part(again.graph, solution_of(again))
+    row['located'] = len(np.unique(graph.poses.robot))
+    if not graph.n_poses:
         return row
-    error = np.linalg.norm(second.found - second.true @ rotation.T - translation, axis=1)
+    true, _ = second.truth_of(graph)
+    error = np.linalg.norm(estimate.translation - true @ rotation.T - translation, axis=1)
     return {
-        **row, 'after_s': second.after_s, 'second_m': rmse(error), 'most_m': float(error.max()),
-        'own_m': rmse(aligned_errors(second.found, second.true))}
+        **row, 'after_s': located_after(again), 'second_m': rmse(error),
+        'most_m': float(error.max()), 'own_m': rmse(aligned_errors(estimate.translation, true))}
+
+
+def solution_of(state: Replay) -> Solution:
+    """SolverError where nothing was solved."""
+    if state.solution is None:
+        raise SolverError('nothing was solved')
+    return state.solution
 
 
 def driven(run: Simulation, config: SparserConfig) -> Replay:
@@ -132,30 +116,6 @@ def driven(run: Simulation, config: SparserConfig) -> Replay:
     state.solve(run.duration_s, flush=True)
     state.solve(run.duration_s, flush=True, full=True)
     return state
-
-
-def drive_of(run: Simulation, state: Replay) -> Drive:
-    """What a replay has located; SolverError where it solved nothing."""
-    if state.solution is None:
-        raise SolverError('nothing was solved')
-    graph, estimate = located_part(state.graph, state.solution)
-    true = np.empty((graph.n_poses, graph.dimension))
-    for number, name in enumerate(graph.robots):
-        rows = graph.poses.robot == number
-        true[rows] = place(run, name, (graph.poses.stamp_ns[rows] - START_NS) / SECOND)
-    return Drive(
-        estimate.translation, true, estimate.landmarks, beacons(run, graph.landmarks.names),
-        len(np.unique(graph.poses.robot)), located_after(state))
-
-
-def place(run: Simulation, robot: str, seconds: Array) -> Array:
-    """(n, d): true positions of a robot."""
-    return run.motions[run.robots.index(robot)].poses(seconds)[1]
-
-
-def beacons(run: Simulation, names: Iterable[str]) -> Array:
-    """(m, d): true positions of beacons."""
-    return run.beacons[[run.beacon_names.index(name) for name in names]]
 
 
 def located_after(state: Replay) -> float:

@@ -14,18 +14,16 @@ from scipy.special import betaincinv
 
 from sparser_ros.array_types import Array, Index
 from sparser_ros.backend.session.scene import datum_of, relative_to
-from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, Solution
 from sparser_ros.config.solver_config import LiveSolverConfig
 from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import Graph
 from sparser_ros.io import graph_file
 from sparser_ros.io.graph_bag import pose_stamps
-from sparser_ros.linalg.process import single_threaded_blas
 from sparser_ros.linalg.rotations import align
 from sparser_ros.plot.figure import COLOURS, FAINT, REJECTED, figure
 
-from .stream import increments_of
+from . import stream
 from .table import Table
 
 REGIONS = {
@@ -141,12 +139,10 @@ def played(path: Path, ticks: int) -> Array:
         dimension=graph.dimension, robots=list(graph.robots), solver=LiveSolverConfig())
     order = np.lexsort((graph.poses.robot, pose_stamps(graph)))
     truth, robot = graph.poses.translation[order], graph.poses.robot[order]
-    session, points, names = Session(config), [], []
-    with single_threaded_blas():
-        for increment in increments_of(graph, ticks):
-            session.add(increment)
-            names += increment.landmarks.names
-            points += _epochs(graph, session.solve(), truth, robot, names)
+    points, names = [], []
+    for increment, solution in stream.played(graph, config, ticks):
+        names += increment.landmarks.names
+        points += _epochs(graph, solution, truth, robot, names)
     return np.array(points).reshape(-1, 2)
 
 

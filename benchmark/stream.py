@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from sparser_ros.array_types import Array, Index
+from sparser_ros.backend.session.session import Session
+from sparser_ros.backend.session.solution import Solution
+from sparser_ros.config.sparser import SparserConfig
 from sparser_ros.graph import (
     MEASUREMENT_TYPES,
     Estimate,
@@ -15,6 +20,7 @@ from sparser_ros.graph import (
 )
 from sparser_ros.io.chain import compose
 from sparser_ros.io.graph_bag import pose_stamps
+from sparser_ros.linalg.process import single_threaded_blas
 
 _ENDS = {name: kind.table.endpoints() for name, kind in MEASUREMENT_TYPES.items()}
 
@@ -66,6 +72,17 @@ def increments_of(graph: Graph, ticks: int) -> list[Increment]:
                 np.where(fixed[:, None], graph.landmarks.position[marks], np.nan), fixed),
             newest_stamp_ns=int(np.max(stamps[rows], initial=0)), **tables))
     return made
+
+
+def played(
+    graph: Graph, config: SparserConfig, ticks: int
+) -> Iterator[tuple[Increment, Solution]]:
+    """The increments of a graph, and the solution after each, of tracker and auditor in turns."""
+    session = Session(config)
+    with single_threaded_blas():
+        for increment in increments_of(graph, ticks):
+            session.add(increment)
+            yield increment, session.solve()
 
 
 def estimate_of_increments(

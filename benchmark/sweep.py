@@ -25,7 +25,7 @@ from sparser_ros.solver.formulations import FORMULATIONS, Dense
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
 
-from .formulations import EXCESS_SHARE, RANK, one
+from .formulations import EXCESS_SHARE, RANK, raced
 from .table import Table, median, run_main
 
 OURS = 'schur'
@@ -87,14 +87,9 @@ def measured(graph: Graph, names: list[str], args: argparse.Namespace) -> dict[s
         raise SolverError(f'no solution of the sphere of {graph.n_poses} poses')
     row: dict[str, Any] = {'best': best, 'runs': {}, 'figures': {}}
     for name in names:
-        runs: list[dict[str, Any]] = []
-        for seed in range(args.seeds):
-            runs.append(one(graph, replace(
-                loose, formulation=name, seed=seed, target_cost=(1 + EXCESS_SHARE) * best,
-                time_limit_s=args.timeout)))
-            if not runs[-1]['reached']:
-                break
-        row['runs'][name] = runs
+        runs = row['runs'][name] = raced(
+            graph, replace(loose, target_cost=(1 + EXCESS_SHARE) * best,
+                           time_limit_s=args.timeout), name, args.seeds)
         if all(run['reached'] for run in runs):
             found = {key: median([run[key] for run in runs])
                      for key in ('cpu_s', 'iterations', 'cg_steps')}

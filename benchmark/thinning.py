@@ -76,13 +76,7 @@ def measured(run: Simulation, count: int, args: argparse.Namespace) -> Row:
     seconds = time.perf_counter() - begin
     if estimate is None:
         raise SolverError(f'no map of {graph}')
-    stamp = graph.poses.stamp_ns
-    true = np.empty_like(estimate.translation)
-    for number, motion in enumerate(run.motions):
-        rows = graph.poses.robot == number
-        true[rows] = motion.poses((stamp[rows] - START_NS) / SECOND)[1]
-    beacons = run.beacons[[run.beacon_names.index(name) for name in graph.landmarks.names]]
-    reference = np.concatenate([true, beacons])
+    stamp, reference = graph.poses.stamp_ns, np.concatenate(run.truth_of(graph))
     rotation, translation = align(estimate.points, reference, mirror=True)
     error = np.linalg.norm(estimate.points @ rotation.T + translation - reference, axis=1)
     n = graph.n_poses

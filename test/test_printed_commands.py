@@ -18,7 +18,7 @@ PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs' / 'tutorials').glob('*.md'))
 BLOCK = re.compile(r'```(sh|python|yaml)\n(.*?)```', re.DOTALL)
 COMMAND = re.compile(r'^(?:\./dev/run )?sparser (.*)$')
 DATA = '$SPARSER_DATA'
-OUTPUTS = ('-o', '--output', '--report', '--plot', '--plots', '--tum', '--run', '--graph',
+OUTPUTS = ('-o', '--output', '--report', '--plot', '--tum', '--run', '--graph',
            '--residuals')
 NOT_RUN = (
     (r'\./dev/test\b', 'runs all tests, this one among them'),

@@ -65,8 +65,6 @@ def add_calibrate(subparsers: argparse._SubParsersAction) -> None:
         'write the parameters that the node reads, on top of --config or of the draft'))
     add_force(parser)
     add_report(parser)
-    parser.add_argument('--plots', action=Writes, kind=Kind.FOLDER, metavar='DIR',
-                        help='draw a picture of each pair')
     add_config_options(
         parser.add_argument_group('calibration of radios'), CalibrationConfig, OPTIONS)
     parser.set_defaults(run=run)
@@ -99,20 +97,14 @@ def run(args: argparse.Namespace) -> int:
         print(f'  {either_words(choice.robot, choice.late_s, choice.axis, choice.error_m)}')
     if args.output:
         _write_settings(args.output, config, values, radios, places.antennas)
-    written: list[Path] = []
-    if args.report:
-        written += write_report(args, {
-            'dataset': args.data.stem, **calibration_fields(radios),
-            'clocks': [asdict(row) for row in places.clocks if row.determined],
-            'lever_arms': [asdict(row) | {
-                'determined': row.determined, 'significant': row.significant(SIGNIFICANT),
-                'doubt': doubt(row.error_m)}
-                for row in places.antennas],
-            'antennas_or_clocks': [asdict(row) for row in either]})
-    if args.plots:
-        _draw(args.plots, radios)
-        written.append(args.plots)
-    show_written(written)
+    show_written(write_report(args, {
+        'dataset': args.data.stem, **calibration_fields(radios),
+        'clocks': [asdict(row) for row in places.clocks if row.determined],
+        'lever_arms': [asdict(row) | {
+            'determined': row.determined, 'significant': row.significant(SIGNIFICANT),
+            'doubt': doubt(row.error_m)}
+            for row in places.antennas],
+        'antennas_or_clocks': [asdict(row) for row in either]}))
     return SOLVED
 
 
@@ -180,27 +172,6 @@ def _write_settings(
     near = [row.name for row in radio_rows(radios) if radios.applied and not row.significant]
     if near:
         print(f'  not significant (within its standard deviation): bias_m of {", ".join(near)}')
-
-
-def _draw(folder: Path, radios: SelfCalibration) -> None:
-    """One picture of each pair."""
-    from ..backend.calibrate.results import BLOCKED_BELOW
-    from ..graph import range_residuals
-    from ..io.tum import safe_name
-    from ..plot.figure import save_pair
-
-    low, high, number = radios.ends.pairs
-    weights = radios.weights.get('ranges', np.ones(len(number)))
-    before = -range_residuals(radios.measured, radios.estimate)
-    after = -range_residuals(radios.graph, radios.estimate)
-    for pair, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        rows = number == pair
-        first, second = radios.ends.names[a], radios.ends.names[b]
-        save_pair(
-            folder / f'{safe_name(first)}_{safe_name(second)}.png',
-            f'ranges between {first} and {second} ({np.sum(rows)})',
-            radios.graph.ranges.distance_m[rows], radios.ends.seconds[rows], before[rows],
-            after[rows], weights[rows] < BLOCKED_BELOW)
 
 
 def add_calibration_options(parser: argparse.ArgumentParser) -> None:

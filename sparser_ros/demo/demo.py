@@ -27,8 +27,9 @@ from ..config.backend_config import AuditConfig
 from .processes import Child, isolated_environment
 
 if TYPE_CHECKING:
+    from ..plot.animation import MapFrame
     from .demo_data import DemoInput
-    from .observers import MapFilm, Monitor
+    from .observers import Monitor
 
 START_TIMEOUT_S = 60.0
 """Longest wait for the first status of the node."""
@@ -84,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run(args: argparse.Namespace, scratch: Path) -> int:
     """Prepare, play, wait, save, report."""
     from . import demo_data
-    from .observers import MapFilm, Monitor
+    from .observers import Monitor
 
     begin = time.monotonic()
     say('preparing the data')
@@ -104,9 +105,7 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
     with contextlib.ExitStack() as stack:
         monitor = stack.enter_context(contextlib.closing(Monitor(
             odom_frame=data.odom_frame, robots=data.parameters['robots'],
-            dimension=data.parameters.get('dimension', 2))))
-        film = stack.enter_context(contextlib.closing(
-            MapFilm(data.parameters['robots']))) if args.animation else None
+            dimension=data.parameters.get('dimension', 2), film=args.animation)))
         node = stack.enter_context(Child(node_command, out / 'node.log', environment))
         await_node(monitor, node)
         say(f'playing {data.name} at {rate:g} times real time')
@@ -122,8 +121,8 @@ def run(args: argparse.Namespace, scratch: Path) -> int:
                                      time.monotonic() - begin, rate, cores)
         report['node_exit_code'] = node_exit
         report['log_lines'] = demo_data.log_lines(out / 'node.log')
-    if film is not None:
-        draw_animation(film, out / 'map.gif', data)
+    if args.animation:
+        draw_animation(monitor.seen.frames, out / 'map.gif', data)
     (out / 'report.json').write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
     if saved is not None:
         shutil.copytree(saved, out, dirs_exist_ok=True)
@@ -236,13 +235,13 @@ def save(monitor: Monitor) -> Path | None:
     return Path(folder)
 
 
-def draw_animation(film: MapFilm, target: Path, data: DemoInput) -> None:
+def draw_animation(frames: list[MapFrame], target: Path, data: DemoInput) -> None:
     """Draw what was watched; a line instead where no robot was ever located."""
     from ..plot import animation
 
     say(f'drawing {target}')
     try:
-        animation.save(target, film.frames, title=data.name)
+        animation.save(target, frames, title=data.name)
     except SparserError as error:
         say(str(error))
 

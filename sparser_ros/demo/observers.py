@@ -36,36 +36,6 @@ LEAST_STEP_S = 0.1
 """Of data, between two frames of a map; of those that come faster the newest stays."""
 
 
-class Listener:
-    """A ROS node that is spun in a context and a thread of its own.
-
-    `node` is for subscriptions and clients; nothing is heard before `start`.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._context = Context()
-        rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
-        self.node = rclpy.create_node(name, context=self._context, enable_rosout=False)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-
-    def start(self) -> None:
-        """Call back from now on, in the thread."""
-        self._thread.start()
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._executor.shutdown(timeout_sec=2.0)
-        rclpy.try_shutdown(context=self._context)
-        self._thread.join(2.0)
-        self.node.destroy_node()
-
-
 @dataclass
 class TransformRecord:
     """Transforms received for one frame."""
@@ -94,6 +64,9 @@ class Observation:
     last_clock_steady_s: float = 0.0
     clock_count: int = 0
     availability: Availability = field(default_factory=Availability)
+    frames: list[MapFrame] = field(default_factory=list)
+    """The map as it grew, where it is filmed."""
+    film_begin_s: float = 0.0
 
     @property
     def settled(self) -> bool:
@@ -112,36 +85,58 @@ class Observation:
         return dict(zip(self.status.robot_names, self.status.robot_states, strict=True))
 
 
-class Monitor(Listener):
-    """Subscribes to what one sparser node publishes about its state; calls its services."""
+class Monitor:
+    """Hears what one sparser node publishes, in a context and a thread of its own; calls services.
+
+    With `film`, frames of the map are kept as it grows.
+    """
 
     def __init__(
         self, node_name: str = '/sparser', *, odom_frame: str = '{robot}/odom',
-        robots: Sequence[str] = (), dimension: int = 2,
+        robots: Sequence[str] = (), dimension: int = 2, film: bool = False,
     ) -> None:
-        super().__init__('sparser_monitor')
+        self._context = Context()
+        rclpy.init(args=['--ros-args', '--log-level', 'error'], context=self._context)
+        self._node = rclpy.create_node(
+            'sparser_monitor', context=self._context, enable_rosout=False)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
         self._odom_frame = odom_frame
         self._dimension = dimension
         self._name = node_name
+        self._film = film
         self.seen = Observation()
+        self._paths: dict[str, bytes] = {}
+        self._poses: dict[str, PoseWithCovarianceStamped] = {}
+        self._beacons: dict[str, Array] = {}
+        subscribe = self._node.create_subscription
         for kind, topic, callback, profile in (
             (TFMessage, '/tf', self._on_transforms, TRANSFORMS),
             (SolverStatus, f'{node_name}/status', self._on_status, STATUS),
             (DiagnosticArray, '/diagnostics', self._on_diagnostics, STATUS),
             (Clock, '/clock', self._on_clock, STATUS),
+            *([(MarkerArray, f'{node_name}/beacons', self._on_beacons, LATCHED)] if film else []),
         ):
-            self.node.create_subscription(kind, topic, callback, profile)
-        self._paths: dict[str, bytes] = {}
-        self._poses: dict[str, PoseWithCovarianceStamped] = {}
+            subscribe(kind, topic, callback, profile)
         for robot in robots:
             token = topic_token(robot)
-            self.node.create_subscription(
-                PoseWithCovarianceStamped, f'{node_name}/pose/{token}',
-                partial(self._poses.__setitem__, robot), STATUS)
-            self.node.create_subscription(
-                Path, f'{node_name}/path/{token}', partial(self._paths.__setitem__, robot),
-                LATCHED, raw=True)
-        self.start()
+            subscribe(PoseWithCovarianceStamped, f'{node_name}/pose/{token}',
+                      partial(self._poses.__setitem__, robot), STATUS)
+            subscribe(Path, f'{node_name}/path/{token}', partial(self._paths.__setitem__, robot),
+                      LATCHED, raw=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._executor.shutdown(timeout_sec=2.0)
+        rclpy.try_shutdown(context=self._context)
+        self._thread.join(2.0)
+        self._node.destroy_node()
 
     def _draw(self, fixes: Mapping[str, int]) -> None:
         """Keep the newest paths and poses, which belong to the solution before."""
@@ -192,10 +187,30 @@ class Monitor(Listener):
                 # It has no transform: its gap ends.
                 record.last_steady_s = 0.0
         if message.keyframes:
+            now = stamp_ns(message.header.stamp) * 1e-9
             self.seen.availability.note(
-                stamp_ns(message.header.stamp) * 1e-9,
-                dict(zip(message.robot_names, map(int, message.robot_fix), strict=True)))
+                now, dict(zip(message.robot_names, map(int, message.robot_fix), strict=True)))
+            if self._film:
+                self._add_frame(now, dict(zip(
+                    message.robot_names, message.robot_states, strict=True)))
         self.seen.status = message
+
+    def _add_frame(self, now_s: float, states: Mapping[str, str]) -> None:
+        """A frame of the map; the last path of a robot that was withdrawn is still latched."""
+        frames = self.seen.frames
+        if len(frames) > 1 and frames[-1].seconds - frames[-2].seconds < LEAST_STEP_S:
+            # Not the newest one: after the data the clock stands, and the map does not.
+            frames.pop()
+        begin = self.seen.film_begin_s = self.seen.film_begin_s or now_s
+        frames.append(MapFrame(
+            now_s - begin, {robot: path_points(data)[1] for robot, data in self._paths.items()
+                            if states.get(robot) == 'located'}, self._beacons, states))
+
+    def _on_beacons(self, message: MarkerArray) -> None:
+        self._beacons = {
+            marker.text: np.array(_xyz(marker.pose.position)) for marker in message.markers
+            if marker.ns == 'beacons' and marker.type == Marker.SPHERE
+            and marker.action == Marker.ADD}
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -217,7 +232,7 @@ class Monitor(Listener):
 
     def call(self, service: str, timeout_s: float) -> Trigger.Response:
         """Call a Trigger service of the node; SparserError without an answer in `timeout_s`."""
-        client = self.node.create_client(Trigger, f'{self._name}/{service}')
+        client = self._node.create_client(Trigger, f'{self._name}/{service}')
         deadline = time.monotonic() + timeout_s
         try:
             if not client.wait_for_service(timeout_sec=timeout_s):
@@ -230,53 +245,7 @@ class Monitor(Listener):
             response: Any = future.result()
             return response
         finally:
-            self.node.destroy_client(client)
-
-
-class MapFilm(Listener):
-    """Frames of the map of one sparser node, from its paths, beacons and status."""
-
-    def __init__(self, robots: Sequence[str], node_name: str = '/sparser') -> None:
-        super().__init__('sparser_map_film')
-        self.frames: list[MapFrame] = []
-        self._paths: dict[str, Array] = {}
-        self._beacons: dict[str, Array] = {}
-        self._begin_s: float | None = None
-        subscribe = self.node.create_subscription
-        for robot in robots:
-            subscribe(
-                Path, f'{node_name}/path/{topic_token(robot)}',
-                partial(self._on_path, robot), LATCHED)
-        subscribe(MarkerArray, f'{node_name}/beacons', self._on_beacons, LATCHED)
-        subscribe(SolverStatus, f'{node_name}/status', self._on_status, STATUS)
-        self.start()
-
-    def _on_path(self, robot: str, message: Path) -> None:
-        self._paths[robot] = np.array(
-            [_xyz(pose.pose.position) for pose in message.poses]).reshape(-1, 3)
-
-    def _on_beacons(self, message: MarkerArray) -> None:
-        self._beacons = {
-            marker.text: np.array(_xyz(marker.pose.position)) for marker in message.markers
-            if marker.ns == 'beacons' and marker.type == Marker.SPHERE
-            and marker.action == Marker.ADD}
-
-    def _on_status(self, message: SolverStatus) -> None:
-        states = dict(zip(message.robot_names, message.robot_states, strict=True))
-        now = stamp_ns(message.header.stamp) * 1e-9
-        if not message.keyframes:
-            return
-        if self._begin_s is None:
-            self._begin_s = now
-        seconds = now - self._begin_s
-        if len(self.frames) > 1 and (
-                self.frames[-1].seconds - self.frames[-2].seconds < LEAST_STEP_S):
-            # Not the newest one: after the data the clock stands, and the map does not.
-            self.frames.pop()
-        # The last path of a robot that was withdrawn is still latched on its topic.
-        self.frames.append(MapFrame(
-            seconds, {robot: path for robot, path in self._paths.items()
-                      if states.get(robot) == 'located'}, self._beacons, states))
+            self._node.destroy_client(client)
 
 
 def _xyz(point: Any) -> tuple[float, float, float]:

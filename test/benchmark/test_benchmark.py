@@ -92,14 +92,14 @@ def test_paper_protocol(data: Path, tmp_path: Path):
 
 def test_practitioner_protocol_with_an_external_solver(data: Path, tmp_path: Path):
     out = tmp_path / 'out'
-    command = f'{sys.executable} -c "print(\'took 0.25 s\')" {{graph}}'
+    command = f'{sys.executable} -c "import time; time.sleep(0.2)" {{graph}}'
     assert practitioner.main([
         '--data', str(data), '--seeds', '2', '--range-seeds', '2', '--out', str(out),
-        '--no-gtsam', '--external', f'other={command}', '--external-seconds', r'took ([\d.]+)',
+        '--no-gtsam', '--external', f'other={command}',
     ]) == 0
     rows = json.loads((out / 'practitioner.json').read_text())['rows']
     assert [row['reached'] for row in rows] == ['2/2', '2/2']
-    assert [row['other'] for row in rows] == [0.25, 0.25]
+    assert all(0.2 < row['other'] < 20 for row in rows)
 
 
 @pytest.mark.parametrize(('name', 'start'), [('lattice', 'lago'), ('ranging', 'odometry')])

@@ -65,17 +65,6 @@ def test_biases_go_to_yaml_and_report(tmp_path, files, capsys, with_truth):
     assert len(report['pairs']) == 21
 
 
-def test_every_pair_has_a_picture(tmp_path, files):
-    _, _, world = files
-    graph = _with_places(world)
-    between = graph.ranges.target >= 0
-    pyfg.write(tmp_path / 'robots.pyfg', graph.replaced(ranges=graph.ranges.take(between)))
-    assert main(
-        ['calibrate', str(tmp_path / 'robots.pyfg'), '--plots', str(tmp_path / 'pairs')]) == 0
-    assert {p.name for p in (tmp_path / 'pairs').iterdir()} == {
-        'A_B.png', 'A_C.png', 'B_C.png'}
-
-
 def test_a_reference_of_another_graph_is_refused(tmp_path, files, capsys):
     measured, _, _ = files
     pyfg.write(tmp_path / 'other.pyfg', _with_places(radio_world(1, steps=20)))

@@ -83,7 +83,6 @@ WRONG = {
     'calibrate bag --config c.yaml -o c.yaml': '--force',
     'calibrate bag --config c.yaml -o bag': '--output: bag is a folder',
     'calibrate g.pyfg -o g.pyfg --force': '--output: expected a name ending in .yaml',
-    'calibrate g.pyfg --plots notes.txt': '--plots: notes.txt cannot be written',
     'calibrate g.pyfg --truth-sigma inf': '--truth-sigma: expected a positive length',
     'calibrate g.pyfg --bias-sigma nan': '--bias-sigma: must not be NaN',
     'simulate -o bag': '--output: bag exists already: name another, or replace it with --force',
