@@ -9,18 +9,8 @@ from .option import option, section
 
 @dataclass(frozen=True)
 class QosConfig:
-    """Queue depths; reliability and history can be overridden by `qos_overrides` as well."""
+    """Reliability of subscriptions; `qos_overrides` sets depths and history as well."""
 
-    odometry_depth: int = option(5000, 'queue of each odometry subscription', unit='messages',
-                                 lower=1, upper=1000000)
-    range_depth: int = option(10000, 'queue of each range subscription', unit='messages',
-                              lower=1, upper=1000000)
-    sighting_depth: int = option(10000, 'queue of each subscription to landmark sightings',
-                                 unit='messages', lower=1, upper=1000000)
-    closure_depth: int = option(1000, 'queue of each loop closure subscription',
-                                unit='messages', lower=1, upper=1000000)
-    fix_depth: int = option(100, 'queue of each position fix subscription', unit='messages',
-                            lower=1, upper=1000000)
     reliability: str = option(
         'auto',
         'of odometry, ranges and sightings: best_effort hears every publisher but may lose '
@@ -44,14 +34,6 @@ class PublishConfig:
         20000, 'longer paths are thinned evenly to this many poses, the newest kept',
         unit='poses', lower=2, upper=1000000, live=True,
     )
-    marker_max_ranges: int = option(
-        200, 'newest ranges, and sightings, drawn in ~/markers, more would hide the map; 0 = none',
-        lower=0, upper=100000, live=True,
-    )
-    marker_max_closures: int = option(
-        5000, 'newest loop closures drawn in ~/markers; 0 = none', lower=0, upper=100000,
-        live=True,
-    )
     marker_period_s: float = option(
         1.0, 'least time between two ~/markers', unit='s', lower=0.0, upper=3600.0, live=True,
     )
@@ -62,20 +44,6 @@ class PublishConfig:
     marker_share: float = option(
         0.01, 'least radius of a beacon in ~/markers, as a share of the extent of the map; 0 = '
         'always beacon_size_m', lower=0.0, upper=0.1, live=True)
-    pose_covariance: str = option(
-        'estimated', 'covariance in ~/pose/<robot> and ~/odometry/<robot>: that of the estimate '
-        '(infinite where it is not known), or the constants below',
-        choices=('estimated', 'configured'), live=True)
-    pose_sigma_m: float = option(
-        0.3, 'position noise stated there where `pose_covariance` is configured',
-        unit='m',
-        lower=0.0, upper=1e4, live=True,
-    )
-    pose_sigma_rad: float = option(
-        0.1, 'rotation noise stated there where `pose_covariance` is configured',
-        unit='rad',
-        lower=0.0, upper=10.0, live=True,
-    )
 
 
 @dataclass(frozen=True)
@@ -114,14 +82,6 @@ class NodeConfig:
         0.1, 'map -> odom is stamped this far ahead of now, so that consumers need not wait',
         unit='s', lower=0.0, upper=10.0, live=True,
     )
-    poll_rate_hz: float = option(
-        20.0, 'how often the node looks for a finished solution', unit='Hz',
-        lower=1.0, upper=200.0,
-    )
-    intake_period_s: float = option(
-        0.1, 'how often buffered data become keyframes and go to the solver', unit='s',
-        lower=0.005, upper=10.0,
-    )
     status_period_s: float = option(
         1.0, 'period of ~/status and /diagnostics', unit='s', lower=0.05, upper=60.0,
     )
@@ -137,23 +97,8 @@ class NodeConfig:
         10.0, 'warn about inputs silent for this long (wall time)', unit='s',
         lower=0.5, upper=3600.0, live=True,
     )
-    no_clock_warning_s: float = option(
-        5.0, 'warn when use_sim_time is set and /clock is silent for this long (wall time)',
-        unit='s', lower=0.5, upper=3600.0, live=True,
-    )
     reset_on_time_jump: bool = option(
         True, 'reset when the clock jumps back (a bag that starts over)', live=True,
-    )
-    time_jump_s: float = option(
-        1.0, 'least backward jump of the clock that counts as one', unit='s',
-        lower=0.001, upper=3600.0,
-    )
-    time_jump_messages: int = option(
-        3, 'so many /clock messages in a row must agree on a jump before it counts', lower=1,
-        upper=1000)
-    time_ahead_s: float = option(
-        60.0, 'a step of /clock ahead by this much is doubted until further messages agree; TF '
-        'pauses meanwhile', unit='s', lower=0.1, upper=1e6,
     )
     stale_after_s: float = option(
         5.0,

@@ -53,6 +53,8 @@ COLOURS: tuple[Color, ...] = (
     (0.80, 0.47, 0.65, 1.0), (0.0, 0.45, 0.70, 1.0), (0.84, 0.37, 0.0, 1.0),
     (0.94, 0.89, 0.26, 1.0))
 LABEL: Color = (1.0, 1.0, 1.0, 0.9)
+MOST_RANGES, MOST_CLOSURES = 200, 5000
+"""Newest ranges (and sightings) and closures that are drawn; more would hide the map."""
 FLOAT_ALPHA = 0.4
 """Opacity of robots that are not located."""
 MOST_ELLIPSE = 300.0
@@ -293,11 +295,11 @@ def measurement_lines(
     markers: list[Marker] = []
     for name, kind, ends, tables, total, most, color, width in (
         ('ranges', 'ranges', ('source', 'target'), handed.ranges, counts.ranges,
-         publish.marker_max_ranges, RANGE, size / 6),
+         MOST_RANGES, RANGE, size / 6),
         ('sightings', 'sightings', ('i', 'point'), handed.sightings, counts.sightings,
-         publish.marker_max_ranges, SIGHTING, size / 6),
+         MOST_RANGES, SIGHTING, size / 6),
         ('closures', 'relative_poses', ('i', 'j'), handed.closures, counts.closures,
-         publish.marker_max_closures, CLOSURE, size / 3),
+         MOST_CLOSURES, CLOSURE, size / 3),
     ):
         recent = newest(tables, most)
         if not recent:

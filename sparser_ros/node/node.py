@@ -31,6 +31,11 @@ from .watch import ClockGuard, ClockWatch, Watch
 
 KINDS = ('subscription', 'timer', 'service', 'publisher')
 """In the order in which they are destroyed: what may call comes before what is called."""
+INTAKE_PERIOD_S, POLL_PERIOD_S = 0.1, 0.05
+"""Between two hand-overs of buffered data to the solver, and two looks for its solution."""
+TIME_JUMP_NS, TIME_AHEAD_NS, TIME_JUMP_MESSAGES = 10**9, 60 * 10**9, 3
+"""Steps of /clock back, and ahead, that so many messages in a row must agree on before they count;
+TF pauses meanwhile."""
 SLOW_START_S = 8.0
 """From when a start is worth a word."""
 
@@ -109,7 +114,7 @@ class SparserNode(Node):
             self._status = StatusPublisher(
                 self, self.pipeline, self.inputs, self.outputs, self.alarms, self.times)
             self._timers_of(config)
-            self._follow_clock(config)
+            self._follow_clock()
         except BaseException:
             self._active.destroy()
             self._active = None
@@ -148,11 +153,9 @@ class SparserNode(Node):
         name = self.get_fully_qualified_name().strip('/').replace('/', '.')
         return Path(directory).expanduser() / name if directory else None
 
-    def _follow_clock(self, config: SparserConfig) -> None:
+    def _follow_clock(self) -> None:
         """Hear of every step of the clock: with `/clock`, of every message."""
-        node = config.node
-        self._clock_guard = ClockGuard(
-            int(node.time_jump_s * 1e9), int(node.time_ahead_s * 1e9), node.time_jump_messages)
+        self._clock_guard = ClockGuard(TIME_JUMP_NS, TIME_AHEAD_NS, TIME_JUMP_MESSAGES)
         self._clock_watch = ClockWatch(self, self._clock_guard)
         self._watch.clock = self._clock_watch.findings
         self._jump = self.get_clock().create_jump_callback(
@@ -168,8 +171,8 @@ class SparserNode(Node):
         self._solve_timer = None
         for name, period, callback in (
             ('tf', 1.0 / node.tf_rate_hz, self._broadcast),
-            ('intake', node.intake_period_s, self._intake),
-            ('poll', 1.0 / node.poll_rate_hz, self._poll),
+            ('intake', INTAKE_PERIOD_S, self._intake),
+            ('poll', POLL_PERIOD_S, self._poll),
             ('solve', node.solve_period_s, self.pipeline.request_solve),
             ('status', node.status_period_s, self._report),
             ('diagnostics', node.status_period_s, self._diagnose),

@@ -222,10 +222,6 @@ class Publishers:
 
     def _covariance(self, robot: str, position: Array) -> Array:
         """(6, 6) of a robot at `position` (3,)."""
-        publish = self._config.node.publish
-        if publish.pose_covariance == 'configured':
-            return np.diag(
-                [publish.pose_sigma_m ** 2] * 3 + [publish.pose_sigma_rad ** 2] * 3)
         keyframe = self._keyframe_xyz.get(robot, position)
         return message_covariance(self._covariances, robot, position - keyframe)
 

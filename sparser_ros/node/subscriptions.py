@@ -40,8 +40,9 @@ PATTERN_TYPES = {
 """What topics that are found by a regular expression usually are."""
 LATCHED = 'frames'
 """Kind of input that is published once, and kept for late subscribers."""
-STATIC_DEPTH = 100
-"""Every node that knows constant transforms publishes them in one message."""
+DEPTHS = {'odometry': 5000, 'ranges': 10_000, 'sightings': 10_000, 'closures': 1000, 'fixes': 100,
+          'heights': 100, 'attitudes': 100, LATCHED: 100}
+"""Messages that a queue of each kind holds: of a minute in which the node does not get to them."""
 PRECIOUS = ('closures', 'fixes', LATCHED)
 """Rare kinds of input: asked for reliably."""
 OPTIONAL = (*PRECIOUS, 'sightings')
@@ -236,7 +237,7 @@ class Subscriptions:
         item.subscription = node.create_subscription(
             message_type(item.route.type), item.topic,
             self.times.timed('data', functools.partial(self._arrived, item)),
-            input_profile(self._depth(kind), reliable=item.reliable, latched=item.latched),
+            input_profile(DEPTHS[kind], reliable=item.reliable, latched=item.latched),
             raw=True,
             event_callbacks=SubscriptionEventCallbacks(
                 incompatible_qos=self.times.timed(
@@ -244,13 +245,6 @@ class Subscriptions:
                 message_lost=self.times.timed('events', functools.partial(self._lost, item))),
             qos_overriding_options=QoSOverridingOptions(policies),
         )
-
-    def _depth(self, kind: str) -> int:
-        qos = self.config.node.qos
-        return {'odometry': qos.odometry_depth, 'ranges': qos.range_depth,
-                'sightings': qos.sighting_depth, 'closures': qos.closure_depth,
-                'fixes': qos.fix_depth, 'heights': qos.fix_depth, 'attitudes': qos.fix_depth,
-                LATCHED: STATIC_DEPTH}[kind]
 
     def _arrived(self, item: Input, data: bytes) -> None:
         """A message that the executor has fetched; all that wait are fetched with it.

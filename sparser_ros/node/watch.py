@@ -15,6 +15,8 @@ from .subscriptions import Subscriptions
 
 LEASE_S = 20.0
 """So long a node that was killed is still seen by the others."""
+NO_CLOCK_S = 5.0
+"""Silence of /clock (wall time) that is told where the node runs on it."""
 TIME_MISMATCH_S = 10.0
 """Offset of a topic's stamps from the node's clock that is reported; networks delay by less."""
 MOST_NAMED_TOPICS = 5
@@ -123,7 +125,7 @@ class Watch:
         if stamp != self._last_clock_ns:
             self._last_clock_ns, self._clock_moved = stamp, now
         since = now - self._clock_moved
-        if since <= self._pipeline.config.node.no_clock_warning_s:
+        if since <= NO_CLOCK_S:
             return []
         return [Finding(
             'clock', '/clock', f'use_sim_time is set, but /clock has stood still for {since:.0f} s',
