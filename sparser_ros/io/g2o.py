@@ -32,8 +32,6 @@ from ..graph import (
     Ranges,
     RelativePoses,
     Sightings,
-    concatenated,
-    empty,
 )
 from ..graph.graph import counted
 from . import atomic
@@ -172,14 +170,11 @@ class _G2oReader(GraphReader):
         with np.errstate(all='ignore'):  # weights of extreme information are judged afterwards
             graph = Graph(
                 d, robots, poses, landmarks,
-                relative_poses=self._relative_poses(poses),
-                sightings=concatenated([
-                    empty(Sightings, d), *map(self._sightings, self.some(SIGHTING[d]))]),
-                ranges=concatenated([empty(Ranges, d), *map(self._ranges, self.some(*RANGES))]),
-                pose_priors=concatenated([
-                    empty(PosePriors, d), *map(self._pose_priors, self.some(POSE_PRIOR[d]))]),
-                point_priors=concatenated([empty(PointPriors, d), *map(
-                    self._point_priors, self.some(*POINT_PRIORS[d]))]),
+                relative_poses=self._steps_and_closures(poses),
+                sightings=self.table(Sightings, self._sightings, SIGHTING[d]),
+                ranges=self.table(Ranges, self._ranges, *RANGES),
+                pose_priors=self.table(PosePriors, self._pose_priors, POSE_PRIOR[d]),
+                point_priors=self.table(PointPriors, self._point_priors, *POINT_PRIORS[d]),
                 name=self.path.stem,
                 remarks=tuple(self._remarks()),
             )
@@ -279,11 +274,10 @@ class _G2oReader(GraphReader):
 
     # -- measurements ------------------------------------------------------------------------
 
-    def _relative_poses(self, poses: Poses) -> RelativePoses:
+    def _steps_and_closures(self, poses: Poses) -> RelativePoses:
         """Steps between a robot's neighbours are odometry, in whichever direction."""
-        table = concatenated([empty(RelativePoses, self.dimension), *(
-            self.relative_poses(block, odometry='switch' not in block.fields)
-            for block in self.some(*RELATIVE[self.dimension]))])
+        table = self.table(RelativePoses, lambda block: self.relative_poses(
+            block, odometry='switch' not in block.fields), *RELATIVE[self.dimension])
         forward, back = steps(poses, np.arange(len(poses)), table.i, table.j)
         back &= table.odometry
         return turned(table.replaced(odometry=table.odometry & (forward | back)), back)

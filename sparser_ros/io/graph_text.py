@@ -7,23 +7,35 @@ covariance or information.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..array_types import Array, Index
 from ..config import FormatError, GraphError
-from ..graph import Graph, PointPriors, PosePriors, Ranges, RelativePoses, Sightings
+from ..graph import (
+    Graph,
+    PointPriors,
+    PosePriors,
+    Ranges,
+    RelativePoses,
+    Sightings,
+    concatenated,
+    empty,
+)
 from ..graph.precision import (
     kappa_from_covariance,
     rotation_variance,
     tau_from_covariance,
     translation_variance,
 )
+from ..graph.table import Table
 from ..linalg.rotations import angle_to_matrix, matrix_to_angle, matrix_to_quat, quat_to_matrix
 from .line_records import COMMENT, LARGEST, Block, Lines, read_lines
+
+T = TypeVar('T', bound=Table)
 
 
 class GraphReader(ABC):
@@ -65,6 +77,10 @@ class GraphReader(ABC):
     def some(self, *tags: str) -> list[Block]:
         """The records of the keywords that the file has."""
         return [self.blocks[tag] for tag in tags if tag in self.blocks]
+
+    def table(self, kind: type[T], read: Callable[[Block], T], *tags: str) -> T:
+        """One table of all records of some keywords."""
+        return concatenated([empty(kind, self.dimension), *map(read, self.some(*tags))])
 
     def ends(self, block: Block, number: int, kind: str = '') -> Index:
         """(k,) endpoints; `number` 0 or 1, `kind` pose, landmark or any."""

@@ -35,7 +35,6 @@ from ..graph import (
     Ranges,
     RelativePoses,
     Sightings,
-    concatenated,
     empty,
 )
 from . import atomic
@@ -142,16 +141,13 @@ class _PyfgReader(GraphReader):
             d, tuple(names['robots'].get(p, p) for p in self.prefixes), poses,
             Landmarks(tuple(names['landmarks'].get(n, n) for n in landmarks.names),
                       landmarks.position, landmarks.fixed),
-            relative_poses=self._relative_poses(poses),
-            sightings=concatenated([
-                empty(Sightings, d), *map(self.sightings, self.some(SIGHTING[d]))]),
-            ranges=concatenated([empty(Ranges, d), *(
-                self._ranges(block, poses) for block in self.some(RANGE, OFFSET_RANGE))]),
-            pose_priors=concatenated([
-                empty(PosePriors, d), *map(self.pose_priors, self.some(POSE[d] + PRIOR))]),
-            point_priors=concatenated([empty(PointPriors, d), *(
-                self.point_priors(block, 'landmark') for block in self.some(POINT[d] + PRIOR)), *(
-                self._fixes(block) for block in self.some(POSE[d] + POSITION))]),
+            relative_poses=self._steps_and_closures(poses),
+            sightings=self.table(Sightings, self.sightings, SIGHTING[d]),
+            ranges=self.table(
+                Ranges, lambda block: self._ranges(block, poses), RANGE, OFFSET_RANGE),
+            pose_priors=self.table(PosePriors, self.pose_priors, POSE[d] + PRIOR),
+            point_priors=self.table(
+                PointPriors, self._positions, POINT[d] + PRIOR, POSE[d] + POSITION),
             name=self.path.stem)
 
     def key(self, word: str) -> str:
@@ -213,12 +209,11 @@ class _PyfgReader(GraphReader):
             fixed[rows] = True
         return Landmarks(tuple(names), position, fixed)
 
-    def _relative_poses(self, poses: Poses) -> RelativePoses:
+    def _steps_and_closures(self, poses: Poses) -> RelativePoses:
         """Without a keyword that says it, a step between neighbours is odometry."""
         tag = RELATIVE[self.dimension]
-        table = concatenated([empty(RelativePoses, self.dimension), *(
-            self.relative_poses(block, odometry=block.tag == tag + ODOMETRY)
-            for block in self.some(tag, tag + ODOMETRY, tag + LOOP))])
+        table = self.table(RelativePoses, lambda block: self.relative_poses(
+            block, odometry=block.tag == tag + ODOMETRY), tag, tag + ODOMETRY, tag + LOOP)
         forward, back = steps(poses, poses.index, table.i, table.j)
         plain = np.arange(len(table)) < len(self.blocks.get(tag, ()))
         return turned(
@@ -238,9 +233,11 @@ class _PyfgReader(GraphReader):
             lever_target=lever[:, d:],
             stamp_ns=np.where(table.stamp_ns == 0, np.maximum(*stamps), table.stamp_ns))
 
-    def _fixes(self, block: Block) -> PointPriors:
-        """Positions of antennas of poses."""
-        lever = block.numbers(len(block.fields) - self.dimension, self.dimension)
+    def _positions(self, block: Block) -> PointPriors:
+        """Of landmarks, and of antennas of poses."""
+        if block.tag == POINT[self.dimension] + PRIOR:
+            return self.point_priors(block, 'landmark')
+        lever = block.numbers(block.place('lever_x'), self.dimension)
         return self.point_priors(block, 'pose').replaced(lever=lever)
 
 

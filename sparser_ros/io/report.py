@@ -17,6 +17,11 @@ from ..linalg.rotations import aligned_errors
 from ..solver.result import SolveStats, SolveStatus
 from . import atomic
 
+_OF_THE_SOLVE = (
+    'rank', 'init', 'formulation', 'backend', 'backend_reason', 'kernel', 'plan', 'iterations',
+    'cg_steps', 'cg_stops', 'cost_relaxed', 'cost_final', 'cost_robust', 'certified',
+    'suboptimality', 'lambda_min', 'trace')
+"""Fields of SolveStats that a report has under the same name."""
 REJECTED_BELOW = 0.1
 """Robust weight under which a measurement counts as rejected."""
 
@@ -55,29 +60,13 @@ def build(
         'n_sightings': len(graph.sightings),
         'n_ranges': len(graph.ranges),
         'n_priors': graph.n_absolute,
-        'rank': stats.rank,
-        'init': stats.init,
-        'formulation': stats.formulation,
-        'backend': stats.backend,
-        'backend_reason': stats.backend_reason,
-        'kernel': stats.kernel,
-        'plan': dict(stats.plan),
         'status': status.value,
         'message': message,
-        'iterations': stats.iterations,
-        'cg_steps': stats.cg_steps,
-        'cg_stops': stats.cg_stops,
         'seconds': times,
-        'cost_relaxed': stats.cost_relaxed,
-        'cost_final': stats.cost_final,
-        'cost_robust': stats.cost_robust,
-        'certified': stats.certified,
-        'suboptimality': stats.suboptimality,
-        'lambda_min': stats.lambda_min,
+        **{name: getattr(stats, name) for name in _OF_THE_SOLVE},
         'rejected': rejected,
         'ate_m': ate(estimate, truth),
         'ate_rmse_m': ate_rmse(estimate, truth),
-        'trace': [list(point) for point in stats.trace],
     }
 
 
