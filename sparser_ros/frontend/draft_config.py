@@ -49,10 +49,8 @@ by LEAN_DEG: flights do, floors and gentle slopes do not."""
 
 def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     """Parameters, and in words what was decided and what a reader has to check or add."""
-    odometry = {t.topic: t.count for t in topics
-                if t.type == ODOMETRY_TYPE and t.count and not TRUTH.search(t.topic)}
-    template, robots = _robots(odometry)
     surveys = {t.topic: t for t in topics}
+    template, robots = _robots({t.topic: t.count for t in topics if _is_odometry(t) and t.count})
     driven = {robot: surveys[template.replace('{robot}', robot)] for robot in robots}
     dimension, why = _dimension(driven)
     config: dict[str, Any] = {'dimension': dimension}
@@ -79,9 +77,7 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
             config['odometry'] |= levels.pop('odometry', {})
             config |= levels
             notes += said
-        frames = _frames({robot: driven[robot].frames for robot in robots})
-        if frames:
-            config['frames'] = frames
+        config |= _frames({robot: driven[robot].frames for robot in robots})
     else:
         notes.append(f'no topic of {ODOMETRY_TYPE}: a solve needs the odometry of every robot' + (
             f'. {PX4_ODOMETRY} has other axes: docs/flying.md says how to turn it'
@@ -97,10 +93,10 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
         config['sightings'] = {'inputs': {
             f'landmarks{number or ""}': {'topic': topic, 'adapter': 'landmark_sighting'}
             for number, topic in enumerate(seen)}}
-    entries = _entries(carried, radios, riding, robots)
+    entries, said = _radios(carried, radios, riding, robots)
     if entries:
         config['radios'] = entries
-    notes += _radio_notes(carried, entries, riding, robots)
+    notes += said
     if not any(t.type in CLOSURE_TYPES.values() for t in topics):
         notes.append('no loop closures: robots are tied by ranges alone')
     truth = {robot: topic for robot in robots if (topic := _truth(topics, robot))}
@@ -110,11 +106,15 @@ def draft(topics: Sequence[TopicSurvey]) -> tuple[dict[str, Any], list[str]]:
     return config, notes
 
 
+def _is_odometry(topic: TopicSurvey) -> bool:
+    return topic.type == ODOMETRY_TYPE and not TRUTH.search(topic.topic)
+
+
 def unit_check(topics: Sequence[TopicSurvey]) -> UnitCheck:
     """The unit of all ranges, judged by how they change with the way that robots travel."""
     stamps, ways = [], []
     for one in topics:
-        if one.type == ODOMETRY_TYPE and one.track and not TRUTH.search(one.topic):
+        if _is_odometry(one) and one.track:
             track = np.array(one.track)
             steps = np.linalg.norm(np.diff(track[:, 1:], axis=0), axis=1)
             stamps.append(track[:, 0])
@@ -192,18 +192,16 @@ def _range_options(
     return options, notes
 
 
-def _frames(frames: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Frames of the odometry as its messages name them, where all robots name them alike."""
+def _frames(frames: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """`frames` as the messages of odometry name them, where all robots name them alike."""
     default = FramesConfig()
     templates = {tuple(_templated(frame, robot) for frame in both)
                  for robot, both in frames.items()}
-    if len(templates) != 1:
-        return {}
-    odom, base = templates.pop()
+    odom, base = templates.pop() if len(templates) == 1 else ('', '')
     if not odom or not base or (odom, base) == (default.odom, default.base) or (
             len(frames) > 1 and not ('{robot}' in odom and '{robot}' in base)):
         return {}
-    return {'odom': odom, 'base': base}
+    return {'frames': {'odom': odom, 'base': base}}
 
 
 def _templated(frame: str, robot: str) -> str:
@@ -239,36 +237,28 @@ def _dimension(driven: Mapping[str, TopicSurvey]) -> tuple[int, str]:
     return 2, ''
 
 
-def _entries(
+def _radios(
     carried: Carried, radios: Collection[str], riding: Mapping[str, str], robots: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """`radios` of the configuration; one of a robot's name is that robot's without an entry."""
-    entries = {}
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """`radios` of the configuration (one of a robot's name is that robot's without an entry), and
+    notes: decisions with reasons, doubtful ones as questions."""
+    entries, notes = {}, []
     for name in sorted(radios):
-        if name in riding and riding[name] != name:
-            entries[name] = {'robot': riding[name]}
-        elif name not in riding and name not in robots:
+        if name in riding:
+            if riding[name] != name:
+                entries[name] = {'robot': riding[name]}
+        elif name not in robots:
             entries[name] = {'beacon': name}
-        elif name in carried.named and name not in riding and name not in carried.standing:
+        elif name in carried.named and name not in carried.standing:
             entries[name] = {'beacon': f'beacon_{name}'}
-    return entries
-
-
-def _radio_notes(
-    carried: Carried, entries: Mapping[str, Mapping[str, str]], riding: Mapping[str, str],
-    robots: Sequence[str],
-) -> list[str]:
-    """Notes on the radios: decisions with reasons, doubtful ones as questions."""
-    notes = []
     clear = {radio: robot for radio, robot in riding.items() if radio not in carried.doubtful}
-    by_name = [radio for radio, robot in clear.items() if carried.named.get(radio) == robot]
-    by_motion = {radio: robot for radio, robot in clear.items() if radio not in by_name}
-    if by_name:
-        notes.append(f'{_riding({name: clear[name] for name in by_name})}, as its name says')
-    if by_motion:
-        notes.append(
-            f'{_riding(by_motion)}: ranges follow the motion of that robot, and radios that are '
-            'differently far from a third cannot ride together')
+    for by_name, why in ((True, 'as its name says'), (
+            False, 'by motion: ranges follow that of the robot, and radios that are differently '
+            'far from a third cannot ride together')):
+        those = [f'{radio} rides on {robot}' for radio, robot in clear.items()
+                 if (carried.named.get(radio) == robot) == by_name]
+        if those:
+            notes.append(f'{", ".join(those)}, {why}')
     for radio, others in carried.doubtful.items():
         drafted = f'rides on {riding[radio]}' if radio in riding else 'stands still'
         maybe = ' or '.join(f'ride on {robot}' if robot else 'stand still' for robot in others)
@@ -293,11 +283,7 @@ def _radio_notes(
         notes.append(
             f'question: which radio rides on {", ".join(empty)}? None was found; without one '
             'no range ties it to the others')
-    return notes
-
-
-def _riding(radios: Mapping[str, str]) -> str:
-    return ', '.join(f'{radio} rides on {robot}' for radio, robot in radios.items())
+    return entries, notes
 
 
 def _pairs(

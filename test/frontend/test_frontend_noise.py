@@ -139,43 +139,22 @@ def test_faults_of_covariances(dimension):
 
 
 @pytest.mark.parametrize('dimension', DIMENSIONS)
-def test_increments_between_sparse_keyframes_add_up(dimension):
-    """A standing robot: covariances of increments simply add."""
+@pytest.mark.parametrize(('mode', 'grows', 'move', 'turn'), [
+    # Of ten messages a second; a standing robot: covariances of increments simply add.
+    ('pose_increment', 0, 10 * 0.02, 10 * 0.004), ('pose_accumulated', 1, 10 * 0.02, 10 * 0.004),
+    # 0.2 m/s for 0.1 s each, ten times, independent.
+    ('twist', 0, 10 * 0.04 * 0.01, 10 * 0.01 * 0.01)])
+def test_how_covariances_of_messages_are_read(dimension, mode, grows, move, turn):
     robot = Robot('A', dimension, 1)
     robot.velocity, robot.rate = np.zeros(3), 0.0
     frontend = Frontend(config(
-        dimension=dimension, odometry_noise='pose_increment', keyframes={'time_s': 1.0}))
-    step = np.diag([0.01, 0.03, 0.02, 0.001, 0.003, 0.002])
-    for k in range(11):
-        frontend.add(robot.odometry(k * 0.1, step))
-    graph = graph_of(frontend)
-    assert graph.n_poses == 2
-    if dimension == 2:
-        assert graph.relative_poses.tau == pytest.approx([2 / 0.4])
-        assert graph.relative_poses.kappa == pytest.approx([1 / 0.02])
-    else:
-        assert graph.relative_poses.tau == pytest.approx([3 / 0.6])
-        assert graph.relative_poses.kappa == pytest.approx([3 / (2 * 0.06)])
-
-
-@pytest.mark.parametrize('dimension', DIMENSIONS)
-def test_accumulated_and_twist_covariances(dimension):
-    robot = Robot('A', dimension, 1)
-    robot.velocity, robot.rate = np.zeros(3), 0.0
-    results = {}
-    for mode in ('pose_accumulated', 'twist'):
-        frontend = Frontend(config(
-            dimension=dimension, odometry_noise=mode, keyframes={'time_s': 1.0}))
-        for k in range(21):
-            frontend.add(robot.odometry(
-                k * 0.1, np.diag([0.02] * 3 + [0.004] * 3) * (k + 1)))
-        results[mode] = graph_of(frontend).relative_poses
-    scale = 1.0 if dimension == 2 else 0.5
-    assert results['pose_accumulated'].tau == pytest.approx([1 / 0.2] * 2)
-    assert results['pose_accumulated'].kappa == pytest.approx([scale / 0.04] * 2)
-    # 0.2 m/s for 0.1 s each, ten times, independent.
-    assert results['twist'].tau == pytest.approx([1 / (10 * 0.04 * 0.01)] * 2)
-    assert results['twist'].kappa == pytest.approx([scale / (10 * 0.01 * 0.01)] * 2)
+        dimension=dimension, odometry_noise=mode, keyframes={'time_s': 1.0}))
+    for k in range(21):
+        frontend.add(robot.odometry(
+            k * 0.1, np.diag([0.02] * 3 + [0.004] * 3) * (k + 1 if grows else 1)))
+    edges = graph_of(frontend).relative_poses
+    assert edges.tau == pytest.approx([1 / move] * 2)
+    assert edges.kappa == pytest.approx([(1.0 if dimension == 2 else 0.5) / turn] * 2)
 
 
 def test_accumulated_covariance_that_shrinks_falls_back():

@@ -1,6 +1,7 @@
 """Landmark sightings: from messages to rows of the graph, and what is refused on the way."""
 
 from dataclasses import replace
+from types import SimpleNamespace as M
 
 import numpy as np
 import pytest
@@ -149,33 +150,24 @@ def test_a_tag_on_a_beacon_is_the_landmark_that_ranges_are_to():
     assert graph.ranges.target.tolist() == graph.sightings.point.tolist() == [~0]
 
 
-class Stamped:
-    """A `geometry_msgs` message by its field names."""
-
-    def __init__(self, **values):
-        vars(self).update(values)
-
-
 def message(kind, place, stamp_ns):
-    point = Stamped(x=place[0], y=place[1], z=place[2])
-    header = Stamped(frame_id='', stamp=Stamped(
-        sec=stamp_ns // 10**9, nanosec=stamp_ns % 10**9))
+    """A `geometry_msgs` message by its field names."""
+    point = M(x=place[0], y=place[1], z=place[2])
+    header = M(frame_id='', stamp=M(sec=stamp_ns // 10**9, nanosec=stamp_ns % 10**9))
     if kind == 'PointStamped':
-        return Stamped(header=header, point=point)
-    pose = Stamped(position=point, orientation=None)
-    if kind == 'PoseStamped':
-        return Stamped(header=header, pose=pose)
-    return Stamped(header=header, pose=Stamped(pose=pose, covariance=np.eye(6).ravel() * 0.04))
+        return M(header=header, point=point)
+    pose = M(position=point, orientation=None)
+    return M(header=header, pose=pose if kind == 'PoseStamped' else M(
+        pose=pose, covariance=np.eye(6).ravel() * 0.04))
 
 
 @pytest.mark.parametrize('kind', ['PointStamped', 'PoseStamped', 'PoseWithCovarianceStamped'])
 @pytest.mark.parametrize('topic', [
     '/{robot}/tags/(?P<landmark>[^/]+)/pose', '/(?P<robot>[^/]+)/tags/(?P<landmark>[^/]+)/pose'])
 def test_topics_of_single_landmarks(kind, topic):
-    values = {'sightings.inputs': {'tags': {
+    frontend, robots = world(**{'sightings.inputs': {'tags': {
         'topic': topic, 'adapter': 'pose_topic', 'landmark_format': 'tag{id}',
-        'type': f'geometry_msgs/msg/{kind}'}}}
-    frontend, robots = world(**values)
+        'type': f'geometry_msgs/msg/{kind}'}}})
     inputs = Inputs(frontend.config)
     assert inputs.match('/A/tags/17/other') is None
     route = inputs.match('/A/tags/17/pose')
