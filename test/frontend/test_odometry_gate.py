@@ -199,7 +199,7 @@ def test_one_stamp_somewhat_ahead_costs_that_message_and_not_the_map(ahead_s, me
     frontend.take(flush=True)
     assert not frontend.time_jump
     counters = frontend.counters.odometry
-    # Fewer than `stamps.jump_messages` periods ahead it is believed, and the right ones are late.
+    # Fewer than JUMP_MESSAGES periods ahead it is believed, and the right ones are late.
     assert counters.accepted >= 199 - (3 if ahead_s < 0.3 else 0), counters.as_dict()
 
 
