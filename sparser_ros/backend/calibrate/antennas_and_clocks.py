@@ -18,7 +18,7 @@ from ...array_types import Array, Index, Mask
 from ...config import SolverConfig
 from ...config.calibration_config import CalibrationConfig
 from ...graph import Estimate, Graph, range_directions
-from ..integrity.hypotheses import Columns, antenna_places
+from ..integrity.hypotheses import antenna_places
 from ..integrity.radio_errors import SHORTEST_M, RadioErrors, doubt
 from .radio_model import posterior, radio_model
 from .self_calibration import SelfCalibration, calibration_steps
@@ -180,12 +180,10 @@ def antennas_and_clocks(found: SelfCalibration) -> AntennasAndClocks:
     if not len(graph.ranges):
         return AntennasAndClocks((), (), np.zeros(0), np.zeros((0, 0)), np.zeros(0))
     model, radios = radio_model(parameters, graph, ends, found.estimate, found.weights)
-    build = Columns(model, graph, found.estimate, found.weights)
-    antennas = antenna_places(graph, found.estimate, found.weights, model, ends)
+    antennas = antenna_places(model, ends)
     sources, lateness = clock_columns(found)
-    rows = model.starts['ranges'] + np.arange(len(graph.ranges))
-    root = build.root('ranges', graph.ranges.precision)
-    places = [*antennas.values(), build.matrix(rows, root[:, None] * lateness)]
+    places = [*antennas.values(), model.columns(
+        'ranges', np.arange(len(graph.ranges)), model.root_of_ranges[:, None] * lateness)]
     levers, clocks = len(antennas) * graph.dimension, len(sources)
     size, count = len(parameters.values), levers + clocks
     scores = model.scores(

@@ -24,7 +24,7 @@ from ...array_types import Array
 from ...config.calibration_config import CalibrationConfig
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.range_ends import RangeEnds
-from ..integrity.hypotheses import Columns, odometry_scales, radio_biases
+from ..integrity.hypotheses import odometry_scales, radio_biases
 from ..integrity.linear_model import LinearModel, linear_model
 from ..integrity.radio_errors import SHORTEST_M
 
@@ -103,16 +103,14 @@ def radio_model(
     Scales act on the lengths in the map: measured ones have noise that the residual has as well.
     """
     model = linear_model(corrected, estimate, weights)
-    build, ranges = Columns(model, corrected, estimate, weights), corrected.ranges
+    ranges = corrected.ranges
     length_m = range_residuals(corrected, estimate) + ranges.distance_m
     stretch = -(length_m + parameters.pair_bias(ends)) / parameters.scale
-    rows = model.starts['ranges'] + np.arange(len(ranges))
-    by_scale = build.matrix(
-        rows, (build.root('ranges', ranges.precision) * stretch)[:, None])
-    by_odometry = odometry_scales(corrected, estimate, weights, model) @ sp.diags(
+    by_scale = model.columns(
+        'ranges', np.arange(len(ranges)), (model.root_of_ranges * stretch)[:, None])
+    by_odometry = odometry_scales(model) @ sp.diags(
         -1 / (1 + parameters.odometry))
-    return model, sp.hstack(
-        [radio_biases(build, ends), by_scale, by_odometry], format='csc')
+    return model, sp.hstack([radio_biases(model, ends), by_scale, by_odometry], format='csc')
 
 
 def range_leverages(model: LinearModel) -> Array:

@@ -217,7 +217,7 @@ def _explained(
             sources.names[one.source], one.rows, partial(one.finding, sources.names[one.source]),
             one.tests, one.source - sources.robots if isinstance(one, BeaconStep) else None)
         for one in stretches]
-    tested = hypotheses_of(graph, estimate, kept, model, sources, shared, config)
+    tested = hypotheses_of(model, sources, shared, config)
     every = [*tested, *common_hypotheses(tested)]
     scores = scores_of(model, every)
     solved = solved_faults(scores, every, errors, config)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
-from ...graph import Estimate, Graph, Ranges, RelativePoses, Table, Verticals
+from ...graph import Graph, Ranges, RelativePoses, Table, Verticals
 from ...graph.finding import Finding
 from ...graph.owners import owners, stamps_of
 from ...graph.range_ends import RangeEnds, range_ends
@@ -25,7 +26,6 @@ from .hypotheses import (
     ALTIMETER,
     ANTENNA,
     HEIGHT,
-    Columns,
     Hypothesis,
     SharedError,
     altimeter_drifts,
@@ -33,6 +33,7 @@ from .hypotheses import (
     antennas,
     beacon_heights,
     beacon_places,
+    length_columns,
     odometry_jumps,
     odometry_lengths,
     odometry_rates,
@@ -170,10 +171,9 @@ class FaultKind:
     """That a source may have it, in words. It goes on; '' = it is over, or tested where it
     shows."""
     hypotheses: Callable[
-        [Columns, RangeEnds, IntegrityConfig], Sequence[Hypothesis]] | None = None
+        [LinearModel, RangeEnds, IntegrityConfig], Sequence[Hypothesis]] | None = None
     """Single faults that are tested at an estimate."""
-    columns: Callable[
-        [Fault, Graph, Estimate, Mapping[str, Array], LinearModel], sp.csc_matrix] | None = None
+    columns: Callable[[Fault, LinearModel], sp.csc_matrix] | None = None
     """(rows, c): derivatives of the whitened residuals by its size. Such a kind is solved for, and
     measured again at every audit; without `hypotheses` of its own it is one of every radio."""
     floor: Callable[[IntegrityConfig], float] = _bias_floor
@@ -302,33 +302,13 @@ def _verticals(fault: Fault, graph: Graph, table: Table) -> Mask:
     return np.asarray(graph.poses.robot[table.i] == _number(graph.robots, fault.subject))
 
 
-def _of_length(
-    fault: Fault, graph: Graph, _: Estimate, weights: Mapping[str, Array], model: LinearModel
-) -> sp.csc_matrix:
-    """By the length of a radio: predicted minus measured, a long range makes it smaller."""
-    return length_columns(model, graph, weights, [fault.rows(graph)])
+def _of_length(fault: Fault, model: LinearModel) -> sp.csc_matrix:
+    return length_columns(model, [fault.rows(model.graph)])
 
 
-def length_columns(
-    model: LinearModel, graph: Graph, weights: Mapping[str, Array], groups: Sequence[Index]
-) -> sp.csc_matrix:
-    """By one length for each group of ranges, under robust weights."""
-    precision = graph.ranges.precision
-    if 'ranges' in weights:
-        precision = precision * weights['ranges']
-    rows = np.concatenate(groups)
-    owner = np.repeat(np.arange(len(groups)), [len(own) for own in groups])
-    return sp.csc_matrix(
-        (np.sqrt(precision[rows]), (model.starts['ranges'] + rows, owner)),
-        shape=(len(model.residual), len(groups)))
-
-
-def _of_antenna(
-    fault: Fault, graph: Graph, estimate: Estimate, weights: Mapping[str, Array],
-    model: LinearModel,
-) -> sp.csc_matrix:
-    places = antenna_places(graph, estimate, weights, model, range_ends(graph))
-    return places.get(
+def _of_antenna(fault: Fault, model: LinearModel) -> sp.csc_matrix:
+    graph = model.graph
+    return antenna_places(model, range_ends(graph)).get(
         fault.subject, sp.csc_matrix((len(model.residual), graph.dimension)))
 
 
@@ -419,34 +399,23 @@ robot that flies straight on show a drift of its altimeter.
 
 
 def hypotheses_of(
-    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    sources: RangeEnds, shared: Sequence[SharedError], config: IntegrityConfig,
+    model: LinearModel, sources: RangeEnds, shared: Sequence[SharedError], config: IntegrityConfig
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate."""
-    build = Columns(model, graph, estimate, weights)
-    found = [shared_error(build, sources, error, config) for error in shared]
+    found = [shared_error(model, sources, error, config) for error in shared]
     for kind, row in KINDS.items():
         if row.hypotheses is not None:
-            found += row.hypotheses(build, sources, config)
+            found += row.hypotheses(model, sources, config)
         elif row.columns is not None:
-            found += _of_every_radio(kind, row, build, sources, config)
+            found += [
+                Hypothesis(
+                    kind, name, columns, row.floor(config), partial(_named, kind, name, model))
+                for name in sources.names
+                if (columns := row.columns(Fault(kind, name), model)).nnz]
     return found
 
 
-def _of_every_radio(
-    kind: str, row: FaultKind, build: Columns, sources: RangeEnds, config: IntegrityConfig
-) -> list[Hypothesis]:
-    assert row.columns is not None
-    found = []
-    for name in sources.names:
-        columns = row.columns(
-            Fault(kind, name), build.graph, build.estimate, build.weights, build.model)
-
-        def finding(theta: Array, name: str = name) -> Finding:
-            size = tuple(theta.tolist())
-            told = row.findings(Fault(kind, name, size), build.graph, RadioErrors())[0]
-            return replace(told, kind=kind, subject=name)
-
-        if columns.nnz:
-            found.append(Hypothesis(kind, name, columns, row.floor(config), finding))
-    return found
+def _named(kind: str, name: str, model: LinearModel, theta: Array) -> Finding:
+    fault = Fault(kind, name, tuple(theta.tolist()))
+    told = KINDS[kind].findings(fault, model.graph, RadioErrors())[0]
+    return replace(told, kind=kind, subject=name)

@@ -47,6 +47,10 @@ class LinearModel:
     pose priors (turns, moves), point priors, verticals, heights; all whitened and times the root of
     their weight."""
 
+    graph: Graph
+    estimate: Estimate
+    weights: Mapping[str, Array]
+    """Robust ones by table; a missing table = 1."""
     jacobian: sp.csr_matrix
     residual: Array
     starts: Mapping[str, int]
@@ -62,6 +66,35 @@ class LinearModel:
         begins = [*self.starts.values(), len(self.residual)]
         number = list(self.starts).index(part)
         return slice(begins[number], begins[number + 1])
+
+    def root(self, table: str, precision: Array) -> Array:
+        """(k,): roots of precisions times robust weights."""
+        return np.sqrt(precision * self.weights[table] if table in self.weights else precision)
+
+    @cached_property
+    def root_of_ranges(self) -> Array:
+        return self.root('ranges', self.graph.ranges.precision)
+
+    def columns(self, part: str, rows: Index, values: Array, count: int = 0) -> sp.csc_matrix:
+        """Derivatives of the residuals by parameters: `values` at measurements `rows` of a part.
+
+        `values` are (k, c), or (k, w, c) where a measurement has w residuals. With a `count` they
+        are (k,) or (k, w), and each row has a column of its own: `rows` are then pairs (2, k) of
+        measurement and column, of `count`.
+        """
+        size = len(self.residual)
+        if count:
+            rows, column = rows
+            width = values.reshape(len(rows), -1).shape[1]
+            at = self.starts[part] + rows[:, None] * width + np.arange(width)
+            return sp.csc_matrix(
+                (values.ravel(), (at.ravel(), np.repeat(column, width))), shape=(size, count))
+        values = values if values.ndim == 3 else values[:, None]
+        k, width, c = values.shape
+        at = self.starts[part] + rows[:, None] * width + np.arange(width)
+        return sp.csc_matrix(
+            (values.ravel(), (np.repeat(at.ravel(), c), np.tile(np.arange(c), k * width))),
+            shape=(size, c))
 
     def scores(self, G: sp.csc_matrix) -> Scores:
         """Scores of the parameters with these derivatives (rows, k)."""
@@ -90,7 +123,8 @@ def linear_model(
     fixed = graph.n_poses + np.flatnonzero(graph.landmarks.fixed)
     free[system.point_columns(fixed)] = False
     return LinearModel(
-        system.jacobian[:, free], np.concatenate(list(parts.values())), starts)
+        graph, estimate, weights, system.jacobian[:, free], np.concatenate(list(parts.values())),
+        starts)
 
 
 def _residuals(

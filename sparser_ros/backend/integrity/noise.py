@@ -128,7 +128,7 @@ def noise_of(
     model = linear_model(graph, estimate, kept)
     cells = _cells(graph, estimate, model)
     names, member = _sources(graph, cells)
-    J, faults = _with_faults(graph, estimate, kept, model, config)
+    J, faults = _with_faults(model, config)
     T = sp.hstack([cells.sums, sp.csr_matrix((cells.sums.shape[0], faults))], format='csr')
     whitened = np.append(model.residual, np.zeros(faults))
     solve = normal_solver(J)
@@ -158,18 +158,14 @@ def noise_of(
         graph, estimate, alone, normal_solver(alone), of_row[:len(model.residual)]))
 
 
-def _with_faults(
-    graph: Graph, estimate: Estimate, weights: Mapping[str, Array], model: LinearModel,
-    config: IntegrityConfig,
-) -> tuple[sp.csr_matrix, int]:
+def _with_faults(model: LinearModel, config: IntegrityConfig) -> tuple[sp.csr_matrix, int]:
     """The Jacobian with the sizes of lasting faults of odometry as unknowns, and their number.
 
     A fault is no noise: what it does to residuals must not hide it from the tests. A row for each
     size holds its prior.
     """
-    scales = odometry_scales(graph, estimate, weights, model)
-    turning = odometry_turns(graph, estimate, weights, model)
-    floors = np.repeat([config.scale_floor, config.turn_floor_rad_s], len(graph.robots))
+    scales, turning = odometry_scales(model), odometry_turns(model)
+    floors = np.repeat([config.scale_floor, config.turn_floor_rad_s], len(model.graph.robots))
     prior = sp.diags(np.sqrt(3.0) / (config.fault_size * floors))
     none = sp.csr_matrix((len(floors), model.jacobian.shape[1]))
     return sp.csr_matrix(sp.vstack([

@@ -271,7 +271,7 @@ def place_findings(graph: Graph, places: Mapping[str, Array]) -> list[Finding]:
                 'beacons_swapped', f'{first} and {second}',
                 f'ranges of beacons {first} and {second} fit better when swapped',
                 float(np.linalg.norm(configured[first] - configured[second])), 'm'))
-    return found + [misplaced(name)(place - configured[name])
+    return found + [misplaced(name, place - configured[name])
                     for name, place in places.items() if name not in swapped]
 
 

@@ -1,8 +1,7 @@
 """What the measurements determine: position and heading of robots, positions of landmarks.
 
-Three tests. Local: standard deviations of newest poses and landmarks, the gauge fixed. Global: no
-alternative placement fits about as well. And the path of a robot must not be bent against its own
-odometry by more than odometry noise explains.
+Two tests. Local: standard deviations of newest poses and landmarks, the gauge fixed. Global: no
+alternative placement fits about as well.
 """
 
 from __future__ import annotations
@@ -10,36 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import chdtri
 
 from ...array_types import Array, Mask
 from ...config.backend_config import ObservabilityConfig
 from ...graph import Estimate, Graph
 from ...graph.odometry_segments import OdometrySegments
 from ...linalg.process import single_threaded_blas
-from ...linalg.rotations import rotation_jacobian
 from .alternatives import Comparison, compare, proposals
 from .datum import Location
-from .pieces import Joints, Pieces, cut, joint_residuals
+from .pieces import Joints, Pieces, cut
 from .registration import candidates, ranges_to
 from .rigid_kernels import WHOLE
-from .rigid_model import RobustWeights, rejected_share, rigid_problem
+from .rigid_model import RobustWeights, rigid_problem
 from .rigid_problem import GROUND, Pairs, Placement, RigidProblem
 from .uncertainty import Uncertainty, uncertainty
 
-MOST_REJECTED = 0.5
-"""Share of a robot's measurements that may contradict its place: with more, another place of
-equal right may be theirs."""
 MISFIT = 2.0
 """Variance factor from which better placements are sought although nothing is determined."""
 UNDETERMINED_M = 100.0
 """Standard deviation from which its size says nothing: priors of 1e4 m only keep it finite."""
 MOST_RANGES = (500, 1500)
 """Of the problems with whole segments and with pieces: their time grows with it."""
-BEND_PROBABILITY = 1e-6
-"""Probability that odometry of the claimed covariance bends by more."""
-VARIANCE_FACTOR = 9.0
-"""Allowed variance of odometry over the claimed one: three times its standard deviations pass."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +95,6 @@ class _Case:
     gauge: int | None
     config: ObservabilityConfig
     pieces: Pieces
-    rejected: Array
-    """(b,): share of the measurements of every segment that the robust solve rejects."""
     whole: RigidProblem
     """Segments are rigid."""
     fine: RigidProblem
@@ -120,20 +108,17 @@ def observe(
     gauge: int | None,
     config: ObservabilityConfig,
     weights: dict[str, Array] | None = None,
-    cleared: frozenset[int] = frozenset(),
     rejected_weight: float = 0.1,
 ) -> Observability:
     """Judge every segment and landmark at an estimate in map.
 
     `gauge` is the segment whose first pose is the origin, None where absolute data fix the frame.
     `weights` are robust weights by table name over the rows of `graph` (a missing table: all 1);
-    what is below `rejected_weight` counts for nothing. `cleared` names variables whose
-    alternatives were excluded before and need not be looked for.
+    what is below `rejected_weight` counts for nothing.
     """
     believed = RobustWeights(weights or {}, rejected_weight)
     with single_threaded_blas():
-        return _judged(
-            _case(graph, estimate, segments, gauge, config, believed), frozenset(cleared))
+        return _judged(_case(graph, estimate, segments, gauge, config, believed))
 
 
 def position_determined(
@@ -149,24 +134,22 @@ def position_determined(
         return np.asarray(sigma.position < config.position_sigma_m)
 
 
-def _judged(case: _Case, cleared: frozenset[int]) -> Observability:
+def _judged(case: _Case) -> Observability:
     graph, segments, config = case.graph, case.segments, case.config
     sigma = uncertainty(
         case.fine, case.pieces, case.estimate, segments, case.gauge, config.position_sigma_m)
     count = len(segments)
     fixed = np.flatnonzero(graph.landmarks.fixed)
-    bent = _bends(case.fine, case.pieces, case.estimate, segments, config.alert_limit_m)
     landmark = sigma.landmark < config.position_sigma_m
     # Of robots the tick decides, by its exact covariance and the risk. Those that are too uncertain
     # to be located have a pose with a covariance, and another place of theirs belongs into that.
     sure = np.concatenate([sigma.position < UNDETERMINED_M, landmark])
-    asked = set(np.flatnonzero(sure).tolist()) - cleared - set((count + fixed).tolist())
+    asked = set(np.flatnonzero(sure).tolist()) - set((count + fixed).tolist())
     found, hypotheses, gap = _alternatives(case, sigma, asked)
     by_variable = {a.variable: a for a in reversed(found)}
     location, missing = [], []
     for segment in range(count):
-        verdict, text = _verdict(
-            case, segment, sigma, bent[segment], by_variable.get(segment))
+        verdict, text = _verdict(case, segment, sigma, by_variable.get(segment))
         location.append(verdict)
         missing.append(text)
     landmark[[v - count for v in by_variable if v >= count]] = False
@@ -184,7 +167,6 @@ def _case(
     pieces = cut(graph, estimate, segments, floor)
     return _Case(
         graph, estimate, segments, gauge, config, pieces,
-        rejected_share(graph, segments, believed),
         rigid_problem(graph, estimate, segments, floor, believed,
                       most_ranges=MOST_RANGES[0]).thinned(2 * MOST_RANGES[0]),
         rigid_problem(graph, estimate, pieces.parts, floor, believed, pieces.joints,
@@ -192,18 +174,13 @@ def _case(
 
 
 def _verdict(
-    case: _Case, segment: int, sigma: Uncertainty, bent: str, other: Alternative | None
+    case: _Case, segment: int, sigma: Uncertainty, other: Alternative | None
 ) -> tuple[Location, str]:
     linked = _linked(case.whole, segment)
     position = sigma.position[segment]
     if segment != case.gauge and linked == 0:
         return Location.UNLOCATED, (
             'no range or closure ties it to the robots or beacons located in map')
-    if bent:
-        return Location.UNLOCATED, bent
-    if case.rejected[segment] > MOST_REJECTED:
-        return Location.UNLOCATED, (
-            f'{100 * case.rejected[segment]:.0f} % of its measurements contradict its place')
     if position >= case.config.alert_limit_m:
         if segment == case.gauge:
             return Location.UNLOCATED, (
@@ -228,36 +205,6 @@ def _verdict(
     return Location.LOCATED, ''
 
 
-def _bends(
-    problem: RigidProblem, pieces: Pieces, estimate: Estimate, segments: OdometrySegments,
-    alert_limit_m: float,
-) -> list[str]:
-    """Per segment what is wrong with its path, in words; '' where odometry noise explains it.
-
-    Wrong ranges or a wrong placement of others show here: the joints between pieces are strained
-    beyond their covariance, and the newest pose is not where odometry alone takes it.
-    """
-    count, joints = len(segments), problem.joints
-    here = problem.identity()
-    squares = np.sum(joint_residuals(
-        joints, problem.centers, here.rotation, here.shift) ** 2, axis=1)
-    owner = pieces.segment[joints.before]
-    strain = np.bincount(owner, squares, count)
-    number = np.bincount(owner, minlength=count) * joints.offset.shape[1]
-    limit = VARIANCE_FACTOR * chdtri(np.maximum(number, 1), BEND_PROBABILITY)
-    d = problem.dimension
-    arm = estimate.translation[segments.last[owner]] - joints.point
-    moved = joints.offset[:, :d] + np.einsum(
-        'kij,kj->ki', rotation_jacobian(arm), joints.offset[:, d:])
-    drift = np.stack([np.bincount(owner, column, count) for column in moved.T], axis=1)
-    away = np.linalg.norm(drift, axis=1)
-    return [
-        (f'ranges or closures bend its path by {away[s]:.1f} m against its own odometry, '
-         f'{np.sqrt(strain[s] / max(number[s], 1)):.0f} times its claimed noise')
-        if number[s] and strain[s] > limit[s] and away[s] > alert_limit_m else ''
-        for s in range(count)]
-
-
 def _linked(problem: RigidProblem, variable: int) -> int:
     return sum(
         int(np.sum(((pairs.first == variable) | (pairs.second == variable)) & pairs.kept
@@ -272,7 +219,7 @@ def _alternatives(
     count, config = len(case.segments), case.config
     movable = [
         s for s in range(count) if s != case.gauge and _linked(case.whole, s)]
-    if not asked and sigma.variance_factor < MISFIT and np.all(case.rejected <= MOST_REJECTED):
+    if not asked and sigma.variance_factor < MISFIT:
         return (), (), float('inf')
     unknown = [
         int(v) for v in count + np.flatnonzero(~case.graph.landmarks.fixed)

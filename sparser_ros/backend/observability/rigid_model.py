@@ -75,27 +75,6 @@ def rigid_problem(
         b, centers, ranges, distance, same, no_joints(d) if joints is None else joints)
 
 
-def rejected_share(
-    graph: Graph, segments: OdometrySegments, believed: RobustWeights
-) -> Array:
-    """(b,): share of the ranges, closures and sightings of every segment that are rejected."""
-    see, ranges = graph.sightings, graph.ranges
-    closure = ~graph.relative_poses.odometry
-    closures = graph.relative_poses.take(closure)
-    kept = np.concatenate([
-        believed.of('relative_poses', len(closure))[1][closure],
-        believed.of('sightings', len(see))[1], believed.of('ranges', len(ranges))[1]])
-    first = segments.variable(np.concatenate([closures.i, see.i, ranges.source]))
-    second = segments.variable(np.concatenate([closures.j, see.point, ranges.target]))
-    b, size = len(segments), len(segments) + graph.n_landmarks
-    between = first != second
-    number, out = np.zeros(size), np.zeros(size)
-    for side in (first, second):
-        np.add.at(number, side[between], 1)
-        np.add.at(out, side[between & ~kept], 1)
-    return np.asarray((out / np.maximum(number, 1))[:b])
-
-
 def _ranges(
     graph: Graph, estimate: Estimate, parts: OdometrySegments, floor: float,
     believed: RobustWeights, most: int,

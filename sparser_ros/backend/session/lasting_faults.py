@@ -196,11 +196,11 @@ def sizes_left(
     for fault in faults:
         derivatives = KINDS[fault.kind].columns
         if derivatives is not None:
-            columns[fault] = derivatives(fault, graph, estimate, weights, model)
+            columns[fault] = derivatives(fault, model)
     columns = {fault: one for fault, one in columns.items() if one.nnz}
     if not columns:
         return {}
-    scales = odometry_scales(graph, estimate, weights, model)
+    scales = odometry_scales(model)
     scores = model.scores(sp.hstack([*columns.values(), scales], format='csc'))
     count = [block.shape[1] for block in columns.values()]
     prior = block_diag(

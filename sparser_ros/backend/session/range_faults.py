@@ -35,10 +35,10 @@ from ..integrity.faults import (
     MOVED_AWAY,
     ONGOING,
     Fault,
-    length_columns,
     ranges_of,
     stretch,
 )
+from ..integrity.hypotheses import length_columns
 from ..integrity.linear_model import linear_model
 from ..integrity.places import may_have_moved
 from ..integrity.selection import DETERMINED
@@ -355,7 +355,7 @@ def common_length(contest: Contest, rows: Index, factor: float) -> tuple[float, 
     subgraph, best = contest.frame.subgraph, contest.best
     graph, weights = subgraph.graph, best.result.stats.weights
     model = linear_model(graph, subgraph.of(best.whole), weights)
-    scores = model.scores(length_columns(model, graph, weights, [rows]))
+    scores = model.scores(length_columns(model, [rows]))
     information, bare = float(scores.information[0, 0]), float(scores.bare[0])
     if not information > DETERMINED * bare > 0:
         return None

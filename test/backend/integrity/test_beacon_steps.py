@@ -62,7 +62,7 @@ def test_derivatives_agree_with_differences(dimension):
     model = linear_model(made, place.truth, {})
     step = SharedError('L1', np.flatnonzero(rows), lambda _: None, landmark=1)
     one = next(one for one in hypotheses_of(
-        made, place.truth, {}, model, sources, [step], CONFIG) if one.kind == 'beacon_moved')
+        model, sources, [step], CONFIG) if one.kind == 'beacon_moved')
     assert one.subject == 'L1'
     # A beacon that is further away is measured longer: its residual becomes smaller.
     np.testing.assert_allclose(

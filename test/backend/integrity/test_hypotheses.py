@@ -41,7 +41,7 @@ def test_derivatives_agree_with_differences(dimension):
     sources = range_ends(made)
     model = linear_model(made, place.truth, {})
     tested = {(one.kind, one.subject): one for one in hypotheses_of(
-        made, place.truth, {}, model, sources, [], CONFIG)}
+        model, sources, [], CONFIG)}
     rel, step = made.relative_poses, 1e-4
 
     def difference(**parts):
@@ -85,7 +85,7 @@ def test_two_faults_at_once_are_told_apart():
     bent = made.replaced(ranges=made.ranges.replaced(distance_m=longer))
     estimate, weights = solved(bent, place.truth)
     model = linear_model(bent, estimate, weights)
-    tested = hypotheses_of(bent, estimate, weights, model, sources, [], CONFIG)
+    tested = hypotheses_of(model, sources, [], CONFIG)
     found = selected(scores_of(model, tested), tested, 1e-7)
     assert {(one.kind, one.subject) for one, _, _ in found} == {
         ('range_bias', 'A'), ('range_bias', sources.names[5])}
@@ -99,5 +99,5 @@ def test_a_parameter_that_nothing_determines_is_never_significant():
     made = graph(place, 4)
     few = made.replaced(ranges=made.ranges.take(slice(0, 1)))
     model = linear_model(few, place.truth, {})
-    tested = hypotheses_of(few, place.truth, {}, model, range_ends(few), [], CONFIG)
+    tested = hypotheses_of(model, range_ends(few), [], CONFIG)
     assert selected(scores_of(model, tested), tested, 1e-7) == []

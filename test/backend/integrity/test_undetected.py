@@ -40,7 +40,7 @@ CONFIG = IntegrityConfig()
 
 def scored(made, estimate, weights):
     model = linear_model(made, estimate, weights)
-    tested = hypotheses_of(made, estimate, weights, model, range_ends(made), [], CONFIG)
+    tested = hypotheses_of(model, range_ends(made), [], CONFIG)
     return tested, scores_of(model, tested)
 
 
@@ -199,7 +199,7 @@ def test_odometry_that_is_too_long_on_every_robot_is_one_fault():
     estimate, weights = solved(made, place.truth)
     model = linear_model(made, estimate, weights)
     sources = range_ends(made)
-    tested = hypotheses_of(made, estimate, weights, model, sources, [], CONFIG)
+    tested = hypotheses_of(model, sources, [], CONFIG)
     every = [*tested, *common_hypotheses(tested)]
     found = hidden_faults(made, estimate, scores_of(model, every), every, 0, CONFIG)
     assert found.causes[int(np.argmax(found.evidence))] == 'odometry_scale of all robots'
@@ -215,7 +215,7 @@ def test_of_one_robot_there_is_no_common_fault():
     made = graph(place)
     estimate, weights = solved(made, place.truth)
     model = linear_model(made, estimate, weights)
-    tested = hypotheses_of(made, estimate, weights, model, range_ends(made), [], CONFIG)
+    tested = hypotheses_of(model, range_ends(made), [], CONFIG)
     assert any(one.kind == 'odometry_scale' for one in tested)
     assert common_hypotheses(tested) == []
 
@@ -276,7 +276,7 @@ def test_an_antenna_reassures_about_no_other_fault():
     made = graph(place, 2)
     estimate, weights = solved(made, place.truth)
     model = linear_model(made, estimate, weights)
-    tested = hypotheses_of(made, estimate, weights, model, range_ends(made), [], CONFIG)
+    tested = hypotheses_of(model, range_ends(made), [], CONFIG)
     others = [one for one in tested if one.kind != ANTENNA]
     every, less = (hidden_faults(
         made, estimate, scores_of(model, part), part, None, CONFIG) for part in (tested, others))

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from backend_world import World, config
 
 from sparser_ros.backend.integrity.faults import KINDS, FaultKind
@@ -16,13 +15,11 @@ from sparser_ros.graph.finding import Finding
 SHARE = 'range_share'
 
 
-def columns(fault, graph, estimate, weights, model):
+def columns(fault, model):
     """With a share theta taken off, predicted minus measured grows by theta times measured."""
-    rows, table = fault.rows(graph), graph.ranges
-    root = np.sqrt(table.precision * weights.get('ranges', 1.0))
-    return sp.csc_matrix(
-        ((root * table.distance_m)[rows], (model.starts['ranges'] + rows, np.zeros(len(rows)))),
-        shape=(len(model.residual), 1))
+    rows = fault.rows(model.graph)
+    slope = model.root_of_ranges * model.graph.ranges.distance_m
+    return model.columns('ranges', rows, slope[rows, None])
 
 
 def corrected(faults, graph, table):
