@@ -14,8 +14,8 @@ although none of them alone would be. Probabilities are those of the forward-bac
 symmetric kernel leaves a bias here: what it does not reject of ranges that are too long has no
 counterpart among those that are too short.
 
-Shared errors. An M-estimator with influence psi(x) = w(x^2) x of whitened residuals x has, for each
-unit of information that its weights claim, the variance E[psi^2] E[w] / E[psi']^2 (Huber 1964); and
+Shared errors. An estimator with influence psi(x) = w x of whitened residuals x has, for each unit
+of information that its weights claim, the variance E[psi^2] E[w] / E[psi']^2 (Huber 1964); and
 errors that neighbouring ranges share add up: the square of their sum takes the place of the sum of
 squares (a sandwich estimator with clusters; Liang and Zeger 1986). Clusters are windows of a pair,
 and, where that shows, the whole pair: multipath of places where radios stand still makes the bias
@@ -31,10 +31,8 @@ from scipy.optimize import nnls
 from scipy.special import chdtri, erf, log_ndtr
 
 from ...array_types import Array, Index, Mask
-from ...config import RobustConfig
 from ...graph import Graph, Ranges
 from ...graph.range_ends import RangeEnds
-from ...solver.robust import KERNELS, thresholds, widths_at
 
 _TRIM = 2.5
 """Residuals beyond so many sigmas are no noise (1 % of normal ones)."""
@@ -342,37 +340,14 @@ def _smoothed(grid: _Grid, emission: Array, share: float) -> tuple[Array, float]
 
 
 def variance_inflation(
-    graph: Graph, ends: RangeEnds, residual_m: Array, config: RobustConfig
+    graph: Graph, ends: RangeEnds, residual_m: Array, clear: Array
 ) -> tuple[float, float]:
     """Factors, at least 1, on the variance that the weights claim: of robustness and of sharing.
 
-    The information of the ranges of a graph is to be divided by both.
-    """
-    squares = graph.ranges.precision * residual_m**2
-    kernel, c2 = KERNELS[config.kernel], thresholds(graph, config, graph.dimension)['ranges']
-    if config.kernel == 'one_sided':
-        c2 = widths_at(graph.ranges, config, c2, residual_m)
-    finite = np.where(np.isfinite(c2), c2, 1.0)
-    weight = np.where(np.isfinite(c2), kernel.weight(squares, finite), 1.0)
-    step = 1e-4 * finite
-    slope = np.where(np.isfinite(c2), (
-        kernel.weight(squares + step, finite) - kernel.weight(squares, finite)) / step, 0.0)
-    bend = float(np.mean(weight + 2 * squares * slope))
-    if bend <= 0:
-        return 1.0, 1.0
-    robust = float(np.mean(weight**2 * squares) * np.mean(weight)) / bend**2
-    return max(1.0, robust), sharing(
-        ends, weight * np.sqrt(graph.ranges.precision) * residual_m)
-
-
-def mixture_inflation(
-    graph: Graph, ends: RangeEnds, residual_m: Array, clear: Array
-) -> tuple[float, float]:
-    """The same where weights are the probabilities (k,) of clear paths.
-
-    psi = w x has the derivative w - w (1 - w) x^2: what is unknown about the paths is information
-    that the weights claim and the data have not (Louis 1982). Where the model holds E[psi^2] is
-    E[psi'], and the variance 1 / E[psi'].
+    The information of the ranges of a graph is to be divided by both. Weights are the probabilities
+    (k,) of clear paths: psi = w x has the derivative w - w (1 - w) x^2, and what is unknown about
+    the paths is information that the weights claim and the data have not (Louis 1982). Where the
+    model holds E[psi^2] is E[psi'], and the variance 1 / E[psi'].
     """
     squares = graph.ranges.precision * residual_m**2
     claimed = float(np.sum(clear))

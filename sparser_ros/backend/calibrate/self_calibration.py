@@ -40,7 +40,6 @@ from .range_errors import (
     BlockedPaths,
     RangeNoise,
     blocked_paths,
-    mixture_inflation,
     range_noise,
     variance_inflation,
 )
@@ -275,10 +274,9 @@ class Iterations:
         self, graph: Graph, ends: RangeEnds, config: CalibrationConfig, solver: SolverConfig
     ) -> None:
         self.graph, self.ends, self.config = graph, ends, config
-        self.robust = _doubting(solver)
         self.by_kernel = robust_solver(solver)
         """As any map is solved."""
-        self.by_paths = _of_clear_paths(solver, self.robust)
+        self.by_paths = _of_clear_paths(solver, _doubting(solver))
         """The same with ranges as their precision says."""
         self.prior = prior_covariance(ends, config)
         self.odometry_prior = odometry_prior(ends.robots, config)
@@ -301,13 +299,9 @@ class Iterations:
             state.parameters, state.corrected, ends, state.estimate, state.weights)
         leverage = range_leverages(model)
         residual = range_residuals(state.corrected, state.estimate)
-        clear = None
-        if state.paths is None:
-            inflation = variance_inflation(state.corrected, ends, residual, self.robust)
-        else:
-            clear = state.paths.clear >= _CLEAR
-            inflation = mixture_inflation(
-                state.corrected, ends, residual, state.paths.clear)
+        inflation = variance_inflation(
+            state.corrected, ends, residual, state.weights.get('ranges', np.ones(len(residual))))
+        clear = None if state.paths is None else state.paths.clear >= _CLEAR
         found = self._posterior(model.scores(columns), state.parameters, inflation)
         noise = range_noise(ends, graph.ranges, residual, leverage, state.noise, clear)
         # Before the paths are told, biases and wrong sigmas of ranges push the odometry.

@@ -7,7 +7,9 @@ is that a source fails as often as the others do, at the upper end of what their
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import bdtr, betaincinv, ndtri, xlogy
@@ -140,20 +142,32 @@ def doubt_finding(sources: RangeEnds, doubt: Doubt) -> Finding:
 
 
 @dataclass(frozen=True)
-class Burst:
-    """Windows of time in which the ranges of one source did not fit."""
+class Stretch:
+    """Ranges of one source, within a stretch of time, that may be off for one reason.
+
+    They are long by the same length, or their landmark stands elsewhere. That they were picked says
+    nothing yet: whether this explains more than other faults is to be tested.
+    """
 
     source: int
+    subject: str
     rows: Index
-    """All its ranges in those windows."""
-    far: Index
-    """Those of them that do not fit."""
+    """Of the graph's ranges."""
+    begin_s: float
+    """Since the first pose, as `end_s`."""
+    end_s: float
+    finding: Callable[[Array], Finding]
+    """Puts the length (1,), or the way of the landmark (d,), into words."""
+    tests: int = 1
+    """Stretches that this one was picked from."""
+    landmark: int | None = None
+    """The one that may stand elsewhere; None = the same length."""
 
 
 def bursts(
     sources: RangeEnds, rows: Rows, taken: set[int], false_alarm: float, config: IntegrityConfig
-) -> list[Burst]:
-    """Recent bursts of sources beside those `taken`, the one with most ranges first."""
+) -> list[Stretch]:
+    """Windows in which ranges of sources beside those `taken` did not fit, most ranges first."""
     if not len(rows.far):
         return []
     newest = float(sources.seconds.max())
@@ -163,7 +177,7 @@ def bursts(
         free &= ~sources.at(source)
     far = rows.far & free
     bound = max(TOLERATED_SHARE, upper_share(int(far.sum()), int(free.sum()), false_alarm))
-    found = []
+    found: list[tuple[int, Stretch]] = []
     for source in range(len(sources)) if bound < 1 else ():
         own = sources.at(source) & free
         if source in taken or not np.any(own):
@@ -174,8 +188,13 @@ def bursts(
             int(fails[k]), int(totals[k]), bound, false_alarm)]
         part = own & np.isin(window, bad)
         if bad and newest - sources.seconds[part].max() <= config.memory_s:
-            found.append(Burst(source, np.flatnonzero(part), np.flatnonzero(part & far)))
-    return sorted(found, key=lambda burst: -len(burst.far))
+            failed = np.flatnonzero(part & far)
+            told = _burst_finding(sources, source, failed, rows)
+            seconds = sources.seconds[failed]
+            found.append((len(failed), Stretch(
+                source, sources.names[source], np.flatnonzero(part), float(seconds.min()),
+                float(seconds.max()), partial(_told, told))))
+    return [burst for _, burst in sorted(found, key=lambda pair: -pair[0])]
 
 
 def lasting(
@@ -199,10 +218,14 @@ def lasting(
     return kept
 
 
-def burst_finding(sources: RangeEnds, burst: Burst, rows: Rows) -> Finding:
+def _told(finding: Finding, _: Array) -> Finding:
+    """Words that need no estimate."""
+    return finding
+
+
+def _burst_finding(sources: RangeEnds, source: int, failed: Index, rows: Rows) -> Finding:
     """Words for a burst: the source, the error where it is steady, the times."""
-    name, seconds, error = (
-        sources.names[burst.source], sources.seconds[burst.far], rows.error_m[burst.far])
+    name, seconds, error = sources.names[source], sources.seconds[failed], rows.error_m[failed]
     offset = float(np.median(error))
     spread = float(np.median(np.abs(error - offset)))
     size = f'were {too_long(offset)}' if spread < _STEADY * abs(offset) else 'did not fit'

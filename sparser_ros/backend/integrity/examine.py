@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 from scipy.special import chdtri
@@ -24,10 +23,9 @@ from ...graph.residuals import HeightResidual
 from .doubts import (
     FAR_SIGMA,
     REJECTED_WEIGHT,
-    Burst,
     Doubt,
     Rows,
-    burst_finding,
+    Stretch,
     bursts,
     doubt_finding,
     doubted_sources,
@@ -36,12 +34,12 @@ from .doubts import (
 )
 from .faults import hypotheses_of
 from .gate import Gate, OdometryWindows, gate_of, odometry_windows
-from .hypotheses import ANTENNA, HEIGHT, Hypothesis, SharedError, common_hypotheses
+from .hypotheses import ANTENNA, HEIGHT, Hypothesis, common_hypotheses
 from .linear_model import LinearModel, Scores, linear_model
 from .odometry_errors import OdometryErrors
 from .places import frame_reason, known_beacons, swapped_or_misplaced, swapped_robots
 from .selection import DETERMINED, gains_alone, scores_of, selected
-from .stretches import BeaconStep, Stretch, beacon_steps, shifts
+from .stretches import beacon_steps, shifts
 from .undetected import HiddenFaults, hidden_faults, solved_faults, stands_out, with_likely
 
 LASTING_ODOMETRY = ('odometry_scale', 'odometry_turn')
@@ -51,7 +49,8 @@ _ODD_HEIGHTS = 0.05
 _MOST_BURSTS = 3
 """Bursts whose explanations are compared."""
 _ALIKE = 0.8
-"""Share of the chi-square of another fault from which on two explain a thing alike."""
+"""Share of the chi-square of another fault from which on two explain a thing alike: errors that
+differ from place to place let the wrong one of two fit better by more than chance does."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +116,10 @@ def examine(
     findings += [doubt_finding(sources, doubt) for doubt in doubts
                  if sources.names[doubt.source] not in named]
     named |= {sources.names[doubt.source] for doubt in doubts}
-    if found and not named & {sources.names[burst.source] for burst in found}:
+    if found and not named & {burst.subject for burst in found}:
         # A burst of one radio shows at the others that it talks to: the greatest stands for all.
-        findings.append(burst_finding(sources, found[0], rows))
-        named.add(sources.names[found[0].source])
+        findings.append(found[0].finding(np.zeros(0)))
+        named.add(found[0].subject)
     findings += _closures(graph, weights) + _levels(graph, estimate, weights, false_alarm)
     at_fault = {one.subject for one in findings if one.kind in LASTING_ODOMETRY}
     factors, noisy = _odometry(graph, windows, false_alarm, config, at_fault)
@@ -133,31 +132,15 @@ def examine(
         graph, findings, config.fault_size * config.bias_floor_m)
     if config.gate and frame:
         gate = replace(gate, passed=False, reasons=(*gate.reasons, frame))
+    bent, seconds = bent_edges(graph, estimate), sources.seconds
     named_bursts = {one.subject: one for one in findings if one.kind == 'range_burst'}
-    faulty = _faulty(
-        sources, found, stretches, named_bursts, bent_edges(graph, estimate)
-    ) if named_bursts else ()
+    faulty = tuple(
+        FaultyRanges(
+            named_bursts[one.subject], one.rows[
+                (seconds[one.rows] >= one.begin_s) & (seconds[one.rows] <= one.end_s)],
+            one.end_s, bent.get(one.subject))
+        for one in (*stretches, *found) if one.subject in named_bursts)
     return Examination(tuple(findings), gate, faulty, undetected, factors, likely)
-
-
-def _faulty(
-    sources: RangeEnds, found: list[Burst], stretches: list[Stretch], named: dict[str, Finding],
-    bent: dict[str, int],
-) -> tuple[FaultyRanges, ...]:
-    """The bursts that are named, by source: all its ranges from first to last misfit."""
-    names = sources.names
-    result = [
-        FaultyRanges(named[name], one.rows, one.end_s, bent.get(name))
-        for one in stretches if (name := names[one.source]) in named]
-    for burst in found:
-        name = names[burst.source]
-        if name not in named:
-            continue
-        seconds = sources.seconds
-        begin, end = seconds[burst.far].min(), seconds[burst.far].max()
-        rows = burst.rows[(seconds[burst.rows] >= begin) & (seconds[burst.rows] <= end)]
-        result.append(FaultyRanges(named[name], rows, float(end), bent.get(name)))
-    return tuple(result)
 
 
 def bent_edges(graph: Graph, estimate: Estimate) -> dict[str, int]:
@@ -197,7 +180,7 @@ def _false_alarm(graph: Graph, sources: RangeEnds, config: IntegrityConfig) -> f
 
 def _explained(
     graph: Graph, estimate: Estimate, weights: Mapping[str, Array], sources: RangeEnds, rows: Rows,
-    doubts: list[Doubt], found_bursts: list[Burst], stretches: list[Stretch], false_alarm: float,
+    doubts: list[Doubt], found_bursts: list[Stretch], stretches: list[Stretch], false_alarm: float,
     config: IntegrityConfig, gauge: int | None, errors: OdometryErrors,
 ) -> tuple[list[Finding], HiddenFaults, OdometryErrors]:
     """Faults with a cause: swapped labels, misplaced beacons, biases, odometry; and what may
@@ -209,30 +192,22 @@ def _explained(
         for burst in found_bursts:
             kept['ranges'][burst.rows] = 1.0
     model = linear_model(graph, estimate, kept)
-    shared = [
-        SharedError(sources.names[burst.source], burst.rows, partial(
-            _ready, burst_finding(sources, burst, rows))) for burst in found_bursts]
-    shared += [
-        SharedError(
-            sources.names[one.source], one.rows, partial(one.finding, sources.names[one.source]),
-            one.tests, one.source - sources.robots if isinstance(one, BeaconStep) else None)
-        for one in stretches]
-    tested = hypotheses_of(model, sources, shared, config)
+    tested = hypotheses_of(model, sources, (*found_bursts, *stretches), config)
     every = [*tested, *common_hypotheses(tested)]
     scores = scores_of(model, every)
     solved = solved_faults(scores, every, errors, config)
+    factor = _noise(model, scores)
     undetected = hidden_faults(
-        graph, estimate, solved.scores, solved.others, gauge, config, _noise(model, scores),
-        solved.root)
+        graph, estimate, solved.scores, solved.others, gauge, config, factor, solved.root)
     # What is taken off is found as if it were not.
     sizes = np.concatenate([
         np.full(one.columns.shape[1], errors.size.get((one.kind, one.subject), 0.0))
         for one in every]) if every else np.zeros(0)
     scores = replace(scores, score=scores.score - scores.information @ sizes)
     # Beside other faults an antenna explains a bit of everything: it must be the likeliest alone.
+    clear = -2 * float(np.log(false_alarm))
     unlikely = [number for number, one in enumerate(tested) if one.kind == ANTENNA
-                and not stands_out(
-                    undetected, f'{ANTENNA} of {one.subject}', -2 * np.log(false_alarm))]
+                and not stands_out(undetected, f'{ANTENNA} of {one.subject}', clear)]
     unlikely += _heights_like_lengths(scores, tested)
     most = {sources.names[doubt.source] for doubt in doubts if doubt.share > 0.5}
     faults = [
@@ -277,11 +252,6 @@ def _heights_like_lengths(scores: Scores, tested: Sequence[Hypothesis]) -> list[
                   if fault.kind == 'range_bias'), default=0.0)
     return [number for number, fault in enumerate(tested)
             if fault.kind == HEIGHT and length > _ALIKE * alone[number]]
-
-
-def _ready(finding: Finding, _: Array) -> Finding:
-    """Words that need no estimate."""
-    return finding
 
 
 def _names(finding: Finding) -> tuple[str, ...]:

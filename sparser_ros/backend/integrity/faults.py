@@ -21,13 +21,12 @@ from ...graph import Graph, Ranges, RelativePoses, Table, Verticals
 from ...graph.finding import Finding
 from ...graph.owners import owners, stamps_of
 from ...graph.range_ends import RangeEnds, range_ends
-from .doubts import in_stretch, too_long
+from .doubts import Stretch, in_stretch, too_long
 from .hypotheses import (
     ALTIMETER,
     ANTENNA,
     HEIGHT,
     Hypothesis,
-    SharedError,
     altimeter_drifts,
     antenna_places,
     antennas,
@@ -399,7 +398,7 @@ robot that flies straight on show a drift of its altimeter.
 
 
 def hypotheses_of(
-    model: LinearModel, sources: RangeEnds, shared: Sequence[SharedError], config: IntegrityConfig
+    model: LinearModel, sources: RangeEnds, shared: Sequence[Stretch], config: IntegrityConfig
 ) -> list[Hypothesis]:
     """All single faults that are tested at an estimate."""
     found = [shared_error(model, sources, error, config) for error in shared]

@@ -15,6 +15,7 @@ from ...graph import range_directions, range_lever_derivatives, range_vectors
 from ...graph.finding import Finding
 from ...graph.owners import owners, stamps_of
 from ...graph.range_ends import RangeEnds
+from .doubts import Stretch
 from .linear_model import LinearModel
 from .odometry_errors import ALL_ROBOTS, SCALE, TURN
 from .radio_errors import ALL_RADIOS, doubt
@@ -58,24 +59,6 @@ class Hypothesis:
     most: the sum of the squared residuals. It is more than the information of a robot at rest."""
 
 
-@dataclass(frozen=True)
-class SharedError:
-    """Ranges of one source, within one stretch of time, that may be off for one reason.
-
-    They are long by the same length, or their landmark stands elsewhere.
-    """
-
-    subject: str
-    rows: Index
-    """Of the graph's ranges."""
-    finding: Callable[[Array], Finding]
-    """Puts the length (1,), or the way of the landmark (d,), into words."""
-    tests: int = 1
-    """Stretches that this one was picked from."""
-    landmark: int | None = None
-    """The one that may stand elsewhere; None = the same length."""
-
-
 def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
     """What may be wrong with all sources of a kind in the same way, and is found one by one.
 
@@ -90,7 +73,7 @@ def common_hypotheses(tested: Sequence[Hypothesis]) -> list[Hypothesis]:
 
 
 def shared_error(
-    model: LinearModel, sources: RangeEnds, error: SharedError, config: IntegrityConfig
+    model: LinearModel, sources: RangeEnds, error: Stretch, config: IntegrityConfig
 ) -> Hypothesis:
     """Ranges of one source that may be off for one reason."""
     kind, columns = 'range_burst', length_columns(model, [error.rows])

@@ -85,7 +85,7 @@ class LinearModel:
         size = len(self.residual)
         if count:
             rows, column = rows
-            width = values.reshape(len(rows), -1).shape[1]
+            width = 1 if values.ndim == 1 else values.shape[1]
             at = self.starts[part] + rows[:, None] * width + np.arange(width)
             return sp.csc_matrix(
                 (values.ravel(), (at.ravel(), np.repeat(column, width))), shape=(size, count))

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...array_types import Array, Index, Mask
+from ...array_types import Array, Index
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, Ranges, RelativePoses, Sightings, Table
 from ...graph.estimate import antennas
@@ -126,10 +126,9 @@ def noise_of(
     config = config or IntegrityConfig()
     kept = {name: np.where(w < _REJECTED_WEIGHT, 0.0, w) for name, w in weights.items()}
     model = linear_model(graph, estimate, kept)
-    cells = _cells(graph, estimate, model)
-    names, member = _sources(graph, cells)
+    sums, names, member = _cells(graph, estimate, model)
     J, faults = _with_faults(model, config)
-    T = sp.hstack([cells.sums, sp.csr_matrix((cells.sums.shape[0], faults))], format='csr')
+    T = sp.hstack([sums, sp.csr_matrix((sums.shape[0], faults))], format='csr')
     whitened = np.append(model.residual, np.zeros(faults))
     solve = normal_solver(J)
     residual = whitened - J @ solve((J.T @ whitened)[:, None])[:, 0]
@@ -220,35 +219,26 @@ def _variances(
     return found
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Sums of rows of the linear model between the same two places, one coordinate each."""
+def _cells(
+    graph: Graph, estimate: Estimate, model: LinearModel
+) -> tuple[sp.csr_matrix, list[tuple[str, str]], Array]:
+    """Sums (c, rows) of rows of the model between the same two places, one coordinate each; the
+    sources that have measurements; and which cells are theirs, (c, g).
 
-    sums: sp.csr_matrix
-    """(c, rows): 1 / sqrt(n) for the n rows of a cell, so that white noise keeps its variance."""
-    part: tuple[str, ...]
-    """Parts of the model that have cells, in order."""
-    first: Index
-    """(parts,): first cell of each part."""
-    width: Index
-    """(parts,): coordinates of a measurement: its cells follow each other."""
-    measurement: tuple[Index, ...]
-    """By part (k,): a measurement of each cell of one coordinate."""
-
-
-def _cells(graph: Graph, estimate: Estimate, model: LinearModel) -> _Cells:
-    """Odometry by stretches of `CELL_M`, ranges and sightings by places, closures each alone."""
+    Odometry is summed by stretches of `CELL_M`, ranges and sightings by places, closures stay
+    alone. Sums of n rows are divided by sqrt(n), so that white noise keeps its variance.
+    """
     d, rel, ranges, see = graph.dimension, graph.relative_poses, graph.ranges, graph.sightings
-    turns = 1 if d == 2 else 3
+    turns, robots = 1 if d == 2 else 3, len(graph.robots)
     way = np.zeros(graph.n_poses)
     order = np.lexsort((graph.poses.index, graph.poses.robot))
     step = np.zeros(graph.n_poses)
     np.maximum.at(step, rel.j[rel.odometry], np.linalg.norm(
         rel.translation[rel.odometry], axis=1))
     way[order] = np.cumsum(step[order])
-    edge = np.arange(len(rel))
+    robot = graph.poses.robot[rel.i]
     stretch = np.stack([
-        np.where(rel.odometry, graph.poses.robot[rel.i], -1 - edge),
+        np.where(rel.odometry, robot, -1 - np.arange(len(rel))),
         np.floor(way[rel.j] / CELL_M).astype(np.int64)], axis=1)
     of_range = np.column_stack([
         owners(graph, ranges.source), owners(graph, ranges.target),
@@ -256,56 +246,30 @@ def _cells(graph: Graph, estimate: Estimate, model: LinearModel) -> _Cells:
         _place(antennas(estimate, ranges.target, ranges.lever_target))])
     of_sighting = np.column_stack([
         graph.poses.robot[see.i], graph.points(see.point), _place(estimate.translation[see.i])])
-    labels = {
-        'turns': (stretch, turns), 'moves': (stretch, d), 'sightings': (of_sighting, d),
-        'ranges': (of_range, 1)}
-    rows, columns, values, first, some, count = [], [], [], [], [], 0
-    for part, (label, width) in labels.items():
+    names = [*((ODOMETRY, name) for name in graph.robots),
+             (CLOSURES, ''), (SIGHTINGS, ''), (RANGES, '')]
+    odometry = np.where(rel.odometry, robot, robots)
+    parts = {
+        'turns': (stretch, turns, odometry), 'moves': (stretch, d, odometry),
+        'sightings': (of_sighting, d, np.full(len(see), robots + 1)),
+        'ranges': (of_range, 1, np.full(len(ranges), robots + 2))}
+    rows, columns, values, owner, count = [], [], [], [], 0
+    for part, (label, width, source) in parts.items():
         _, chosen, cell, number = np.unique(
             label, axis=0, return_index=True, return_inverse=True, return_counts=True)
-        cell = cell.reshape(-1)
-        first.append(count)
-        some.append(chosen)
-        at = np.arange(width)
+        cell, at = cell.reshape(-1), np.arange(width)
         rows.append((count + cell[:, None] * width + at).ravel())
         columns.append((model.starts[part] + np.arange(len(label))[:, None] * width + at).ravel())
         values.append(np.repeat(1 / np.sqrt(number[cell]), width))
+        owner.append(np.repeat(source[chosen], width))
         count += len(chosen) * width
     sums = sp.csr_matrix(
         (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
         shape=(count, len(model.residual)))
-    return _Cells(sums, tuple(labels), np.array(first), np.array(
-        [width for _, width in labels.values()]), tuple(some))
+    member = np.concatenate(owner)[:, None] == np.arange(len(names))
+    some = np.flatnonzero(np.any(member, axis=0))
+    return sums, [names[k] for k in some], member[:, some].astype(float)
 
 
 def _place(points: Array) -> Index:
     return np.floor(points / CELL_M).astype(np.int64)
-
-
-def _sources(graph: Graph, cells: _Cells) -> tuple[list[tuple[str, str]], Array]:
-    """Names of the sources that have measurements, and (c, g): which cells are theirs."""
-    count, rel = cells.sums.shape[0], graph.relative_poses
-    names: list[tuple[str, str]] = []
-    columns: list[Array] = []
-    own = {
-        part: (begin + np.arange(len(some) * width), np.repeat(some, width))
-        for part, begin, width, some in zip(
-            cells.part, cells.first.tolist(), cells.width.tolist(), cells.measurement,
-            strict=True)}
-
-    def add(kind: str, name: str, chosen: Mapping[str, Mask]) -> None:
-        column = np.zeros(count)
-        for part, mask in chosen.items():
-            rows, measurement = own[part]
-            column[rows] = mask[measurement]
-        if np.any(column):
-            names.append((kind, name))
-            columns.append(column)
-
-    robot = np.where(rel.odometry, graph.poses.robot[rel.i], -1)
-    for number, name in enumerate(graph.robots):
-        add(ODOMETRY, name, {'turns': robot == number, 'moves': robot == number})
-    add(CLOSURES, '', {'turns': robot < 0, 'moves': robot < 0})
-    add(SIGHTINGS, '', {'sightings': np.ones(len(graph.sightings), dtype=bool)})
-    add(RANGES, '', {'ranges': np.ones(len(graph.ranges), dtype=bool)})
-    return names, np.stack(columns, axis=1) if columns else np.zeros((count, 0))

@@ -11,8 +11,7 @@ free, is for the score test to say.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import chdtri
@@ -21,25 +20,7 @@ from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph.finding import Finding
 from ...graph.range_ends import RangeEnds
-from .doubts import Rows, in_stretch, too_long
-
-
-@dataclass(frozen=True)
-class Stretch(ABC):
-    """Picked for its residuals; whether it explains more than other faults is to be tested."""
-
-    source: int
-    rows: Index
-    """All its ranges in the stretch."""
-    begin_s: float
-    end_s: float
-    tests: int
-    """Stretches that it was picked from."""
-
-    @abstractmethod
-    def finding(self, name: str, theta: Array) -> Finding:
-        """Words for the estimated parameters of the fault, `name` being that of the source."""
-
+from .doubts import Rows, Stretch, in_stretch, too_long
 
 _BINS = 6
 """Bins of a window: a stretch begins and ends at one of them before its ends are refined; a move is
@@ -48,21 +29,10 @@ _REFINEMENTS = 2
 """Times that either end is moved to its best place with the other one held."""
 
 
-class Shift(Stretch):
-    """The stretch of one source that stands out most."""
-
-    def finding(self, name: str, theta: Array) -> Finding:
-        """Words for ranges that are `theta` (1,) metres too long."""
-        offset_m = float(theta[0])
-        return Finding(
-            'range_burst', name, f'ranges of radio {name} were {too_long(offset_m)}'
-            + in_stretch(self.begin_s, self.end_s), offset_m, 'm')
-
-
 def shifts(
     sources: RangeEnds, rows: Rows, weight: Array, taken: set[int], false_alarm: float,
     config: IntegrityConfig,
-) -> list[Shift]:
+) -> list[Stretch]:
     """Recent stretches of sources beside those `taken`, under robust weights (k,) of the ranges."""
     free = weight > 0
     for source in taken:
@@ -74,20 +44,22 @@ def shifts(
         own = sources.at(source)
         part = own & free
         if source not in taken and np.any(part):
-            one = _stretch(source, sources.seconds, rows.whitened, weight, own, part, config)
+            one = _stretch(
+                source, sources, rows.whitened, weight, own, part, config)
             if one is not None and one[1] > chdtri(1, false_alarm / one[0].tests):
                 found.append(one[0])
     return found
 
 
 def _stretch(
-    source: int, seconds: Array, whitened: Array, weight: Array, own: Mask, part: Mask,
+    source: int, sources: RangeEnds, whitened: Array, weight: Array, own: Mask, part: Mask,
     config: IntegrityConfig,
-) -> tuple[Shift, float] | None:
+) -> tuple[Stretch, float] | None:
     """The most significant stretch and its score; None where it fills most of its source's time.
 
     Such a source is biased all the time, which is another fault.
     """
+    seconds = sources.seconds
     order = np.flatnonzero(part)[np.argsort(seconds[part], kind='stable')]
     time = seconds[order]
     score = np.concatenate([[0.0], np.cumsum((weight * whitened)[order])])
@@ -116,8 +88,16 @@ def _stretch(
     if not best > 0 or 2 * (information[end] - information[begin]) > information[-1]:
         return None
     first, last = float(time[begin]), float(time[end - 1])
-    rows = np.flatnonzero(own & (seconds >= first) & (seconds <= last))
-    return Shift(source, rows, first, last, table.size), best
+    rows, name = np.flatnonzero(own & (seconds >= first) & (seconds <= last)), sources.names[source]
+    return Stretch(
+        source, name, rows, first, last, partial(_shifted, name, in_stretch(first, last)),
+        table.size), best
+
+
+def _shifted(name: str, times: str, theta: Array) -> Finding:
+    offset_m = float(theta[0])
+    return Finding('range_burst', name, f'ranges of radio {name} were {too_long(offset_m)}{times}',
+                   offset_m, 'm')
 
 
 _SUSPECTED = 0.01
@@ -126,19 +106,9 @@ LEAST_TELLING = 12
 """Ranges of a beacon that tell where it is: four to each coordinate in space."""
 
 
-class BeaconStep(Stretch):
-    """The time from which on, to the newest range, one beacon may stand elsewhere."""
-
-    def finding(self, name: str, theta: Array) -> Finding:
-        """Words for a beacon that stands `theta` (d,) metres away from its place before."""
-        return Finding(
-            'range_burst', name, f'ranges of radio {name} did not fit'
-            + in_stretch(self.begin_s, self.end_s), float(np.linalg.norm(theta)), 'm')
-
-
 def beacon_steps(
     sources: RangeEnds, unit: Array, whitened: Array, root: Array, config: IntegrityConfig
-) -> list[BeaconStep]:
+) -> list[Stretch]:
     """Steps of beacons whose ranges a step explains better, robots held, than chance does.
 
     `unit` (k, d) point from the sources of ranges to their targets, `whitened` (k,) are residuals
@@ -149,17 +119,20 @@ def beacon_steps(
         own = np.flatnonzero(sources.at(source))
         own = own[np.argsort(sources.seconds[own], kind='stable')]
         sign = np.where(sources.second[own] == source, 1.0, -1.0)
-        one = _step(source, own, sources.seconds[own], (sign * root[own])[:, None] * unit[own],
-                    whitened[own], config)
+        one = _step(
+            source, sources, own, (sign * root[own])[:, None] * unit[own], whitened[own], config)
         if one is not None and one[1] > chdtri(unit.shape[1], _SUSPECTED / one[0].tests):
             found.append(one[0])
     return found
 
 
 def _step(
-    source: int, own: Index, seconds: Array, slope: Array, whitened: Array, config: IntegrityConfig
-) -> tuple[BeaconStep, float] | None:
-    """The most significant step and its score; `slope` (n, d) of the whitened lengths by place."""
+    source: int, sources: RangeEnds, own: Index, slope: Array, whitened: Array,
+    config: IntegrityConfig,
+) -> tuple[Stretch, float] | None:
+    """The most significant step, from which on to the newest range the beacon may stand elsewhere,
+    and its score; `slope` (n, d) of the whitened lengths by place."""
+    seconds, name = sources.seconds[own], sources.names[source]
     known = np.flatnonzero(np.any(slope != 0.0, axis=1))
     if len(known) < 2 * LEAST_TELLING:
         return None
@@ -175,9 +148,17 @@ def _step(
         max(first, int(np.searchsorted(seconds, seconds[coarse] - width))),
         min(last, int(np.searchsorted(seconds, seconds[coarse] + width))) + 1)
     begin = int(near[np.argmax(value[near])])
-    step = BeaconStep(
-        source, np.sort(own[begin:]), float(seconds[begin]), float(seconds[-1]), len(begins))
+    first_s, last_s = float(seconds[begin]), float(seconds[-1])
+    step = Stretch(
+        source, name, np.sort(own[begin:]), first_s, last_s,
+        partial(_stepped, name, in_stretch(first_s, last_s)), len(begins),
+        source - sources.robots)
     return step, float(value[begin])
+
+
+def _stepped(name: str, times: str, theta: Array) -> Finding:
+    return Finding('range_burst', name, f'ranges of radio {name} did not fit{times}',
+                   float(np.linalg.norm(theta)), 'm')
 
 
 def _scores(slope: Array, whitened: Array) -> Array:

@@ -6,7 +6,7 @@ alternative placement fits about as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,8 +50,6 @@ class Alternative:
     """Segment, or number of segments + landmark."""
     kind: str
     """'position' or 'heading'."""
-    rotation: Array
-    """(d, d): turn in map against the present placement."""
     shift: Array
     """(d,): of a segment's newest pose, or of the landmark, in metres."""
     gap: float
@@ -75,9 +73,6 @@ class Observability:
     heading_sigma_rad: Array
     """(b,): of the newest pose of every segment."""
     position_sigma_m: Array
-    landmark_sigma_m: Array
-    ambiguous: frozenset[int] = field(default_factory=frozenset)
-    """Variables with an alternative within the margin."""
     alternatives: tuple[Alternative, ...] = ()
     hypotheses: tuple[AlternativePlacement, ...] = ()
     """Other placements of everything that fit about as well, best first."""
@@ -155,8 +150,8 @@ def _judged(case: _Case) -> Observability:
     landmark[[v - count for v in by_variable if v >= count]] = False
     landmark[fixed] = True
     return Observability(
-        tuple(location), tuple(missing), landmark, sigma.heading, sigma.position, sigma.landmark,
-        frozenset(by_variable), found, hypotheses, gap)
+        tuple(location), tuple(missing), landmark, sigma.heading, sigma.position, found,
+        hypotheses, gap)
 
 
 def _case(
@@ -256,8 +251,7 @@ def _alternatives(
             by = f'turned by {_degrees(rotation):.0f} degrees' if kind == 'heading' else (
                 f'{np.linalg.norm(shift):.0f} m away')
             found.append(Alternative(
-                variable, kind, rotation, shift, gaps[variable], f'{words}, {by}',
-                len(hypotheses)))
+                variable, kind, shift, gaps[variable], f'{words}, {by}', len(hypotheses)))
         hypotheses.append(AlternativePlacement(_moved(case, rival.placement), rival.gap, words))
     found.sort(key=lambda one: one.gap)
     return tuple(found), tuple(hypotheses), least

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from faulty_world import graph, solved, world
 
-from sparser_ros.backend.integrity.doubts import REJECTED_WEIGHT
+from sparser_ros.backend.integrity.doubts import REJECTED_WEIGHT, Stretch
 from sparser_ros.backend.integrity.examine import examine
 from sparser_ros.backend.integrity.faults import hypotheses_of
-from sparser_ros.backend.integrity.hypotheses import SharedError
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.stretches import _scores, beacon_steps
 from sparser_ros.config.backend_config import IntegrityConfig
@@ -60,7 +59,7 @@ def test_derivatives_agree_with_differences(dimension):
     way, sources = 1e-4 * np.ones(dimension), range_ends(made)
     changed, rows = moved(made, place.truth, 'L1', way, 40.0)
     model = linear_model(made, place.truth, {})
-    step = SharedError('L1', np.flatnonzero(rows), lambda _: None, landmark=1)
+    step = Stretch(4, 'L1', np.flatnonzero(rows), 40.0, 90.0, lambda _: None, landmark=1)
     one = next(one for one in hypotheses_of(
         model, sources, [step], CONFIG) if one.kind == 'beacon_moved')
     assert one.subject == 'L1'

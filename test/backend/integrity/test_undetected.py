@@ -17,7 +17,7 @@ from faulty_world import (
 )
 from scipy.stats import multivariate_normal
 
-from sparser_ros.backend.integrity.faults import KINDS, hypotheses_of
+from sparser_ros.backend.integrity.faults import hypotheses_of
 from sparser_ros.backend.integrity.hypotheses import ANTENNA, common_hypotheses
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.integrity.selection import scores_of
@@ -120,41 +120,6 @@ def test_separations_are_those_of_solves_with_the_errors_as_unknowns():
         np.testing.assert_allclose(found, np.linalg.inv(information)[:4, :4], atol=1e-10)
 
 
-def test_a_map_has_separations_of_all_lasting_faults():
-    place = world(3)
-    made = graph(place, 3)
-    estimate, weights = solved(made, place.truth)
-    tested, scores = scored(made, estimate, weights)
-    found = hidden_faults(made, estimate, scores, tested, 0, CONFIG)
-    kept = [one for one in tested if KINDS[one.kind].suspicion]
-    assert {one.kind for one in kept} >= {'range_bias', 'odometry_scale', 'odometry_turn'}
-    assert found.causes == tuple(f'{one.kind} of {one.subject}' for one in kept)
-    assert found.robots == made.robots and found.landmarks == tuple(made.landmarks.names)
-    b, h = len(found.robots) + len(found.landmarks), len(kept)
-    assert found.bodies == b and len(found.keyframes)
-    bodies = b + len(found.keyframes)
-    assert found.position.shape == (bodies, 2) and found.shift.shape == (bodies, 2, 1 + h)
-    assert found.common.shape == found.added.shape == (bodies, 2, len(found.owner))
-    np.testing.assert_array_equal(found.position[b:], estimate.translation[found.keyframes])
-    assert found.solved.shape == (bodies, 2, 0)
-    assert found.place('B') == 1 and found.place('L0') == 3 and found.place('nobody') == -1
-    larger = hidden_faults(
-        made, estimate, scores, tested, 0, dataclasses.replace(CONFIG, fault_size=20.0))
-    assert np.all(np.abs(larger.added) >= np.abs(found.added) - 1e-12)
-    np.testing.assert_array_equal(larger.common, found.common)
-
-
-def test_beacons_that_are_fixed_do_not_move():
-    place = world(3, known=range(6))
-    made = graph(place, 3)
-    estimate, weights = solved(made, place.truth)
-    tested, scores = scored(made, estimate, weights)
-    found = hidden_faults(made, estimate, scores, tested, None, CONFIG)
-    beacons = slice(3, found.bodies)
-    assert np.all(found.common[beacons] == 0) and np.all(found.shift[beacons] == 0)
-    assert np.all(np.any(found.common[:3] != 0, axis=2))
-
-
 def test_a_lone_fault_is_that_of_a_solve_with_it_and_evidence_that_of_dense_gaussians():
     random, parts = np.random.default_rng(8), np.array([1, 2, 1])
     J, G, _ = drawn(random, parts)
@@ -208,16 +173,6 @@ def test_odometry_that_is_too_long_on_every_robot_is_one_fault():
     columns = {one.subject: one.columns.toarray() for one in every if one.kind == 'odometry_scale'}
     common = columns.pop('all robots')
     np.testing.assert_allclose(common, sum(columns.values()), atol=1e-12)
-
-
-def test_of_one_robot_there_is_no_common_fault():
-    place = World(['curved'], [(0, 0)], BEACONS[2], 60)
-    made = graph(place)
-    estimate, weights = solved(made, place.truth)
-    model = linear_model(made, estimate, weights)
-    tested = hypotheses_of(model, range_ends(made), [], CONFIG)
-    assert any(one.kind == 'odometry_scale' for one in tested)
-    assert common_hypotheses(tested) == []
 
 
 # In space a straight path leaves its roll open, and with it what is relative to the path.

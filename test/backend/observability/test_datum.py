@@ -1,9 +1,17 @@
-"""The datum: what is common to all places is taken off, what is left is that of an alignment."""
+"""The datum, and what known beacons, fixes and priors fix of the frame."""
 
 import numpy as np
 import pytest
+from backend_world import World, graph_of
 
-from sparser_ros.backend.observability.datum import motions, relative_to, spans
+from sparser_ros.backend.observability.datum import (
+    Outside,
+    frame_missing,
+    motions,
+    relative_to,
+    spans,
+)
+from sparser_ros.graph import PosePriors, Ranges, empty
 from sparser_ros.linalg.rotations import align, angle_to_matrix, rotvec_to_matrix
 
 
@@ -51,16 +59,6 @@ def test_what_is_left_is_that_of_an_alignment(dimension):
 
 
 @pytest.mark.parametrize('dimension', [2, 3])
-def test_it_does_not_depend_on_the_origin_nor_on_the_order(dimension):
-    place, points, _ = places(dimension)
-    motion = relative_to(place, points)
-    np.testing.assert_allclose(relative_to(place - 5e3, points - 5e3), motion, atol=1e-9)
-    blocks = motion.reshape(-1, len(points), dimension)
-    np.testing.assert_allclose(
-        relative_to(place, points[::-1]).reshape(blocks.shape), blocks[:, ::-1], atol=1e-12)
-
-
-@pytest.mark.parametrize('dimension', [2, 3])
 def test_too_few_points_leave_a_rotation_open(dimension):
     _, points, _ = places(dimension)
     line = 100.0 + np.outer(np.arange(4.0), np.ones(dimension))
@@ -72,7 +70,59 @@ def test_too_few_points_leave_a_rotation_open(dimension):
     assert spans(points[:dimension]) and relative_to(points[-1], points[:dimension]) is not None
 
 
-def test_points_all_but_in_line_leave_a_rotation_open_in_space():
-    line = np.outer(np.arange(4.0), np.ones(3))
-    beside = np.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    assert not spans(line + 1e-4 * beside) and spans(line + 0.1 * beside)
+def heard(beacons, known, dimension=2):
+    start = [[1.0, 1.0, 1.0][:dimension]]
+    world = World(['curved'], start, beacons=beacons, known=known, dimension=dimension, steps=6)
+    return graph_of(world.increments(1), dimension)
+
+
+NONE, POSITION, MIRRORED = 'no known beacon', 'a position only', 'its mirror image'
+
+
+@pytest.mark.parametrize(('known', 'missing'), [
+    ((), NONE), ((0,), POSITION), ((0, 1), MIRRORED), ((0, 1, 2), MIRRORED), ((0, 1, 3), '')])
+def test_known_beacons_of_the_plane(known, missing):
+    words = frame_missing(heard([[0, 0], [5, 0], [9, 0], [3, 7]], known))
+    assert missing in words and bool(words) == bool(missing)
+    assert not words or all(f'L{k}' in words for k in known)
+
+
+@pytest.mark.parametrize(('known', 'missing'), [
+    ((0, 1), POSITION), ((0, 1, 2), MIRRORED), ((0, 1, 2, 3), '')])
+def test_known_beacons_of_space(known, missing):
+    beacons = [[0, 0, 0], [5, 0, 0], [0, 5, 0], [1, 2, 6]]
+    words = frame_missing(heard(beacons, known, 3))
+    assert missing in words and bool(words) == bool(missing)
+
+
+def test_beacons_that_are_not_heard_do_not_count():
+    graph = heard([[0, 0], [5, 0]], (0, 1)).replaced(ranges=empty(Ranges, 2))
+    assert NONE in frame_missing(graph)
+
+
+def test_one_known_beacon_is_said_to_leave_the_heading_open():
+    assert 'heading is unobservable' in frame_missing(heard([[0, 0]], (0,)))
+
+
+def test_a_prior_on_a_pose_fixes_the_frame():
+    graph = heard([[0, 0]], ()).replaced(pose_priors=PosePriors(
+        np.array([0]), np.eye(2)[None], np.zeros((1, 2)), np.ones(1), np.ones(1),
+        np.zeros(1, dtype=np.int64)))
+    assert frame_missing(graph) == ''
+
+
+def test_an_upright_datum_takes_off_no_tilt():
+    rng = np.random.default_rng(0)
+    points, place = rng.normal(size=(5, 3)), np.array([3.0, -2.0, 1.0])
+    turn, shift = np.array([0.0, 0.0, 1e-3]), np.array([0.2, -0.1, 0.0])
+    for outside, tilt in ((Outside.NOTHING, 1e-3), (Outside.VERTICAL, 0.0), (Outside.HEIGHT, 0.0)):
+        w = turn + np.array([tilt, 0, 0])
+        moved_by = (shift + np.cross(w, points)).ravel()
+        relative = relative_to(place, points, outside) @ moved_by
+        np.testing.assert_allclose(relative, [*(shift + np.cross(w, place)), *w], atol=1e-12)
+    lift = np.tile([0.0, 0.0, 1.0], 5)
+    np.testing.assert_allclose(relative_to(place, points, Outside.HEIGHT) @ lift, 0, atol=1e-12)
+    assert spans(points[:2], Outside.VERTICAL)
+    assert not spans(points[:2])
+    assert not spans(np.array([[0, 0, 0], [0, 0, 4.0]]), Outside.VERTICAL)
+    assert motions(points, Outside.HEIGHT).shape == (15, 6)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from flying_world import flying_graph
 
-from sparser_ros.backend.observability.datum import Outside, motions, relative_to, spans
 from sparser_ros.backend.observability.pieces import cut
 from sparser_ros.backend.observability.registration import candidates, evidence_of
 from sparser_ros.backend.observability.rigid_model import rigid_problem
@@ -55,20 +54,3 @@ def test_the_origin_takes_heading_and_place_and_leaves_the_vertical():
         truth.rotation, truth.translation + np.array([0, 0, 9.0]), truth.landmarks)
     back = at_heights(lifted, graph, np.ones(graph.n_poses, dtype=bool))
     np.testing.assert_allclose(back.translation, truth.translation, atol=0.1)
-
-
-def test_an_upright_datum_takes_off_no_tilt():
-    rng = np.random.default_rng(0)
-    points, place = rng.normal(size=(5, 3)), np.array([3.0, -2.0, 1.0])
-    turn, shift = np.array([0.0, 0.0, 1e-3]), np.array([0.2, -0.1, 0.0])
-    for outside, tilt in ((Outside.NOTHING, 1e-3), (Outside.VERTICAL, 0.0), (Outside.HEIGHT, 0.0)):
-        w = turn + np.array([tilt, 0, 0])
-        moved_by = (shift + np.cross(w, points)).ravel()
-        relative = relative_to(place, points, outside) @ moved_by
-        np.testing.assert_allclose(relative, [*(shift + np.cross(w, place)), *w], atol=1e-12)
-    lift = np.tile([0.0, 0.0, 1.0], 5)
-    np.testing.assert_allclose(relative_to(place, points, Outside.HEIGHT) @ lift, 0, atol=1e-12)
-    assert spans(points[:2], Outside.VERTICAL)
-    assert not spans(points[:2])
-    assert not spans(np.array([[0, 0, 0], [0, 0, 4.0]]), Outside.VERTICAL)
-    assert motions(points, Outside.HEIGHT).shape == (15, 6)
