@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.thinning import thinned
+from sparser_ros.backend.session.graph_store import GraphStore, thinned
 from sparser_ros.config import SolverError
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.config.sparser import SparserConfig

@@ -129,14 +129,6 @@ class IntegrityConfig:
     solve_odometry: bool = option(
         True, 'the map is solved with the share by which odometry is too long, and the rate by '
         'which it turns, where these are likely; false: only reported', live=True)
-    gate_variance: float = option(
-        9.0, 'the gate withdraws a robot whose residuals have more than this multiple '
-        'of their claimed variance (9 = three times the standard deviation), with 95 % confidence',
-        lower=1.0, upper=1e9, live=True)
-    gate_rejected: float = option(
-        0.5, 'the gate withdraws a robot of whose newest ranges more than this share '
-        'is rejected, with 95 % confidence: with half of the data wrong, robust estimates lose '
-        'their guarantee', lower=0.0, upper=1.0, live=True)
 
 
 @dataclass(frozen=True)
@@ -162,9 +154,6 @@ class BackendConfig:
         0.01, 'a tick has settled when what is left to gain is less than this, and than 1e-5 of '
         'the cost; its square root bounds how many standard deviations any coordinate is '
         'from its optimum', unit='sigma^2', lower=1e-9, upper=1.0, live=True)
-    covariance: str = option(
-        'found', 'covariances of the newest poses and of beacons, by the noise that residuals '
-        'show, or none', choices=('found', 'off'), live=True)
     map_change_m: float = option(
         1.0, 'a better map that moves a robot farther than this is announced', unit='m',
         lower=0.0, upper=1e6, live=True)

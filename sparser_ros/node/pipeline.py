@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from ..array_types import Array, Index
 from ..backend.process.recording import Deserialise, Recording
 from ..backend.process.worker import SolverWorker
-from ..backend.session.graph_store import GraphStore
+from ..backend.session.graph_store import GraphStore, ThinningStep, possible, thinned
 from ..backend.session.solution import Solution
-from ..backend.session.thinning import ThinningStep, possible, thinned
 from ..backend.session.treatment import Rulings, Treatment
 from ..config.sparser import SparserConfig
 from ..frontend import Route

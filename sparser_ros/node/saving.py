@@ -160,7 +160,7 @@ def saved_beacons(
     covariances: Array = np.tile(bound, (len(rows), 1, 1))
     known = np.zeros(len(rows), dtype=bool)
     if solution.covariances is not None:
-        estimated = solution.covariances.beacons[rows]
+        estimated = solution.covariances.landmarks[rows]
         known = np.all(np.isfinite(estimated), axis=(1, 2))
         covariances[known] = estimated[known]
     return [

@@ -120,7 +120,7 @@ def test_both_forms_and_dotted_names(tmp_path):
     ({'odometry': {'sensor_poses': {'Z': [0.0, 0.0, 0.0]}}}, 'odometry.sensor_poses.Z'),
     ({'odometry': {'sensor_poses': {'A': [0.0, 0.0]}}}, 'odometry.sensor_poses.A'),
     ({'backend': {'gauge_robot': 'Z'}}, 'backend.gauge_robot'),
-    ({'backend': {'covariance': 'claimed'}}, 'backend.covariance'),
+    ({'backend': {'worker': 'robot'}}, 'backend.worker'),
     ({'backend': {'integrity': {'widen_odometry': True}}}, 'backend.integrity.widen_odometry'),
     ({'backend': {'integrity': {'hidden_fault_risk': 0.1}}},
      'backend.integrity.hidden_fault_risk'),

@@ -9,8 +9,7 @@ from sparser_ros.backend.process import journal_records
 from sparser_ros.backend.process.journal import Files
 from sparser_ros.backend.process.journal_records import Message
 from sparser_ros.backend.process.recording import Recording
-from sparser_ros.backend.session.graph_store import GraphStore
-from sparser_ros.backend.session.thinning import thinned
+from sparser_ros.backend.session.graph_store import GraphStore, thinned
 from sparser_ros.config import SparserConfig
 from sparser_ros.config.simulation_config import SimulationConfig
 from sparser_ros.frontend import Inputs

@@ -125,9 +125,8 @@ def examine(
     factors, noisy = _odometry(graph, windows, false_alarm, config, at_fault)
     findings += [finding for finding in noisy if finding.subject not in named]
     gate = gate_of(
-        graph.robots, graph.dimension, sources, rows, windows, [
-            one for one in findings if (one.kind, one.subject) not in errors.size],
-        false_alarm, config)
+        graph.robots, sources, rows, [
+            one for one in findings if (one.kind, one.subject) not in errors.size], config)
     frame = '' if gauge is not None else frame_reason(
         graph, findings, config.fault_size * config.bias_floor_m)
     if config.gate and frame:

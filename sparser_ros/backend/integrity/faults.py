@@ -97,8 +97,6 @@ class Fault:
     """By which the variance of ranges with `size` taken off is multiplied."""
     held_ns: int = 0
     """What the subject measures later is left out until an audit has seen it; 0 = it is over."""
-    lost: bool = False
-    """Whether it ended because the map lost the source, not because it was over."""
 
     @property
     def open(self) -> bool:

@@ -1,14 +1,22 @@
-"""The gate before publishing: whether the newest data agree with the map, per robot and in all.
+"""The gate before publishing: whether the newest data agree with the map, robot by robot.
 
-Bounds are one-sided confidence bounds. Withdrawing is no accusation: of ranges the gate asks for
-less certainty than a finding does, of a path that leaves its odometry for as much.
+One test of fit, for audits and for every tick between them. Of the newest n measurements of a robot
+k do not fit. Where that is no more than the usual share u of them,
 
-How far a path leaves its odometry is asked window by window, against the noise that it claims.
-Over a window from pose p to pose q the estimate says R_p^T (t_q - t_p), odometry X_p^-1 X_q. Their
-difference e has at most the covariance C that the odometry claims: sum of 1 / tau, and the
-heading noise of each step times the way still to go. So e^T C^-1 e is at most chi-square with d
-degrees of freedom: of independent data, the mean of the estimate less that of the prior has the
-covariance of the prior less that of the estimate.
+    E(n) = (p / u)^k ((1 - p) / (1 - u))^(n - k),   1 - p = (1 - u) / 4,
+
+has at most the mean 1, whatever the errors are: an e-process. The largest over all n is an
+e-detector (Shin, Ramdas and Rinaldo 2023): that it exceeds 1 / a takes 1 / a measurements on the
+average, however often one looks. As in a sequential test of Wald, newest measurements whose
+evidence falls below b exclude a fault that goes on, and those before them say no more. A usual
+share of more than one half denies every map: robust estimates have no guarantee then.
+
+How far a path leaves its odometry is told window by window, against the noise that it claims. Over
+a window from pose p to pose q the estimate says R_p^T (t_q - t_p), odometry X_p^-1 X_q. Their
+difference e has at most the covariance C that the odometry claims: sum of 1 / tau, and the heading
+noise of each step times the way still to go. So e^T C^-1 e is at most chi-square with d degrees of
+freedom: of independent data, the mean of the estimate less that of the prior has the covariance of
+the prior less that of the estimate.
 """
 
 from __future__ import annotations
@@ -18,7 +26,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import bdtrik, chdtri, ndtri
 
 from ...array_types import Array, Index, Mask
 from ...config.backend_config import IntegrityConfig
@@ -28,7 +35,7 @@ from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...graph.range_ends import RangeEnds
 from ...linalg.rotations import rotation_jacobian
-from .doubts import Rows, lower_share
+from .doubts import Rows
 
 
 @dataclass(frozen=True)
@@ -93,11 +100,32 @@ def _square(graph: Graph, estimate: Estimate, rows: Index, edges: Index) -> floa
 
 _BENDING = frozenset({'odometry_scale', 'odometry_turn', 'odometry_jump', 'radios_swapped'})
 """Faults that bend the path of their robot, which no robust weight takes out of the estimate."""
-_MEDIAN_SIGMA = float(ndtri(0.75))
-"""Median of |z| for a standard normal z."""
-_CHANCE = 0.05
-"""Probability, of ranges within the limits, of a bound beyond them: a robot is then withdrawn for
-some seconds, which is the lesser evil."""
+_RIGHT_LEFT = 0.25
+"""Of the share of right measurements, what is left of it under a fault."""
+_UNUSUAL = 1e-4
+"""False alarms by measurements: one costs the seconds until the robot fits again."""
+_EXCLUDED = 0.01
+"""Evidence below which the newest measurements are right."""
+_HALF = 0.5
+"""Share of misfits beyond which robust estimates have no guarantee, however usual it is."""
+_MOST = 200
+"""So many of the newest measurements of a robot are looked at: the rest says nothing of now."""
+ORDINARY_SHARE = 0.1
+"""Share of wrong measurements that is taken for granted where fewer were seen."""
+
+
+def denying(misfit: Mask, usual: float) -> int:
+    """How many of the newest measurements, newest first, deny a map together; 0 = none do.
+
+    `misfit` (k,) tells those that do not fit, `usual` the share that does not at other times.
+    """
+    if usual > _HALF:
+        return min(len(misfit), _MOST)
+    u = max(usual, ORDINARY_SHARE)
+    evidence = np.cumsum(np.where(
+        misfit[:_MOST], np.log((1 - _RIGHT_LEFT * (1 - u)) / u), np.log(_RIGHT_LEFT)))
+    evidence = evidence[np.minimum.accumulate(evidence) > np.log(_EXCLUDED)]
+    return int(np.argmax(evidence)) + 1 if np.any(evidence > -np.log(_UNUSUAL)) else 0
 
 
 @dataclass(frozen=True)
@@ -113,59 +141,24 @@ class Gate:
 
 
 def gate_of(
-    graph_robots: tuple[str, ...], dimension: int, sources: RangeEnds, rows: Rows,
-    windows: OdometryWindows, findings: Sequence[Finding], false_alarm: float,
+    graph_robots: tuple[str, ...], sources: RangeEnds, rows: Rows, findings: Sequence[Finding],
     config: IntegrityConfig,
 ) -> Gate:
-    """The gate at an estimate, from the newest ranges and odometry, and from what was found."""
+    """The gate at an estimate, from the newest ranges and from what was found."""
     if not config.gate:
         return Gate()
-    newest = float(sources.seconds.max()) if len(sources.seconds) else 0.0
-    recent = sources.seconds >= newest - config.window_s
-    whole = _ranges_reason(rows, recent, config)
-    bent = {name: one.text for one in findings if one.kind in _BENDING
-            for name in one.subject.split(' and ')}
-    robots: dict[str, str] = {}
+    robots = {name: one.text for one in findings if one.kind in _BENDING
+              for name in one.subject.split(' and ')}
     for number, name in enumerate(graph_robots):
-        reason = _ranges_reason(rows, recent & sources.at(number), config) or \
-            _odometry_reason(
-                windows.of(number), dimension, false_alarm, config) or bent.get(name, '')
-        if reason:
-            robots[name] = reason
-    return Gate(not whole, (f'the map as a whole: {whole}',) if whole else (), robots)
+        own = np.flatnonzero(sources.at(number))
+        own = own[np.argsort(-sources.seconds[own], kind='stable')]
+        count = denying(rows.far[own], float(np.sum(rows.far[own])) / max(len(own), 1))
+        if count:
+            robots[name] = misfit_words(name, rows.far[own[:count]])
+    return Gate(robots={name: robots[name] for name in graph_robots if name in robots})
 
 
-def _ranges_reason(rows: Rows, part: Mask, config: IntegrityConfig) -> str:
-    total, far = int(part.sum()), int(np.sum(rows.far & part))
-    if lower_share(far, total, _CHANCE) > config.gate_rejected:
-        return f'{100 * far / total:.0f} % of its newest ranges do not fit'
-    variance, lower = variance_factor(rows.whitened[part], _CHANCE)
-    if lower > config.gate_variance:
-        return f'its newest ranges are off by {np.sqrt(variance):.1f} times their noise'
-    return ''
-
-
-def _odometry_reason(
-    squares: Array, dimension: int, false_alarm: float, config: IntegrityConfig
-) -> str:
-    """The newest windows of odometry against the estimate."""
-    newest = squares[-max(1, round(config.memory_s / config.window_s)):]
-    degrees, total = dimension * len(newest), float(np.sum(newest))
-    if degrees and total > config.gate_variance * chdtri(degrees, false_alarm):
-        return f'its path leaves its odometry by {np.sqrt(total / degrees):.0f} times the noise'
-    return ''
-
-
-def variance_factor(whitened: Array, false_alarm: float) -> tuple[float, float]:
-    """(variance over the claimed one by the median, its lower confidence bound); 0 without data.
-
-    The median holds with up to half of the residuals wrong; its bound is an order statistic.
-    """
-    n = len(whitened)
-    if n == 0:
-        return 0.0, 0.0
-    size = np.sort(np.abs(whitened))
-    # Fewer than `below` of n residuals lie under the median with the false-alarm probability.
-    below = int(np.floor(float(np.nan_to_num(bdtrik(false_alarm, n, 0.5)))))
-    bound = size[max(min(below, n) - 1, 0)] if below >= 1 else 0.0
-    return float((np.median(size) / _MEDIAN_SIGMA) ** 2), float((bound / _MEDIAN_SIGMA) ** 2)
+def misfit_words(robot: str, misfit: Mask) -> str:
+    """For a robot that so many newest measurements deny."""
+    return (f'{int(np.sum(misfit))} of the {len(misfit)} newest measurements of {robot} do not '
+            'fit: they or its odometry are wrong')

@@ -21,8 +21,7 @@ from ...config.sparser import SparserConfig
 from ...frontend import Frontend, Inputs, Route, state
 from ...graph import Increment
 from ...graph.finding import Finding
-from ..session.graph_store import merged
-from ..session.thinning import possible, thinned
+from ..session.graph_store import merged, possible, thinned
 from ..session.treatment import Rulings
 from . import journal_records as records
 from . import wire

@@ -24,8 +24,8 @@ from ...solver.trust_region import Observer
 from ..integrity.radio_errors import RadioErrors
 from ..session.audited_map import LiveCalibration
 from ..session.auditor import Auditor
+from ..session.graph_store import tracked_of
 from ..session.solution import Solution, TrackedMap, Verdict, tracked_map
-from ..session.thinning import tracked_of
 from ..session.tracker import REFUSED, Tracker
 from ..session.treatment import Rulings
 from . import wire

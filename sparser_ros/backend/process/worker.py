@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 from ...graph import Increment
 from ..session.audited_map import Bound
-from ..session.graph_store import merged, runs
+from ..session.graph_store import ThinningStep, kept_of, merged, runs, verdict_of
 from ..session.solution import Solution, Verdict, withdrawn
-from ..session.thinning import ThinningStep, kept_of, verdict_of
 from ..session.treatment import Rulings
 from . import wire
 from .link import CLOSE_TIMEOUT_S, Link, Owner

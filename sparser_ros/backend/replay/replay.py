@@ -31,9 +31,9 @@ from ..calibrate.antennas_and_clocks import LeverRow, calibration_with_places
 from ..calibrate.results import calibrated_config
 from ..calibrate.self_calibration import SelfCalibration
 from ..session.audited_map import NOTHING, significance
+from ..session.graph_store import possible, thinned
 from ..session.session import Session
 from ..session.solution import Fix, Location, Solution
-from ..session.thinning import possible, thinned
 from .truth import TruthTrack, compare, uncovered
 
 Progress = Callable[[float, Solution | None], None]

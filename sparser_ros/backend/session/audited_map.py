@@ -1,15 +1,10 @@
-"""The map of an audit, and what is proved of it: no map of the same data costs less than this.
+"""What is made of the map of an audit besides: a bound on better maps, and calibrated radios.
 
-What a calibration says of radios, as findings: biases, antennas and clocks.
-
-Only what the data determine, what chance would hardly give (`calibration.false_alarm`, shared by
-all that is tested) and what moves ranges by more than `calibration.bias_floor_m`.
-
-Radios calibrated beside the audits, one solve at a time: what is found becomes findings.
-
-Each calibration begins with the ranges as they were measured and the configured lever arms, so
-what it finds replaces what the last one has found. Where antennas stand and how late stamps are is
-looked at once biases are known; how late stamps are is only told.
+Of radios only that counts which the data determine, which chance would hardly give
+(`calibration.false_alarm`, shared by all that is tested) and which moves ranges by more than
+`calibration.bias_floor_m`. Each calibration begins with the ranges as they were measured and the
+configured lever arms, so what it finds replaces what the last one has found. Antennas and clocks
+are looked at once biases are known; how late stamps are is only told.
 """
 
 from __future__ import annotations
@@ -269,13 +264,6 @@ class LiveCalibration:
     def _calibration(self, solved: SolvedMap, config: SparserConfig) -> Iterator[None]:
         """One calibration, solve by solve, with the options that hold when it begins."""
         from ..calibrate.antennas_and_clocks import calibration_with_places
-        from .audited_map import (
-            antennas_of,
-            bias_findings,
-            biases_of,
-            place_findings,
-            significance,
-        )
 
         # A bias is one number per radio that people can set; a scale would change all of them.
         options = replace(config.calibration, scale_sigma=0.0)

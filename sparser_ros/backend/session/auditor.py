@@ -26,7 +26,6 @@ from ...solver.result import SolveStats, SolveStatus
 from ...solver.trust_region import Observer
 from ..integrity.noise import NoiseFound, noise_of
 from ..integrity.radio_errors import RadioErrors
-from . import thinning
 from .audited_map import Bound, SolvedMap, bound_of
 from .contest import (
     SAME_CHI_SQUARE,
@@ -43,10 +42,10 @@ from .contest import (
 from .fault_search import Attempts, FaultSearch
 from .fault_trials import holding_back, look_for_faults, noted
 from .frame import Frame, at_heights, at_origin, frame_of, initial_pose
-from .graph_store import FAILURES, GraphStore, culprits, quarantine_findings
-from .judgement import Judgement, against_rivals, determined, judged, seen_in, ties_of
+from .graph_store import FAILURES, GraphStore, culprits, name_of, quarantine_findings, tracked_of
+from .judgement import Judgement, against_rivals, determined, judged, seen_in
 from .odometry_faults import solved_sizes
-from .schedule import DueRule, GrowthClock, ScratchRule, Situation
+from .schedule import GrowthClock, Schedule
 from .solution import TrackedMap, Verdict, VerdictKind
 from .treatment import Rulings, Treated, Treatment
 
@@ -73,7 +72,7 @@ class Auditor:
         self._map: TrackedMap | None = None
         """The map of the last audit: where the next one starts."""
         self._gauge_name: str | None = None
-        self._due, self._rule = DueRule(), ScratchRule()
+        self._schedule = Schedule()
         self._attempts = Attempts()
         self._growth = GrowthClock(_OUTGROWN)
         self._trials = 0
@@ -97,12 +96,12 @@ class Auditor:
     @property
     def audited_sequence(self) -> int:
         """Newest increment of the last audit, also of one that could not tell; -1 = none."""
-        return self._due.sequence
+        return self._schedule.sequence
 
     @property
     def has_news(self) -> bool:
         """Whether measurements came since the last start from scratch."""
-        return self._rule.has_news(self._store.n_measurements)
+        return self._schedule.has_news(self._store.n_measurements)
 
     def add(self, increment: Increment, *, first: int | None = None) -> bool:
         """Append an increment (or a merged one from `first` on); False if already included."""
@@ -111,7 +110,7 @@ class Auditor:
         if self._store.unlevelled != before:
             # Faults and places found so far rest on a vertical that was none.
             self._begin_anew(self._store.treatment)
-            self._rule = ScratchRule()
+            self._schedule.forget_searches()
         self._growth.note(self._store.n_measurements, time.monotonic())
         return added
 
@@ -136,12 +135,9 @@ class Auditor:
         Counts at the last audit are those that the thinned graph had then.
         """
         before, self._store = self._store, self._store.thinned(increment, to)
-        self._due.thinned(before, self._store)
-        self._map = None if self._map is None else thinning.tracked_of(self._map, to)
+        self._schedule.thinned(before, self._store, lambda name: name_of(name, to))
+        self._map = None if self._map is None else tracked_of(self._map, to)
         self.solved = self.bound = self._proved = None
-        share = self._store.n_measurements / max(before.n_measurements, 1)
-        ties, count = ties_of(self._store.graph)
-        self._rule.thinned(share, ties[:count], lambda name: thinning.name_of(name, to))
 
     def rule(self, rulings: Rulings) -> None:
         """Leave out, or trust less, what the operator says, from the next audit on.
@@ -171,11 +167,11 @@ class Auditor:
     @property
     def retold(self) -> str:
         """What else than data is new since the last audit, or ''."""
-        return self._due.retold(self._store)
+        return self._schedule.retold(self._store)
 
     def due(self, doubt: str = '') -> str:
         """Why an audit is due, or ''; `doubt` is the tracker's."""
-        return self._due.reason(self._store, self.config.backend.audit, doubt)
+        return self._schedule.due(self._store, self.config.backend.audit, doubt)
 
     def audit(
         self, tracked: TrackedMap | None = None, *, request: int = -1,
@@ -189,29 +185,31 @@ class Auditor:
         """
         begin = time.perf_counter()
         self.scratch_s, self.postponed = 0.0, ''
-        before = self._due.begin(self._store)
+        before = self._schedule.begin(self._store)
         treatment, contest, error = self._solvable(self._data_treated(tracked), before, tracked)
         if contest is None:
             self._store.treat(treatment)
             if error:
-                self._due.failed(before)
+                # Another try may succeed.
+                self._schedule.sequence = before
             return self._completed(self._cannot_tell(error), request, begin)
         contest, judgement = self._with_faults(
             contest, denied=bool(tracked is not None and tracked.doubt),
             asked=request >= 0, scratch=scratch)
-        now = self._situation(contest, tracked)
-        reason = self._rule.reason(
-            judgement, now, self.config.backend.audit, eager=self._bounded)
+        reason = self._schedule.search(
+            judgement, self._store, '' if tracked is None else tracked.doubt,
+            lambda: determined(contest, self.config), self.config.backend.audit,
+            eager=self._bounded)
         self.postponed = reason if scratch is False and request < 0 else ''
         due = request >= 0 or scratch or (reason and scratch is None)
         if not due or not contest.can_start_from_scratch:
-            self._rule.kept(judgement)
+            self._schedule.kept(judgement)
             return self._completed(self._verdict(contest, tracked, judgement), request, begin)
         if preliminary is not None:
             preliminary(replace(self._completed(
                 self._verdict(contest, tracked, judgement), -1, begin), final=False))
         judgement, end = self._from_scratch(contest, judgement, request >= 0)
-        self.postponed = self._rule.searched(judgement, now, end)
+        self.postponed = self._schedule.searched(judgement, self._store, end)
         if end is SearchEnd.FAILED:
             judgement = replace(judgement, findings=(*judgement.findings, Finding(
                 'search_failed', 'map', 'starts from scratch fail, and no place is confirmed: '
@@ -220,10 +218,10 @@ class Auditor:
 
     def _completed(self, verdict: Verdict, request: int, begin_s: float) -> Verdict:
         """A verdict with the treatment of its map, and what it answers."""
-        self._due.audited(self._store)
-        integrity, treatment = self.config.backend.integrity, self._store.treatment
+        self._schedule.taken_off(self._store)
+        treatment = self._store.treatment
         verdict = noted(
-            verdict, treatment, self._store.whole, integrity.memory_s, integrity.window_s)
+            verdict, treatment, self._store.whole, self.config.backend.integrity.memory_s)
         return replace(
             verdict, request=request, final=not self.postponed,
             findings=verdict.findings + quarantine_findings(
@@ -292,7 +290,7 @@ class Auditor:
             if frame is None:
                 return None, ''
             contest = Contest(frame, self._guess(frame, tracked), self._pose, self.config, data)
-            contest.from_present(self._due.rows)
+            contest.from_present(self._schedule.rows)
             if tracked is not None and has_left(
                     frame, tracked, self._map, partial(self._store.rows_until, data=data),
                     self.config):
@@ -337,15 +335,13 @@ class Auditor:
     def _from_scratch(
         self, contest: Contest, before: Judgement, asked: bool
     ) -> tuple[Judgement, SearchEnd]:
-        """Add starts from scratch, and judge what is best then.
-
-        """
+        """Add starts from scratch, and judge what is best then."""
         better, end = self._search(contest, asked)
         if better:
             after = self._judged(contest)
         else:
             after = replace(before, segments=against_rivals(
-                before.segments, contest, self.config, before.undetected, self._noise.noise))
+                before.segments, contest, self.config))
         return after, end
 
     def _search(self, contest: Contest, asked: bool) -> tuple[bool, SearchEnd]:
@@ -383,12 +379,6 @@ class Auditor:
                 solved, self.config.solver.robust.weight_floor, limit_s, observer) or self.bound
         self._proved = solved
         return True
-
-    def _situation(self, contest: Contest, tracked: TrackedMap | None) -> Situation:
-        ties, count = ties_of(self._store.graph)
-        return Situation(
-            self._store.n_measurements, ties[:count], '' if tracked is None else tracked.doubt,
-            lambda: determined(contest, self.config))
 
     def _works(self, treatment: Treatment, tracked: TrackedMap | None) -> bool:
         """Whether a warm solve succeeds under a treatment."""
@@ -449,7 +439,7 @@ class Auditor:
     ) -> Verdict:
         """The verdict on the best candidate; from now on the auditor's own map."""
         best, frame = contest.best, contest.frame
-        found = self._rule.restrained(judgement)
+        found = self._schedule.restrained(judgement)
         names = tuple(sorted(frame.names(frame.mask)))
         kind = self._kind(contest, tracked, found, names)
         self._map = TrackedMap(self._store.sequence, best.whole, names, frame.anchored)
@@ -457,7 +447,7 @@ class Auditor:
         self.solved = SolvedMap(
             self._store.sequence, self._store.newest_stamp_ns, own.graph, own.of(best.whole),
             best.result.stats.weights, contest.data.treatment.radio_errors)
-        self._due.end(self._store, frame.graph, found)
+        self._schedule.end(self._store, frame.graph, found)
         stats = best.result.stats
         relaxed = [one.result.stats.cost_relaxed for one in contest.candidates
                    if one.result.status.solved and one.result.stats.cost_relaxed is not None]
@@ -470,8 +460,7 @@ class Auditor:
             segments=found.segments, landmark_located=found.landmark_located,
             status=best.result.status, message=best.result.message, stats=stats,
             withheld=found.withheld, findings=found.findings, gate_reasons=found.gate_reasons,
-            gate_robots=found.gate_robots, undetected=found.undetected,
-            odometry_factors=found.odometry_factors, noise=self._noise.noise,
+            gate_robots=found.gate_robots, undetected=found.undetected, noise=self._noise.noise,
             variance=dict(self._noise.variance))
 
     def _cannot_tell(self, error: str) -> Verdict:

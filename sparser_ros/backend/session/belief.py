@@ -1,37 +1,28 @@
-"""Robots that a fault which nobody has found may have moved beyond the alert limit.
+"""What may be believed of the map of a tick: who is located, how surely, and what denies it.
 
-A fault is named once false alarms are rarer than stated, which may take a minute in which it
-bends the map. Before that it is one of h + 1 hypotheses: no source errs, or one of them does, each
-with the prior probability P (`integrity.fault_probability`). With the evidence B_i of the newest
-audit (integrity/undetected.py) the probability of each follows from Bayes' rule, and under each
-the position is normal about the estimate that allows for it, so that
+A robot is placed while the risk that it is off by more than the alert limit is accepted. A fault is
+named once false alarms are rarer than stated, which may take a minute in which it bends the map.
+Before that it is one of h + 1 hypotheses: no source errs, or one of them does, each with the prior
+probability P (`integrity.fault_probability`). With the evidence B_i of the newest audit
+(integrity/undetected.py), carried along the way since then,
 
-    risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > limit),   p_i = P B_i / (1 + sum P B_j).
+    risk = sum over i of p_i Pr(|N(d_i, sigma_i^2)| > limit),   p_i = P B_i / (1 + sum P B_j),
 
-An antenna that stands elsewhere than configured counts in its own p_i only, not in the sums of the
-others. Noise alone is the case of no fault. The map is solved with the sizes of likely faults,
-whose uncertainty is part of the noise.
+d_i being the shift to the estimate that allows for fault i, sigma_i^2 its covariance. An antenna
+that stands elsewhere counts in its own p_i only. Noise alone is the case of no fault.
 
-Protection levels: how far off each robot may be with a stated probability, all told.
+Protection levels state the same for the integrity risk p of `integrity.risk`. Half of it is that of
+noise and of errors that sound sources have, the other half is divided among the faults:
 
-With the integrity risk p, half of it is that of noise and of errors that sound sources have, the
-other half is divided among h faults of probability P each. The position of a robot is within
+    max(d_0 + K(p / 2) sigma_0, max over faults of d_i + K(p / (2 h P)) sigma_i) + a,
 
-    max(d_0 + K(p / 2) sigma_0, max over faults of d_i + K(p / (2 h P)) sigma_i) + a
-
-of the truth with probability 1 - p if one source at most is at fault: d_i is the distance from the
-estimate to the one that allows for fault i, sigma_i^2 the largest variance of the latter along any
-direction (integrity/undetected.py), K^2 the quantile of chi-square, a the distance to other
-placements that fit about as well. What faults add is that of the newest audit, noise that of the
-tick. What the position is relative to is said in scene.py.
-
-What may be believed of the map of a tick: who is located, how surely, and what denies it.
+K^2 being the quantile of chi-square, a the distance to other placements that fit about as well.
+Positions are relative to the datum of scene.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -45,7 +36,6 @@ from ...graph.finding import Finding
 from ...graph.odometry_segments import find_segments
 from ...graph.precision import rotation_variance, translation_variance
 from ...linalg.rotations import rotation_jacobian
-from ...solver.result import SolveStats
 from ..integrity.undetected import HiddenFaults, in_words
 from ..observability.observability import UNDETERMINED_M
 from . import trust
@@ -62,14 +52,11 @@ from .solution import (
     RobotLocation,
     Verdict,
 )
-from .trust import Suspicions, failed_ranges, since_audit, unconfirmed
 
 if TYPE_CHECKING:
     from ...config.backend_config import BackendConfig, IntegrityConfig
     from ...config.sparser import SparserConfig
 
-
-_PLACED = (Location.LOCATED, Location.POSITION_ONLY)
 CAUTION = 0.2
 """Share of the accepted risk from which an operator hears of it."""
 
@@ -149,102 +136,27 @@ def without_the_doubtful(
 ) -> tuple[Scene, tuple[Finding, ...]]:
     """The scene without the robots at risk, which are withdrawn with the likeliest cause in words.
 
-    The findings tell of robots that are placed at a risk which is accepted and not small.
-
-    A robot must be within the limit beside the datum and, where no position is known, as seen from
-    the path of one robot, the reference, by which people who compare paths lay the map on the
-    world. That is the robot beside which most are located: two that know each other well are,
-    although the gauge robot, far off, is not beside them yet. The gauge robot is the reference
-    where it serves as well.
-    """
-    best = _beside(scene, hidden, config)
-    if scene.anchored:
-        return best
-    placed = [state.robot for state in scene.robots if state.location in _PLACED]
-    most = _located(best[0])
-    for name in placed:
-        if most == len(placed):
-            break
-        if name == scene.gauge or name not in scene.owners:
-            continue
-        found = _beside(replace(scene, reference=name), hidden, config)
-        if _located(found[0]) > most:
-            best, most = found, _located(found[0])
-    return best
-
-
-def _located(scene: Scene) -> int:
-    return sum(state.location is Location.LOCATED for state in scene.robots)
-
-
-def _beside(
-    scene: Scene, hidden: HiddenFaults | None, config: BackendConfig
-) -> tuple[Scene, tuple[Finding, ...]]:
-    """`without_the_doubtful` with the reference of the scene.
-
-    Who is at risk as seen from its path goes at once: in the datum of the others a robot far off
-    would make all of them look uncertain. Of the others the least sure one goes first: then it is
-    no longer in the datum of the rest.
+    The least sure one goes first: then it is no longer in the datum of the rest. The findings tell
+    of robots that are placed at a risk which is accepted and not small.
     """
     limit = config.observability.integrity_risk
-    path = scene.keyframes(scene.gauge)
-    along: dict[str, _Risk] = {}
-    for state in scene.robots:
-        view = view_of(state.robot, scene, hidden, path) if len(path) and (
-            state.robot != scene.gauge and state.location in _PLACED) else None
-        if view is not None:
-            along[state.robot] = _risk(view, hidden, config)
-    scene = _without(scene, {
-        robot: risk.reason for robot, risk in along.items() if risk.probability > limit})
     while True:
-        views = {state.robot: view for state in scene.robots if state.location in _PLACED
+        views = {state.robot: view for state in scene.robots if state.location.placed
                  and (view := view_of(state.robot, scene, hidden)) is not None}
         risks = {robot: _risk(view, hidden, config) for robot, view in views.items()}
         texts = {robot: risk.reason for robot, risk in risks.items() if risk.probability > limit}
         if not texts:
             break
         worst = max(texts, key=lambda robot: float(np.trace(views[robot].noise)))
-        scene = _without(scene, {worst: texts[worst]})
-    robots = tuple(
-        replace(state, location=Location.POSITION_ONLY, missing=text)
-        if state.location is Location.LOCATED and state.robot in views
-        and (text := _gauge_lost(state.robot, scene, config)) else state
-        for state in scene.robots)
-    risks = {robot: max(risk, along.get(robot, risk), key=lambda seen: seen.probability)
-             for robot, risk in risks.items()}
-    return replace(scene, robots=robots), tuple(
+        scene = replace(scene, robots=tuple(
+            replace(state, location=Location.UNLOCATED, missing=texts[worst])
+            if state.robot == worst else state for state in scene.robots))
+    return scene, tuple(
         Finding('position_risk', robot, (
             f'the position of {robot} is off by more than {config.observability.alert_limit_m:g} m '
             f'with a probability of {100 * risk.probability:.0f} %: {risk.reason}'),
             risk.probability)
         for robot, risk in risks.items() if risk.probability > CAUTION * limit)
-
-
-def _without(scene: Scene, texts: Mapping[str, str]) -> Scene:
-    """The scene with robots withdrawn, by what is missing."""
-    return replace(scene, robots=tuple(
-        replace(state, location=Location.UNLOCATED, missing=texts[state.robot])
-        if state.robot in texts else state for state in scene.robots))
-
-
-def _gauge_lost(robot: str, scene: Scene, config: BackendConfig) -> str:
-    """Why the heading of a robot is too uncertain for the size of a map without beacons, or ''.
-
-    Seen from its path the gauge robot must be within the alert limit as well.
-    """
-    if scene.anchored or not scene.owners or robot == scene.gauge:
-        return ''
-    accepted = config.observability
-    view = view_of(scene.gauge, scene, None, scene.keyframes(robot))
-    if view is None:
-        return ''
-    risk = beyond(
-        np.zeros((1, len(view.noise))), view.noise[None], accepted.alert_limit_m)[0]
-    if risk <= accepted.integrity_risk:
-        return ''
-    sigma = math.sqrt(float(np.linalg.eigvalsh(view.noise)[-1]))
-    return (f'heading too uncertain for the size of the map: seen from it, {scene.gauge} is '
-            f'uncertain by {sigma:.1f} m; ranges from places further apart are missing')
 
 
 @dataclass(frozen=True)
@@ -300,10 +212,6 @@ def _reason(cause: str, likely: float, distance: float, sigma: float) -> str:
             f'{distance:.1f} m away then (standard deviation {sigma:.1f} m)')
 
 
-STATED = frozenset({Location.LOCATED, Location.POSITION_ONLY, Location.AMBIGUOUS})
-"""Robots whose position is published, or would be but for another placement."""
-
-
 def protection_levels(
     scene: Scene, verdict: Verdict | None, config: IntegrityConfig,
 ) -> Protection:
@@ -312,7 +220,8 @@ def protection_levels(
     planar = scene.position.shape[1] == 2
     for one in scene.robots:
         known = None
-        if verdict is not None and verdict.undetected is not None and one.location in STATED:
+        if verdict is not None and verdict.undetected is not None and (
+                one.location is not Location.UNLOCATED):
             known = _errors(one.robot, scene, verdict.undetected)
         if verdict is None or known is None:
             flat.append(math.inf)
@@ -378,78 +287,52 @@ class TickPlaces:
 
 
 def tick_places(
-    store: GraphStore, current: PlacedMap, stats: SolveStats, verdict: Verdict | None,
-    frame: FrameKey, suspicions: Suspicions, config: SparserConfig,
+    store: GraphStore, current: PlacedMap, verdict: Verdict | None,
+    frame: FrameKey, config: SparserConfig,
 ) -> TickPlaces:
     """What the newest verdict and the data since say of a map that has just been solved."""
     graph, estimate, anchored = store.graph, current.estimate(), frame[0]
-    segments = find_segments(graph)
     contradictions: dict[str, str] = {}
-    news = False
-    fit: dict[str, float] = {}
     located = np.zeros(graph.n_landmarks, dtype=bool)
+    hidden = None if verdict is None else verdict.undetected
+    keyframes = before = np.zeros(0, dtype=np.int64)
+    if hidden is not None:
+        before = audited_rows(hidden, graph)
+        keyframes = keyframes if anchored else hidden.keyframes
+    joint = current.covariance(graph, np.concatenate([keyframes, np.maximum(before, 0)]))
+    news = joint is None
     if verdict is not None:
-        since = since_audit(
-            graph, segments, estimate, verdict, current.rows(), current.squares(), stats.weights,
-            store.rows_until(verdict.sequence), config)
-        contradictions = suspicions.lost(
-            trust.adrift(since, verdict, graph.robots, config), verdict.sequence
-        ) | trust.contradictions(since, verdict, graph.robots, config)
-        news = bool(np.any(since.audited > 0))
-        fit = dict(zip(graph.robots, since.fit.tolist(), strict=True))
+        until = store.rows_until(verdict.sequence)
+        news |= bool(
+            len(graph.ranges) > until['ranges'] or len(graph.sightings) > until['sightings']
+            or not np.all(graph.relative_poses.odometry[until['relative_poses']:]))
         if config.backend.integrity.gate:
-            contradictions = unconfirmed(
-                store, failed_ranges(
-                    store, estimate, current.rows()['ranges'], current.squares()['ranges']),
-                {robot: trust.usual_share(verdict, robot) for robot in graph.robots},
-            ) | contradictions
+            contradictions = trust.contradictions(
+                store, estimate, current.rows(), current.squares(), verdict)
         if not verdict.withheld:
             located[:len(verdict.landmark_located)] = verdict.landmark_located
     shift = None if anchored else pinned(graph, estimate, located, config)
     if shift is not None:
         estimate = estimate.moved(np.eye(config.dimension), shift)
-    audited = trust.locations(graph, segments, verdict, {}, store.newest_stamp_ns, config, news)
     robots = trust.locations(
-        graph, segments, verdict, contradictions | _waiting(
-            suspicions, contradictions, audited, fit, verdict, store.newest_stamp_ns, config),
-        store.newest_stamp_ns, config, news)
+        graph, find_segments(graph), verdict, contradictions, store.newest_stamp_ns, config, news)
     known, protection = None, None
     cautions: tuple[Finding, ...] = ()
-    if config.backend.covariance != 'off':
-        hidden = None if verdict is None else verdict.undetected
-        keyframes = before = np.zeros(0, dtype=np.int64)
+    if joint is not None:
         if hidden is not None:
-            before = audited_rows(hidden, graph)
-            keyframes = keyframes if anchored else hidden.keyframes
-        joint = current.covariance(graph, np.concatenate([keyframes, np.maximum(before, 0)]))
-        if joint is not None:
-            joint, places = joint.parted(len(keyframes))
-            if hidden is not None:
-                hidden = driven_on(hidden, graph, estimate, joint, before, places)
-            scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
-                             {} if verdict is None else verdict.variance)
-            scene, cautions = without_the_doubtful(scene, hidden, config.backend)
-            robots = tuple(scene.robots)
-            if verdict is not None and not verdict.withheld:
-                known = _covariances(scene, hidden, graph, verdict)
-            protection = protection_levels(scene, verdict, config.backend.integrity)
+            hidden = driven_on(
+                hidden, graph, estimate, joint, before, joint.keyframes[len(keyframes):])
+        joint = replace(joint, keyframes=joint.keyframes[:len(keyframes)])
+        scene = scene_of(graph, estimate, robots, located, joint, keyframes, anchored,
+                         {} if verdict is None else verdict.variance)
+        scene, cautions = without_the_doubtful(scene, hidden, config.backend)
+        robots = tuple(scene.robots)
+        if verdict is not None and not verdict.withheld:
+            known = _covariances(scene, hidden, graph, verdict)
+        protection = protection_levels(scene, verdict, config.backend.integrity)
     return TickPlaces(
         estimate, robots, located | (graph.landmarks.fixed & anchored), contradictions, known,
         protection, cautions)
-
-
-def _waiting(
-    suspicions: Suspicions, contradictions: dict[str, str], audited: Sequence[RobotLocation],
-    fit: dict[str, float], verdict: Verdict | None, newest_stamp_ns: int, config: SparserConfig,
-) -> dict[str, str]:
-    """Robots that data denied a moment ago although the audit had located them, and why."""
-    if verdict is None or not config.backend.integrity.gate:
-        return {}
-    found = {name for one in verdict.findings for name in one.subject.split(' and ')}
-    placed = {one.robot for one in audited if one.location is Location.LOCATED}
-    return suspicions.held(
-        {name: text for name, text in contradictions.items() if name in placed}, found, fit,
-        newest_stamp_ns)
 
 
 def _covariances(

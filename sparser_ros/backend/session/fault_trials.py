@@ -10,7 +10,6 @@ from ...graph import Graph
 from ..integrity.faults import (
     BURST,
     FAILED,
-    KINDS,
     MISPLACED,
     MOVED,
     MOVED_AWAY,
@@ -90,29 +89,22 @@ def _placing(treatment: Treatment, contest: Contest, graph: Graph) -> Treatment:
 
 
 def noted(
-    verdict: Verdict, treatment: Treatment, graph: Graph, memory_s: float, window_s: float
+    verdict: Verdict, treatment: Treatment, graph: Graph, memory_s: float
 ) -> Verdict:
     """A verdict with the treatment that its map is made with, and with that in words.
 
-    `graph` is the sum of all increments. Faults are mentioned for `memory_s` after their end; a
-    robot whose fault was not seen to end is withdrawn for `window_s`.
+    `graph` is the sum of all increments. Faults are mentioned for `memory_s` after their end.
     """
-    newest_ns = int(graph.poses.stamp_ns.max(initial=0))
-    since_ns, groups = newest_ns - int(memory_s * 1e9), treatment.of(*_GROUPS)
+    since_ns = int(graph.poses.stamp_ns.max(initial=0)) - int(memory_s * 1e9)
+    groups = treatment.of(*_GROUPS)
     known = told_places(treatment.faults, graph) + treatment.but(*_GROUPS).findings(graph, since_ns)
     whole = {(finding.kind, finding.subject): finding
              for finding in Treatment(groups).findings(graph, since_ns)}
     examined = tuple(finding for finding in verdict.findings
                      if (finding.kind, finding.subject) not in whole)
     said = {(finding.kind, finding.subject) for finding in examined}
-    off = treatment.radio_errors
-    lost = [fault for fault in treatment.faults
-            if fault.lost and newest_ns - fault.end_ns <= window_s * 1e9]
     return replace(
         verdict, treatment=treatment,
         findings=tuple(finding for finding in (*known, *whole.values())
-                       if (finding.kind, finding.subject) not in said) + examined,
-        gate_robots=verdict.gate_robots + tuple(
-            (fault.subject, told.text) for fault in lost
-            for told in KINDS[fault.kind].findings(fault, graph, off)))
+                       if (finding.kind, finding.subject) not in said) + examined)
 

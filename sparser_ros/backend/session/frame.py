@@ -59,11 +59,6 @@ def gauge_robot(graph: Graph, robots: Sequence[str], config: BackendConfig) -> s
     return graph.robots[graph.poses.robot[np.argmin(stamps)]]
 
 
-def first_segment(graph: Graph, segments: OdometrySegments, robot: str) -> int:
-    """The segment that holds a robot's first pose."""
-    return int(np.flatnonzero(segments.robot == graph.robots.index(robot))[0])
-
-
 def anchors_determine(graph: Graph) -> bool:
     """Whether absolute data could fix the frame: a heading prior, or d distinct known points."""
     if np.any(graph.pose_priors.kappa > 0):
@@ -92,18 +87,6 @@ def without_anchors(graph: Graph) -> Graph:
             np.zeros(graph.n_landmarks, dtype=bool)),
         **{kind.name: table.take([]) for kind, table in graph.typed() if kind.absolute},
     )
-
-
-def level_at(graph: Graph, segments: OdometrySegments, gauge: int) -> bool:
-    """Whether the robot that gives the frame says where up is."""
-    own = segments.of_pose[graph.verticals.i] == gauge
-    return bool(np.any(own))
-
-
-def without_levels(graph: Graph) -> Graph:
-    """The graph without verticals and heights: its frame is that of a robot that knows none."""
-    return graph.replaced(
-        verticals=graph.verticals.take([]), heights=graph.heights.take([]))
 
 
 def at_origin(
@@ -210,11 +193,15 @@ def frame_of(
         graph = without_anchors(graph)
     segments = find_segments(graph)
     name = gauge_name or gauge_robot(graph, config.robots, config.backend)
-    gauge = None if name is None else first_segment(graph, segments, name)
+    gauge = None if name is None else int(
+        np.flatnonzero(segments.robot == graph.robots.index(name))[0])
     if gauge is None and not anchored:
         return None
-    if not anchored and graph.levelled and not level_at(graph, segments, gauge or 0):
-        graph = without_levels(graph)
+    if not anchored and graph.levelled and not np.any(
+            segments.of_pose[graph.verticals.i] == gauge):
+        # The frame is that of a robot that does not know where up is.
+        graph = graph.replaced(
+            verticals=graph.verticals.take([]), heights=graph.heights.take([]))
     mask = connected_part(graph, segments, -1 if gauge is None else gauge, anchored)
     if anchored and not np.any(mask[:len(segments)]):
         return None
@@ -254,22 +241,12 @@ def pinned(graph: Graph, estimate: Estimate, located: Mask, config: SparserConfi
 
     For a frame whose heading the gauge robot gives. None while no such beacon is located.
     """
-    pins = pins_of(graph, located, config)
-    shifts = [place - estimate.landmarks[row] for row, place in pins.items()]
-    return np.mean(shifts, axis=0) if shifts else None
-
-
-def pins_of(graph: Graph, located: Mask, config: SparserConfig) -> dict[int, Array]:
-    """{row: configured position (d,)} of located known beacons."""
     known = {
-        spec.beacon: spec.position[:config.dimension]
+        spec.beacon: np.array(spec.position[:config.dimension], dtype=float)
         for spec in config.radio_specs().values() if spec.beacon and spec.position}
-    pins = {}
-    for row, name in enumerate(graph.landmarks.names):
-        if row >= len(located) or not located[row]:
-            continue
-        if graph.landmarks.fixed[row]:
-            pins[row] = graph.landmarks.position[row]
-        elif name in known:
-            pins[row] = np.array(known[name], dtype=float)
-    return pins
+    known |= {graph.landmarks.names[row]: graph.landmarks.position[row]
+              for row in np.flatnonzero(graph.landmarks.fixed)}
+    shifts = [known[name] - estimate.landmarks[row]
+              for row, name in enumerate(graph.landmarks.names[:len(located)])
+              if located[row] and name in known]
+    return np.mean(shifts, axis=0) if shifts else None

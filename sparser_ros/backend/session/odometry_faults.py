@@ -19,7 +19,6 @@ import numpy as np
 from ...array_types import Index, Mask
 from ...config.backend_config import IntegrityConfig
 from ...graph import Estimate, Graph, range_residuals, squared_residuals
-from ...graph.finding import Finding
 from ...graph.owners import stamps_of
 from ...graph.thinning import RELATIVE
 from ...solver.robust import KERNELS, squared_threshold
@@ -98,11 +97,6 @@ def far_fetched(kind: str, size: float, config: IntegrityConfig) -> bool:
     return bool(abs(size) > _FAR_FETCHED * config.fault_size * _floor(kind, config))
 
 
-def _size_of(finding: Finding) -> float:
-    """Of a lasting fault of odometry, in the units of its parameter."""
-    return finding.value / 100 if finding.kind == SCALE else float(np.radians(finding.value / 60))
-
-
 def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
     """Where newest data do not fit: the map without odometry that all of them deny.
 
@@ -113,7 +107,9 @@ def failures_left_out(search: FaultSearch, denied: bool) -> Iterator[Candidate]:
     judgement = search.judgement
     troubled = (denied or judgement.bursts or judgement.gate_robots) and not any(
         finding.kind in LASTING_ODOMETRY and not far_fetched(
-            finding.kind, _size_of(finding), search.integrity) for finding in judgement.findings)
+            finding.kind, finding.value / 100 if finding.kind == SCALE
+            else float(np.radians(finding.value / 60)), search.integrity)
+        for finding in judgement.findings)
     if search.config.solver.robust.kernel == 'none' or not search.due(FAILED, bool(troubled)):
         return
     contest = _with_failures(search)
@@ -145,7 +141,8 @@ def _with_failures(search: FaultSearch) -> Contest | None:
     whole = subgraph.into(start, loose.estimate)
     edges = base.data.original(RELATIVE, subgraph.rows[RELATIVE][loose.broken])
     known = treatment.of(FAILED)
-    failed = failures(search.whole, np.union1d(edges_of(known, search.whole), edges))
+    failed = failures(search.whole, np.union1d(
+        Treatment(known).apply(search.whole).left_out(RELATIVE), edges))
     spans = [fault.spans for fault in known]
     suspects = [fault for fault in failed if fault.spans not in spans]
     limit = loose_cost(base, loose.estimate, config) + search.flip_cost
@@ -245,12 +242,6 @@ def loose_cost(contest: Contest, estimate: Estimate, config: SparserConfig) -> f
     width = np.full(len(squares), freedom * squared_threshold(robust, 1))
     return robust_cost(rest, estimate, config) + float(
         np.sum(KERNELS[robust.kernel].rho(squares, width)))
-
-
-def edges_of(failed: tuple[Fault, ...], whole: Graph) -> Index:
-    """Rows of relative poses that failures leave out."""
-    out = Treatment(failed).apply(whole).left_out(RELATIVE)
-    return np.asarray(out)
 
 
 def failures(graph: Graph, edges: Index) -> list[Fault]:

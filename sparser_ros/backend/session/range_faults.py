@@ -27,7 +27,6 @@ import numpy as np
 from ...array_types import Array, Index
 from ...graph import Estimate, Graph, range_residuals
 from ...graph.owners import stamps_of
-from ...graph.range_ends import range_ends
 from ..integrity.doubts import BURST_TIMES, FAR_SIGMA, TOLERATED_SHARE, ordinary
 from ..integrity.faults import (
     BURST,
@@ -92,18 +91,12 @@ def closed(fault: Fault, graph: Graph, estimate: Estimate, judgement: Judgement)
     if len(rows) - last >= _LEAST_GOOD:
         end_ns = int(stamps[last - 1]) if last else fault.spans[0][0] - 1
         return replace(fault.until(end_ns), end_ns=end_ns)
-    located = _placed(fault, judgement)
-    return replace(
-        fault, end_ns=max(fault.end_ns, int(stamps[last - 1]) if last else 0), lost=not located,
-        held_ns=fault.held_ns if located else 0)
-
-
-def _placed(fault: Fault, judgement: Judgement) -> bool:
-    """Whether the map places a source well enough to tell its fault from none."""
     own = [part for part in judgement.segments if part.robot == fault.subject]
-    return not own or own[-1].location is Location.LOCATED or (
+    placed = not own or own[-1].location is Location.LOCATED or (
         own[-1].location is Location.UNLOCATED
         and 0 < FAR_SIGMA * own[-1].sigma_m < abs(fault.size[0]) / 2)
+    return replace(fault, end_ns=max(fault.end_ns, int(stamps[last - 1]) if last else 0),
+                   held_ns=fault.held_ns if placed else 0)
 
 
 def still_stands(fault: Fault, graph: Graph, estimate: Estimate) -> bool:
@@ -206,9 +199,8 @@ def joined(
 def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
     """Maps without ranges that seem faulty together.
 
-    A jump of a robot's odometry explains the ranges after it as well, and so may one length of
-    all ranges of a radio at their other ends. While such a map is as good, the robots are
-    withdrawn. None is left out either where odometry does not hold what it claims.
+    A jump of a robot's odometry explains the ranges after it as well: while such a map is as good,
+    the robot is withdrawn. None is left out either where odometry does not hold what it claims.
     """
     for _ in range(_MOST_ROUNDS):
         named = search.judgement.bursts
@@ -230,7 +222,12 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
         candidate = Candidate(other, count)
         if not search.better(candidate):
             break
-        unclear = _other_causes(search, candidate, groups, [faulty.jump for faulty in named])
+        unclear = tuple(
+            (group.subject, f'{told.text}, or its odometry jumped')
+            for group, faulty in zip(groups, named, strict=True)
+            if not search.better(replace(candidate, against=cost_with_jump(
+                contest, faulty.jump, search.config)))
+            for told in Treatment((group,)).findings(whole, 0))
         if unclear:
             search.leave_open(unclear)
             break
@@ -247,35 +244,6 @@ def bursts_left_out(search: FaultSearch) -> Iterator[Candidate]:
                 burst, replace(burst, held_ns=search.newest_ns)))
 
 
-def _other_causes(
-    search: FaultSearch, candidate: Candidate, groups: list[Fault], jumps: list[int | None]
-) -> tuple[tuple[str, str], ...]:
-    """(robot or beacon, why) of sources that may be at fault instead of the ranges.
-
-    Another cause is excluded where its map costs more than the candidate's, in which the groups are
-    left out, by what honest ranges cannot explain.
-    """
-    def excluded(value: float) -> bool:
-        return search.better(replace(candidate, against=value))
-
-    causes = [
-        (group.subject, f'{_said(group, search.whole)}, or its odometry jumped')
-        for group, edge in zip(groups, jumps, strict=True)
-        if not excluded(cost_with_jump(search.contest, edge, search.config))]
-    for group in groups:
-        partner = _partner(group, search)
-        if partner and not excluded(_cost_with_length(partner, search)):
-            words = (f'{_said(group, search.whole)}, or those of radio {partner} are all too long '
-                     'or too short')
-            causes += [(name, words) for name in (group.subject, partner)]
-    return tuple(causes)
-
-
-def _said(group: Fault, whole: Graph) -> str:
-    """A burst in words, with its times."""
-    return next(iter(Treatment((group,)).findings(whole, 0))).text
-
-
 def cost_with_jump(contest: Contest, edge: int | None, config: SparserConfig) -> float:
     """Robust cost of the best map if one relative pose of the solved subgraph says nothing."""
     if edge is None:
@@ -287,37 +255,6 @@ def cost_with_jump(contest: Contest, edge: int | None, config: SparserConfig) ->
     opened = subgraph.graph.replaced(
         relative_poses=rel.replaced(tau=rel.tau * trust, kappa=rel.kappa * trust))
     return value_of(run(opened, config, subgraph.of(contest.best.whole)))
-
-
-def _partner(group: Fault, search: FaultSearch) -> str:
-    """The radio at the other ends of a group's ranges that has most of their misfit, or ''.
-
-    Ranges between two radios do not say which of the two is at fault. A radio whose ranges are all
-    too long by one length bends the map until ranges of its partners do not fit: these look like a
-    burst of the partner, and the map without them fits well at a wrong place.
-    """
-    graph = search.unbiased
-    ends, rows = range_ends(graph), group.rows(graph)
-    own = ends.names.index(group.subject)
-    other = np.where(ends.first[rows] == own, ends.second[rows], ends.first[rows])
-    whitened = errors(graph, rows, search.estimate) * np.sqrt(graph.ranges.precision[rows])
-    misfit = np.bincount(
-        other, np.minimum(whitened**2, FAR_SIGMA**2), minlength=len(ends.names))
-    most = int(np.argmax(misfit))
-    return ends.names[most] if np.count_nonzero(other == most) >= _LEAST_EXPLAINED else ''
-
-
-def _cost_with_length(name: str, search: FaultSearch) -> float:
-    """Robust cost of the best map with the best length off all ranges of a radio.
-
-    Infinite where there is no such length.
-    """
-    measured = measured_length(search, search.treatment, name, search.contest)
-    if measured is None:
-        return np.inf
-    fault, contest = measured
-    other = search.solved(search.treatment.beside(replace(fault, factor=1.0)), contest)
-    return np.inf if other is None else other.best.value
 
 
 def measured_length(

@@ -1,18 +1,10 @@
-"""Covariances of the newest poses and of all landmarks, as a solution carries them.
+"""What the back-end hands out after a solve, and what an audit found.
 
-Coordinates are those of geometry_msgs/PoseWithCovariance: position, then rotation about the axes
-of map. They are marginals under the robust weights of the tick, relative to the datum of the map
-(scene.py): what noise of the size that residuals show does to the estimate, and what the
-sizes of faults add which the map is solved with. A wrong minimum or a fault that no residual shows
-is not in them.
-
-What the back-end hands out after a solve: an immutable picture of everything it knows.
-
-And the parts of it that may be shown in `map`, and that an audit starts from.
-
-What an audit found: the best map it knows, what is located in it, and what is wrong.
-
-Doubted measurements of a solution, named.
+A solution is an immutable picture of everything that is known. Its covariances have the coordinates
+of geometry_msgs/PoseWithCovariance: position, then rotation about the axes of map. They are
+marginals under the robust weights of the tick, relative to the datum of the map (scene.py): what
+noise of the size that residuals show does to the estimate, and what the sizes of faults add which
+the map is solved with. A wrong minimum or a fault that no residual shows is not in them.
 """
 
 from __future__ import annotations
@@ -54,11 +46,6 @@ class Covariances:
     variance_factor: float
     """Found over claimed variance of the residuals, which is in them already."""
 
-    @property
-    def beacons(self) -> Array:
-        """(m, d, d) of landmarks."""
-        return self.landmarks
-
     def of(self, robot: str) -> Array | None:
         """Covariance of the newest pose of a robot; None where it is not known."""
         if robot not in self.robots:
@@ -72,7 +59,6 @@ def covariance_fields(graph: Graph, known: Covariances) -> dict[str, Any]:
     return report.covariance_fields(
         known.gauge, known.variance_factor, {robot: known.of(robot) for robot in known.robots},
         dict(zip(graph.landmarks.names, known.landmarks, strict=True)))
-
 
 
 @dataclass(frozen=True)
@@ -171,7 +157,7 @@ class Solution:
     quarantined: tuple[tuple[int, int], ...] = ()
     """(sequence, level) of increments left out because no solve succeeds with them."""
     covariances: Covariances | None = None
-    """None where no factor gives them: before the first map, in whole solves, or switched off."""
+    """None where no factor gives them: before the first map, and in whole solves."""
     protection: Protection | None = None
     """None where nothing is placed."""
 
@@ -313,8 +299,6 @@ class Verdict:
     """(robot, reason): robots that alone do not pass it."""
     undetected: HiddenFaults | None = None
     """What faults that nobody has found may do to newest positions."""
-    odometry_factors: dict[str, float] = field(default_factory=dict)
-    """Found over claimed variance of a robot's odometry, at least 1."""
     treatment: Treatment = field(default_factory=Treatment)
     """What its map is made with: the faults that are known, and what the operator has said as far
     as the audit knew."""

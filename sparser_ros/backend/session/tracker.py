@@ -22,16 +22,25 @@ from ...graph.odometry_segments import find_segments
 from ...graph.thinning import Renumbering
 from ...solver.result import SolveStats, SolveStatus
 from ..integrity.radio_errors import RadioErrors
-from . import thinning, trust
+from . import trust
 from .belief import FrameKey, tick_places
 from .contest import continued, costs_of
 from .frame import Frame, frame_of
-from .graph_store import FAILURES, Excluded, GraphStore, culprits, merged, quarantine_findings
+from .graph_store import (
+    FAILURES,
+    Excluded,
+    GraphStore,
+    culprits,
+    estimate_of,
+    merged,
+    names_of,
+    quarantine_findings,
+    verdict_of,
+)
 from .maps import PlacedMap, placed_map
 from .range_faults import nearer_to_map
 from .solution import Location, RobotLocation, Solution, Verdict, VerdictKind, rejected_of
 from .treatment import Treatment
-from .trust import Suspicions
 
 if TYPE_CHECKING:
     from ...config.sparser import SparserConfig
@@ -64,7 +73,6 @@ class Tracker:
         self._good: tuple[int, Estimate] | None = None
         """Sequence and estimate of the last tick that succeeded."""
         self._announced: tuple[Finding, ...] = ()
-        self._suspicions = Suspicions()
         self._located: frozenset[str] = frozenset()
         """Robots that the last solution had located."""
         self.epoch = epoch
@@ -118,13 +126,13 @@ class Tracker:
         self._store = self._store.thinned(
             increment, to, () if verdict is None else (verdict.sequence,))
         if verdict is not None:
-            self._verdict = thinning.verdict_of(verdict, to)
-        self._names, self._news = thinning.names_of(self._names, to), []
+            self._verdict = verdict_of(verdict, to)
+        self._names, self._news = names_of(self._names, to), []
         known = self._map.estimate() if self._map is not None else (
             None if self._good is None else self._good[1])
         if known is None:
             return
-        estimate = thinning.estimate_of(known, to)
+        estimate = estimate_of(known, to)
         self._good = self._store.sequence, estimate
         if self._map is not None:
             self._map = self._built(estimate, self._names)
@@ -145,20 +153,15 @@ class Tracker:
         key, before = (verdict.anchored, verdict.gauge_name), self._store.now
         treatment = self._treatment(verdict)
         data = self._store.treated(treatment)
-        quarantine_stays = treatment.quarantined == before.treatment.quarantined
-        keep = (
-            self._map is not None and key == self._frame_key and quarantine_stays
-            and data.same(before) and set(verdict.placed) <= set(self._names)
-            and verdict.kind in (VerdictKind.AGREE, VerdictKind.AMBIGUOUS))
+        # What is placed newly would pull at the rest: costs could not be compared.
+        comparable = (
+            self._map is not None and key == self._frame_key and set(verdict.placed) <= set(
+                self._names) and treatment.quarantined == before.treatment.quarantined)
         self._verdict, self._announced = verdict, ()
-        if keep:
+        if comparable and data.same(before) and verdict.kind is not VerdictKind.BETTER_MAP:
             self._store.treat(treatment)
             return
-        present = None
-        if (self._map is not None and key == self._frame_key and quarantine_stays
-                and set(verdict.placed) <= set(self._names)):
-            # What is placed newly would pull at the rest: costs could not be compared.
-            present = self._present(self._map)
+        present = self._present() if comparable else None
         self._store.treat(treatment)
         good = None if self._good is None else self._good[1]
         if self._frame_key not in (None, key):
@@ -176,9 +179,10 @@ class Tracker:
                 self._store.graph, good, self._map.estimate(), self._located,
                 self._config.backend.map_change_m)
 
-    def _present(self, known: PlacedMap) -> Estimate | None:
+    def _present(self) -> Estimate | None:
         """The present map with all that has come; None where that fails."""
-        news, self._news = self._news, []
+        known, news, self._news = self._map, self._news, []
+        assert known is not None
         try:
             if news:
                 known.add(self._as_solved(merged(news)))
@@ -308,7 +312,7 @@ class Tracker:
         rejected = rejected_of(
             store.graph, current.estimate(), current.rows(), stats.weights,
             config.backend.rejected_weight)
-        places = tick_places(store, current, stats, verdict, frame, self._suspicions, config)
+        places = tick_places(store, current, verdict, frame, config)
         self._located = frozenset(
             one.robot for one in places.robots if one.location is Location.LOCATED)
         full, self._fresh = self._fresh, False

@@ -219,11 +219,6 @@ def test_one_place_for_all_ranges_of_a_beacon_is_told_from_a_move_and_from_long_
     assert stands_still('L0', most, graph, true.truth, FLIP_COST)
 
 
-def test_of_two_known_beacons_one_that_is_moved_later_withdraws_nothing():
-    _, found = lived(world(known=(0, 1)), moved(world(known=(0, 1)), WAY[2]))
-    assert all(one.location is Location.LOCATED for one in found[-1].robots)
-
-
 def test_groups_from_before_a_move_stay_by_themselves():
     true = world()
     graph = graph_of(with_lengths(true.increments(4), true, moved(true, WAY[2])))

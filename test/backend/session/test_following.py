@@ -85,25 +85,6 @@ def test_a_stream_of_closures_or_ranges_ends_where_a_batch_does(make):
         cost(session.graph, batch.estimate), rel=1e-6)
 
 
-def test_a_late_closure_moves_what_it_must():
-    world = world_of(kinds=('curved',), beacons=[[3, 7]])
-    *early, last = world.increments(12)
-    at, back = world.row(0, 59), world.row(0, 3)
-    truth = world.truth
-    table = last.relative_poses
-    closure = RelativePoses(
-        np.array([back]), np.array([at]),
-        (truth.rotation[back].T @ truth.rotation[at])[None],
-        (truth.rotation[back].T @ (truth.translation[at] - truth.translation[back]))[None],
-        np.array([1e4]), np.array([1e3]), np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
-    last = dataclasses.replace(last, relative_poses=table.append(closure))
-    ends = []
-    for on in (True, False):
-        session = Session(settings(('A',), incremental=on))
-        ends.append(ticks(session, [*early, last])[-1])
-    assert ends[0].stats.cost_final == pytest.approx(ends[1].stats.cost_final, abs=0.02)
-
-
 def test_a_new_robot_is_the_business_of_an_ordinary_tick_and_is_followed_then():
     world = world_of(kinds=('curved', 'curved', 'curved'), steps=80)
     graph = session_graph(world)
@@ -139,12 +120,6 @@ def test_absolute_data_that_change_the_frame_are_not_followed():
     np.testing.assert_allclose(
         found[-1].estimate.translation[0], world.truth.translation[0], atol=0.05)
     assert followed(found)[-1]
-
-
-def test_certificates_need_ordinary_ticks():
-    found = ticks(
-        Session(settings(solver=SolverConfig(certify=True))), world_of().increments(8))
-    assert not any(followed(found))
 
 
 def with_false_ranges(increments, share, seed=0):
@@ -228,18 +203,3 @@ def test_an_estimate_that_is_restored_is_followed():
     assert followed(found) == [False, True, True]
     again = ticks(before, increments[9:])
     assert found[-1].stats.cost_final == pytest.approx(again[-1].stats.cost_final, abs=0.02)
-
-
-def test_asking_again_without_new_data_gives_the_same_answer():
-    session = Session(settings())
-    found = ticks(session, world_of().increments(10))
-    assert followed(found)[-1]
-    again = session.solve(False)
-    np.testing.assert_array_equal(again.estimate.translation, found[-1].estimate.translation)
-
-
-def test_two_runs_give_the_same_bits():
-    ends = [ticks(Session(settings()), world_of().increments(15))[-1] for _ in range(2)]
-    assert ends[0].stats.init == FOLLOWED
-    assert np.array_equal(ends[0].estimate.rotation, ends[1].estimate.rotation)
-    assert np.array_equal(ends[0].estimate.translation, ends[1].estimate.translation)

@@ -19,7 +19,6 @@ from sparser_ros.backend.session.graph_store import GraphStore
 from sparser_ros.backend.session.lasting_faults import measured_again, sizes_left
 from sparser_ros.backend.session.range_faults import common_length
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import IntegrityConfig
 from sparser_ros.graph.owners import owners
@@ -104,21 +103,6 @@ def test_one_robot_has_the_bias_of_all_its_ranges():
     assert verdict.treatment.radio_errors.bias_m == {'A': pytest.approx(-0.4, abs=0.05)}
     assert [one.subject for one in verdict.findings if one.kind == BIAS] == ['A']
     assert error_m(world, verdict) < 0.05
-
-
-def test_the_same_data_give_the_same_length_and_no_further_audit():
-    auditor = Auditor(options())
-    first = audited(world_of(), auditor)
-    assert auditor.retold == ''
-    verdict = auditor.audit()
-    assert verdict.treatment.radio_errors.bias_m == {
-        'B': pytest.approx(first.treatment.radio_errors.bias_m['B'], abs=0.02)}
-
-
-def test_what_is_reported_only_is_not_taken_off():
-    verdict = audited(world_of(), Auditor(options(doubt_ranges=False)))
-    assert not verdict.treatment.radio_errors.bias_m
-    assert any(one.kind == 'range_bias' and one.subject == 'B' for one in verdict.findings)
 
 
 def test_a_switch_puts_the_length_back():
@@ -248,14 +232,6 @@ def test_odometry_that_jumps_is_no_length_that_began():
     assert any(one.kind.startswith('odometry') for one in verdict.findings)
 
 
-def test_what_is_over_is_named_for_as_long_as_other_faults(over):
-    _, auditor, _ = over
-    treatment, graph = auditor._store.treatment, auditor._store.whole
-    begin = int(graph.poses.stamp_ns.min())
-    assert treatment.findings(graph, begin + int(19e9))
-    assert not treatment.findings(graph, begin + int(21e9))
-
-
 def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
     auditor = Auditor(options())
     assert audited(world_of(), auditor).treatment.radio_errors
@@ -265,33 +241,6 @@ def test_a_calibration_that_knows_the_length_leaves_nothing_to_find():
     assert verdict.treatment.radio_errors == auditor.calibrated
     assert auditor.calibrated.bias_m == {'B': LENGTH_M, 'A': 0.01}
     assert not any(one.kind == BIAS for one in verdict.findings)
-
-
-def test_a_length_beside_a_calibration_is_the_rest():
-    auditor = Auditor(options())
-    auditor.calibrate(RadioErrors({'B': 0.3}))
-    verdict = audited(world_of(), auditor)
-    assert verdict.treatment.radio_errors.bias_m == {'B': pytest.approx(LENGTH_M, abs=0.05)}
-    assert auditor.calibrated == RadioErrors({'B': 0.3})
-    (found,) = [one for one in verdict.findings if one.kind == BIAS]
-    # What ~/save writes is added to what is configured, not to what is calibrated.
-    assert found.value == verdict.treatment.radio_errors.bias_m['B']
-
-
-def test_ranges_without_biases_are_those_of_the_sum_of_all_increments():
-    store = GraphStore(2)
-    for one in world_of().increments(1):
-        store.add(one)
-    assert store.now.unbiased is store.whole
-    store.treat(Treatment(calibrated=RadioErrors({'B': 0.2})))
-    before, after = store.whole.ranges.distance_m, store.now.unbiased.ranges.distance_m
-    assert set(np.round(before - after, 9)) == {0.0, 0.2}
-    assert store.now.unbiased is store.now.unbiased
-    # A calibration begins with ranges as they were measured.
-    measured = store.treatment.radio_errors.put_back(store.graph)
-    np.testing.assert_allclose(measured.ranges.distance_m, before, atol=1e-12)
-    store.treat(Treatment())
-    assert store.now.unbiased is store.whole
 
 
 def test_a_length_of_all_ranges_is_half_of_it_at_each_radio():
@@ -351,12 +300,3 @@ def test_one_cause_at_most_stands_out(evidence, flip_cost):
         assert not out or best[-1] - best[-2] == pytest.approx(flip_cost / 2)
     assert not stands_out(hidden, 'range_bias of nobody', flip_cost)
     assert not stands_out(None, causes[0], flip_cost)
-
-
-def test_a_radio_that_is_not_solved_has_no_length():
-    auditor = Auditor(options())
-    audited(world_of(), auditor, length_m=0.0)
-    search = search_of(auditor)
-    nobody, a, b = (Fault(LENGTH, name) for name in ('nobody', 'A', 'B'))
-    assert sizes_left(search, search.contest, [nobody]) == {}
-    assert set(sizes_left(search, search.contest, [nobody, a, b])) == {a, b}

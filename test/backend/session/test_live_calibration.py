@@ -78,23 +78,6 @@ def test_it_is_off_by_default(world):
     assert calibration.findings == ()
 
 
-def test_nothing_to_calibrate_is_no_step():
-    assert not LiveCalibration().step(None, live_config(live=True))
-
-
-def test_what_is_applied_already_changes_nothing(world):
-    """Each calibration begins with the ranges as measured: applied biases are not found again."""
-    options = live_config(live=True, mode='apply')
-    first = run(solved_map(world), options)
-    again = run(solved_map(world, first.errors), options)
-    assert first.errors.bias_m and set(again.errors.bias_m) == set(first.errors.bias_m)
-    for name, bias in first.errors.bias_m.items():
-        assert again.errors.bias_m[name] == pytest.approx(bias, abs=1e-6)
-    assert all('that is taken off' in one.text for one in first.findings)
-    assert not first.errors.may_differ(again.errors, 1e-5)
-    assert first.errors.may_differ(RadioErrors(), 0.02)
-
-
 def test_antennas_and_clocks_that_are_off_are_told_with_what_to_do():
     world = radio_world(8, (0, 1, 2, 3, 4, 5), sigma_factor=1.0, blocked=0.0, biased=False)
     places = [[0.0, 0.0], [0.4, -0.25], [0.0, 0.0]]

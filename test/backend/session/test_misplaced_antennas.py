@@ -78,13 +78,6 @@ def test_without_it_the_map_bends():
     assert error_m(world, told_only) > 2 * error_m(world, audited(world, Auditor(options())))
 
 
-def test_a_switch_puts_the_antenna_back():
-    auditor = Auditor(options())
-    assert audited(world_of(), auditor).treatment.radio_errors
-    auditor.config = options(doubt_ranges=False)
-    assert not auditor.audit().treatment.radio_errors
-
-
 def test_the_same_data_give_the_same_place_and_no_further_audit():
     auditor = Auditor(options())
     first = audited(world_of(), auditor)

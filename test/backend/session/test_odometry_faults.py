@@ -8,9 +8,9 @@ from backend_world import World, config
 
 from sparser_ros.backend.integrity.faults import FAILED
 from sparser_ros.backend.session.fault_search import Retry
+from sparser_ros.backend.session.graph_store import thinned
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.thinning import thinned
 from sparser_ros.config import RobustConfig, SolverConfig
 from sparser_ros.config.backend_config import AuditConfig, IntegrityConfig
 from sparser_ros.graph.odometry_segments import find_segments

@@ -165,36 +165,3 @@ def scene(session, solution, robots, factor=1.0, known=True):
     return scene_of(
         tracker.graph, solution.estimate, robots, solution.landmark_located, joint, none, True,
         dict.fromkeys(tracker.graph.robots, factor))
-
-
-def test_noise_beyond_the_claimed_one_raises_the_level_once():
-    session, solution = lived()
-    verdict = session.auditor.audit(tracked_map(solution))
-    hidden = verdict.undetected
-    still = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, **{
-        name: np.zeros_like(getattr(hidden, name))
-        for name in ('shift', 'common', 'added', 'solved')}))
-
-    def of(factor, verdict=still):
-        return protection_levels(
-            scene(session, solution, solution.robots, factor), verdict, RISK).horizontal_m
-
-    np.testing.assert_allclose(of(4.0), 2 * of(1.0))
-    # What faults add is as it was.
-    assert np.all(of(4.0, verdict) > of(1.0, verdict))
-    assert np.all(of(4.0, verdict) < 2 * of(1.0, verdict))
-
-
-def test_sizes_that_the_map_is_solved_with_raise_the_level():
-    session, solution = lived()
-    verdict = session.auditor.audit(tracked_map(solution))
-    hidden = verdict.undetected
-    solved = np.zeros((*hidden.common.shape[:2], 1))
-    solved[hidden.place('B'), 0] = 2.0
-    unsure = dataclasses.replace(verdict, undetected=dataclasses.replace(hidden, solved=solved))
-    sure = dataclasses.replace(
-        verdict, undetected=dataclasses.replace(hidden, solved=0 * solved))
-    place = scene(session, solution, solution.robots)
-    levels, before = (
-        protection_levels(place, each, RISK).horizontal_m for each in (unsure, sure))
-    assert levels[0] == before[0] and levels[1] > 4.0 > before[1]

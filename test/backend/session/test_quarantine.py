@@ -30,11 +30,6 @@ def test_exactly_the_culprits_are_found_at_the_level_that_helps(bad):
     assert len(calls) <= 3 + 9 * len(bad)
 
 
-def test_what_is_left_out_already_stays_out():
-    works, _ = solver_that_fails_with({1: MEASUREMENTS, 5: MEASUREMENTS})
-    assert culprits([4, 5, 6], {1: MEASUREMENTS}, works) == {1: MEASUREMENTS, 5: MEASUREMENTS}
-
-
 def test_a_defect_of_another_kind_blames_no_increment():
     assert culprits(range(5), {}, lambda excluded: False) is None
 

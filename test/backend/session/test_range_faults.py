@@ -6,22 +6,18 @@ import re
 import numpy as np
 import pytest
 from backend_world import World, config, graph_of
-from scipy.special import chdtri
 
 from sparser_ros.backend.integrity.faults import BURST, ONGOING, Fault, ranges_of, stretch
 from sparser_ros.backend.integrity.linear_model import linear_model
 from sparser_ros.backend.session.auditor import Auditor
-from sparser_ros.backend.session.fault_search import Attempts, FaultSearch, excludes_chance
+from sparser_ros.backend.session.fault_search import Attempts, FaultSearch
 from sparser_ros.backend.session.judgement import Judgement
 from sparser_ros.backend.session.range_faults import (
-    _partner,
     closed,
     common_length,
     joined,
     measured_length,
     nearer_to_map,
-    possible,
-    still_stands,
 )
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location, SegmentVerdict
@@ -36,13 +32,6 @@ ROBUST = SolverConfig(robust=RobustConfig(kernel='gm', gnc=True))
 
 def burst(graph, rows, subject='B', **values):
     return stretch(BURST, subject, np.asarray(rows), graph, size=(3.0,), **values)
-
-
-def test_a_group_is_faulty_beyond_the_quantile_of_its_chi_square():
-    quantile = chdtri(10, np.exp(-12.5))
-    assert excludes_chance(1.01 * quantile, 10, 25.0)
-    assert not excludes_chance(0.99 * quantile, 10, 25.0)
-    assert not excludes_chance(1e9, 0, 25.0)
 
 
 def test_a_burst_that_goes_on_is_one_group():
@@ -74,8 +63,8 @@ def test_a_fault_is_of_the_ranges_that_it_was_found_in_and_of_no_others():
 
 
 @pytest.mark.parametrize(('late', 'located', 'wanted'), [
-    ([4.0] * 10, True, (14, True, False)), ([0.1] * 15, True, (4, False, False)),
-    ([4.0] * 10, False, (14, False, True))])
+    ([4.0] * 10, True, (14, True)), ([0.1] * 15, True, (4, False)),
+    ([4.0] * 10, False, (14, False))])
 def test_a_fault_is_over_when_the_newest_ranges_fit_the_map(late, located, wanted):
     true = world()
     graph, steps = graph_of(true.increments(20)), range_ends
@@ -91,9 +80,9 @@ def test_a_fault_is_over_when_the_newest_ranges_fit_the_map(late, located, wante
     place = Location.LOCATED if located else Location.UNLOCATED
     judgement = Judgement((SegmentVerdict(1, 'B', place, '', 0.0),), np.zeros(0, dtype=bool), '')
     after = closed(dataclasses.replace(fault, held_ns=int(1e18)), part, true.truth, judgement)
-    kept, still_open, lost = wanted
+    kept, still_open = wanted
     assert len(after.rows(graph)) == (len(rows) if kept == 14 else np.sum(seconds < 1.0))
-    assert (after.open, after.lost) == (still_open, lost)
+    assert after.open == still_open
 
 
 def world():
@@ -184,32 +173,25 @@ def test_ranges_are_only_reported_where_nothing_is_to_be_doubted():
     assert any('radio B' in one.text for one in solution.findings)
 
 
-def test_a_range_shorter_than_its_error_denies_the_length_of_its_group():
-    ranges = graph_of(world().increments(20))
-    shortest = float(ranges.ranges.distance_m[4:40].min())
-    for length, wanted in ((0.9 * shortest, True), (1.1 * shortest, False), (-100.0, True)):
-        assert possible(np.arange(4, 40), length, ranges) == wanted
-
-
 def test_a_robot_whose_ranges_are_held_back_is_withdrawn_as_its_odometry_drifts():
     """Between audits: the last one had it located."""
     increments = world().increments(24)
     auditor, tracker = Auditor(config(solver=ROBUST)), Tracker(config(solver=ROBUST))
-    for one in increments[:12]:
+    for one in increments[:6]:
         auditor.add(one)
         tracker.add(one)
     verdict = auditor.audit()
     assert 0 < verdict.segments[1].sigma_m < 0.1
     tracker.adopt(dataclasses.replace(verdict, treatment=Treatment((held(tracker.whole),))))
     where, words = [], ''
-    for one in increments[12:]:
+    for one in increments[6:]:
         tracker.add(one)
         robots = tracker.solve().robots
         assert robots[0].location is Location.LOCATED
         where.append(robots[1].location is Location.LOCATED)
         words = robots[1].missing
     assert where[0] and not where[-1] and where == sorted(where, reverse=True)
-    assert 'no measurement of B but odometry has counted' in words
+    assert 'its position is uncertain by' in words
 
 
 def test_between_audits_ranges_of_a_known_length_count_with_that_taken_off():
@@ -272,18 +254,6 @@ def test_a_range_in_two_bursts_is_left_out():
     shared = np.intersect1d(ranges_of('A', whole), ranges_of('B', whole))
     assert len(shared)
     np.testing.assert_array_equal(both.apply(whole).left_out('ranges'), shared)
-
-
-def test_groups_that_fit_come_back():
-    session = Session(config(solver=ROBUST, audit=AuditConfig(growth=3.0)))
-    for one in world().increments(20):
-        session.add(one)
-    estimate, graph = session.solve(True).estimate, session.graph
-    fits = burst(graph, ranges_of('B', graph)[:4])
-    assert not still_stands(fits, graph, estimate)
-    moved = graph.replaced(ranges=graph.ranges.replaced(
-        distance_m=graph.ranges.distance_m + 5.0))
-    assert still_stands(fits, moved, estimate)
 
 
 def bent(seed, numbers):
@@ -432,19 +402,3 @@ def test_the_length_of_the_radio_at_fault_is_found_with_the_map_free(one_long):
     # What is taken off a radio that is right explains little.
     assert cost['A'] > cost['B'] + 25
     assert search.treatment == treatment == search.store.treatment, 'a trial changes nothing'
-
-
-def test_what_is_left_out_besides_stays_out(one_long):
-    before = Fault(BURST, 'L0', (1.0,))
-    _, contest = measured_length(one_long, Treatment((before,)), 'B', one_long.contest)
-    np.testing.assert_array_equal(
-        contest.data.left_out('ranges'), ranges_of('L0', one_long.whole))
-
-
-def test_the_partner_is_the_other_end_of_most_of_the_misfit(one_long):
-    graph = one_long.whole
-    for name in graph.landmarks.names:
-        assert _partner(Fault(BURST, name), one_long) == 'B'
-    of_b = np.intersect1d(ranges_of('L0', graph), ranges_of('B', graph))
-    assert _partner(stretch(BURST, 'L0', of_b[:5], graph), one_long) == 'B'
-    assert _partner(stretch(BURST, 'L0', of_b[:4], graph), one_long) == ''

@@ -5,9 +5,9 @@ import pytest
 from backend_world import World, config
 
 from sparser_ros.backend.integrity.faults import BURST, Fault
+from sparser_ros.backend.session.graph_store import possible, thinned
 from sparser_ros.backend.session.session import Session
 from sparser_ros.backend.session.solution import Location
-from sparser_ros.backend.session.thinning import possible, thinned
 from sparser_ros.backend.session.treatment import Treatment
 from sparser_ros.config.backend_config import AuditConfig
 from sparser_ros.linalg.rotations import aligned_errors

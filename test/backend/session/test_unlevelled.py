@@ -7,9 +7,8 @@ from flying_world import flying_graph
 
 from benchmark.stream import increments_of
 from sparser_ros.backend.process.wire import decode, increment_message, increment_of
-from sparser_ros.backend.session.graph_store import GraphStore, merged
+from sparser_ros.backend.session.graph_store import GraphStore, merged, thinned
 from sparser_ros.backend.session.session import Session
-from sparser_ros.backend.session.thinning import thinned
 from sparser_ros.linalg.rotations import align, rotvec_to_matrix
 
 TICKS = 6
