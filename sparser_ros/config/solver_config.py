@@ -12,9 +12,8 @@ class RobustConfig:
     """Robust kernels and graduated non-convexity (paper, section 6)."""
 
     kernel: str = option(
-        'none', 'robust kernel of the doubted measurements; one_sided doubts ranges that are too '
-        'long sooner than those that are too short (graph files only)',
-        choices=('none', 'gm', 'huber', 'cauchy', 'one_sided'), live=True,
+        'none', 'robust kernel of the doubted measurements',
+        choices=('none', 'gm', 'huber', 'cauchy'), live=True,
     )
     gnc: bool = option(
         False, 'graduate the kernel from convex to robust (mu_start down to 1)', live=True
@@ -28,12 +27,6 @@ class RobustConfig:
         'probability (chi-square of its dimension) instead of `threshold`', lower=0.0,
         upper=0.999999, live=True,
     )
-    blocked_share: float = option(
-        0.05, 'share of the ranges that kernel one_sided expects to be too long because their path '
-        'is blocked', lower=1e-4, upper=0.5)
-    blocked_excess_m: float = option(
-        1.0, 'by how much they are too long, in the mean (indoor surveys of UWB radios find 0.3 to '
-        '3 m)', unit='m', lower=1e-3, upper=1e4)
     mu_start: float = option(64.0, 'first GNC multiplier of c^2', lower=1.0, upper=1e9)
     mu_divisor: float = option(1.4, 'GNC divides mu by this every step', lower=1.01, upper=100.0)
     max_outer_iterations: int = option(60, 'most reweightings of one solve', lower=1, upper=1000)

@@ -18,7 +18,7 @@ from ..array_types import Array
 from ..config import RobustConfig
 from ..graph import Estimate, Graph, range_residuals, squared_residuals
 from ..graph.range_ends import range_ends
-from ..solver.robust import KERNELS, thresholds, widths_at
+from ..solver.robust import KERNELS, thresholds
 from . import map as map_plot
 from .figure import COLOURS, draw_histograms, new_figure
 
@@ -108,9 +108,6 @@ def final_weights(graph: Graph, estimate: Estimate, kernel: str) -> dict[str, Ar
     if kernel not in KERNELS or kernel == 'none':
         return {}
     widths = thresholds(graph, RobustConfig(kernel=kernel), graph.dimension)
-    if kernel == 'one_sided':
-        widths['ranges'] = widths_at(
-            graph.ranges, RobustConfig(), widths['ranges'], range_residuals(graph, estimate))
     squares = squared_residuals(graph, estimate)
     return {name: np.where(np.isfinite(c2), KERNELS[kernel].weight(
         squares[name], np.where(np.isfinite(c2), c2, 1.0)), 1.0) for name, c2 in widths.items()}

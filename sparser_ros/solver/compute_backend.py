@@ -29,20 +29,15 @@ from .trust_region import (
 LEAST_VARIABLES = 2000
 """Poses and landmarks from where `auto` tries a GPU: a CG step queues 30 to 60 kernels there, some
 100 us whatever the size."""
-AGREEMENT = 1e-8
-"""Largest difference of what `auto` compares, over the largest entry."""
-CG_AGREEMENT = 1e-6
-"""The same of the first steps of CG, where differences grow from step to step."""
+AGREEMENT = {'retraction': 1e-8, 'operator': 1e-8, 'Hessian product': 1e-8, 'step': 1e-6}
+"""Largest difference of what `auto` compares, over the largest entry; differences grow from CG step
+to CG step."""
+COMPARED_STEPS = 3
+"""CG steps; a device makes the first kernel by kernel and repeats the others from a recording."""
 TIME_SHARE = 0.8
 """Most of the CPU's time that a CG step may take on a GPU for `auto` to stay."""
 RETRY_GROWTH = 2.0
 """How much larger a graph must be for `auto` to try a GPU again that it left."""
-COMPARED_STEPS = 3
-"""CG steps; a device makes the first kernel by kernel and repeats the others from a recording."""
-TIMED_QUEUES = 4
-"""Most queues of CG steps that are timed, of which the fastest counts."""
-TIMED_S = 0.05
-"""Time from where no other queue follows."""
 
 log = logging.getLogger(__name__)
 
@@ -135,10 +130,6 @@ class ComputeBackend:
             self._lost(error)
 
 
-_OF_CG = ('step', 'length of the step', 'model')
-"""What of a sample comes from steps of CG."""
-
-
 @dataclass(frozen=True)
 class _Sample:
     """What one backend makes of a problem."""
@@ -152,34 +143,30 @@ def _sample(
     operator: Operator, manifold: Manifold, y: Array, preconditioner: Preconditioner,
     arrays: Arrays, timed: bool,
 ) -> _Sample:
-    """Everything that a solve is made of, at a point near y."""
-    away, along = np.random.default_rng(0).standard_normal((2, *y.shape))
+    """A point near y, Q and Hessian there, and steps of CG, in which everything else takes part."""
+    away = np.random.default_rng(0).standard_normal(y.shape)
     with arrays.active():
         point = manifold.retract(arrays.put(y), arrays.put(0.1 * away))
-        v = manifold.project(point, arrays.put(along))
         qy = operator(point, arrays.empty(y.shape))
         gradient, multipliers = manifold.project(point, qy), manifold.multipliers(point, qy)
         product = manifold.hessian(
-            point, operator(v, arrays.empty(y.shape)), v, *multipliers, arrays.empty(y.shape))
+            point, operator(gradient, arrays.empty(y.shape)), gradient, *multipliers,
+            arrays.empty(y.shape))
         cg = TruncatedCG(operator, manifold, preconditioner, arrays, point)
         cg.stand_at(point, multipliers)
         # Far from a minimum the Hessian is indefinite, and CG would end before it turns.
         cg.iteration.blocks[...] = cg.iteration.scalars[...] = 0.0
-        compared = StoppingRule(max_cg_steps=COMPARED_STEPS)
-        step = cg.step(gradient, math.inf, compared, 0.0)
-        values = {name: arrays.get(x) for name, x in {
-            'retraction': point, 'operator': qy, 'gradient': gradient, 'Hessian product': product,
-            'preconditioner': preconditioner.apply(v, arrays.empty(y.shape)), 'step': step.s,
-        }.items()} | {name: np.array([x]) for name, x in {
-            'cost': arrays.dot(point, qy), 'length of the step': step.norm, 'model': step.model,
-        }.items()}
+        step = cg.step(gradient, math.inf, StoppingRule(max_cg_steps=COMPARED_STEPS), 0.0)
+        values = {name: arrays.get(x) for name, x in (
+            ('retraction', point), ('operator', qy), ('Hessian product', product),
+            ('step', step.s))}
         return _Sample(values, step_seconds(cg, arrays) if timed else None)
 
 
 def step_seconds(cg: TruncatedCG, arrays: Arrays) -> float:
     """Of one CG step that has been made before; as many are queued as a solve queues."""
     taken: list[float] = []
-    while len(taken) < TIMED_QUEUES and sum(taken) < TIMED_S:
+    while len(taken) < 4 and sum(taken) < 0.05:
         begin = time.perf_counter()
         for _ in range(arrays.look_every):
             cg.reach()
@@ -193,9 +180,8 @@ def _objection(there: _Sample, here: _Sample) -> str | None:
     """What speaks against the device."""
     for name, expected in here.values.items():
         difference, size = np.abs(there.values[name] - expected).max(), np.abs(expected).max()
-        limit = CG_AGREEMENT if name in _OF_CG else AGREEMENT
         # Not a number is no agreement.
-        if not difference <= limit * size:
+        if not difference <= AGREEMENT[name] * size:
             return f'{name}: the GPU is off the CPU by {difference:.1e} of {size:.1e}'
     if there.step_s is not None and here.step_s is not None and (
             there.step_s > TIME_SHARE * here.step_s):
@@ -270,16 +256,12 @@ def choose(config: SolverConfig, graph: Graph, device: Device = DEVICE) -> Compu
         else:
             where = getattr(arrays, 'description', arrays.name)
             reason = f'as configured, on {where}' if asked == 'gpu' else (
-                f'{where}; {size} variables are {_least_variables()} or more')
+                f'{where}; {size} variables are {LEAST_VARIABLES} or more')
             return ComputeBackend(arrays, reason, eager=asked == 'gpu', lost=device.failed,
                            left=partial(device.left, size))
     log.log(logging.WARNING if asked == 'gpu' else logging.DEBUG,
             'backend %s: %s; solving on the CPU', asked, refusal)
     return ComputeBackend(reason=refusal)
-
-
-def _least_variables() -> int:
-    return LEAST_VARIABLES
 
 
 def _size(graph: Graph) -> int:
@@ -294,7 +276,7 @@ def _refusal(config: SolverConfig, graph: Graph) -> str | None:
         return 'poses of free scale run on the CPU only'
     if len(graph.heights):
         return 'graphs with heights run on the CPU only'
-    if config.backend == 'auto' and _size(graph) < _least_variables():
-        return (f'{_size(graph)} variables are fewer than {_least_variables()}: launches '
+    if config.backend == 'auto' and _size(graph) < LEAST_VARIABLES:
+        return (f'{_size(graph)} variables are fewer than {LEAST_VARIABLES}: launches '
                 'would take longer than the work')
     return None

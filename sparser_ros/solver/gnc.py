@@ -128,7 +128,7 @@ class Point:
     y: Array
     """(rows, rank)"""
     squares: Array
-    """(m,): squared whitened residuals of all measurements, signed as in `Reweighting`."""
+    """(m,): squared whitened residuals of all measurements."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Graduation:
         """
         weights, doubted = self.reweighting.weights_at(squares), self.reweighting.doubted
         inliers = weights >= _REJECTED_WEIGHT
-        mean = float(np.mean(np.abs(squares[inliers]))) if np.any(inliers) else math.inf
+        mean = float(np.mean(squares[inliers])) if np.any(inliers) else math.inf
         rejected = np.count_nonzero(weights[doubted] < _REJECTED_WEIGHT)
         few = rejected <= OVERFITTED_REJECTED * np.count_nonzero(doubted)
         return bool(few and mean <= OVERFITTED_SQUARE)

@@ -7,8 +7,8 @@ of A_f are points (poses' translations, landmarks). A measurement type says whic
 
 A_f = C R, with a basis C of its column space by choice of columns (section 5.1). Where every row
 holds one free variable or the difference of two, A_f is the incidence matrix of a graph and its
-components say which columns to leave out. Any other A_f goes through a sparse QR factorisation
-that reveals the rank (the paper's CR route).
+components say which columns to leave out. Any other A_f goes through a QR factorisation that
+reveals the rank (the paper's CR route).
 
 A vertical is a row like any other: up^T R_i^T less the last homogenising row. A height is a row of
 one column of X only, the last of map, so Q differs there: `QuadraticProblem.upright` is the problem
@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
@@ -34,8 +34,6 @@ from ..graph import (
     RotationResidual,
     VerticalResidual,
 )
-from ..linalg.cholesky import factorize
-from ..linalg.compiled import compiled
 from ..linalg.rotations import nearest_rotation
 from .manifold import Manifold, manifold_of
 
@@ -84,79 +82,16 @@ def incidence_basis(A_f: sp.csr_matrix, fixed: Mask) -> Index:
     return np.flatnonzero(keep)
 
 
-_DEPENDENT = 1e-10
-"""A column whose part orthogonal to those before it is shorter than this share of it depends on
-them: well above rounding (1e-16 per rotation), far below any real independence."""
-
-
 def independent_columns(A: sp.csr_matrix) -> Index:
-    """Sorted columns of A that form a basis of its range, by rank-revealing sparse QR.
-
-    Rows are rotated one by one into an upper triangular R (George and Heath 1980) in an order of
-    columns that keeps R sparse; a column whose diagonal entry stays empty depends on those before
-    it (Heath 1982). No normal equations: the condition number is not squared.
-    """
-    m, n = A.shape
-    if not m or not n:
+    """Sorted columns of A that form a basis of its range, by QR with column pivoting, dense."""
+    if not min(A.shape):
         return np.zeros(0, dtype=np.int64)
     length = np.sqrt(np.asarray(A.multiply(A).sum(axis=1)).ravel())
     scaled = sp.diags(1 / np.where(length > 0, length, 1.0)) @ A
-    normal = (scaled.T @ scaled).tocsc()
-    order = np.asarray(factorize(normal + sp.identity(n, format='csc')).order)
-    permuted = sp.csr_matrix(scaled.tocsc()[:, order])
-    permuted.sort_indices()
-    independent = _triangular_diagonal(
-        permuted.indptr, permuted.indices, permuted.data, n, _DEPENDENT)
-    return np.sort(order[independent]).astype(np.int64)
-
-
-@compiled()
-def _triangular_diagonal(indptr: Any, indices: Any, data: Any, n: int, small: float) -> Any:
-    """(n,) mask: columns with a diagonal entry in R of the sparse QR of a CSR matrix."""
-    filled = np.zeros(n, dtype=np.bool_)
-    stored = [(np.zeros(0, dtype=np.int64), np.zeros(0)) for _ in range(n)]
-    row, partner = np.zeros(n), np.zeros(n)
-    marked = np.zeros(n, dtype=np.bool_)
-    pattern = np.zeros(n, dtype=np.int64)
-    for r in range(len(indptr) - 1):
-        count = 0
-        for e in range(indptr[r], indptr[r + 1]):
-            row[indices[e]] = data[e]
-            marked[indices[e]] = True
-            pattern[count] = indices[e]
-            count += 1
-        for k in range(n):
-            if abs(row[k]) <= small:
-                row[k] = 0.0
-                continue
-            if not filled[k]:
-                kept = np.sort(pattern[:count])
-                kept = kept[row[kept] != 0.0]
-                stored[k] = (kept, row[kept])
-                filled[k] = True
-                break
-            # Rotate the row into R_k so that its entry k vanishes.
-            at, values = stored[k]
-            radius = np.hypot(values[0], row[k])
-            c, s = values[0] / radius, row[k] / radius
-            for e in range(len(at)):
-                j = at[e]
-                partner[j] = values[e]
-                if not marked[j]:
-                    marked[j] = True
-                    pattern[count] = j
-                    count += 1
-            kept = np.sort(pattern[:count])
-            kept = kept[kept >= k]
-            top = s * row[kept] + c * partner[kept]
-            row[kept] = c * row[kept] - s * partner[kept]
-            row[k] = 0.0
-            partner[at] = 0.0
-            stored[k] = (kept, top)
-        for e in range(count):
-            row[pattern[e]] = 0.0
-            marked[pattern[e]] = False
-    return filled
+    r, order = scipy.linalg.qr(scaled.toarray(), mode='r', pivoting=True)
+    size = np.abs(np.diagonal(r))
+    # Well above rounding, far below any real independence.
+    return np.sort(order[: len(size)][size > 1e-10 * max(size[0], 1e-300)]).astype(np.int64)
 
 
 @dataclass(frozen=True)

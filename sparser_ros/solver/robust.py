@@ -3,22 +3,6 @@
 Iteratively reweighted least squares minimises sum rho(s_k) by weights w_k = rho'(s_k) (paper,
 section 6, with one slip: its equation for the weights divides by s once more, which would give
 perfect measurements infinite weight).
-
-One-sided doubt: a range can be too long, hardly ever too short. A range over a clear path has a
-normal error; over a blocked one, with probability eps, it is longer by an excess whose density near
-zero is 1 / L. With e the whitened error (measured minus predicted), the path is clear with
-probability w = 1 / (1 + exp((e^2 - c^2) / 2)) where
-
-    c^2 = 2 log((1 - eps) L / (eps sigma sqrt(2 pi))).
-
-Its influence e w(e) has mean zero where ranges are as assumed, since E[e P(clear | e)] is the mean
-of the errors of clear ranges: long ranges leave no bias. A symmetric kernel has one. With s = e^2
-and w over its value at zero, k = exp(-c^2 / 2), the cost is
-
-    rho(s) = (1 + k) (s + 2 log((1 + k) / (1 + exp((s - c^2) / 2)))),
-
-twice the negative logarithm of the mixture but for a factor. Errors on the short side are doubted
-by the configured width, in the same form.
 """
 
 from __future__ import annotations
@@ -30,107 +14,32 @@ import numpy as np
 
 from ..array_types import Array
 from ..config import RobustConfig
-from ..graph import Estimate, Kind, MeasurementTables, Ranges, range_residuals, squared_residuals
+from ..graph import Estimate, Kind, MeasurementTables, squared_residuals
 from .problem import LEAST_LENGTH_M
 from .schur import SchurOperator
-
-_LARGEST_EXPONENT = 700.0
-"""exp of more is infinite in float64."""
-
-
-def mixture_rho(s: Array, c2: Array) -> Array:
-    """rho(s), bounded by (1 + k) (c^2 + 2 log(1 + k)); in a form without cancellation."""
-    edge = np.exp(-c2 / 2)
-    return np.asarray((1 + edge) * (np.minimum(s, c2) + 2 * (
-        np.log1p(edge) - np.log1p(np.exp(-np.abs(s - c2) / 2)))))
-
-
-def mixture_weight(s: Array, c2: Array) -> Array:
-    """rho'(s)."""
-    return np.asarray(
-        (1 + np.exp(-c2 / 2)) / (1 + np.exp(np.minimum((s - c2) / 2, _LARGEST_EXPONENT))))
-
-
-def mixture_inverse(w: Array, c2: Array) -> Array:
-    """The s of a weight in (0, 1]."""
-    return np.asarray(c2 + 2 * np.log((1 + np.exp(-c2 / 2)) / w - 1))
-
-
-def long_widths(ranges: Ranges, config: RobustConfig, short: Array) -> Array:
-    """(k,): c^2 of ranges that are too long, with the share eps and the excess L of `config`.
-
-    `short` (k,) are those of ranges that are too short; no width is larger. L is at least that
-    width: an excess within the noise is not told from it.
-    """
-    excess = np.maximum(config.blocked_excess_m * np.sqrt(ranges.precision), np.sqrt(short))
-    odds = (1 / config.blocked_share - 1) * excess / np.sqrt(2 * np.pi)
-    return np.asarray(np.minimum(2 * np.log(odds), short))
-
-
-def widths_at(ranges: Ranges, config: RobustConfig, short: Array, residual: Array) -> Array:
-    """(k,): c^2 at residuals (k,), predicted minus measured."""
-    return np.where(residual < 0, long_widths(ranges, config, short), short)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """rho, its derivative and the inverse of that, all of (s, c^2); rho is concave, rho(s) <= s."""
+    """rho and its derivative, both of (s, c^2); rho is concave, rho(s) <= s."""
 
     rho: Callable[[Array, Array], Array]
     weight: Callable[[Array, Array], Array]
     """w = rho'(s), 1 at s = 0 and never increasing."""
-    inverse: Callable[[Array, Array], Array]
-    """The largest s of a weight in (0, 1]; for weight 1 of a kernel with a quadratic part, its
-    end."""
-
-
-def _gm_rho(s: Array, c2: Array) -> Array:
-    return s / (1 + s / c2)
-
-
-def _gm_weight(s: Array, c2: Array) -> Array:
-    return (1 + s / c2) ** -2.0
-
-
-def _gm_inverse(w: Array, c2: Array) -> Array:
-    return c2 * (1 / np.sqrt(w) - 1)
 
 
 def _huber_rho(s: Array, c2: Array) -> Array:
     return np.where(s <= c2, s, 2 * np.sqrt(c2) * np.sqrt(s) - c2)
 
 
-def _huber_weight(s: Array, c2: Array) -> Array:
-    return np.sqrt(c2 / np.maximum(s, c2))
-
-
-def _huber_inverse(w: Array, c2: Array) -> Array:
-    return c2 / np.square(w)
-
-
-def _cauchy_rho(s: Array, c2: Array) -> Array:
-    return c2 * np.log1p(s / c2)
-
-
-def _cauchy_weight(s: Array, c2: Array) -> Array:
-    return 1 / (1 + s / c2)
-
-
-def _cauchy_inverse(w: Array, c2: Array) -> Array:
-    return c2 * (1 / w - 1)
-
-
 KERNELS = {
     'none': Kernel(
-        lambda s, c2: np.asarray(s, dtype=float), lambda s, c2: np.ones(np.shape(s)),
-        lambda w, c2: np.zeros(np.shape(w))),
-    'gm': Kernel(_gm_rho, _gm_weight, _gm_inverse),
-    'huber': Kernel(_huber_rho, _huber_weight, _huber_inverse),
-    'cauchy': Kernel(_cauchy_rho, _cauchy_weight, _cauchy_inverse),
-    'one_sided': Kernel(mixture_rho, mixture_weight, mixture_inverse),
+        lambda s, c2: np.asarray(s, dtype=float), lambda s, c2: np.ones(np.shape(s))),
+    'gm': Kernel(lambda s, c2: s / (1 + s / c2), lambda s, c2: (1 + s / c2) ** -2.0),
+    'huber': Kernel(_huber_rho, lambda s, c2: np.sqrt(c2 / np.maximum(s, c2))),
+    'cauchy': Kernel(lambda s, c2: c2 * np.log1p(s / c2), lambda s, c2: 1 / (1 + s / c2)),
 }
-"""Geman-McClure (gm), Huber and Cauchy; `none` trusts everything. `one_sided` has another width for
-ranges that are too long (`one_sided.py`)."""
+"""Geman-McClure (gm), Huber and Cauchy; `none` trusts everything."""
 
 
 def squared_threshold(config: RobustConfig, degrees: int, plane_turn: bool = False) -> float:
@@ -198,8 +107,7 @@ def thresholds(
 class Reweighting:
     """Residuals, kernel widths and weights of all measurements, one table after the other.
 
-    At any rank: the relaxation is reweighted like the trajectory. With a one-sided kernel squares
-    of ranges that are too long carry a minus sign.
+    At any rank: the relaxation is reweighted like the trajectory.
     """
 
     def __init__(self, schur: SchurOperator, config: RobustConfig) -> None:
@@ -216,12 +124,6 @@ class Reweighting:
             + [rows + self.slices[name].start for name, _, rows in self.problem.all_rows.rows_of])
         """(rows,): measurement that each row of A belongs to, those of heights last."""
         self.weights = np.ones(len(self.c2))
-        self._one_sided = config.kernel == 'one_sided'
-        self._long = self.c2
-        if self._one_sided and config.ranges:
-            rows = self.slices['ranges']
-            self._long = self.c2.copy()
-            self._long[rows] = long_widths(self.problem.graph.ranges, config, self.c2[rows])
 
     def apply(self, weights: Array) -> None:
         """Give every measurement a weight; Q_cc, B and M follow, M is factorised again."""
@@ -230,10 +132,7 @@ class Reweighting:
 
     def squares_of(self, estimate: Estimate) -> Array:
         """(m,): squared residuals of an estimate as it stands."""
-        graph = self.problem.graph
-        by_table = squared_residuals(graph, estimate)
-        if self._one_sided:
-            by_table['ranges'] = np.copysign(by_table['ranges'], range_residuals(graph, estimate))
+        by_table = squared_residuals(self.problem.graph, estimate)
         return np.concatenate([by_table[name] for name in self.slices])
 
     def settle(self, y: Array) -> tuple[Array, Array]:
@@ -242,7 +141,6 @@ class Reweighting:
         A bearing's best value is the direction between its antennas, at any weight.
         """
         problem, manifold = self.problem, self.problem.manifold
-        sign = np.ones(len(self.c2))
         points = self.schur.points(y)
         residual = problem.A @ y + problem.C @ points[problem.kept]
         if manifold.k:
@@ -254,37 +152,22 @@ class Reweighting:
             known = length[:, 0] > LEAST_LENGTH_M
             bearings[known] = vector[known] / length[known]
             residual[at] = vector - distance * bearings
-            if self._one_sided:
-                sign[self.measurement[at[length[:, 0] < distance[:, 0]]]] = -1.0
         squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
         if problem.upright is not None:
             squares = np.concatenate([squares, problem.upright.height_squares(y, points)])
-        total = np.bincount(self.measurement, squares, minlength=len(self.c2))
-        return sign * total, y
+        return np.bincount(self.measurement, squares, minlength=len(self.c2)), y
 
     def weights_at(self, squares: Array, mu: float = 1.0) -> Array:
         """w = rho'(s) at kernel width mu c^2; 1 where trusted."""
         weights, doubted = np.ones(len(squares)), self.doubted
-        weights[doubted] = self.kernel.weight(*self._widened(squares, mu))
+        weights[doubted] = self.kernel.weight(squares[doubted], mu * self.c2[doubted])
         return weights
 
     def cost(self, squares: Array, mu: float = 1.0) -> float:
         """sum rho(s) at kernel width mu c^2; trusted measurements count with s."""
-        rho = self.kernel.rho(*self._widened(squares, mu))
-        if self._one_sided:
-            rho = mu * rho
-        return float(np.sum(rho) + np.sum(np.abs(squares[~self.doubted])))
-
-    def _widened(self, squares: Array, mu: float) -> tuple[Array, Array]:
-        """(s, c^2) of the doubted measurements, so that rho is mu rho(s / mu), a wider kernel.
-
-        Of most kernels that is rho at mu c^2. The one-sided one has a width in which noise is
-        the unit as well; c^2 alone would leave its edge as sharp as at the end.
-        """
-        squares, c2 = squares[self.doubted], self.c2[self.doubted]
-        if not self._one_sided:
-            return squares, mu * c2
-        return np.abs(squares) / mu, np.where(np.signbit(squares), self._long[self.doubted], c2)
+        doubted = self.doubted
+        rho = self.kernel.rho(squares[doubted], mu * self.c2[doubted])
+        return float(np.sum(rho) + np.sum(squares[~doubted]))
 
     def tables(self, weights: Array) -> dict[str, Array]:
         """Weights by measurement table, of those that hold a doubted measurement."""

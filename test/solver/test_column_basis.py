@@ -112,10 +112,3 @@ def test_any_linear_residual_is_solved_exactly(build, absolute):
         formulate(name, schur).minimise(y, RegularisedQ(schur), rule).cost
         for name in FORMULATIONS]
     assert np.allclose(costs, costs[0], rtol=1e-8, atol=1e-9)
-
-
-def test_a_large_chain_is_quick():
-    n = 5000
-    A = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(n - 2, n), format='csr')
-    chosen = independent_columns(A)
-    assert len(chosen) == n - 2
