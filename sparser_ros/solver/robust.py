@@ -155,7 +155,8 @@ class Reweighting:
         squares = self.problem.omega * np.einsum('ij,ij->i', residual, residual)
         if problem.upright is not None:
             squares = np.concatenate([squares, problem.upright.height_squares(y, points)])
-        return np.bincount(self.measurement, squares, minlength=len(self.c2)), y
+        total = np.bincount(self.measurement, squares, minlength=len(self.c2))
+        return np.asarray(total, dtype=float), y
 
     def weights_at(self, squares: Array, mu: float = 1.0) -> Array:
         """w = rho'(s) at kernel width mu c^2; 1 where trusted."""

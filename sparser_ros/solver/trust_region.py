@@ -130,10 +130,6 @@ class CGStep:
     cg_steps: int
     stop: CGStop
 
-    @property
-    def at_boundary(self) -> bool:
-        return self.stop.at_boundary
-
 
 class _Iteration:
     """One iteration of CG in two halves, on arrays that stay the same from point to point."""
@@ -259,8 +255,6 @@ def _stop(state: Array) -> CGStop:
     }[Outcome(int(state[State.DONE]))]
 
 
-
-
 @dataclass(frozen=True)
 class TrustRegionRun:
     """Outcome of one run."""
@@ -278,32 +272,6 @@ class TrustRegionRun:
     """How often CG stopped for which reason."""
 
 
-@dataclass(frozen=True)
-class _Point:
-    """A point and what is known there."""
-
-    y: Array
-    qy: Array
-    """Q Y"""
-    cost: float
-    gradient: Array
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """Where a step leads."""
-
-    y: Array
-    qy: Array
-    change: float
-    """Of the cost."""
-    predicted: float
-    """Of the model."""
-    ratio: float
-    """Actual over predicted change."""
-    accepted: bool
-
-
 def minimise(
     operator: Operator,
     manifold: Manifold,
@@ -318,48 +286,60 @@ def minimise(
     Everything happens where y lies (`linalg/arrays.py`), which the operator and the
     preconditioner must be able to work on.
     """
-    start = time.perf_counter()
-    arrays = arrays_of(y)
-    at = _point(manifold, arrays, y, operator(y, arrays.empty(y.shape)))
-    preconditioner.refresh(y, at.qy, 0)
+    start, arrays = time.perf_counter(), arrays_of(y)
+    qy = operator(y, arrays.empty(y.shape))
+    cost, gradient = arrays.dot(y, qy), manifold.project(y, qy)
+    preconditioner.refresh(y, qy, 0)
     cg = TruncatedCG(operator, manifold, preconditioner, arrays, y)
-    cg.stand_at(y, manifold.multipliers(y, at.qy))
-    trace, stops = [(0.0, at.cost)], Counter[CGStop]()
+    cg.stand_at(y, manifold.multipliers(y, qy))
+    trace, stops = [(0.0, cost)], Counter[CGStop]()
     iterations = cg_steps = small_gains = 0
-    status = None
-    while status is None:
-        status = _limit_reached(rule, at.cost, iterations)
-        if status is not None:
+    while True:
+        limit = _limit_reached(rule, cost, iterations)
+        if limit is not None:
+            status = limit
             break
-        enough = rule.gradient_tolerance * max(1e-12 + abs(at.cost), rule.cost_floor)
-        step = cg.step(at.gradient, radius, rule, enough)
+        enough = rule.gradient_tolerance * max(1e-12 + abs(cost), rule.cost_floor)
+        step = cg.step(gradient, radius, rule, enough)
         iterations += 1
         cg_steps += step.cg_steps
         stops[step.stop] += 1
         if step.decrement <= enough:
             status = SolveStatus.CONVERGED
             break
-        trial = _attempt(operator, manifold, arrays, at, step)
-        radius = _next_radius(radius, step, trial.ratio)
-        if not trial.accepted:
-            status = _no_progress(trial, step, at.cost, radius)
+        y_new = manifold.retract(y, step.s)
+        qy_new = operator(y_new, arrays.empty(y.shape))
+        # tr(Y'^T Q Y') - tr(Y^T Q Y), without the cancellation between two large costs.
+        change, predicted = arrays.dot(y_new - y, qy + qy_new), 2 * step.model
+        ratio = (change - RATIO_NOISE * abs(cost)) / (predicted - RATIO_NOISE * abs(cost))
+        radius = _next_radius(radius, step, ratio)
+        if not (ratio > ACCEPTED_RATIO and change < 0):
+            if max(abs(change), abs(predicted)) <= 1e-13 * abs(cost):
+                status = SolveStatus.CONVERGED
+                break
+            if radius < 1e-14 * (1 + step.norm):
+                status = SolveStatus.STALLED
+                break
             continue
-        gained = -trial.change / max(abs(at.cost), rule.cost_floor, 1e-300)
-        at = _point(manifold, arrays, trial.y, trial.qy)
-        cg.stand_at(at.y, manifold.multipliers(at.y, at.qy))
+        gained = -change / max(abs(cost), rule.cost_floor, 1e-300)
+        y, qy = y_new, qy_new
+        cost, gradient = arrays.dot(y, qy), manifold.project(y, qy)
+        cg.stand_at(y, manifold.multipliers(y, qy))
         if len(trace) < rule.max_accepted:
-            preconditioner.refresh(at.y, at.qy, step.cg_steps)
-        trace.append((time.perf_counter() - start, at.cost))
+            preconditioner.refresh(y, qy, step.cg_steps)
+        trace.append((time.perf_counter() - start, cost))
         if observer is not None:
-            observer(iterations, at.cost, at.y)
+            observer(iterations, cost, y)
         small_gains = small_gains + 1 if gained < rule.cost_tolerance else 0
-        status = _accepted_status(rule, step, at.cost, small_gains, len(trace) - 1)
-    return TrustRegionRun(
-        at.y, at.cost, status, iterations, cg_steps, trace, radius, stops)
-
-
-def _point(manifold: Manifold, arrays: Arrays, y: Array, qy: Array) -> _Point:
-    return _Point(y, qy, arrays.dot(y, qy), manifold.project(y, qy))
+        interior = not step.stop.at_boundary and (
+            step.decrement <= INTERIOR_DECREMENT * max(abs(cost), rule.cost_floor))
+        if small_gains >= SMALL_GAINS or (small_gains and interior):
+            status = SolveStatus.CONVERGED
+            break
+        if len(trace) > rule.max_accepted:
+            status = SolveStatus.MAX_ITERATIONS
+            break
+    return TrustRegionRun(y, cost, status, iterations, cg_steps, trace, radius, stops)
 
 
 def _limit_reached(rule: StoppingRule, cost: float, iterations: int) -> SolveStatus | None:
@@ -368,23 +348,7 @@ def _limit_reached(rule: StoppingRule, cost: float, iterations: int) -> SolveSta
         return SolveStatus.MAX_ITERATIONS
     if cost <= rule.target_cost:
         return SolveStatus.TARGET_REACHED
-    if time.perf_counter() > rule.deadline:
-        return SolveStatus.TIME_LIMIT
-    return None
-
-
-def _attempt(
-    operator: Operator, manifold: Manifold, arrays: Arrays, at: _Point, step: CGStep
-) -> _Trial:
-    """The point that a step leads to, and how well the model foretold its cost."""
-    y = manifold.retract(at.y, step.s)
-    qy = operator(y, arrays.empty(y.shape))
-    # tr(Y'^T Q Y') - tr(Y^T Q Y), without the cancellation between two large costs.
-    change = arrays.dot(y - at.y, at.qy + qy)
-    predicted, noise = 2 * step.model, RATIO_NOISE * abs(at.cost)
-    ratio = (change - noise) / (predicted - noise)
-    accepted = ratio > ACCEPTED_RATIO and change < 0
-    return _Trial(y, qy, change, predicted, ratio, accepted)
+    return SolveStatus.TIME_LIMIT if time.perf_counter() > rule.deadline else None
 
 
 def _next_radius(radius: float, step: CGStep, ratio: float) -> float:
@@ -393,31 +357,6 @@ def _next_radius(radius: float, step: CGStep, ratio: float) -> float:
         radius = max(step.norm, 1e-300) * 2
     if ratio < POOR_RATIO or not math.isfinite(ratio):
         return RADIUS_SHRINK * min(radius, step.norm)
-    if ratio > GOOD_RATIO and step.at_boundary:
+    if ratio > GOOD_RATIO and step.stop.at_boundary:
         return RADIUS_GROWTH * radius
     return radius
-
-
-def _no_progress(
-    trial: _Trial, step: CGStep, cost: float, radius: float
-) -> SolveStatus | None:
-    """Why a run ends at a rejected step, None if a shorter step may do."""
-    noise = 1e-13 * abs(cost)
-    if abs(trial.change) <= noise and abs(trial.predicted) <= noise:
-        return SolveStatus.CONVERGED
-    if radius < 1e-14 * (1 + step.norm):
-        return SolveStatus.STALLED
-    return None
-
-
-def _accepted_status(
-    rule: StoppingRule, step: CGStep, cost: float, small_gains: int, accepted: int
-) -> SolveStatus | None:
-    """Why a run ends at an accepted step, None if it goes on."""
-    scale = max(abs(cost), rule.cost_floor)
-    interior = not step.at_boundary and step.decrement <= INTERIOR_DECREMENT * scale
-    if small_gains >= SMALL_GAINS or (small_gains and interior):
-        return SolveStatus.CONVERGED
-    if accepted >= rule.max_accepted:
-        return SolveStatus.MAX_ITERATIONS
-    return None

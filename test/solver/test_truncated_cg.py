@@ -66,10 +66,10 @@ NEAR_BEST, NEAR_WORST = 1e-3, -1e-3
 def test_each_reason(offset, radius, rule, enough, reason):
     step = step_at(offset, radius, rule, enough)
     assert step.stop is reason
-    assert step.at_boundary == (reason in (CGStop.BOUNDARY, CGStop.NEGATIVE_CURVATURE))
+    assert step.stop.at_boundary == (reason in (CGStop.BOUNDARY, CGStop.NEGATIVE_CURVATURE))
     assert (step.model < 0) == (reason is not CGStop.NOT_NEEDED)
     assert step.norm == pytest.approx(np.linalg.norm(step.s), rel=1e-9)
-    if step.at_boundary:
+    if step.stop.at_boundary:
         assert step.norm == pytest.approx(radius)
 
 
