@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 from ..config import SolverConfig, SolverError
-from ..graph import Graph
 from ..linalg.arrays import HOST
 from .compute_backend import ComputeBackend
-from .preconditioner import blocks_of_poses, factorisation_in_cg_steps, pays_at_once
+from .preconditioner import gauss_newton_pays
 from .schur import SchurOperator
 from .start import rotation_components
 
@@ -44,12 +43,8 @@ class GraphFeatures:
     free_scale: bool
     rotations_connected: bool
     """Whether relative poses connect all rotations; not asked where an estimate is given."""
-    blocks_of_poses: bool
-    """Whether factors by blocks of one pose each suit."""
-    frozen_pays_at_once: bool
-    """Whether the factor of T^T Q T is worth its time from the first step on."""
-    factorisation_cg_steps: int
-    """CG steps that take as long as the share of a factorisation of T^T Q T to wait for."""
+    gauss_newton_pays: bool
+    """Whether the factor of T^T Q T is worth its time."""
 
     @classmethod
     def of(cls, schur: SchurOperator, *, given: bool = False) -> GraphFeatures:
@@ -58,12 +53,7 @@ class GraphFeatures:
         return cls(
             graph.dimension, graph.n_poses, graph.n_bearings,
             int(graph.poses.robot.max(initial=0)) + 1, graph.anchored, bool(graph.free_scale),
-            not given and _connected(graph), blocks_of_poses(schur), pays_at_once(schur),
-            factorisation_in_cg_steps(schur))
-
-
-def _connected(graph: Graph) -> bool:
-    return rotation_components(graph)[0] == 1
+            not given and rotation_components(graph)[0] == 1, gauss_newton_pays(schur))
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ class Plan:
     confirm_rounding: bool
     """Whether a rounding far from its minimum is repeated from a better relaxation."""
     preconditioner: str
-    """Of the refinement: newton, frozen, adaptive or regularised."""
+    """Of the refinement: newton, frozen or regularised."""
     robust_start: str
     """given, trusted, thinned, relaxation; empty without a robust kernel."""
     backend: str
@@ -155,7 +145,7 @@ def make_plan(
         relaxation_coarsening=relaxation,
         early_rounding=early,
         confirm_rounding=features.n_robots > 1,
-        preconditioner=_preconditioner(features, init, backend, reasons),
+        preconditioner=_preconditioner(features, backend, reasons),
         robust_start=robust_start,
         backend=backend.arrays.name,
         thinned=thinned,
@@ -233,23 +223,20 @@ def _robust_start(
 
 
 def _preconditioner(
-    features: GraphFeatures, init: str, backend: ComputeBackend, reasons: dict[str, str]
+    features: GraphFeatures, backend: ComputeBackend, reasons: dict[str, str]
 ) -> str:
     """Of the refinement at rank d, where the graph tells."""
-    steps = features.factorisation_cg_steps
-    if features.n_ranges and not features.free_scale:
-        choice, why = 'newton', 'ranges are stiff along directions that only the Hessian sees'
-    elif features.free_scale or features.n_ranges:
+    if features.free_scale:
         choice, why = 'regularised', 'poses of free scale'
+    elif features.n_ranges:
+        choice, why = 'newton', 'ranges are stiff along directions that only the Hessian sees'
     elif backend.arrays is not HOST and backend.eager:
         choice, why = 'regularised', 'the others run on the CPU only'
-    elif init == 'spectral' and features.frozen_pays_at_once:
+    elif features.gauss_newton_pays:
         choice, why = 'frozen', (
             'in the plane its factor is no larger than that of Q' if features.dimension == 2
             else 'its factor costs few CG steps')
     else:
-        choice = 'adaptive'
-        why = (f'T^T Q T is factorised after a step of {steps} CG steps'
-               if features.blocks_of_poses else 'factors by blocks of poses do not suit')
+        choice, why = 'regularised', 'the factor of T^T Q T would cost more than it saves'
     reasons['preconditioner'] = why
     return choice

@@ -46,7 +46,7 @@ from .manifold import Manifold
 from .schur import SchurOperator
 
 FEW_CG_STEPS = 6
-"""CG steps that a refinement may take with the cheaper preconditioner on any graph."""
+"""CG steps that a refinement may take with any preconditioner."""
 CONDITION = 1e6
 """Bound on the condition number of Q + mu I of graphs with ranges (paper, section 7.1)."""
 BEARING_SHARE = {2: 0.01, 3: 1e-4}
@@ -226,12 +226,12 @@ class NewtonPreconditioner:
     portable = False
     """Factorised anew at every point, which takes longer than its few triangular solves."""
 
-    def __init__(self, schur: SchurOperator, *, damping: float | None = None) -> None:
+    def __init__(self, schur: SchurOperator, *, damping: float = 1e-10) -> None:
         problem, manifold = schur.problem, schur.problem.manifold
         d, n = manifold.d, manifold.n
         self.manifold, self._schur = manifold, schur
         self.full = schur.full()
-        self.damping = 1e-10 if damping is None else damping
+        self.damping = damping
         """Share of its diagonal added to the Hessian, which is singular in the gauge."""
         self._fallback_damping = 1e4 * self.damping
         """The same of the Gauss-Newton matrix, used where the Hessian is indefinite."""
@@ -412,20 +412,16 @@ class GaussNewtonPreconditioner(NewtonPreconditioner):
     than the Hessian. That costs a few CG steps on most pose graphs, and dozens where closures with
     precise translations overdetermine poses (parking-garage). T^T Q T excludes stretch and shear;
     the rest of the Hessian is of the size of the residuals, which are small in pose graphs. Its
-    blocks are larger (6 x 6 instead of 4 x 4 in space), so its factorisation has to save CG steps
-    worth its time: with `before`, that one serves until a step takes `patience` CG steps.
+    blocks are larger (6 x 6 instead of 4 x 4 in space): it pays where factors are thin.
 
     In coordinates of the poses' own frames T^T Q T depends on relative poses alone, which hardly
-    change after the first steps. Only the tangent basis T follows the point. Where CG still takes
-    `patience` steps the first point was far off, and the matrix is factorised at the present one.
+    change after the first steps. Only the tangent basis T follows the point. Where CG takes more
+    steps than a factorisation is worth, the matrix is factorised at the present point.
     """
 
-    def __init__(
-        self, schur: SchurOperator, before: RegularisedQ | None = None, *,
-        damping: float | None = None,
-    ) -> None:
-        super().__init__(schur, damping=damping)
-        self.before, self.patience = before, patience(schur)
+    def __init__(self, schur: SchurOperator) -> None:
+        super().__init__(schur)
+        self.patience = max(FEW_CG_STEPS, factorisation_in_cg_steps(schur))
 
     def prepare(self) -> BlockCholesky:
         """The analysis for points of rank d, which needs none of them."""
@@ -436,41 +432,29 @@ class GaussNewtonPreconditioner(NewtonPreconditioner):
         return self.symbolic
 
     def refresh(self, y: Array, gradient: Array, cg_steps: int) -> None:
-        if cg_steps >= self.patience or (self.factor is None and self.before is None):
-            blocks = self._assembled(y)
-            floor = self._floor(blocks, blocks.max(initial=0.0))
-            self._factorize(blocks, self.damping * floor, np.zeros(0))
-        elif self.factor is not None:
+        if self.factor is not None and cg_steps < self.patience:
             self.turns = rotation_tangents(self.manifold, y)
-
-    def apply(self, v: Array, out: Array) -> Array:
-        if self.factor is None and self.before is not None:
-            return self.before.apply(v, out)
-        return super().apply(v, out)
+            return
+        blocks = self._assembled(y)
+        floor = self._floor(blocks, blocks.max(initial=0.0))
+        self._factorize(blocks, self.damping * floor, np.zeros(0))
 
 
 NO_BLOCK_FACTOR = np.iinfo(np.int64).max
 """CG steps that stand for a factorisation where factors do not take blocks of poses."""
 
 
-def patience(schur: SchurOperator) -> int:
-    """CG steps with (Q + shift)^-1 after which the factor of T^T Q T is worth its cost."""
-    return max(FEW_CG_STEPS, factorisation_in_cg_steps(schur))
+def gauss_newton_pays(schur: SchurOperator) -> bool:
+    """Whether the factor of T^T Q T of a pose graph costs no more than it saves.
 
-
-def pays_at_once(schur: SchurOperator) -> bool:
-    """Whether the factor of T^T Q T serves from the first step on, without one of Q + shift.
-
-    In the plane it is no larger than that; in space it pays where factors are thin.
+    In the plane it is no larger than that of Q + shift; in space it pays where factors are thin.
     """
-    steps = factorisation_in_cg_steps(schur)
-    plane = schur.problem.manifold.d == 2
-    return steps <= FEW_CG_STEPS or (
-        plane and steps < NO_BLOCK_FACTOR)
+    steps, plane = factorisation_in_cg_steps(schur), schur.problem.manifold.d == 2
+    return steps <= FEW_CG_STEPS or (plane and steps < NO_BLOCK_FACTOR)
 
 
 def factorisation_in_cg_steps(schur: SchurOperator) -> int:
-    """CG steps that take half as long as a factorisation of T^T Q T.
+    """CG steps with (Q + shift)^-1 that take half as long as a factorisation of T^T Q T.
 
     Operations are counted by the blocks of the factor of M: b^3 sum(counts^2) for a factorisation
     with b x b blocks, two triangular solves of (d + 1) x (d + 1) blocks for a step.

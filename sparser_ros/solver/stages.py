@@ -112,7 +112,7 @@ class SolveContext:
         self.formulation = formulate(config.formulation, self.schur)
         self._regularised: RegularisedQ | None = None
         self.frozen: GaussNewtonPreconditioner | None = None
-        """That of a pose graph's refinements, with its factor from run to run."""
+        """That of a pose graph's refinements where it pays, its factor kept from run to run."""
         self.tally.clock('setup', start)
 
     def thinned(self, graph: Graph) -> SolveContext:
@@ -133,13 +133,6 @@ class SolveContext:
             if self.backend.arrays is HOST:
                 self._regularised.factor(HOST)
         return self._regularised
-
-    def gauss_newton(self) -> GaussNewtonPreconditioner | None:
-        """(T^T Q T)^-1 of a pose graph; None where refinements run on a device."""
-        if self.frozen is None and (
-                self.backend.arrays is HOST or not self.backend.takes(self.regularised())):
-            self.frozen = GaussNewtonPreconditioner(self.schur, before=self.regularised())
-        return self.frozen
 
     def forget_factors(self) -> None:
         """The weights of the problem have changed."""
@@ -258,13 +251,7 @@ def refine(
     rule = context.rule(REFINEMENT)
     preconditioner = _refining(context, plan, y.shape[1], newton)
     exact = type(preconditioner) is NewtonPreconditioner
-    share = 1.0
-    if isinstance(preconditioner, GaussNewtonPreconditioner):
-        if preconditioner.before is None:
-            share = FROZEN_GAIN_SHARE
-        else:
-            # A longer step would rather be made with the better preconditioner.
-            rule = replace(rule, max_cg_steps=min(rule.max_cg_steps, preconditioner.patience))
+    share = FROZEN_GAIN_SHARE if preconditioner is context.frozen else 1.0
     if not exact and not context.config.certify:
         # Near the end the predicted gain of an iteration tells whether to make it. A certificate
         # needs every digit.
@@ -282,9 +269,11 @@ def _refining(
     """The planned preconditioner, or Q's factor at another rank or where a device holds it."""
     if plan.preconditioner == 'newton' and newton:
         return NewtonPreconditioner(context.schur)
-    pose_graph = not context.graph.n_bearings and not context.graph.free_scale
-    if pose_graph and rank == context.graph.dimension:
-        return context.gauss_newton() or context.regularised()
+    backend = context.backend
+    if plan.preconditioner == 'frozen' and rank == context.graph.dimension and (
+            backend.arrays is HOST or not backend.takes(context.regularised())):
+        context.frozen = context.frozen or GaussNewtonPreconditioner(context.schur)
+        return context.frozen
     return context.regularised()
 
 
@@ -295,14 +284,14 @@ def refine_from_start(context: SolveContext, plan: Plan, y: Array) -> TrustRegio
     that may stretch (MIT with 0.1 rad more noise: one of eight). Where the start was that poor,
     another refinement is made and the better one kept.
     """
-    frozen = context.frozen is not None and context.frozen.before is None
     refined = refine(context, plan, y)
-    poor = refined.trace[0][1] > POOR_START * refined.cost
-    if not frozen or not poor:
+    if context.frozen is None or refined.trace[0][1] <= POOR_START * refined.cost:
         return refined
     context.frozen = None
-    other_start = spectral(context, frozen=False)
-    other = refine(context, plan, y if other_start is None else other_start)
+    other_start = spectral(context, frozen=False) if plan.init == 'spectral' else None
+    other = refine(
+        context, replace(plan, preconditioner='regularised'),
+        y if other_start is None else other_start)
     return min(refined, other, key=lambda run: run.cost)
 
 
