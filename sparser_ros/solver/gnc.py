@@ -65,12 +65,9 @@ class InlierPreconditioner:
         problem = reweighting.problem
         self._rows = sp.hstack([problem.A, problem.C], format='csr')
         self._squares = self._rows.multiply(self._rows).tocsr()
-        self._inliers: Mask | None = None
+        self._inliers: Mask = np.zeros(0, dtype=bool)
         self._regularised: RegularisedQ | None = None
-        self._steps = 0
-        self._steps_when_new = 0
-        self.factorisations = 0
-        self.analyses = 0
+        self._steps = self._steps_when_new = 0
 
     def placed(self, arrays: Arrays) -> bool:
         """Whether there is a factor for this backend."""
@@ -80,22 +77,14 @@ class InlierPreconditioner:
         """Adopt the weights of the reweighting; factorise if inliers or CG steps ask for it."""
         weights, doubted = self.reweighting.weights, self.reweighting.doubted
         inliers = ~doubted | (weights >= INLIER_WEIGHT)
-        if self._inliers is not None and self._regularised is not None:
-            joined = np.count_nonzero(inliers & ~self._inliers)
-            if joined:
-                self._regularised = None
-            elif self._steps <= SLOWDOWN * self._steps_when_new:
-                return
-            else:
-                inliers = self._inliers
-        self._inliers = inliers
-        matrix = self._matrix(inliers, weights)
-        if self._regularised is None:
-            self._regularised = RegularisedQ(self.reweighting.schur, matrix)
-            self.analyses += 1
+        if self._regularised is None or np.any(inliers & ~self._inliers):
+            self._inliers = inliers
+            self._regularised = RegularisedQ(
+                self.reweighting.schur, self._matrix(inliers, weights))
+        elif self._steps > SLOWDOWN * self._steps_when_new:
+            self._regularised.refactorise(self._matrix(self._inliers, weights))
         else:
-            self._regularised.refactorise(matrix)
-        self.factorisations += 1
+            return
         self._steps_when_new = 0
 
     def _matrix(self, inliers: Mask, weights: Array) -> sp.csr_matrix:
@@ -131,21 +120,6 @@ class Point:
     """(m,): squared whitened residuals of all measurements."""
 
 
-@dataclass(frozen=True)
-class RobustRun:
-    """Outcome of a graduated solve."""
-
-    run: TrustRegionRun
-    """The point; iterations and CG steps are those of all inner solves."""
-    squares: Array
-    """(m,): squared whitened residuals of all measurements at the end."""
-    weights: Array
-    """(m,): rho'(s) there, without the floor."""
-    cost: float
-    """sum rho(s)."""
-    reweightings: int
-
-
 _ROBUST_START_WIDTH = 4.0
 """First mu from a start that outliers did not bend."""
 _REJECTED_WEIGHT = 0.1
@@ -179,7 +153,7 @@ class Graduation:
 
     # -- starts
 
-    def from_estimate(self, estimate: Estimate, *, robust: bool = False) -> RobustRun:
+    def from_estimate(self, estimate: Estimate, *, robust: bool = False) -> TrustRegionRun:
         """From an estimate and its residuals; `robust` says that outliers did not bend it."""
         reweighting = self.reweighting
         start = Point(reweighting.problem.pack(estimate), reweighting.squares_of(estimate))
@@ -187,18 +161,17 @@ class Graduation:
         divisor = self.config.mu_divisor**WARM_SCHEDULE_POWER
         return self.run(start, mu, divisor)
 
-    def from_trusted(self, init: str, seed: int) -> RobustRun:
+    def from_trusted(self, init: str, seed: int) -> TrustRegionRun:
         """From a named start at rank d, positions fitted to the trusted measurements alone."""
         y = start_point(self.reweighting.problem, init, self.reweighting.problem.manifold.d, seed)
         if not self.config.gnc:
-            return self.run(
-                Point(y, np.zeros(len(self.reweighting.c2))), 1.0, 1.0)
+            return self.run(Point(y, np.zeros(len(self.reweighting.c2))), 1.0, 1.0)
         self.reweighting.apply(np.where(self.reweighting.doubted, 0.0, 1.0))
         squares, y = self.reweighting.settle(y)
         start = Point(y, squares)
         return self.run(start, self._wide(start), self.config.mu_divisor)
 
-    def from_relaxation(self, relaxed: TrustRegionRun) -> RobustRun:
+    def from_relaxation(self, relaxed: TrustRegionRun) -> TrustRegionRun:
         """From a relaxed solution of unit weights: graduated there, rounded, and again at rank d.
 
         Weights carry over from the relaxation to its rounding through the residuals.
@@ -227,7 +200,7 @@ class Graduation:
 
     # -- reweighting
 
-    def run(self, point: Point, mu: float, divisor: float) -> RobustRun:
+    def run(self, point: Point, mu: float, divisor: float) -> TrustRegionRun:
         """Graduate from kernel width mu c^2 to c^2, dividing mu by `divisor` each time.
 
         A graduation in small steps then goes below c^2 and back (`narrow_widths`), which frees
@@ -236,8 +209,7 @@ class Graduation:
         the basin of a good estimate. The result of lower robust cost is kept.
         """
         thorough = mu > 1 and divisor <= self.config.mu_divisor
-        tolerance = (
-            1e-5 if thorough else 1e-4)
+        tolerance = 1e-5 if thorough else 1e-4
         rival = None
         if mu > 1:
             rival = point
@@ -245,7 +217,7 @@ class Graduation:
                 rival = self._step(rival, 1.0, self._inner_rule)
         if rival and self._overfitted(rival.squares):
             end = self._step(self._narrowed(rival), 1.0, self.rule)
-            return self._outcome(end, self._last)
+            return self._whole_run(end, self._last)
         end = self.descend(point, mu, divisor)
         if thorough:
             rival, end = end, self._narrowed(end)
@@ -253,7 +225,7 @@ class Graduation:
         cost = self.reweighting.cost
         if rival and cost(end.squares) > cost(rival.squares):
             end, status = self._settle(rival, tolerance)
-        return self._outcome(end, status)
+        return self._whole_run(end, status)
 
     def descend(self, point: Point, mu: float, divisor: float) -> Point:
         """Single steps from kernel width mu c^2 to c^2."""
@@ -262,14 +234,11 @@ class Graduation:
             mu /= divisor
         return self._step(point, 1.0, self._inner_rule)
 
-    def _outcome(self, end: Point, status: SolveStatus) -> RobustRun:
-        reweighting = self.reweighting
-        return RobustRun(
-            TrustRegionRun(
-                end.y, self._cost, status, iterations=self._iterations, cg_steps=self._cg_steps,
-                cg_stops=Counter(self._cg_stops)),
-            end.squares, reweighting.weights_at(end.squares), reweighting.cost(end.squares),
-            self.reweightings)
+    def _whole_run(self, end: Point, status: SolveStatus) -> TrustRegionRun:
+        """The end with iterations and CG steps of all inner solves."""
+        return TrustRegionRun(
+            end.y, self._cost, status, iterations=self._iterations, cg_steps=self._cg_steps,
+            cg_stops=self._cg_stops)
 
     def _overfitted(self, squares: Array) -> bool:
         """Whether inliers at c^2 have nearly no residual: stated sigmas are far too large.

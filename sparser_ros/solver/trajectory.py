@@ -184,17 +184,6 @@ def _agree(first: float, second: float, noise: float) -> bool:
 # -- coarse to fine
 
 
-@dataclass(frozen=True)
-class _ThinnedSolution:
-    """A trajectory of a thinned graph."""
-
-    estimate: Estimate
-    cost: float
-    """At rank d, of the measurements of that graph."""
-    relaxed: LiftedPoint | None
-    """What it was rounded from."""
-
-
 def _from_thinned(context: SolveContext, plan: Plan, seed: int) -> Trajectory | None:
     """Refinement from the solution of a thinned graph; None where it ends in a bad minimum.
 
@@ -203,24 +192,27 @@ def _from_thinned(context: SolveContext, plan: Plan, seed: int) -> Trajectory | 
     """
     begin = time.perf_counter()
     coarse = coarsen(context.graph, plan.coarsening)
-    graph = _fewer_ranges(coarse.graph, plan.ranges_per_pose)
-    inner = context.thinned(graph)
-    solution = _solve_thinned(inner, seed, plan.thinned + 1)
+    inner = context.thinned(_fewer_ranges(coarse.graph, plan.ranges_per_pose))
+    best = _solve_thinned(inner, seed, plan.thinned + 1)
+    estimate = inner.problem.unpack(best.refined.y, inner.schur.points(best.refined.y))
     context.absorb(inner, begin)
-    if solution is None:
+    if not is_finite(estimate):
         return None
-    refined = refine(
-        context, plan, context.problem.pack(coarse.interpolate(solution.estimate)))
+    refined = refine(context, plan, context.problem.pack(coarse.interpolate(estimate)))
     # The cost of all measurements of the thinned graph, whichever of them were used.
-    bound = (solution.cost if graph is coarse.graph
-             else graph_cost(coarse.graph, solution.estimate))
-    if refined.cost > bound * (1 + 1e-6) + context.cost_slack:
+    if refined.cost > graph_cost(coarse.graph, estimate) * (1 + 1e-6) + context.cost_slack:
         return None
-    return Trajectory(refined, 'coarse', thinned=solution.relaxed)
+    lifted = None
+    if best.relaxed is not None:
+        n, d, y = inner.problem.manifold.n, context.graph.dimension, best.relaxed.y
+        lifted = LiftedPoint(
+            y[: n * d].reshape(n, d, -1), inner.schur.points(y),
+            best.refined.cost - best.relaxed.cost)
+    return Trajectory(refined, 'coarse', thinned=lifted)
 
 
-def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> _ThinnedSolution | None:
-    """The best trajectory of a graph thinned so often; None where it is not finite.
+def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> Trajectory:
+    """The best trajectory of a graph thinned so often.
 
     Rounding may end in a neighbouring minimum (outfinite thinned tenfold: one start in eight, 0.2
     to 20 % above) unless refinement settles at once. Several starts cost little on a thinned
@@ -228,37 +220,16 @@ def _solve_thinned(context: SolveContext, seed: int, thinned: int) -> _ThinnedSo
     """
     features = GraphFeatures.of(context.schur)
     plan = make_plan(features, context.config, context.backend, thinned=thinned)
-    trajectory = find_trajectory(context, plan, seed)
-    best = _solution(context, trajectory)
-    if best is None or trajectory.settled or not plan.compare_starts:
+    best = find_trajectory(context, plan, seed)
+    if best.settled or not plan.compare_starts:
         return best
-    starts = RANDOM_STARTS
-    for attempt in range(1, starts):
-        other = _solution(context, find_trajectory(
-            context, plan, seed + attempt * starts * SEED_STRIDE))
-        if other is None:
-            break
-        least = best.cost
-        if other.cost < least:
-            best = other
-        if _agree(other.cost, least, context.cost_slack):
+    for attempt in range(1, RANDOM_STARTS):
+        other = find_trajectory(context, plan, seed + attempt * RANDOM_STARTS * SEED_STRIDE)
+        least = best.refined.cost
+        best = min(best, other, key=lambda trajectory: trajectory.refined.cost)
+        if _agree(other.refined.cost, least, context.cost_slack):
             break
     return best
-
-
-def _solution(context: SolveContext, trajectory: Trajectory) -> _ThinnedSolution | None:
-    refined, relaxed = trajectory.refined, trajectory.relaxed
-    points = context.schur.points(refined.y)
-    estimate = context.problem.unpack(refined.y, points)
-    if not is_finite(estimate):
-        return None
-    above = None
-    if relaxed is not None:
-        n, d = context.problem.manifold.n, context.graph.dimension
-        above = LiftedPoint(
-            relaxed.y[: n * d].reshape(n, d, -1), context.schur.points(relaxed.y),
-            refined.cost - relaxed.cost)
-    return _ThinnedSolution(estimate, graph_cost(context.graph, estimate), above)
 
 
 def _fewer_ranges(graph: Graph, per_pose: float) -> Graph:
@@ -301,21 +272,21 @@ def find_robust_trajectory(
     thinned = _thinned_estimate(context, plan, seed) if plan.robust_start == 'thinned' else None
     begin = time.perf_counter()
     if initial is not None:
-        robust = graduation.from_estimate(initial)
+        run = graduation.from_estimate(initial)
     elif plan.robust_start == 'trusted':
-        robust = graduation.from_trusted(init, seed)
+        run = graduation.from_trusted(init, seed)
     elif thinned is not None:
-        init, robust = 'coarse', graduation.from_estimate(thinned, robust=True)
+        init, run = 'coarse', graduation.from_estimate(thinned, robust=True)
     else:
         relaxed = relax(
             context, first_point(context, plan, seed), EARLY_ROUNDING)
         begin = time.perf_counter()
-        robust = graduation.from_relaxation(relaxed)
-    context.count(robust.run)
+        run = graduation.from_relaxation(relaxed)
+    context.count(run)
     context.tally.clock('refine', begin)
     context.forget_factors()
     return RobustTrajectory(
-        Trajectory(robust.run, init), graduation.reweighting, robust.reweightings)
+        Trajectory(run, init), graduation.reweighting, graduation.reweightings)
 
 
 def _thinned_estimate(context: SolveContext, plan: Plan, seed: int) -> Estimate | None:

@@ -96,15 +96,6 @@ def chain():
     return matrix_of(20, 3, [(i, i + 1) for i in range(19)], [1], 0)
 
 
-def test_new_values_and_zeros_that_come_and_go():
-    matrix, place = chain()
-    symbolic = RowBlockCholesky(matrix, place, 3)
-    sparser = sp.csc_matrix(2 * sp.identity(len(place)))
-    rhs = np.random.default_rng(1).standard_normal((len(place), 3))
-    for values in (matrix, sparser, sp.csc_matrix(3 * matrix)):
-        agrees(symbolic.factorize(values), values, rhs)
-
-
 def test_pattern_and_tree_are_those_of_the_factor():
     half = sp.random(40, 40, density=0.04, random_state=3)
     matrix = (half + half.T + 40 * sp.identity(40)).tocsc()
@@ -128,11 +119,3 @@ def test_a_shift_finds_the_diagonal_or_says_that_it_is_not_all_there():
     assert add_diagonal(stored.indptr, stored.indices, np.array([1.0, 2.0, 3.0]), shifted.data)
     np.testing.assert_array_equal(
         shifted.toarray(), stored.toarray() + np.diag([1.0, 2.0, 3.0]))
-
-
-def test_a_given_order_of_blocks_is_kept():
-    matrix, place = chain()
-    order = np.random.default_rng(2).permutation(20)
-    symbolic = RowBlockCholesky(matrix, place, 3, order)
-    np.testing.assert_array_equal(symbolic.blocks.rank[order], np.arange(20))
-    agrees(symbolic.factorize(matrix), matrix, np.ones((len(place), 2)))

@@ -51,22 +51,6 @@ def test_a_matrix_outside_the_analysed_pattern_is_refused(density):
         assert np.allclose(matrix @ symbolic.factorize(matrix).solve(rhs), rhs, atol=1e-8)
 
 
-def test_entries_dropped_without_a_word_by_supernodes_are_why():
-    """CHOLMOD itself factorises the matrix less its uncovered entries, and says nothing."""
-    if not supports_external_ordering():
-        pytest.skip('this CHOLMOD is not told orders')
-    blocks = sp.csc_matrix(sp.block_diag([dense(300), dense(300)]))
-    symbolic = SymbolicCholesky(blocks)
-    joined = with_entry(blocks, 0, 599)
-    symbolic._factor.cholesky_inplace(joined)
-    lower, order = symbolic._factor.L(), symbolic._factor.P()
-    product = (lower @ lower.T).tocsc()
-    assert abs(product - blocks[order][:, order]).max() < 1e-10
-    assert abs(product - joined[order][:, order]).max() > 1e-4
-    with pytest.raises(UncoveredPatternError):
-        symbolic.factorize(joined)
-
-
 @pytest.mark.parametrize('density', DENSITIES)
 def test_fewer_entries_do_no_harm(density):
     matrix = graph_matrix(5, 200, density)
@@ -83,30 +67,6 @@ def test_any_number_of_columns_is_solved(columns):
     solution = factorize(matrix).solve_any(rhs)
     assert solution.shape == rhs.shape
     assert np.allclose(matrix @ solution, rhs, atol=1e-9)
-
-
-def test_a_change_of_the_analysed_matrix_in_place_leaves_the_analysis_alone():
-    matrix = graph_matrix(1, 100, 0.5)
-    symbolic, whole = SymbolicCholesky(matrix), matrix.copy()
-    matrix.data[matrix.indices != np.repeat(np.arange(100), np.diff(matrix.indptr))] = 0
-    matrix.eliminate_zeros()
-    rhs = np.ones((100, 1))
-    assert np.allclose(whole @ symbolic.factorize(whole).solve(rhs), rhs, atol=1e-9)
-
-
-def test_another_size_is_refused():
-    symbolic = SymbolicCholesky(graph_matrix(1, 30, 0.5))
-    with pytest.raises(UncoveredPatternError, match='30 rows'):
-        symbolic.factorize(graph_matrix(1, 31, 0.5))
-
-
-def test_orders_by_name():
-    if not supports_external_ordering():
-        pytest.skip('this CHOLMOD is not told orders')
-    matrix = graph_matrix(1, 60, 0.5)
-    order = fill_reducing_order(matrix)
-    assert np.sort(order).tolist() == list(range(60))
-    assert factorize(matrix).order.tolist() == order.tolist()
 
 
 def test_a_missing_ordering_has_an_error_of_its_own(monkeypatch):

@@ -77,17 +77,6 @@ def test_supernodes_only_where_factors_are_dense():
 
 
 @needs_orderings
-def test_an_order_that_is_known_is_kept_but_for_its_postorder():
-    matrix = lattice(8, 9)
-    order = np.random.default_rng(1).permutation(matrix.shape[0])
-    symbolic = SymbolicCholesky(matrix, order=order)
-    natural = SymbolicCholesky(sp.csc_matrix(matrix[:, order][order]), 'natural')
-    assert np.sort(symbolic.counts).tolist() == np.sort(natural.counts).tolist()
-    assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
-    assert solves(symbolic, matrix)
-
-
-@needs_orderings
 def test_metis_orders_large_lattices_only(monkeypatch):
     chosen = []
     monkeypatch.setattr(ordering, 'flattest', lambda matrix: chosen.append(1) or flattest(matrix))
@@ -118,21 +107,6 @@ def test_large_matrices_lose_chains_and_stars_before_they_are_ordered(chains, wo
     assert np.sort(symbolic.order).tolist() == list(range(matrix.shape[0]))
     assert np.sum(symbolic.counts**2.0) < 1.3 * np.sum(plain.counts**2.0)
     assert solves(symbolic, matrix)
-
-
-@needs_orderings
-@pytest.mark.parametrize('shape', [(12, 12), (5, 5, 5)])
-def test_chains_are_eliminated_first_and_fill_nothing(shape):
-    plain, chained = lattice(*shape), lattice(*shape, chains=3)
-    n = plain.shape[0]
-    symbolic = dissected(chained)
-    assert np.sort(symbolic.order).tolist() == list(range(chained.shape[0]))
-    # Corners of a square have two neighbours as well.
-    degree = np.diff(chained.indptr) - 1
-    assert np.sum(symbolic.counts <= 3) >= np.sum(degree == 2)
-    full = np.sum(dissected(plain).counts**2.0)
-    assert np.sum(symbolic.counts[symbolic.counts > 3] ** 2.0) < 1.3 * full
-    assert n < chained.shape[0] and solves(symbolic, chained)
 
 
 @needs_orderings

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparser_ros.config import SolverConfig
 from sparser_ros.graph import Estimate, cost, estimate_of
 from sparser_ros.solver import solve
-from sparser_ros.solver.start import OdometryVariance, coarsen, odometry_chains
+from sparser_ros.solver.start import OdometryVariance, coarsen
 
 
 @settings(max_examples=25, deadline=None)
@@ -28,12 +28,6 @@ def test_the_truth_costs_nothing_in_a_thinned_graph(seed, d, factor, absolute):
     whole = coarse.interpolate(thin)
     np.testing.assert_allclose(whole.rotation, truth.rotation, atol=1e-9)
     np.testing.assert_allclose(whole.translation, truth.translation, atol=1e-9)
-
-
-def test_ends_of_chains_are_kept_and_poses_are_thinned():
-    graph = world(3, robots=2, length=21)
-    coarse = coarsen(graph, 10)
-    assert coarse.kept.tolist() == [0, 10, 20, 21, 31, 41]
 
 
 def test_composed_weights_add_variances():
@@ -73,27 +67,6 @@ def test_what_bends_a_chain_stays_on_its_loose_edges():
     assert np.all(off[~loose] < 1e-5)
     assert off[3] == pytest.approx(np.linalg.norm(turn - np.eye(2)), rel=1e-3)
     assert len(turned) == 2
-
-
-def test_offsets_of_ranges_carry_the_noise_of_their_odometry():
-    graph = world(9, robots=2, length=31, ranges=60)
-    chains = odometry_chains(graph)
-    plain, noisy = coarsen(graph, 10), coarsen(graph, 10, offset_noise=True)
-    origin = plain.kept[plain.offsets.into]
-    variance = OdometryVariance.of(graph, chains).of_offsets(origin, plain.offsets.move)
-    ranges = graph.ranges
-    added = sum(np.where(end >= 0, variance[np.maximum(end, 0)], 0.0)
-                for end in (ranges.source, ranges.target))
-    assert np.all(variance[plain.kept] == 0)
-    assert np.all(np.delete(variance, plain.kept) > 0)
-    kept = len(noisy.graph.ranges)
-    assert kept == len(plain.graph.ranges)
-    if kept == len(ranges):
-        np.testing.assert_allclose(
-            1 / noisy.graph.ranges.precision, 1 / ranges.precision + added, rtol=1e-12)
-    assert np.all(noisy.graph.ranges.precision <= plain.graph.ranges.precision)
-    np.testing.assert_array_equal(
-        noisy.graph.relative_poses.kappa, plain.graph.relative_poses.kappa)
 
 
 def test_noise_of_offsets_is_that_of_drawn_odometry():

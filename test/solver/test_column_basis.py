@@ -15,7 +15,6 @@ from sparser_ros.solver.problem import (
     ResidualRows,
     VariableColumns,
     column_basis,
-    incidence_like,
     independent_columns,
     residual_rows,
 )
@@ -41,19 +40,6 @@ def test_chosen_columns_are_independent_and_span(seed, rows, columns, rank, expo
     whole = np.linalg.matrix_rank(A.toarray(), tol=1e-9 * 10**exponent)
     assert len(chosen) == len(np.unique(chosen)) == whole
     assert np.linalg.matrix_rank(A.toarray()[:, chosen], tol=1e-9 * 10**exponent) == whole
-
-
-@pytest.mark.parametrize('absolute', ('', 'pfk'))
-def test_incidence_matrices_give_the_same_rank_by_both_routes(absolute):
-    A_f = QuadraticProblem(world(0, absolute=absolute)).C
-    assert incidence_like(A_f)
-    assert len(independent_columns(A_f)) == A_f.shape[1]
-
-
-def test_what_is_incidence_like():
-    assert incidence_like(sp.csr_matrix([[1.0, -1, 0], [0, 2, 0], [0, 0, 0], [0, -3, 3]]))
-    assert not incidence_like(sp.csr_matrix([[1.0, 1, 0]]))
-    assert not incidence_like(sp.csr_matrix([[1.0, -2, 1]]))
 
 
 def test_fixed_points_have_no_column():

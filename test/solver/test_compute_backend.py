@@ -9,7 +9,7 @@ import pytest
 from helpers import world
 
 from sparser_ros.config import RobustConfig, SolverConfig, SolverError
-from sparser_ros.linalg import arrays, cholesky
+from sparser_ros.linalg import arrays
 from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.gpu.device_arrays import DeviceArrays
 from sparser_ros.solver import compute_backend, solve, stages
@@ -94,22 +94,6 @@ def test_a_robust_solve_agrees(on_device):  # type: ignore[no-untyped-def]
         solve(graph, SolverConfig(backend=backend, robust=robust)) for backend in ('cpu', 'gpu'))
     assert there.stats.backend == 'gpu'
     assert there.stats.cost_robust == pytest.approx(here.stats.cost_robust, rel=1e-6)
-
-
-def test_a_device_does_without_cholmod(on_device, monkeypatch, caplog):  # type: ignore[no-untyped-def]
-    graph = world(6, 2, ranges=0, closures=12, noise=0.3)
-    expected = solve(graph, SolverConfig(backend='cpu'))
-    monkeypatch.setattr(cholesky, 'cholmod', None)
-    with caplog.at_level(logging.WARNING):
-        result = solve(graph, SolverConfig(backend='gpu', init='chordal', rank=4))
-    assert result.stats.backend == 'gpu' and 'SuperLU' in caplog.text
-    assert result.stats.cost_final == pytest.approx(expected.stats.cost_final, rel=1e-6)
-
-
-def test_a_certificate_agrees(on_device):  # type: ignore[no-untyped-def]
-    graph = world(6, 2, ranges=0, closures=12, noise=0.1)
-    result = solve(graph, SolverConfig(backend='gpu', certify=True))
-    assert result.stats.certified
 
 
 @pytest.mark.parametrize('after', [0, 1, 40, 300])
@@ -232,16 +216,6 @@ def faster_there(cg, arrays):  # type: ignore[no-untyped-def]
     return {'gpu': 1e-4, 'cpu': 1e-3}[arrays.name]
 
 
-class Off(RegularisedQ):
-    """Wrong in one row, except on the CPU."""
-
-    def apply(self, v, out):  # type: ignore[no-untyped-def]
-        super().apply(v, out)
-        if arrays.arrays_of(v) is not HOST:
-            out[:1] = 0.0
-        return out
-
-
 @pytest.mark.parametrize(('found', 'right', 'wrong'), [
     ('retraction', 'double t = 1 / (s *', 'double t = 1.000001 / (s *'),
     ('operator', 'double a = data[e];', 'double a = e == 7 ? 0 : data[e];'),
@@ -259,13 +233,6 @@ def test_auto_finds_a_wrong_kernel(planted, monkeypatch, caplog, found, right, w
     assert np.array_equal(run.y, expected.y)
     assert [record.levelno for record in caplog.records] == [logging.DEBUG]
     assert where.reason in caplog.text
-
-
-def test_auto_finds_a_wrong_factor(emulated, monkeypatch):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(compute_backend, 'step_seconds', faster_there)
-    where, run, expected = long_run(emulated, Off)
-    assert where.reason.startswith('step: the GPU is off')
-    assert where.ran == 'cpu' and np.array_equal(run.y, expected.y)
 
 
 def test_auto_stays_where_a_cg_step_is_faster(emulated, monkeypatch, caplog):  # type: ignore[no-untyped-def]

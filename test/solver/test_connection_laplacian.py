@@ -42,15 +42,3 @@ def test_inverts_the_laplacian(d, landmarks):
     # The common frame of all rotations is held by the shift alone.
     np.testing.assert_allclose(matrix @ got, v, rtol=1e-6, atol=1e-6 * np.abs(v).max())
     np.testing.assert_allclose(got, expected, atol=1e-4 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize('d', [2, 3])
-def test_consistent_rotations_cost_nothing(d):
-    graph = world(1, d, ranges=0, noise=0.0)
-    rows = np.swapaxes(graph.poses.rotation, 1, 2).reshape(-1, d)
-    np.testing.assert_allclose(laplacian(graph) @ rows, 0, atol=1e-9)
-    x = rows / np.linalg.norm(rows)
-    image = connection(graph).apply(x, np.empty_like(x))
-    # An eigenvector of the largest eigenvalue of the inverse, up to the frame.
-    turned = image / np.linalg.norm(image)
-    assert np.abs(np.sum(turned * x)) == pytest.approx(1, abs=1e-4)

@@ -13,10 +13,8 @@ from sparser_ros.config import SolverConfig, SolverError
 from sparser_ros.graph import estimate_of
 from sparser_ros.solver import formulations, solve
 from sparser_ros.solver.formulations import FORMULATIONS, formulate
-from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.schur import SchurOperator
-from sparser_ros.solver.trust_region import StoppingRule
 
 EXACT = SolverConfig(cost_tolerance=0.0, gradient_tolerance=1e-18)
 NAMES = sorted(FORMULATIONS)
@@ -87,24 +85,6 @@ def test_same_optimum_from_the_same_start(seed, d, kind):
     for name, result in zip(NAMES, costs, strict=True):
         assert result.stats.formulation == name
         assert result.stats.cost_final == pytest.approx(best, rel=1e-8, abs=1e-10)
-
-
-@pytest.mark.parametrize('name', NAMES)
-@pytest.mark.parametrize('kind', CLASSES)
-def test_low_rank_optimum_from_a_random_start(name, kind):
-    schur, space = operator(name, **CLASSES[kind])
-    y = schur.problem.manifold.random_point(5, np.random.default_rng(0))
-    rule = StoppingRule(cost_tolerance=0, gradient_tolerance=1e-18)
-    run = space.minimise(y, RegularisedQ(schur), rule)
-    reference = formulate('schur', schur).minimise(y, RegularisedQ(schur), rule)
-    assert np.sum(run.y * schur(run.y)) == pytest.approx(reference.cost, rel=1e-8)
-
-
-def test_varpro_keeps_positions_optimal():
-    schur, space = operator('original-varpro')
-    y = schur.problem.manifold.random_point(5, np.random.default_rng(0))
-    z = space.manifold.retract(space.enter(y), np.ones((space.manifold.rows, 5)))
-    assert np.allclose(z, space.enter(space.leave(z)), atol=1e-9)
 
 
 def test_dense_refuses_what_does_not_fit():

@@ -9,8 +9,8 @@ from helpers import pose_errors, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparser_ros.config import RobustConfig, SolverConfig, SolverError
-from sparser_ros.graph import estimate_of, squared_residuals
+from sparser_ros.config import RobustConfig, SolverConfig
+from sparser_ros.graph import squared_residuals
 from sparser_ros.io.generators import with_false_closures, with_long_ranges
 from sparser_ros.io.report import rejected_of
 from sparser_ros.linalg.cholesky import SymbolicCholesky
@@ -45,13 +45,6 @@ def test_false_closures_are_rejected_and_the_clean_solution_comes_back(seed, d):
     # as well.
     hard = set(rejected(from_clean, 'relative_poses')) - set(rows)
     assert len(set(found) - set(rows) - hard) <= 2 and len(found) >= 0.7 * len(rows)
-
-
-def test_noise_free_trajectory_is_recovered_among_false_closures():
-    _, graph, rows = pose_graph(1, 2, 0.3, noise=0.0)
-    result = solve(graph, GNC)
-    assert set(rejected(result, 'relative_poses')) == set(rows)
-    assert pose_errors(result.estimate, estimate_of(graph), aligned=True) < 0.2
 
 
 @pytest.mark.parametrize('d', (2, 3))
@@ -144,16 +137,6 @@ def test_nothing_doubted_is_a_plain_solve():
         solve(graph, SolverConfig()).stats.cost_final, rel=1e-6)
 
 
-def test_sightings_are_doubted_too():
-    graph = world(10, 2, robots=1, length=30, closures=20, ranges=0, sightings=60, landmarks=4,
-                  noise=0.5)
-    wrong = graph.sightings.translation.copy()
-    wrong[::7] += 25.0
-    graph = graph.replaced(sightings=graph.sightings.replaced(translation=wrong))
-    result = solve(graph, GNC)
-    assert set(rejected(result, 'sightings')) == set(range(0, 60, 7))
-
-
 def test_a_time_limit_holds():
     _, graph, _ = pose_graph(11, 2, 0.2, length=200)
     result = solve(graph, SolverConfig(
@@ -185,21 +168,3 @@ def test_no_reweighting_starts_after_the_deadline(monkeypatch, after):
     assert result.status is SolveStatus.TIME_LIMIT
     assert np.all(np.isfinite(result.estimate.points))
     assert 1 <= result.stats.reweightings <= after + 1
-
-
-def test_other_formulations_are_refused():
-    _, graph, _ = pose_graph(12, 2, 0.2)
-    with pytest.raises(SolverError, match='schur'):
-        solve(graph, SolverConfig(formulation='dense', robust=RobustConfig(kernel='gm')))
-
-
-def test_false_closures_are_seeded_and_counted():
-    clean, graph, rows = pose_graph(13, 3, 0.3)
-    again, _ = with_false_closures(clean, 0.3, 13)
-    assert np.array_equal(graph.relative_poses.rotation, again.relative_poses.rotation)
-    true = np.count_nonzero(~clean.relative_poses.odometry)
-    assert len(rows) == round(0.3 * true)
-    assert np.all(np.abs(graph.relative_poses.i[rows] - graph.relative_poses.j[rows]) > 1)
-    longer, at = with_long_ranges(world(0, ranges=40), 0.25, 1)
-    excess = longer.ranges.distance_m - world(0, ranges=40).ranges.distance_m
-    assert np.all((excess[at] >= 5) & (excess[at] <= 50)) and np.count_nonzero(excess) == len(at)

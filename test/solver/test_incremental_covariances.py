@@ -78,26 +78,6 @@ def test_covariances_are_blocks_of_the_dense_inverse(seed, d, absolute, robust):
         assert not np.any(actual[-size:])
 
 
-def test_covariances_follow_measurements_that_come_later():
-    graph = world(5, 2, ranges=80, noise=0.3)
-    early = graph.replaced(ranges=graph.ranges.take(slice(0, 50)))
-    solver = built(early, estimate_of(graph), KERNEL)
-    bodies = np.array([graph.n_poses - 1, 7, graph.n_poses])
-    solver.update(bodies[:2], 1e-4)
-    before = found(graph, solver, bodies)
-    late = graph.replaced(
-        relative_poses=graph.relative_poses.take(slice(0)),
-        sightings=graph.sightings.take(slice(0)), ranges=graph.ranges.take(slice(50, None)))
-    solver.add_terms(terms_of(late, 2, graph.points, KERNEL))
-    assert solver.covariance(bodies) is None
-    solver.update(bodies[:2], 1e-4)
-    after = found(graph, solver, bodies)
-    assert np.trace(after) < np.trace(before)
-    joined = early.replaced(ranges=graph.ranges.take(slice(0, len(graph.ranges))))
-    expected = dense(joined, solver, bodies)
-    assert np.abs(after - expected).max() < 1e-8 * np.abs(expected).max()
-
-
 def test_changes_that_wait_are_taken_up_by_later_calls():
     graph = world(6, 2, length=60, closures=20, ranges=80, noise=0.3)
     early = graph.replaced(ranges=graph.ranges.take(slice(0, 50)))

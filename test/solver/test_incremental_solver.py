@@ -209,30 +209,3 @@ def test_work_does_not_depend_on_what_stays_where_it_is(n):
     assert update.cliques < 100
     batch = solve(graph, SolverConfig(), initial=best)
     assert solver.cost == pytest.approx(batch.stats.cost_final, abs=2e-3)
-
-
-def test_cliques_made_anew_are_those_of_a_factor_made_at_once():
-    graph, best = walk(300, 3, closures=False)
-    solver, _ = grown(graph, best, 8, 1e-2)
-    everything = solver._tree.everything()
-    held = solver._tree.inner_nodes(everything)
-    assert sorted(held) == list(range(1, solver.n_bodies))
-    for clique in everything.tolist():
-        parent = solver._tree.table[clique, 4]
-        outer = solver._tree._outer(clique)
-        assert (parent < 0) == (len(outer) == 0)
-        if parent >= 0:
-            inner, width, at = solver._tree.table[parent, :3]
-            assert set(outer) <= set(solver._tree.integers[at:at + inner + width])
-
-
-def test_a_step_back_is_never_taken():
-    graph, best = walk(200, 2, closures=False)
-    rng = np.random.default_rng(1)
-    start = type(best)(
-        best.rotation @ angle_to_matrix(rng.normal(0, 0.3, graph.n_poses)),
-        best.translation + rng.normal(size=best.translation.shape), best.landmarks)
-    solver = built(graph, start)
-    before = solver.cost
-    solver.update(np.array([graph.n_poses - 1]), 1e-6)
-    assert solver.cost < before

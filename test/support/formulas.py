@@ -18,14 +18,6 @@ def symmetric_part(a: Array) -> Array:
     return np.asarray((a + np.swapaxes(a, -1, -2)) / 2)
 
 
-def cost_change(y: Array, moved: Array, qy: Array, q_moved: Array) -> float:
-    """tr(Y'^T Q Y') - tr(Y^T Q Y) = <Y' - Y, Q Y + Q Y'> for points (rows, p).
-
-    Exact, Q being symmetric, and free of the cancellation between two large costs.
-    """
-    return float(np.sum((moved - y) * (qy + q_moved)))
-
-
 def rotation_multipliers(y: Array, g: Array) -> Array:
     """Lambda_i = sym(G_i Y_i^T), (n, d, d), from Y and G (n, d, p)."""
     return symmetric_part(g @ np.swapaxes(y, 1, 2))

@@ -10,7 +10,6 @@ from matrices import graph_matrix
 from sparser_ros.linalg import cholesky
 from sparser_ros.linalg.cholesky import SymbolicCholesky, factorize
 from sparser_ros.linalg.gpu.partitioned_inverse import GROWTHS, InversePlan, PartitionedInverse
-from sparser_ros.linalg.ordering import flattest
 
 
 @settings(deadline=None, max_examples=60)
@@ -55,25 +54,6 @@ def test_without_cholmod(monkeypatch):  # type: ignore[no-untyped-def]
     for growth in (1.0, 4.0, 1e9):
         solved = PartitionedInverse(factor, InversePlan(factor, growth)).solve(rhs)
         assert np.abs(matrix @ solved - rhs).max() < 1e-9
-
-
-def test_more_growth_means_fewer_groups_and_more_entries():
-    factor = factorize(graph_matrix(3, 2000, 0.3))
-    plans = [InversePlan(factor, growth).grouping for growth in (1.0, 2.0, 4.0, 1e9)]
-    groups = [plan.groups for plan in plans]
-    entries = [plan.entries for plan in plans]
-    assert groups == sorted(groups, reverse=True) and groups[-1] == 1
-    assert entries == sorted(entries) and entries[0] == factor.nnz
-
-
-def test_nested_dissection_flattens_the_tree():
-    """A long chain: AMD eliminates it from its ends, dissection from the middle of its pieces."""
-    matrix = graph_matrix(4, 4000, 0.02)
-    amd = factorize(matrix)
-    flat = flattest(matrix).factorize(matrix)
-    plans = [InversePlan(factor, 1.0).grouping for factor in (flat, amd)]
-    assert plans[0].groups * 3 < plans[1].groups
-    assert InversePlan(flat).grouping.cost < InversePlan(amd).grouping.cost
 
 
 def test_an_empty_matrix():
