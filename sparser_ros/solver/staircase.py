@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..array_types import Array
-from ..graph import Estimate
 from .certificate import (
     DUAL_VECTORS,
     ESCAPE_DIRECTIONS,
@@ -29,7 +28,7 @@ from .plan import Plan
 from .result import SolveStatus
 from .schur import SchurOperator
 from .stages import SolveContext, round_and_refine
-from .start import CoarseGraph, coarsen
+from .start import coarsen
 from .trajectory import LiftedPoint, Trajectory, prolonged
 from .trust_region import Observer, TrustRegionRun
 
@@ -105,10 +104,8 @@ def _climb(
     if certificate is not None and certificate.directions is not None:
         tested = (run, certificate)
     y, rough = run.y, False
-    if plan.coarsening > 1 and trajectory.relaxed is None:
-        higher = relaxed_above(context, plan, run.y, trajectory.thinned)
-        if higher is not None:
-            y, rough, tested = higher, True, None
+    if trajectory.thinned is not None:
+        y, rough, tested = relaxed_above(context, plan, trajectory.thinned), True, None
     top = climb(
         context.schur, y, Goal(trajectory.refined.cost, deadline=context.deadlines.end),
         max_rank=max(HIGHEST_RANK, y.shape[1]), tested=tested,
@@ -136,16 +133,12 @@ class Goal:
     above: float = -math.inf
     """Cost of a trajectory that is to be bounded: where that is far above, a bound within
     `BOUND_GAP` will do."""
-    gap: float = 0.0
-    """A gap, over the cost, that will do whatever lies above; so does a point from where leaving
-    gains a tenth of that."""
     deadline: float = math.inf
     """time.perf_counter() value; the best point so far is the end."""
 
     def wanted(self, cost: float) -> float:
         """A gap of a point of that cost that will do."""
-        far = min(BOUND_GAP * abs(cost), BOUND_SHARE * (self.above - cost))
-        return max(far, self.gap * abs(cost))
+        return max(min(BOUND_GAP * abs(cost), BOUND_SHARE * (self.above - cost)), 0.0)
 
 
 def climb(
@@ -175,11 +168,7 @@ def climb(
             higher = begun(schur.problem.manifold, run.y, certificate.directions, max_rank)
         if higher is None:
             break
-        before = run.cost
         run, certificate = stairs.polish(higher, certificate)
-        if before - run.cost < ROUND_GAIN_SHARE * goal.gap * abs(before):
-            # A bound would need more, a start for another climb does not.
-            break
     return Climb(run, certificate, stairs.lower, stairs.newton.iterations)
 
 
@@ -220,8 +209,7 @@ class _Staircase:
         if before is not None:
             gain *= ROUND_GAIN_SHARE
         run = self.newton.run(
-            y, gain=max(gain, 1e-2 * self.goal.gap),
-            most=MOST_STEPS, deadline=deadline, rough=rough)
+            y, gain=gain, most=MOST_STEPS, deadline=deadline, rough=rough)
         certificate = self._tested(run.y)
         for _ in range(6):
             if (self._saddle(certificate) or self.enough(certificate) or self.late(run)
@@ -376,64 +364,26 @@ def escape(
 # -- on a thinned graph
 
 
-def relaxed_above(
-    context: SolveContext, plan: Plan, y: Array, known: LiftedPoint | None = None
-) -> Array | None:
-    """A point of the relaxation below the trajectory y (rows, d), reached on a thinned graph.
+def relaxed_above(context: SolveContext, plan: Plan, known: LiftedPoint) -> Array:
+    """A point of the relaxation below the trajectory, reached on the thinned graph from `known`.
 
-    It begins at the point `known` there, else at the trajectory: where that is no minimum of the
-    relaxation, the way down is long, but steps cost a tenth there. None where the thinned
-    trajectory is as good as its relaxation.
+    What the relaxation needs is learnt there, at the next rank to the end: on the whole graph a
+    step costs ten times as much, and those along soft motions are many. Directions that lead
+    nowhere leave their columns empty.
     """
     begin = time.perf_counter()
     coarse = coarsen(context.graph, plan.coarsening, offset_noise=True)
     inner = context.thinned(coarse.graph)
-    run = (_from_trajectory(context, inner, coarse, y) if known is None
-           else _opened(inner, inner.problem.compose(known.rows, known.points)))
-    if run is None:
-        return None
-    manifold = inner.problem.manifold
-    highest = HIGHEST_RANK
-    rank = next_rank(needed_rank(manifold, run.y) - 1, highest)
-    higher = prolonged(context, inner, coarse, reduce_rank(manifold, run.y, rank))
-    context.absorb(inner, begin)
-    return higher
-
-
-def _opened(inner: SolveContext, y: Array) -> TrustRegionRun:
-    """Down from a point of the thinned relaxation, at the next rank to the end.
-
-    What that needs is learnt here: on the whole graph a step costs ten times as much, and those
-    along soft motions are many. Directions that lead nowhere leave their columns empty.
-    """
-    end = inner.deadlines.end
+    manifold, end = inner.problem.manifold, inner.deadlines.end
     newton = NewtonDescent(inner.schur, inner.observer('certify'))
     run = newton.run(
-        y, gain=FIRST_GAIN, most=MOST_STEPS, deadline=end,
-        rough=True)
-    rank = next_rank(y.shape[1], HIGHEST_RANK)
-    begin = newton.opened(run.y, rank) if rank > y.shape[1] else run.y
-    run = newton.run(begin, gain=2e-5, most=MOST_STEPS, deadline=end)
+        inner.problem.compose(known.rows, known.points), gain=FIRST_GAIN, most=MOST_STEPS,
+        deadline=end, rough=True)
+    rank = next_rank(run.y.shape[1], HIGHEST_RANK)
+    y = newton.opened(run.y, rank) if rank > run.y.shape[1] else run.y
+    y = newton.run(y, gain=2e-5, most=MOST_STEPS, deadline=end).y
     inner.tally.add(newton.iterations, 0, Counter())
-    return run
-
-
-def _from_trajectory(
-    context: SolveContext, inner: SolveContext, coarse: CoarseGraph, y: Array
-) -> TrustRegionRun | None:
-    """Up the staircase of the thinned graph from the trajectory y (rows, d) of the whole one."""
-    certifier = Certifier(inner.schur)
-    whole = context.problem.unpack(y, context.schur.points(y))
-    low = inner.problem.pack(Estimate(
-        whole.rotation[coarse.kept], whole.translation[coarse.kept], whole.landmarks))
-    certificate = certifier.test(low)
-    if certificate.directions is None:
-        return None
-    # Thinning itself moves the optimum by more than a hundredth of the cost.
-    top = climb(
-        inner.schur, low, Goal(gap=1e-2, deadline=inner.deadlines.end),
-        max_rank=HIGHEST_RANK, certifier=certifier,
-        tested=(TrustRegionRun(low, certificate.cost, SolveStatus.CONVERGED), certificate),
-        observer=inner.observer('certify'))
-    inner.tally.add(top.iterations, 0, Counter())
-    return top.run
+    rank = next_rank(needed_rank(manifold, y) - 1, HIGHEST_RANK)
+    higher = prolonged(context, inner, coarse, reduce_rank(manifold, y, rank))
+    context.absorb(inner, begin)
+    return higher
