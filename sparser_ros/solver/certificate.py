@@ -20,7 +20,7 @@ from ..array_types import Array
 from ..linalg.block_cholesky import RowBlockCholesky
 from ..linalg.cholesky import CholeskyFactor, NotPositiveDefiniteError, SymbolicCholesky
 from .manifold import Manifold, symmetric_part
-from .preconditioner import blocks_of_poses, elimination_order
+from .preconditioner import blocks_of_poses, by_blocks_of_poses
 from .schur import SchurOperator
 
 CERTIFIED_GAP = 1e-6
@@ -133,14 +133,7 @@ class HeldTest:
         self._by_pose: RowBlockCholesky | None = None
         self._rows = full.shape[0]
         if blocks_of_poses(schur):
-            at = np.arange(d * n)
-            rows = np.full(full.shape[0], -1, dtype=np.int64)
-            rows[: d * n] = at + at // d
-            rows[manifold.rows:] = (d + 1) * np.asarray(schur.problem.kept) + d
-            place = rows[keep]
-            order = elimination_order(schur)
-            self._by_pose = RowBlockCholesky(
-                self._matrix, place, d + 1, order[order <= place.max() // (d + 1)])
+            self._by_pose = by_blocks_of_poses(schur, self._matrix, keep)
 
     def positive(self, blocks: Array, scalars: Array, margin: float) -> bool:
         """Whether Q - Lambda - margin is, Lambda in blocks (n, d, d) and scalars (k,)."""

@@ -94,6 +94,8 @@ class PointManifold(Manifold):
 
     inner: Manifold = field(kw_only=True)
     points: int = field(kw_only=True)
+    best: Callable[[Array], Array] | None = field(kw_only=True, default=None)
+    """X_f (points, p) for X_c (rows, p), at which retractions end; None = where they lead."""
 
     @property
     def rows(self) -> int:
@@ -109,6 +111,8 @@ class PointManifold(Manifold):
         free = y[-self.points :] + v[-self.points :]
         out = self.inner.retract(y, v, out)
         out[-self.points :] = free
+        if self.best is not None:
+            out[-self.points :] = self.best(np.ascontiguousarray(out[: -self.points]))
         return out
 
     def multipliers(self, y: Array, gradient: Array) -> tuple[Array, Array]:
@@ -125,6 +129,9 @@ class PointManifold(Manifold):
 class Original(Schur):
     """X_f stays a variable and the operator is the sparse Q."""
 
+    follows = False
+    """Whether X_f is set to its optimum after every step."""
+
     def __init__(self, schur: SchurOperator) -> None:
         super().__init__(schur)
         self.n_c = schur.shape[0]
@@ -134,7 +141,8 @@ class Original(Schur):
         if points:
             inner = self.manifold
             self.manifold = PointManifold(
-                inner.d, inner.n, inner.k, inner.homogenised, inner=inner, points=points)
+                inner.d, inner.n, inner.k, inner.homogenised, inner=inner, points=points,
+                best=(lambda y: schur.points(y)[schur.problem.kept]) if self.follows else None)
 
     def __call__(self, y: Array, out: Array) -> Array:
         HOST.matrix(self.Q).product(y, out)
@@ -147,30 +155,10 @@ class Original(Schur):
         return np.ascontiguousarray(y[: self.n_c])
 
 
-@dataclass(frozen=True)
-class ProjectedPointManifold(PointManifold):
-    """Retractions end at the best positions for the rotations and bearings they reach."""
-
-    best: Callable[[Array], Array] = field(kw_only=True)
-    """X_f (points, p) for X_c (rows, p)."""
-
-    def retract(self, y: Array, v: Array, out: Array | None = None) -> Array:
-        out = super().retract(y, v, out)
-        out[-self.points :] = self.best(np.ascontiguousarray(out[: -self.points]))
-        return out
-
-
 class OriginalVarPro(Original):
     """As `Original`, with X_f = -M^-1 B^T X_c after every step (Khosoussi et al. 2016)."""
 
-    def __init__(self, schur: SchurOperator) -> None:
-        super().__init__(schur)
-        whole = self.manifold
-        if isinstance(whole, PointManifold):
-            self.manifold = ProjectedPointManifold(
-                whole.d, whole.n, whole.k, whole.homogenised,
-                inner=whole.inner, points=whole.points,
-                best=lambda y: schur.points(y)[schur.problem.kept])
+    follows = True
 
 
 FORMULATIONS: dict[str, type[Schur]] = {

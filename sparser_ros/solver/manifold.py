@@ -138,14 +138,14 @@ class ScaledManifold(Manifold):
         at = self._rows
         block, ambient = y[at], v[at]
         out = super().project(y, v, out)
-        out[at] = project_scaled(block, ambient)
+        out[at] = ambient - scaled_multipliers(block, ambient) @ block
         return out
 
     def retract(self, y: Array, v: Array, out: Array | None = None) -> Array:
         at = self._rows
         block, ambient = y[at], v[at]
         out = super().retract(y, v, out)
-        out[at] = retract_scaled(block, ambient)
+        out[at] = nearest_scaled(block + ambient)
         return out
 
     def multipliers(self, y: Array, gradient: Array) -> tuple[Array, Array]:
@@ -159,7 +159,8 @@ class ScaledManifold(Manifold):
     ) -> Array:
         at = self._rows
         # Before `out`, which may be one of these arrays.
-        own = scaled_hessian(y[at], qv[at], v[at], blocks[np.asarray(self.scaled)])
+        own = qv[at] - blocks[np.asarray(self.scaled)] @ v[at]
+        own -= scaled_multipliers(y[at], own) @ y[at]
         out = super().hessian(y, qv, v, blocks, scalars, out)
         out[at] = own
         return out
@@ -172,7 +173,8 @@ class ScaledManifold(Manifold):
     def scales(self, y: Array) -> Array:
         """(n,): s of every block, 1 where it has none."""
         scale = super().scales(y)
-        scale[np.asarray(self.scaled)] = block_scales(y[self._rows])
+        size = np.linalg.norm(y[self._rows], axis=(1, 2))
+        scale[np.asarray(self.scaled)] = size / np.sqrt(self.d)
         return scale
 
 
@@ -196,32 +198,12 @@ def nearest_rotations(a: Array) -> Array:
     return np.asarray(u @ wt)
 
 
-def block_scales(y: Array) -> Array:
-    """s_i = |S_i| / sqrt(d), (m,), of blocks (m, d, p)."""
-    return np.asarray(np.linalg.norm(y, axis=(1, 2)) / np.sqrt(y.shape[1]))
-
-
 def scaled_multipliers(y: Array, g: Array) -> Array:
     """The part of sym(G S^T) / s^2 without trace, (m, d, d): a scale has no constraint."""
     d = y.shape[1]
     square = np.sum(y**2, axis=(1, 2)) / d
     full = symmetric_part(g @ np.swapaxes(y, 1, 2) / square[:, None, None])
     return full - (np.trace(full, axis1=1, axis2=2) / d)[:, None, None] * np.eye(d)
-
-
-def project_scaled(y: Array, v: Array) -> Array:
-    """P_S(V) = V - Lambda_S(V) S, (m, d, p)."""
-    return np.asarray(v - scaled_multipliers(y, v) @ y)
-
-
-def scaled_hessian(y: Array, qv: Array, v: Array, multipliers: Array) -> Array:
-    """Hess[V] = P_S(Q V - Lambda V), (m, d, p)."""
-    return project_scaled(y, qv - multipliers @ v)
-
-
-def retract_scaled(y: Array, v: Array) -> Array:
-    """R_S(V): the closest multiple of orthonormal rows to S + V, (m, d, p)."""
-    return nearest_scaled(y + v)
 
 
 def nearest_scaled(a: Array) -> Array:

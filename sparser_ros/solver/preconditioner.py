@@ -73,6 +73,19 @@ def blocks_of_poses(schur: SchurOperator) -> bool:
     return few and not manifold.k and supports_external_ordering()
 
 
+def by_blocks_of_poses(
+    schur: SchurOperator, matrix: sp.csc_matrix, rows: Index
+) -> RowBlockCholesky:
+    """Analysis of a matrix of these rows of Q, by a block for each pose and landmark."""
+    manifold = schur.problem.manifold
+    d, at = manifold.d, np.arange(manifold.d * manifold.n)
+    place = np.full(schur.full().shape[0], -1, dtype=np.int64)
+    place[: len(at)] = at + at // d
+    place[manifold.rows:] = (d + 1) * np.asarray(schur.problem.kept) + d
+    place, order = place[rows], elimination_order(schur)
+    return RowBlockCholesky(matrix, place, d + 1, order[order <= place.max() // (d + 1)])
+
+
 class RegularisedQ:
     """(Q + shift on X_c)^-1 restricted to X_c: the inverse of the regularised Schur complement.
 
@@ -138,14 +151,9 @@ class RegularisedQ:
         self, matrix: sp.csc_matrix, schur: SchurOperator
     ) -> SymbolicCholesky | RowBlockCholesky:
         """By blocks of one pose each where there is little else."""
-        d, n = self.manifold.d, self.manifold.n
         if not blocks_of_poses(schur):
             return SymbolicCholesky(matrix)
-        at = np.arange(d * n)
-        place = np.concatenate(
-            [at + at // d, (d + 1) * np.asarray(schur.problem.kept, dtype=np.int64) + d])
-        order = elimination_order(schur)
-        return RowBlockCholesky(matrix, place, d + 1, order[order <= place.max() // (d + 1)])
+        return by_blocks_of_poses(schur, matrix, self.rows)
 
     def _chosen(self, full: sp.csr_matrix) -> sp.csc_matrix:
         """Q without the rows held fixed; by symmetry its rows serve as columns."""

@@ -1,4 +1,4 @@
-"""The factorised Hessian in tangent coordinates."""
+"""The factorised Hessian in tangent coordinates, and Newton steps of the relaxation by it."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,10 @@ from dense import product_with_identity
 from helpers import world
 from tangents import tangent_basis
 
-from sparser_ros.solver.preconditioner import NewtonPreconditioner, RegularisedQ
+from sparser_ros.solver.newton_descent import NewtonDescent
+from sparser_ros.solver.preconditioner import NewtonPreconditioner, RegularisedQ, ShiftedHessian
 from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.result import SolveStatus
 from sparser_ros.solver.schur import SchurOperator
 from sparser_ros.solver.trust_region import StoppingRule, minimise
 
@@ -72,3 +74,64 @@ def test_falls_back_to_gauss_newton_where_the_hessian_is_indefinite():
     assert newton.gauss_newton
     v = problem.manifold.project(y, np.random.default_rng(4).normal(size=y.shape))
     assert np.sum(v * newton.apply(v, np.empty_like(v))) > 0
+
+
+def problem(seed, d=2, absolute=''):  # type: ignore[no-untyped-def]
+    graph = world(seed, d, robots=2, length=12, ranges=30, noise=1.0, absolute=absolute)
+    schur = SchurOperator(QuadraticProblem(graph))
+    manifold = schur.problem.manifold
+    return schur, manifold, manifold.random_point(5, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize('absolute', ['', 'pfk'])
+@pytest.mark.parametrize('seed', range(3))
+def test_it_ends_where_the_trust_region_ends(seed, absolute):
+    schur, manifold, start = problem(seed, absolute=absolute)
+    costs = []
+    newton = NewtonDescent(schur, lambda _, cost, __: costs.append(cost))
+    run = newton.run(start, gain=1e-9, most=100)
+    best = minimise(
+        schur, manifold, start, RegularisedQ(schur),
+        StoppingRule(cost_tolerance=0, gradient_tolerance=1e-16))
+    assert run.status is SolveStatus.CONVERGED and run.iterations <= 60
+    assert np.all(np.diff(costs) < 1e-12 * costs[-1])
+    assert run.cost == pytest.approx(best.cost, rel=1e-6)
+    np.testing.assert_allclose(manifold.nearest_point(run.y), run.y, atol=1e-9)
+
+
+def test_a_limit_of_steps_holds_and_the_next_run_goes_on():
+    schur, _, start = problem(0)
+    whole = NewtonDescent(schur).run(start, gain=1e-9, most=100)
+    newton = NewtonDescent(schur)
+    y = start
+    for _ in range(whole.iterations):
+        run = newton.run(y, gain=1e-9, most=1)
+        assert run.iterations == 1
+        y = run.y
+    assert newton.iterations == whole.iterations
+    assert run.cost == pytest.approx(whole.cost, rel=1e-12)
+
+
+def test_a_deadline_ends_it_at_once():
+    schur, _, start = problem(0)
+    run = NewtonDescent(schur).run(start, gain=0.0, most=10, deadline=-np.inf)
+    assert run.status is SolveStatus.TIME_LIMIT and run.y is start
+
+
+@pytest.mark.parametrize('d', [2, 3])
+@pytest.mark.parametrize('absolute', ['', 'pfk'])
+def test_solutions_fulfil_the_shifted_newton_equation(d, absolute):
+    schur = SchurOperator(QuadraticProblem(world(4, d, noise=0.5, absolute=absolute)))
+    manifold, random = schur.problem.manifold, np.random.default_rng(0)
+    y = manifold.random_point(5, random)
+    gradient = schur(y)
+    shift = 10 * np.abs(schur.Q_cc.diagonal()).max()
+    hessian = ShiftedHessian(schur)
+    hessian.at(y, *manifold.multipliers(y, gradient))
+    assert hessian.factorize(shift)
+    v = manifold.project(y, random.standard_normal(y.shape))
+    x = hessian.solve(v)
+    np.testing.assert_allclose(manifold.project(y, x), x, atol=1e-9 * np.abs(x).max())
+    blocks, scalars = manifold.multipliers(y, gradient)
+    back = manifold.hessian(y, schur(x), x, blocks, scalars, np.empty_like(x)) + shift * x
+    np.testing.assert_allclose(back, v, atol=1e-6 * np.abs(v).max())

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cycles import nothing_left_over
 from helpers import moved, permuted, pose_errors, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,3 +186,16 @@ def test_reference_costs(data_dir, name, best):
     graph = graph_file.read(data_dir / 'g2o' / f'{name}.g2o')
     result = solve(graph, SolverConfig())
     assert result.stats.cost_final == pytest.approx(best, rel=2e-5)
+
+
+@pytest.mark.parametrize('options', [
+    {}, {'init': 'random'}, {'certify': True}, {'formulation': 'original'},
+    {'robust': RobustConfig(kernel='gm', gnc=True)}],
+    ids=['default', 'random', 'certified', 'original', 'robust'])
+@pytest.mark.parametrize('kind', [{}, {'ranges': 0}], ids=['ranges', 'pose graph'])
+def test_a_solve_leaves_no_cycles(kind, options):
+    graph = world(1, noise=1.0, **kind)
+    solver = SolverConfig(**options)
+    solve(graph, solver)
+    with nothing_left_over():
+        solve(graph, solver)

@@ -1,7 +1,8 @@
-"""Gradient, Hessian and the trust region itself."""
+"""Gradient, Hessian, the trust region, and why its CG stops."""
 
 import math
 import time
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,12 +10,16 @@ from helpers import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparser_ros.config import SolverConfig
+from sparser_ros.linalg.arrays import HOST
 from sparser_ros.linalg.manifold_kernels import kernels
+from sparser_ros.solver import solve, trust_region
+from sparser_ros.solver.manifold import Manifold
 from sparser_ros.solver.preconditioner import RegularisedQ
 from sparser_ros.solver.problem import QuadraticProblem
 from sparser_ros.solver.result import SolveStatus
 from sparser_ros.solver.schur import SchurOperator
-from sparser_ros.solver.trust_region import StoppingRule, minimise
+from sparser_ros.solver.trust_region import CGStop, StoppingRule, TruncatedCG, minimise
 
 CASES = st.tuples(
     st.integers(0, 10**6), st.sampled_from(((2, 2), (2, 5), (3, 3), (3, 5))),
@@ -103,3 +108,82 @@ def test_stops_at_target_and_deadline_and_iterations():
     assert short.status is SolveStatus.MAX_ITERATIONS
     assert short.iterations == 2
     assert math.isfinite(short.cost)
+
+
+class Identity:
+    portable = True
+
+    def placed(self, arrays):  # type: ignore[no-untyped-def]
+        return True
+
+    def apply(self, v, out):  # type: ignore[no-untyped-def]
+        out[...] = v
+        return out
+
+    def refresh(self, y, gradient, cg_steps):  # type: ignore[no-untyped-def]
+        pass
+
+
+def step_at(offset: float, radius: float, rule: StoppingRule, enough: float = 0.0):  # type: ignore[no-untyped-def]
+    """A step on a sphere in five dimensions at a point `offset` away from the top of a quadratic.
+
+    The best point is e_0, where the curvatures are 1 to 4; the worst is e_4.
+    """
+    manifold = Manifold(2, 0, 1)
+    q = np.diag(np.arange(5.0))
+    # One bearing of five columns, whose cost is u Q u^T: Q acts from the right.
+    top = np.zeros((1, 5))
+    top[0, 4 if offset < 0 else 0] = 1
+    away = np.random.default_rng(0).standard_normal((1, 5))
+    y = manifold.nearest_point(top + abs(offset) * away)
+
+    def operator(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+        return np.matmul(x, q, out=out)
+
+    qy = y @ q
+    cg = TruncatedCG(operator, manifold, Identity(), HOST, y)
+    cg.stand_at(y, manifold.multipliers(y, qy))
+    return cg.step(manifold.project(y, qy), radius, rule, enough)
+
+
+NEAR_BEST, NEAR_WORST = 1e-3, -1e-3
+
+
+@pytest.mark.parametrize('offset, radius, rule, enough, reason', [
+    (NEAR_BEST, math.inf, StoppingRule(), 1e6, CGStop.NOT_NEEDED),
+    (NEAR_BEST, math.inf, StoppingRule(), 0.0, CGStop.FORCING),
+    (NEAR_BEST, 1e-5, StoppingRule(), 0.0, CGStop.BOUNDARY),
+    (NEAR_WORST, 1.0, StoppingRule(), 0.0, CGStop.NEGATIVE_CURVATURE),
+    (NEAR_BEST, math.inf, StoppingRule(max_cg_steps=1), 0.0, CGStop.MAX_STEPS),
+])
+def test_each_reason(offset, radius, rule, enough, reason):
+    step = step_at(offset, radius, rule, enough)
+    assert step.stop is reason
+    assert step.stop.at_boundary == (reason in (CGStop.BOUNDARY, CGStop.NEGATIVE_CURVATURE))
+    assert (step.model < 0) == (reason is not CGStop.NOT_NEEDED)
+    assert step.norm == pytest.approx(np.linalg.norm(step.s), rel=1e-9)
+    if step.stop.at_boundary:
+        assert step.norm == pytest.approx(radius)
+
+
+def test_a_deadline_stops_cg():
+    problem = QuadraticProblem(world(0, noise=1.0))
+    schur, manifold = SchurOperator(problem), problem.manifold
+    y = manifold.random_point(5, np.random.default_rng(0))
+    gradient = schur(y)
+    cg = TruncatedCG(schur, manifold, Identity(), HOST, y)
+    blocks, scalars = manifold.multipliers(y, gradient)
+    # Without multipliers the Hessian is positive semidefinite: no negative curvature.
+    cg.stand_at(y, (0 * blocks, 0 * scalars))
+    # So that CG has more to do than it does between two looks at the clock.
+    with patch.object(trust_region, 'CG_FORCING', 1e-9):
+        step = cg.step(
+            manifold.project(y, gradient), math.inf, StoppingRule(deadline=0.0), 0.0)
+    assert step.stop is CGStop.DEADLINE
+    assert 0 < step.cg_steps <= 16
+
+
+def test_a_solve_reports_them():
+    stats = solve(world(3, noise=0.5), SolverConfig()).stats
+    assert set(stats.cg_stops) == {reason.value for reason in CGStop}
+    assert sum(stats.cg_stops.values()) == stats.iterations

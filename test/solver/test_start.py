@@ -1,0 +1,185 @@
+"""Starts: lowest eigenvectors of pose graphs, and thinned graphs, exact in geometry."""
+
+import numpy as np
+import pytest
+from helpers import world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmark.synthetic import pose_graph
+from sparser_ros.config import SolverConfig
+from sparser_ros.graph import Estimate, Graph, cost, estimate_of
+from sparser_ros.linalg.rotations import nearest_rotation
+from sparser_ros.solver import solve
+from sparser_ros.solver.preconditioner import GaussNewtonPreconditioner, RegularisedQ
+from sparser_ros.solver.problem import QuadraticProblem
+from sparser_ros.solver.schur import SchurOperator
+from sparser_ros.solver.start import ConnectionLaplacian, OdometryVariance, coarsen, spectral_start
+
+
+def started(graph: Graph):
+    problem = QuadraticProblem(graph)
+    return spectral_start(problem.manifold, RegularisedQ(SchurOperator(problem)).apply)
+
+
+def chain(n: int) -> Graph:
+    """Odometry alone."""
+    graph = pose_graph(n)
+    return graph.replaced(relative_poses=graph.relative_poses.take(slice(0, n - 1)))
+
+
+@pytest.mark.parametrize('dimension', [2, 3])
+def test_rotations_are_near_the_optimum(dimension):
+    graph = pose_graph(400, dimension=dimension)
+    d, n = dimension, graph.n_poses
+    y = started(graph).reshape(n, d, d)
+    assert np.allclose(y @ np.swapaxes(y, 1, 2), np.eye(d))
+    assert np.allclose(np.linalg.det(y), 1)
+    best = np.swapaxes(solve(graph, SolverConfig(init='chordal')).estimate.rotation, 1, 2)
+    turn = np.swapaxes(y, 1, 2) @ best
+    apart = turn - nearest_rotation(turn.mean(axis=0))
+    assert np.sqrt(np.mean(apart**2)) < 0.1
+
+
+def test_a_chain_too_long_for_the_regularisation_starts_otherwise():
+    assert started(chain(500)) is not None
+    graph = chain(60_000)
+    assert started(graph) is None
+    result = solve(graph, SolverConfig())
+    assert result.stats.cost_final < 1e-6
+
+
+@pytest.mark.parametrize('matrix', [[[0.0, -3.0], [3.0, 0.1]], [[1.0, 2.0], [2.0, 4.0]],
+                                    [[1.0, 0.0], [0.0, -0.5]]])
+def test_nearest_rotation_of_the_plane_is_the_nearest(matrix):
+    matrix = np.asarray(matrix)
+    angles = np.linspace(-np.pi, np.pi, 100_001)
+    cosine, sine = np.cos(angles), np.sin(angles)
+    trace = cosine * (matrix[0, 0] + matrix[1, 1]) + sine * (matrix[1, 0] - matrix[0, 1])
+    found = nearest_rotation(matrix)
+    assert np.linalg.det(found) == pytest.approx(1)
+    assert np.sum(found * matrix) >= trace.max() - 1e-9
+
+
+@pytest.mark.parametrize('shrink', [1.0, 1e-3, -1.0, 0.0])
+def test_nearest_rotation_of_space_is_the_nearest(shrink):
+    """By singular values, the last direction shrunk until the polar factor is no rotation."""
+    random = np.random.default_rng(5)
+    u, _, vt = np.linalg.svd(random.normal(size=(40, 3, 3)))
+    sizes = np.sort(random.uniform(0.1, 10, (40, 3)))[:, ::-1] * [1, 1, shrink]
+    matrix = (u * sizes[:, None]) @ vt
+    u[..., -1] *= np.linalg.det(u @ vt)[:, None]
+    np.testing.assert_allclose(
+        nearest_rotation(matrix.reshape(8, 5, 3, 3)), (u @ vt).reshape(8, 5, 3, 3), atol=1e-9)
+
+
+def test_any_rotation_is_nearest_to_zero():
+    rotation = nearest_rotation(np.zeros((1, 3, 3)))
+    np.testing.assert_allclose(rotation @ np.swapaxes(rotation, 1, 2), np.eye(3)[None], atol=1e-12)
+
+
+def laplacian(graph):
+    """Dense (n d, n d), from the sum that it stands for."""
+    n, d, rel = graph.n_poses, graph.dimension, graph.relative_poses
+    rows = np.zeros((len(rel) * d, n * d))
+    for e, (i, j) in enumerate(zip(rel.i, rel.j, strict=True)):
+        at = slice(e * d, e * d + d)
+        rows[at, j * d:j * d + d] += np.eye(d)
+        rows[at, i * d:i * d + d] -= rel.rotation[e].T
+    return rows.T @ (np.repeat(rel.kappa, d)[:, None] * rows)
+
+
+def connection(graph):
+    rigid = GaussNewtonPreconditioner(SchurOperator(QuadraticProblem(graph)))
+    return ConnectionLaplacian(graph, rigid.prepare())
+
+
+@pytest.mark.parametrize('d', [2, 3])
+@pytest.mark.parametrize('landmarks', [0, 3])
+def test_inverts_the_laplacian(d, landmarks):
+    # Edges between the same poses twice, in both directions.
+    graph = world(3, d, ranges=0, noise=0.3, landmarks=landmarks, closures=12)
+    rel = graph.relative_poses
+    back = rel.replaced(i=rel.j, j=rel.i, rotation=np.swapaxes(rel.rotation, 1, 2))
+    graph = graph.replaced(relative_poses=rel.append(back.take(slice(0, 5))))
+    matrix = laplacian(graph)
+    matrix += 1e-9 * np.diag(np.diag(matrix))
+    v = matrix @ np.random.default_rng(0).standard_normal((matrix.shape[0], d))
+    got = connection(graph).apply(v, np.empty_like(v))
+    expected = np.linalg.solve(matrix, v)
+    # The common frame of all rotations is held by the shift alone.
+    np.testing.assert_allclose(matrix @ got, v, rtol=1e-6, atol=1e-6 * np.abs(v).max())
+    np.testing.assert_allclose(got, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**20), d=st.sampled_from([2, 3]), factor=st.integers(1, 9),
+    absolute=st.sampled_from(['', 'p', 'f', 'k', 'pfk']),
+)
+def test_the_truth_costs_nothing_in_a_thinned_graph(seed, d, factor, absolute):
+    graph = world(seed, d, absolute=absolute)
+    coarse = coarsen(graph, factor)
+    truth = estimate_of(graph)
+    thin = Estimate(
+        truth.rotation[coarse.kept], truth.translation[coarse.kept], truth.landmarks.copy())
+    coarse.graph.validate()
+    assert cost(coarse.graph, thin) < 1e-16 * coarse.graph.relative_poses.tau.sum() * 1e4
+    whole = coarse.interpolate(thin)
+    np.testing.assert_allclose(whole.rotation, truth.rotation, atol=1e-9)
+    np.testing.assert_allclose(whole.translation, truth.translation, atol=1e-9)
+
+
+def test_composed_weights_add_variances():
+    graph = world(5, robots=1, length=3, closures=1, ranges=4)
+    rel = graph.relative_poses.take(graph.relative_poses.odometry)
+    coarse = coarsen(graph, 2).graph.relative_poses
+    assert coarse.kappa[0] == pytest.approx(1 / np.sum(1 / rel.kappa))
+    assert coarse.tau[0] < 1 / np.sum(1 / rel.tau)
+
+
+@pytest.mark.parametrize('d', [2, 3])
+def test_a_coarse_start_ends_where_a_whole_one_does(d):
+    graph = world(11, d, robots=2, length=60, ranges=200, closures=4, noise=0.3)
+    whole = solve(graph, SolverConfig(init='auto', coarsening=1))
+    coarse = solve(graph, SolverConfig(init='auto', coarsening=4))
+    assert coarse.stats.init == 'coarse'
+    assert coarse.stats.cost_final == pytest.approx(whole.stats.cost_final, rel=1e-6)
+
+
+def test_what_bends_a_chain_stays_on_its_loose_edges():
+    graph = world(7, robots=1, length=13, closures=0, ranges=4)
+    rel = graph.relative_poses
+    loose = np.isin(np.arange(len(rel)), [3, 8])
+    # A robot that stands tells its heading a thousand times as well as one that turns.
+    graph = graph.replaced(relative_poses=rel.replaced(
+        kappa=np.where(loose, 10.0, 1e7), tau=np.where(loose, 1.0, 1e6)))
+    coarse = coarsen(graph, 6)
+    turned, turn = coarse.graph.relative_poses, np.array([[0.8, -0.6], [0.6, 0.8]])
+    thin = estimate_of(coarse.graph)
+    bent = Estimate(
+        np.concatenate([thin.rotation[:1], thin.rotation[1:] @ turn]), thin.translation,
+        thin.landmarks)
+    whole = coarse.interpolate(bent)
+    angle = rel.rotation.swapaxes(1, 2) @ whole.rotation[rel.i].swapaxes(1, 2) @ (
+        whole.rotation[rel.j])
+    off = np.linalg.norm(angle - np.eye(2), axis=(1, 2))
+    assert np.all(off[~loose] < 1e-5)
+    assert off[3] == pytest.approx(np.linalg.norm(turn - np.eye(2)), rel=1e-3)
+    assert len(turned) == 2
+
+
+def test_noise_of_offsets_is_that_of_drawn_odometry():
+    rng, m, runs, sigma_m, sigma_rad = np.random.default_rng(4), 8, 20000, 0.05, 0.03
+    turn = np.cumsum(rng.normal(0, sigma_rad, (runs, m)), axis=1)
+    step = np.array([1.0, 0.0]) + rng.normal(0, sigma_m, (runs, m, 2))
+    heading = np.concatenate([np.zeros((runs, 1)), turn[:, :-1]], axis=1)
+    end = np.sum(np.stack([
+        np.cos(heading) * step[..., 0] - np.sin(heading) * step[..., 1],
+        np.sin(heading) * step[..., 0] + np.cos(heading) * step[..., 1]], axis=-1), axis=1)
+    found = np.mean(np.var(end, axis=0))
+    # In the plane kappa is 1 / variance, counted twice by the cost (graph.precision).
+    variance = OdometryVariance(
+        np.arange(m + 1) / (1 / sigma_rad**2), np.arange(m + 1) * sigma_m**2)
+    claimed = variance.of_offsets(np.zeros(m + 1, dtype=int), np.outer(np.arange(m + 1), [1, 0]))
+    assert 0.4 * found < claimed[-1] < 1.2 * found
