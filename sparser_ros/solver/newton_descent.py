@@ -4,13 +4,21 @@ The shift of the Hessian is a price on moves of unit rows, in units of the cost:
 f / rows forbids what gains less than about the whole cost, one of 1e-6 of that lets everything
 move that a certificate can see. It falls tenfold with every step that does what the model says.
 Source: Nocedal and Wright, Numerical Optimization, 2006, sections 3.4 and 10.3.
+
+A relaxation of ranges moves like a linkage: along its soft motions lengths stay the same to first
+order only, and what a straight step changes to second order is priced by stiff measurements.
+Newton's equation of the optimality conditions, (Q - Lambda) z = 0 and unit rows, is therefore
+solved once more from where a long step ends, with its own multipliers and the matrix of the point
+where it began (`corrected`); z leaves the manifold in between. Source: section 18.3 there
+(second-order correction); Deuflhard, Newton Methods for Nonlinear Problems, 2011, section 2.1
+(simplified Newton).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +46,65 @@ ESCAPE_BEGUN = 1e-2
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """The optimality conditions with a shift, linearised at one point."""
+
+    schur: SchurOperator
+    hessian: ShiftedHessian
+    """Factorised at y with `shift`."""
+    shift: float
+    y: Array
+    """(rows, p)"""
+    multipliers: Multipliers
+    """Lambda of the matrix: those of y, or those of the step that led there."""
+
+    def linear(self, s: Array) -> Array:
+        """(Q_s - Lambda + shift) s."""
+        return self.schur(s) - self.multipliers.times(s) + self.shift * s
+
+    def of(self, residual: Array) -> Multipliers:
+        """The change of the multipliers that takes the residual's normal part away."""
+        return Multipliers.of(self.schur.problem.manifold, self.y, residual)
+
+
+@dataclass(frozen=True)
+class Ambient:
+    """A point near the manifold with multipliers."""
+
+    z: Array
+    """(rows, p)"""
+    multipliers: Multipliers
+    moved: float
+    """Norm of the tangential part of the last step."""
+
+
+def corrected(at: Conditions, end: Ambient) -> Ambient:
+    """One step of the simplified Newton method from `end`."""
+    manifold = at.schur.problem.manifold
+    residual = at.schur(end.z) - end.multipliers.times(end.z) + at.shift * (end.z - at.y)
+    normal = -0.5 * excess_times(manifold, end.z, at.y)
+    residual += at.linear(normal)
+    tangent = -at.hessian.solve(manifold.project(at.y, residual))
+    residual += at.linear(tangent)
+    return Ambient(
+        end.z + normal + tangent, end.multipliers.plus(at.of(residual)),
+        float(np.linalg.norm(tangent)))
+
+
+def excess_times(manifold: Manifold, z: Array, y: Array) -> Array:
+    """(Z_b Z_b^T - I) Y_b of every block b; zero on the homogenising rows."""
+    d, n, k, p = manifold.d, manifold.n, manifold.k, z.shape[1]
+    turns = z[: n * d].reshape(n, d, p)
+    bearings = z[n * d : n * d + k]
+    out = np.zeros_like(y)
+    excess = turns @ np.swapaxes(turns, 1, 2) - np.eye(d)
+    out[: n * d] = (excess @ y[: n * d].reshape(n, d, p)).reshape(n * d, p)
+    out[n * d : n * d + k] = (
+        np.sum(bearings**2, axis=1, keepdims=True) - 1) * y[n * d : n * d + k]
+    return out
+
+
+@dataclass(frozen=True)
 class _Step:
     """Where a step leads."""
 
@@ -50,6 +117,13 @@ class _Step:
     """Change over what the model foretold."""
     multipliers: Multipliers
     """Lambda there, to first order."""
+    contraction: float = 0.0
+    """Length of the first correction over that of the step; 0 where none was made."""
+
+
+_CONTRACTION = 0.7
+"""Length of a correction over the last one, above which it is not made: the motion bends more than
+one factor can tell."""
 
 
 class NewtonDescent:
@@ -170,22 +244,45 @@ class NewtonDescent:
         return max(share * float(self._schur.Q_cc.diagonal().sum()), 1e-300)
 
     def _step(self, y: Array, qy: Array, at_y: Multipliers) -> _Step:
-        """Where Newton's equation leads from y."""
-        manifold, shift = self._manifold, self._shift
-        gradient = manifold.project(y, qy)
+        """Where Newton's equation leads from y, corrected where that is not what it foretold."""
+        gradient = self._manifold.project(y, qy)
         s = -self._hessian.solve(gradient)
         # (H + shift) s = -g: the model's change of the cost without the shift.
-        predicted = float(np.sum(gradient * s)) - shift * float(np.sum(s * s))
-        # Of the multipliers: what takes the normal part of the conditions of optimality away.
-        residual = qy - at_y.times(y) + (self._schur(s) - at_y.times(s) + shift * s)
-        there = self._bent(manifold.retract(y, s))
+        predicted = float(np.sum(gradient * s)) - self._shift * float(np.sum(s * s))
+        at = Conditions(self._schur, self._hessian, self._shift, y, at_y)
+        end = Ambient(
+            y + s, at_y.plus(at.of(qy - at_y.times(y) + at.linear(s))), float(np.linalg.norm(s)))
+        step = self._reached(y, qy, end, predicted)
+        if step.ratio > GOOD_RATIO:
+            return step
+        end, contraction = self._corrected(at, end)
+        other = self._reached(y, qy, end, predicted)
+        return replace(
+            other if other.change < step.change else step, contraction=contraction)
+
+    def _corrected(self, at: Conditions, end: Ambient) -> tuple[Ambient, float]:
+        """The end of a step after as many corrections as get shorter, and how much the first is."""
+        length, first = end.moved, 0.0
+        for _ in range(4):
+            further = corrected(at, end)
+            first = first or further.moved / length
+            if further.moved > _CONTRACTION * end.moved:
+                break
+            end = further
+            if end.moved < 0.03 * length:
+                break
+        return end, first
+
+    def _reached(self, y: Array, qy: Array, end: Ambient, predicted: float) -> _Step:
+        """Where a step ends on the manifold, bearings along their antennas."""
+        manifold = self._manifold
+        there = self._bent(manifold.retract(end.z, np.zeros_like(y)))
         q_there = self._schur(there)
         # Keeps the digits that a difference of two costs would cancel.
         change = float(np.sum((there - y) * (qy + q_there)))
         noise = RATIO_NOISE * abs(float(np.sum(y * qy)))
         ratio = (change - noise) / (predicted - noise)
-        return _Step(there, q_there, predicted, change, ratio,
-                     at_y.plus(Multipliers.of(manifold, y, residual)))
+        return _Step(there, q_there, predicted, change, ratio, end.multipliers)
 
     def _bent(self, y: Array) -> Array:
         """y with every bearing along its antennas, positions being the best ones for y.
@@ -206,6 +303,10 @@ class NewtonDescent:
             self._shift *= SHIFT_GROWTH
         elif step.ratio > GOOD_RATIO:
             # The eigenvalue that was in the way will still be there at the next point.
-            self._shift = max(self._shift * SHIFT_DECREASE, self._refused)
+            less = SHIFT_DECREASE
+            if step.contraction:
+                # A longer step bends more.
+                less = max(less, step.contraction / (_CONTRACTION / 2))
+            self._shift = max(self._shift * less, self._refused)
             self._refused *= SHIFT_DECREASE
         return taken
