@@ -82,7 +82,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def examine(graph: Graph, seed: int, starts: int, count: Count) -> None:
-    """Add what one graph shows."""
     schur = SchurOperator(QuadraticProblem(graph))
     manifold, certifier, d = schur.problem.manifold, Certifier(schur), graph.dimension
     random, preconditioner = np.random.default_rng(seed), RegularisedQ(schur)

@@ -39,8 +39,6 @@ SURE_M = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """One world."""
-
     nees: float
     """Squared normalised error of all parameters."""
     degrees: int
@@ -65,7 +63,6 @@ class Outcome:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = arguments.parser('calibration', __doc__ or '', seeds=1, timeout_s=600)
     made.add_argument('--runs', type=int, default=20, help='worlds of each family')
     made.add_argument('--first', type=int, default=1, help='seed of the first world')
@@ -161,7 +158,6 @@ def shape(family: Family, estimate: Estimate, truth: Estimate) -> float:
 
 
 def summary(family: Family, outcomes: list[Outcome]) -> dict[str, object]:
-    """A row of the table."""
     degrees = sum(one.degrees for one in outcomes)
     low, high = band(degrees)
     used = sum(one.sources for one in outcomes)

@@ -78,7 +78,6 @@ class RadioWorld:
     """(2 robots,): claimed over true sigma of translations, then of rotations."""
 
     def until(self, seconds: float) -> RadioWorld:
-        """The first part of the run."""
         n = int(np.searchsorted(_seconds(self.measured), seconds, side='right'))
 
         def part(graph: Graph) -> Graph:

@@ -29,7 +29,6 @@ SPACE = (5750, 16900)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = arguments.parser('certificate', __doc__ or '', seeds=1, timeout_s=600)
     args = made.parse_args(argv)
     table = Table('certificate', 'Certificates: CPU seconds beside those of the solve', {

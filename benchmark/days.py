@@ -47,7 +47,6 @@ COLUMNS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save, draw."""
     made = argparse.ArgumentParser(prog='python -m benchmark.days', description=__doc__)
     made.add_argument('--hours', type=float, default=8.0)
     made.add_argument('--robots', type=int, default=6)
@@ -170,7 +169,6 @@ def audited(pipeline: Pipeline) -> bool:
 
 
 def sizes(pipeline: Pipeline, base_mb: float) -> Row:
-    """Memory, counts and time to publish."""
     state, solution = pipeline.worker.state, pipeline.solution
     begin = time.perf_counter()
     if solution is not None:
@@ -213,7 +211,6 @@ def accuracy(run: Simulation, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def rmse(error: Any) -> float:
-    """Root mean square."""
     return float(np.sqrt(np.mean(error**2)))
 
 

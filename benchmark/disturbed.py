@@ -158,7 +158,6 @@ def configuration(graph: Graph, path: Path | None) -> SparserConfig:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Play, solve, print, save."""
     made = parser('disturbed', __doc__.partition('\n')[0], seeds=3, timeout_s=0)
     made.add_argument('graph', type=Path, help='.pyfg with stamps')
     made.add_argument('--config', type=Path, metavar='C.yaml', help='parameters of the node')

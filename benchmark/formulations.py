@@ -50,12 +50,10 @@ solved down to the cost of the true positions."""
 
 
 def read(data: Path | None, name: str) -> Graph:
-    """One of the public sets."""
     return graph_file.read(directory(data) / name)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.formulations', description=__doc__)
     made.add_argument('--problems', nargs='+', metavar='NAME', default=list(PROBLEMS))
     made.add_argument('--seeds', type=int, default=3)
@@ -120,7 +118,6 @@ def raced(graph: Graph, config: SolverConfig, formulation: str, seeds: int) -> l
 
 
 def one(graph: Graph, config: SolverConfig) -> dict[str, Any]:
-    """Figures of one solve."""
     start = time.process_time()
     try:
         result = solve(graph, config)

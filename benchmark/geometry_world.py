@@ -45,7 +45,6 @@ class Field:
     """(s,): sightings of something else."""
 
     def until(self, second: float) -> Field:
-        """The run so far."""
         g = self.graph
         n = int(np.searchsorted(self.second, second, side='right'))
         edges = g.relative_poses.take(g.relative_poses.j < n)

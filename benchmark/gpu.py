@@ -59,7 +59,6 @@ Figures = dict[str, Any]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.gpu', description=__doc__)
     made.add_argument('--data', type=Path, metavar='DIR',
                       help='folder with g2o/ and pyfg/ (default: SPARSER_DATA)')
@@ -93,7 +92,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def jobs(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """One for each graph."""
     made: list[dict[str, Any]] = []
     for dataset in chosen(args.sets) if args.sets else []:
         made.append({
@@ -109,7 +107,6 @@ def jobs(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def report(name: str, figures: dict[str, Any], table: Table, checks: Table) -> None:
-    """Rows of one graph."""
     if 'error' in figures:
         table.add({'set': name, 'stage': figures['error']})
         return

@@ -207,7 +207,6 @@ def upper_rate(events: int, hours: float) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play, count, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.integrity', description=__doc__)
     made.add_argument('--faults', nargs='*', choices=list(FAULTS), default=list(FAULTS))
     made.add_argument('--seeds', type=int, default=5, help='recordings of each fault')
@@ -262,7 +261,6 @@ def diagram(points: dict[str, Array], out: Path) -> None:
 
 
 def row_of(name: str, outcomes: list[Outcome]) -> dict[str, object]:
-    """One row of the table."""
     seconds = sum(one.seconds for one in outcomes)
     events = sum(one.events for one in outcomes)
     known = [one.named for one in outcomes if one.named is not None]

@@ -87,7 +87,6 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def figures(result: SolveResult, seed: int, wall_s: float, cpu_s: float) -> dict[str, Any]:
-    """Figures of one solve for a table."""
     stats = result.stats
     cost = stats.cost_relaxed if stats.cost_final is None else stats.cost_final
     setup = stats.seconds.get('setup', 0.0)

@@ -77,7 +77,6 @@ CASES = tuple(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = arguments.parser('nees', __doc__ or '', seeds=1, timeout_s=600)
     made.add_argument('--runs', type=int, default=100, help='simulated worlds of each family')
     made.add_argument('--first', type=int, default=0, help='seed of the first world')
@@ -211,7 +210,6 @@ def world(case: Case, seed: int) -> Graph:
 
 
 def _first(graph: Graph, count: int) -> Graph:
-    """The graph of the first poses."""
     rel, ranges = graph.relative_poses, graph.ranges
     return graph.replaced(
         poses=graph.poses.take(np.arange(count)),

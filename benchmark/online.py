@@ -16,7 +16,6 @@ from .table import Table, run_main
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Read the reports, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.online', description=__doc__)
     made.add_argument('reports', nargs='*', type=Path, default=[Path('out/report.json')],
                       metavar='REPORT.json')

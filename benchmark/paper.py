@@ -21,7 +21,6 @@ RANK = 5
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = arguments.parser('paper', __doc__ or '', seeds=5, timeout_s=300)
     arguments.add_external(made)
     args = made.parse_args(argv)
@@ -47,7 +46,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def measured(dataset: Dataset, data: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """A row of the table."""
     figures = isolated.run({
         'kind': 'solve', 'graph': str((data / dataset.file).resolve()),
         'seeds': list(range(args.seeds)),

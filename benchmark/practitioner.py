@@ -35,7 +35,6 @@ RANGE_STARTS = ('odometry', 'odometry-true-first')
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = arguments.parser('practitioner', __doc__ or '', seeds=5, timeout_s=300)
     made.add_argument('--range-seeds', type=int, default=10, metavar='N',
                       help='runs per set with ranges (default 10)')
@@ -75,7 +74,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def ours(dataset: Dataset, path: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """A row with our own figures."""
     count = args.range_seeds if dataset.range_aided else args.seeds
     figures = isolated.run({
         'kind': 'solve', 'graph': str(path.resolve()), 'seeds': list(range(count)),

@@ -43,7 +43,6 @@ LOADING_S = 0.05
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = parser('robust', __doc__.partition('\n')[0], seeds=1, timeout_s=600)
     made.add_argument('--shares', nargs='+', type=float, default=SHARES, metavar='X',
                       help='false closures as a share of the true ones')

@@ -39,7 +39,6 @@ GIB = 2**30
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.scale', description=__doc__)
     made.add_argument('--poses', nargs='+', type=int, default=[10_000, 30_000, 100_000])
     made.add_argument('--graphs', nargs='+', choices=('pose', 'range'), default=['pose', 'range'])
@@ -77,7 +76,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def report(kind: str, n: int, figures: dict[str, Any], table: Table) -> None:
-    """The row of one graph."""
     same = {'graph': kind, 'poses': n, 'edges': figures.get('edges'),
             'ranges': figures.get('ranges')}
     if 'error' in figures:

@@ -36,7 +36,6 @@ OTHER_SEED = 1000
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.second_drive', description=__doc__)
     made.add_argument('--seeds', type=int, default=10)
     made.add_argument('--robots', type=int, default=2)

@@ -68,7 +68,6 @@ def region_of(points: Array, limit_m: float) -> Index:
 
 
 def counts(points: Array, limit_m: float) -> dict[str, int]:
-    """Epochs in each region."""
     number = np.bincount(region_of(points, limit_m), minlength=len(REGIONS))
     return dict(zip(REGIONS, number.tolist(), strict=True))
 
@@ -89,7 +88,6 @@ def row_of(name: str, points: Array, limit_m: float) -> dict[str, object]:
 
 
 def table(out: Path) -> Table:
-    """The empty table of regions."""
     return Table('stanford', 'Protection levels against true errors', {
         'name': 'recordings', 'epochs': 'epochs',
         **{region: f'{region} %' for region in REGIONS},

@@ -36,7 +36,6 @@ POSES_PER_LAP = 50
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.sweep', description=__doc__)
     made.add_argument('--poses', nargs='+', type=int, default=list(range(1000, 10_001, 1000)))
     made.add_argument('--seeds', type=int, default=3)

@@ -21,7 +21,6 @@ THREADS = (
 
 
 def median(values: Sequence[float]) -> float:
-    """Median, nan of nothing."""
     return statistics.median(values) if values else math.nan
 
 
@@ -53,7 +52,6 @@ def elsewhere(arguments: Sequence[str]) -> list[str]:
 
 
 def one_thread() -> dict[str, str]:
-    """The environment of a measured process."""
     return {**os.environ, **dict.fromkeys(THREADS, '1')}
 
 
@@ -100,13 +98,11 @@ class Table:
         out.mkdir(parents=True, exist_ok=True)
 
     def add(self, row: Row) -> None:
-        """A finished row: shown and saved."""
         self.rows.append(row)
         print('  '.join(f'{h}: {shown(row.get(k))}' for k, h in self.columns.items()), flush=True)
         self.save()
 
     def note(self, text: str) -> None:
-        """A line below the table."""
         self.notes.append(text)
         self.save()
 

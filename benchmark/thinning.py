@@ -32,7 +32,6 @@ TAKE_S = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print, save."""
     made = argparse.ArgumentParser(prog='python -m benchmark.thinning', description=__doc__)
     made.add_argument('--hours', type=float, default=1.0)
     made.add_argument('--robots', type=int, default=3)
@@ -65,7 +64,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def measured(run: Simulation, count: int, args: argparse.Namespace) -> Row:
-    """Cells of one graph."""
     values = simulation.node_config(run)
     config = SparserConfig.from_mapping({**values, 'keyframes': {
         'max_count': count, 'thinned_per_pair': args.per_pair, 'distance_m': args.distance}})

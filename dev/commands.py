@@ -30,7 +30,6 @@ EXIT_CODES = (
 
 
 def page() -> str:
-    """The whole page."""
     lines = [HEADER, '| exit code | meaning |', '|---|---|']
     lines += [f'| `{code}` | {meaning} |' for code, meaning in EXIT_CODES]
     for name, command in subcommands(parser()).items():
@@ -39,7 +38,6 @@ def page() -> str:
 
 
 def subcommands(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers of the subcommands by name."""
     (found,) = (one for one in top._actions if isinstance(one, argparse._SubParsersAction))
     return dict(found.choices)
 

@@ -33,7 +33,6 @@ FIELD = re.compile(r'^(?P<type>[\w/\[\]]+)\s+(?P<name>\w+)(?:\s*=\s*(?P<value>\S
 
 
 def page() -> str:
-    """The whole page."""
     lines = [HEADER]
     for folder, title in (('msg', 'Messages'), ('srv', 'Services')):
         lines += [f'## {title}', '']

@@ -59,7 +59,6 @@ ENTRIES = (
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it."""
     if value is None or value in ('', [], {}):
         return ''
     if isinstance(value, bool):
@@ -80,7 +79,6 @@ def allowed(option: FlatOption) -> str:
 
 
 def table(options: list[FlatOption], *, live: bool = True) -> Iterator[str]:
-    """Lines of one table."""
     extra = ('live', '------') if live else ()
     yield '| name | default | unit | allowed | meaning |' + ''.join(f' {e} |' for e in extra[:1])
     yield '|------|---------|------|---------|---------|' + ''.join(f'{e}|' for e in extra[1:])
@@ -94,7 +92,6 @@ def table(options: list[FlatOption], *, live: bool = True) -> Iterator[str]:
 
 
 def first_page() -> Iterator[str]:
-    """The table of FIRST."""
     options = {option.name: option for option in walk(SparserConfig)}
     yield '| name | default | set it when |'
     yield '|------|---------|-------------|'
@@ -114,7 +111,6 @@ def sections() -> Iterator[tuple[str, str, list[FlatOption]]]:
 
 
 def page() -> str:
-    """The whole page."""
     lines = [HEADER, '## The first twenty', '', *first_page(), '', EXPERT]
     for name, doc, options in sections():
         lines += [f'### {name}', '', *([doc, ''] if doc else []), *table(options), '']

@@ -111,7 +111,6 @@ APPENDIX = {
 
 
 def page() -> str:
-    """The text of the file."""
     lines = ['/**:', '  ros__parameters:', *section(SparserConfig, '', 4)]
     return HEADER + '\n'.join(lines) + '\n'
 
@@ -162,7 +161,6 @@ def describe(info: OptionInfo) -> str:
 
 
 def comment(text: str, pad: str) -> Iterator[str]:
-    """Lines of a comment."""
     yield from textwrap.wrap(text, 100, initial_indent=f'{pad}# ', subsequent_indent=f'{pad}# ')
 
 
@@ -178,7 +176,6 @@ def example(name: str, leaf: str, pad: str) -> Iterator[str]:
 
 
 def spell(value: Any) -> str:
-    """A value as YAML on one line."""
     if isinstance(value, str):
         return value if value.isidentifier() and value not in ('none', 'null') else repr(value)
     return yaml.safe_dump(value, default_flow_style=True, width=200).splitlines()[0]

@@ -30,7 +30,6 @@ SIMULATION_OPTIONS = tuple(
 
 
 def add_bag(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser bag`."""
     parser = subparsers.add_parser(
         'bag', help='make a ROS 2 bag of a graph file',
         description='Write the messages from which the node builds this graph again: odometry, '
@@ -71,7 +70,6 @@ def run_bag(args: argparse.Namespace) -> int:
 
 
 def add_simulate(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser simulate`; its options are those of `SimulationConfig`."""
     parser = subparsers.add_parser(
         'simulate', help='make a ROS 2 bag of simulated robots',
         description='Simulate robots with odometry and UWB radios: a bag with odometry, ranges, '
@@ -110,7 +108,6 @@ def run_simulate(args: argparse.Namespace) -> int:
 
 
 def add_play(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser play`."""
     parser = subparsers.add_parser(
         'play', help='publish a bag with /clock where there is no `ros2 bag play`',
         description='Publish the messages of a ROS 2 bag at their recorded times, with /clock.')

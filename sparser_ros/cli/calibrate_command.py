@@ -44,7 +44,6 @@ OPTIONS = (
 
 
 def add_calibrate(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser calibrate`."""
     parser = subparsers.add_parser(
         'calibrate', help='biases, noise, clocks and lever arms of radios from a bag or graph file',
         description='Estimate biases, scale, noise, share of blocked ranges, clocks and lever arms '
@@ -194,7 +193,6 @@ def calibration_of(args: argparse.Namespace) -> CalibrationConfig | None:
 
 
 def calibration_fields(radios: SelfCalibration | None) -> dict[str, Any]:
-    """What a report says of a calibration."""
     if radios is None:
         return {}
     from ..backend.calibrate.results import as_dict
@@ -218,7 +216,6 @@ def show_levers(antennas: Iterable[LeverRow]) -> None:
 
 
 def show_radios(radios: SelfCalibration | None) -> None:
-    """Print what is known of the radios."""
     if radios is None:
         return
     from ..backend.calibrate.results import lines

@@ -39,7 +39,6 @@ Line = tuple[str, str, str]
 
 
 def add_doctor(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser doctor`."""
     parser = subparsers.add_parser(
         'doctor', help='check this installation',
         description='Versions, SuiteSparse and BLAS, compiled kernels, GPU, ROS and clock. Exit '

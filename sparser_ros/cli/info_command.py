@@ -31,7 +31,6 @@ _ENOUGH = 0.99
 
 
 def add_info(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser info`."""
     parser = subparsers.add_parser(
         'info', help='what a bag or graph file holds, and what a solve of it lacks',
         description='Robots, radios, topics with types, rates and gaps, units, connectivity. Exit '

@@ -141,20 +141,17 @@ def add_bag_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
-    """Declare --report."""
     parser.add_argument('--report', action=Writes, kind=Kind.REPORT, metavar='R.json', help=(
         'write a JSON report; - writes it to stdout, and all else to stderr'))
 
 
 def add_run_folder(parser: argparse.ArgumentParser) -> None:
-    """Declare --run."""
     parser.add_argument('--run', dest='run_folder', action=Writes, kind=Kind.RUN, metavar='DIR',
                         help=(
         'write map, report and covariances into a folder, for `sparser report DIR`'))
 
 
 def add_plot(parser: argparse.ArgumentParser) -> None:
-    """Declare --plot."""
     parser.add_argument('--plot', action=Writes, kind=Kind.PICTURE, metavar='P.png',
                         help='draw the map')
 
@@ -249,7 +246,6 @@ def _looks_like_bag(path: Path) -> bool:
 
 
 def _check_name(option: PathOption, path: Path) -> None:
-    """The suffix says what is written."""
     name = label(option)
     if path == STANDARD_OUTPUT:
         raise ConfigError(f'{name}: only a report can go to standard output, named -')

@@ -29,7 +29,6 @@ FAR_NOISE = 2.0
 
 
 def add_replay(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser replay`."""
     parser = subparsers.add_parser(
         'replay', help="run a bag through the node's front-end and back-end, without ROS",
         description='Replay a ROS 2 bag at full speed and deterministically. Exit code 0: '

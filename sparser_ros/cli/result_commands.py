@@ -23,7 +23,6 @@ TABLES = ('paper', 'practitioner', 'formulations', 'sweep', 'scale', 'online', '
 
 
 def add_report(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser report`."""
     parser = subparsers.add_parser(
         'report', help='one self-contained HTML page of a run',
         description='Map, residuals, convergence and calibration of a run, in one file that needs '
@@ -36,7 +35,6 @@ def add_report(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Write the page; 0."""
     from ..io import atomic, report, run_folder
     from ..io.availability import share_text
     from ..plot.page import run_page
@@ -54,7 +52,6 @@ def run_report(args: argparse.Namespace) -> int:
 
 
 def add_study(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser study`."""
     parser = subparsers.add_parser(
         'study', help='replay many bags with many parameter sets, locally or on a Dask cluster',
         description='Replays every bag with every parameter set and seed of a grid and writes '
@@ -122,7 +119,6 @@ def _write_study(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
 
 
 def add_bench(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser bench`."""
     parser = subparsers.add_parser(
         'bench', help='measure a table of docs/benchmarks.md',
         description='Measure one table; `sparser bench NAME --help` lists its options. Needs a '

@@ -60,7 +60,6 @@ NOUNS = {'ranges': 'range', 'relative_poses': 'loop closure', 'sightings': 'sigh
 
 
 def add_solve(subparsers: argparse._SubParsersAction) -> None:
-    """Declare `sparser solve`."""
     parser = subparsers.add_parser(
         'solve', help='solve a graph file',
         description='Solve a .pyfg or .g2o graph. Exit code 0: solved; 2: bad input; '

@@ -105,7 +105,6 @@ def check(option_: FlatOption, value: Any) -> Any:
 
 
 def _checked_list(option_: FlatOption, value: Any) -> Any:
-    """A list or tuple of checked elements."""
     name, kind = option_.name, option_.type
     if not isinstance(value, (list, tuple)):
         raise ConfigError(f'{name}: expected a list, got {value!r}')

@@ -132,7 +132,6 @@ class SparserConfig:
                                   f'robot of {list(self.robots)}; got {vertical!r}')
 
     def radio_specs(self) -> dict[str, RadioSpec]:
-        """The entries of `radios`."""
         return self._radio_specs
 
     @cached_property
@@ -149,15 +148,12 @@ class SparserConfig:
         return result
 
     def range_inputs(self) -> dict[str, RangeInput]:
-        """The entries of `ranges.inputs`."""
         return named(RangeInput, self.ranges.inputs, 'ranges.inputs')
 
     def sighting_inputs(self) -> dict[str, SightingInput]:
-        """The entries of `sightings.inputs`."""
         return named(SightingInput, self.sightings.inputs, 'sightings.inputs')
 
     def closure_inputs(self) -> dict[str, ClosureInput]:
-        """The entries of `closures.inputs`."""
         return named(ClosureInput, self.closures.inputs, 'closures.inputs')
 
     @cached_property
@@ -165,7 +161,6 @@ class SparserConfig:
         return named(HeightInput, self.heights.inputs, 'heights.inputs')
 
     def height_inputs(self) -> dict[str, HeightInput]:
-        """The entries of `heights.inputs`."""
         return self._height_inputs
 
     def claims_gravity(self, robot: str) -> bool:

@@ -247,7 +247,6 @@ def draw_animation(frames: list[MapFrame], target: Path, data: DemoInput) -> Non
 
 
 def say(text: str) -> None:
-    """One line on stdout."""
     print(f'demo: {text}', flush=True)
 
 

@@ -53,7 +53,6 @@ class DemoInput:
 
     @property
     def bag_seconds(self) -> float:
-        """Length of the bag."""
         reader = BagReader(self.bag)
         return (reader.end_ns - reader.start_ns) * 1e-9
 

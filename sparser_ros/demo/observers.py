@@ -79,7 +79,6 @@ class Observation:
         return self.diagnostics.get('solver', {}).get('ready') == 'True'
 
     def located(self) -> dict[str, str]:
-        """State of every robot."""
         if self.status is None:
             return {}
         return dict(zip(self.status.robot_names, self.status.robot_states, strict=True))
@@ -132,7 +131,6 @@ class Monitor:
             self._executor.spin()
 
     def close(self) -> None:
-        """Stop listening."""
         self._executor.shutdown(timeout_sec=2.0)
         rclpy.try_shutdown(context=self._context)
         self._thread.join(2.0)

@@ -117,7 +117,6 @@ class Player(Node):
         ))
 
     def unheard(self) -> tuple[str, ...]:
-        """Topics without a subscriber."""
         return tuple(topic for topic, publisher in self._publishers_by_topic.items()
                      if publisher.get_subscription_count() == 0)
 

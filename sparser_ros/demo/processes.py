@@ -62,7 +62,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id, which is the group's as well."""
         return self._process.pid
 
     def poll(self) -> int | None:
@@ -70,7 +69,6 @@ class Child:
         return self._process.poll()
 
     def tail(self, lines: int = 15) -> str:
-        """The end of its output."""
         text = self.log.read_text(encoding='utf-8', errors='replace')
         return '\n'.join(text.splitlines()[-lines:])
 

@@ -125,7 +125,6 @@ def share_text(shares: Mapping[str, float]) -> str:
 
 
 def accuracy_lines(accuracy: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each fix type."""
     return [f'{name:<5} poses as published: RMSE {row["rmse_m"]:.3g} m, '
             f'{100 * row["inside_95"]:.0f} % within their 95 % ellipse ({row["poses"]} compared)'
             for name, row in accuracy.items()]

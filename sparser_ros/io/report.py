@@ -90,7 +90,6 @@ def covariance_fields(
 
 
 def write(path: Path | str, report: Mapping[str, Any]) -> None:
-    """Write a report atomically."""
     atomic.write_text(path, as_text(report))
 
 

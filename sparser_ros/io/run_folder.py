@@ -20,8 +20,6 @@ MAP, REPORT, COVARIANCES = 'map.pyfg', 'report.json', 'covariances.json'
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Files of a run: map, report, covariances."""
-
     name: str
     graph: Graph
     estimate: Estimate

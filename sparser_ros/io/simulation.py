@@ -50,8 +50,6 @@ HEIGHT_RATE_HZ, IMU_RATE_HZ = 5.0, 10.0
 
 @dataclass(frozen=True)
 class Motion:
-    """One robot's true motion."""
-
     centre: Array
     """(d,): metres."""
     amplitude: Array
@@ -129,8 +127,6 @@ class Levels:
 
 
 class Simulation:
-    """One simulated run."""
-
     def __init__(self, config: SimulationConfig) -> None:
         self.config = config
         self.robots = tuple(robot_names(config.robots))

@@ -42,5 +42,4 @@ def format_stamp(stamp_ns: int) -> str:
 
 
 def format_stamps(stamps_ns: Index) -> list[str]:
-    """The same of a column."""
     return [format_stamp(stamp) for stamp in stamps_ns.tolist()]

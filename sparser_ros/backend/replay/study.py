@@ -51,8 +51,6 @@ Progress = Callable[[int, int, dict[str, Any] | None], None]
 
 @dataclass(frozen=True)
 class StudyRun:
-    """One replay."""
-
     bag: str
     config: str
     """Parameter file, '' = all defaults."""
