@@ -87,7 +87,8 @@ def test_it_is_only_reported_where_nothing_is_to_be_left_out():
     session, found = driven(world, integrity=IntegrityConfig(doubt_odometry=False))
     assert not session.auditor.audit().treatment.of(FAILED)
     assert wrong_seconds(world, found) <= 3.0
-    assert found[-1].robots[1].location is not Location.LOCATED
+    # Ranges since then hold it where it is, and the bend stays in its past.
+    assert errors(world, found[-1])[-1] < 0.5
 
 
 @pytest.mark.parametrize('seed', range(3))
